@@ -11,6 +11,7 @@ asynchronous one and the gap closer also anyio: `pip install 'mmo-gateway[mercha
 #   reconciliation  a statement or ledger compared with the records, without I/O
 #   clients         the merchant API over HTTP
 #   inbox           each result taken once, in the merchant's database, and the gap closer
+#   payroll         a file of pay-outs, each line paid once, and the command for it
 #   endpoint_check  situations, which are played at a merchant's endpoint for callbacks
 
 from importlib import import_module

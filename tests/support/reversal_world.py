@@ -160,7 +160,6 @@ class ReversalWorld:
             payment.reference,
             payment.order.brand,
             part if is_part else None,
-            can_be_partial,
             reason="asked back",
             user="amina",
             needs_approval=False,

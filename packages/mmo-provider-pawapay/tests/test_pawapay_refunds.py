@@ -1,4 +1,4 @@
-"""pawaPay's refunds and wallets: what is sent, what each answer comes to, and that what is unknown is no refusal."""
+"""pawaPay's refunds: what is sent, what each answer comes to, and that what is unknown is no refusal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import uuid
 from typing import Any
 
 import pytest
-from attrs import evolve
 from mmo_provider_pawapay.refunds import refund_id
 from mmo_provider_pawapay.wire import PENDING_STATUSES, operation_id
 from pawapay_samples import FAILURE_CODES, HOOKS_URL, NAME, a_payment, an_account
@@ -32,7 +31,7 @@ from mmo_sansio import (
     UnmatchedNotified,
     later,
 )
-from mmo_sansio.providers import DIRECT_PAYIN, WEB_PAYIN, ExchangeFailed, drive
+from mmo_sansio.providers import DIRECT_PAYIN, WEB_PAYIN, ExchangeFailed
 from mmo_sansio.testing import REFERENCE, START
 
 ACCOUNT = an_account()
@@ -181,43 +180,3 @@ class TestCallbacks:
     def test_one_that_names_no_refund_of_ours_is_kept_for_staff(self, metadata: object) -> None:
         body = json.dumps(a_refund("COMPLETED", metadata=metadata)).encode()
         assert isinstance(ACCOUNT.read_notification(HttpRequest("POST", b"/", (), body)), UnmatchedNotified)
-
-
-class TestWallets:
-    # https://docs.pawapay.io/v2/api-reference/wallet-balances/wallet-balances
-    BALANCES = b"""{
-  "balances": [
-    {
-      "country": "ZMB",
-      "balance": "21798.03",
-      "currency": "ZMW",
-      "provider": ""
-    },
-    {
-      "country": "UGA",
-      "balance": "10798.03",
-      "currency": "UGX",
-      "provider": ""
-    }
-  ]
-}"""
-
-    def test_the_wallet_of_the_country_is_the_float(self) -> None:
-        def exchange(request: HttpRequest) -> HttpResponse:
-            assert request.target == b"https://api.pawapay.io/v2/wallet-balances?country=ZMB"
-            return HttpResponse(200, (), self.BALANCES)
-
-        (found,) = drive(ACCOUNT.ask_balances(now=NOW), exchange).balances
-        assert (found.provider, found.account, found.amount) == (NAME, "ZMB/ZMW", Money(2_179_803, "ZMW"))
-        assert (found.at, found.is_float) == (NOW, True)
-
-    def test_a_wallet_of_the_market_is_named_by_it_and_anothers_is_left_out(self) -> None:
-        body = self.BALANCES.replace(b'"provider": ""', b'"provider": "MTN_MOMO_ZMB"', 1)
-        accounts = drive(ACCOUNT.ask_balances(now=NOW), lambda _: HttpResponse(200, (), body)).balances
-        assert [each.account for each in accounts] == ["MTN_MOMO_ZMB/ZMW"]
-        other = body.replace(b"MTN_MOMO", b"AIRTEL_OAPI")
-        assert not drive(ACCOUNT.ask_balances(now=NOW), lambda _: HttpResponse(200, (), other)).balances
-
-    @pytest.mark.parametrize("answer", [HttpResponse(500), HttpResponse(200, (), b"[]"), HttpResponse(200, (), b"{}")])
-    def test_without_an_answer_there_is_none(self, answer: HttpResponse) -> None:
-        assert not drive(ACCOUNT.ask_balances(now=NOW), lambda _: evolve(answer)).balances

@@ -35,7 +35,7 @@ from mmo_merchant.api.gateway_requests import (
     read_started,
     reference_look_up_request,
 )
-from mmo_merchant.api.new_payments import NewPayment, operation_of
+from mmo_merchant.api.new_payments import NewPayment, PayOut, operation_of
 from mmo_merchant.api.transaction_objects import TransactionObject
 from mmo_sansio.http.messages import HttpRequest
 
@@ -124,6 +124,8 @@ def _found_payment(found: TransactionObject, payment: NewPayment) -> StartedPaym
         ("amount", found.requested_amount, payment.amount),
     )
     differences = tuple(name for name, theirs, ours in compared if theirs != ours)
+    if isinstance(payment, PayOut) and found.party.msisdn.lstrip("+") != payment.payee.msisdn.lstrip("+"):
+        differences += ("payee",)
     if differences:
         raise ReferenceMismatch(found.gateway_reference, differences)
     return StartedPayment(

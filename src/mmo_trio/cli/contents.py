@@ -10,6 +10,7 @@ COMMANDS = {
         ("sandbox-clock", "sandbox_clock", "Set the sandbox's clock forward.", "server"),
         ("listen", "listen", "Receive callbacks on this machine; forward them to a local server.", "server"),
         ("trigger", "trigger", "Play a whole scenario against a running sandbox.", "server"),
+        ("pay-outs", "mmo_merchant.payroll.command", "Pay a file of pay-outs, each line once.", "merchant,tools"),
         ("conform", "conform", "Test a merchant's endpoint for callbacks.", "merchant,tools"),
     ),
     "Run a gateway": (
@@ -29,7 +30,7 @@ COMMANDS = {
     ),
     "Look after payments": (
         ("explain", "payments", "Explain the outcome of a payment.", "server"),
-        ("tx", "payments", "Show transactions, and resolve one by hand.", "server"),
+        ("tx", "payments", "Show transactions, resolve one by hand, and ask money back.", "server"),
         ("suspense", "payments", "Show and close entries of the suspense book.", "server"),
         ("records", "records", "Write transactions for reconciliation, and compare them with statements.", "server"),
         ("audit", "audit", "Show the audit log: sign-ins, and all actions of users and of commands.", "server"),

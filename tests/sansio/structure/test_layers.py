@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_sansio.testing",),
     ("mmo_merchant.api", "mmo_merchant.reconciliation", "mmo_merchant.endpoint_check"),
     ("mmo_merchant.clients",),
-    ("mmo_merchant.inbox",),
+    ("mmo_merchant.inbox", "mmo_merchant.payroll"),
     ("mmo_simulators.common",),
     ("mmo_simulators.operators", "mmo_simulators.server"),
     ("mmo_trio.system",),
@@ -95,10 +95,19 @@ IMPURE_CALLS = frozenset({"open", "print", "input", "now", "utcnow", "today", "u
 
 
 MERCHANTS_PACKAGES = frozenset({"mmo_merchant", "mmo_sansio", "anyio", "attrs", "httpx"})
-"""What merchants' programs import besides the standard library; the inbox names psycopg's types, too."""
+"""What merchants' programs import besides the standard library."""
 
-PURE_ROOMS = ("mmo_sansio", "mmo_merchant.api", "mmo_merchant.reconciliation", "mmo_merchant.endpoint_check.situations")
-"""The packages without I/O."""
+FURTHER_PACKAGES = {"mmo_merchant.inbox.sql_inbox": {"psycopg"}, "mmo_merchant.payroll.command": {"click", "rich"}}
+"""The modules that import more: the inbox names psycopg's types, and a command has the extra `tools`."""
+
+PURE_ROOMS = (
+    "mmo_sansio",
+    "mmo_merchant.api",
+    "mmo_merchant.reconciliation",
+    "mmo_merchant.endpoint_check.situations",
+    "mmo_merchant.payroll.pay_roll",
+)
+"""The packages and modules without I/O."""
 
 PURE_MODULES = [name for name in MODULES if any((name + ".").startswith(room + ".") for room in PURE_ROOMS)]
 SIMULATORS = [name for name in MODULES if name.split(".")[0] == "mmo_simulators"]
@@ -230,7 +239,7 @@ def test_of_the_gateway_only_a_command_imports_the_simulators() -> None:
 @pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] == "mmo_merchant"])
 def test_a_merchants_program_needs_few_packages(name: str) -> None:
     foreign = {each.split(".")[0] for each in GRAPH[name]} - sys.stdlib_module_names - MERCHANTS_PACKAGES
-    assert foreign <= ({"psycopg"} if name == "mmo_merchant.inbox.sql_inbox" else set())
+    assert foreign <= FURTHER_PACKAGES.get(name, set())
 
 
 @pytest.mark.parametrize("name", PURE_MODULES)

@@ -8,7 +8,6 @@ payment fails by pawaPay's own statement only: a request REJECTED with a code, o
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, assert_never
@@ -33,13 +32,13 @@ from mmo_provider_pawapay.wire import (
     Operation,
     gateway_reference,
     object_member,
-    objects,
     operation_id,
     operation_of,
     parse_amount,
     parse_failure,
     parse_initiation,
     parse_json,
+    parse_wallets,
     submission_body,
     text_member,
 )
@@ -87,7 +86,6 @@ from mmo_sansio.providers import (
     SignInFailed,
     ask_all,
     operation_key,
-    parse_balance,
     stored_text,
 )
 
@@ -198,17 +196,15 @@ class PawapayProvider:
         return ask_all(self.name, questions)
 
     def ask_balances(self, *, now: Instant) -> BalanceInquiry:
-        """Ask for the wallets of the market's country: one for each currency, or for each market as well."""
-        account, found = self.account, []
-        with suppress(ExchangeFailed, ValueError):
-            answer = yield self._question(f"/v2/wallet-balances?country={account.country}")
-            for each in objects(parse_json(answer.body), "balances"):
-                market = text_member(each, "provider")
-                if text_member(each, "country") == account.country and market in (None, account.market):
-                    amount = parse_balance(each.get("balance"), each.get("currency"))
-                    name = f"{market or account.country}/{amount.currency}"
-                    found.append(AccountBalance(self.name, name, amount, now, is_float=True))
-        return BalanceReport(tuple(found))
+        """Ask for the wallets of the country: pay-ins fill the one from which pay-outs are paid."""
+        try:
+            answer = yield self._question(f"/v2/wallet-balances?country={self.account.country}")
+            wallets = parse_wallets(answer.body, self.account.market)
+        except (ExchangeFailed, ValueError):
+            return BalanceReport()
+        return BalanceReport(
+            tuple(AccountBalance(self.name, wallet, amount, now, is_float=True) for wallet, amount in wallets.items())
+        )
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:

@@ -12,8 +12,8 @@ from attrs import frozen
 
 from mmo_provider_pawapay.codes import FAILURES, INCONCLUSIVE
 from mmo_sansio import HttpResponse, Money, Order, Type, check_amount, parse_number, to_money
+from mmo_sansio.providers import parse_balance, plain_amount, to_json
 from mmo_sansio.providers import parse_json as parse_json_object
-from mmo_sansio.providers import plain_amount, to_json
 
 CODE_CHARACTERS_MAX: Final = 100
 MESSAGE_CHARACTERS_MAX: Final = 500
@@ -130,6 +130,23 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
     if not isinstance(value, str):
         raise ValueError(f"{name} is no text")
     return value
+
+
+def parse_wallets(body: bytes, market: str) -> Mapping[str, Money]:
+    """Return the balances of the wallets of a market, by `COUNTRY/CURRENCY`, followed by the market's own name where
+    the wallet serves no other. Raises ValueError for an answer that holds no wallets."""
+    balances = parse_json(body).get("balances")
+    if not isinstance(balances, list):
+        raise ValueError("balances is no list")
+    wallets = {}
+    for each in balances:
+        if not isinstance(each, dict):
+            raise ValueError("a wallet is no object")
+        country, own = text_member(each, "country"), text_member(each, "provider")
+        if country == market[-3:] and own in (None, market):
+            amount = parse_balance(each.get("balance"), each.get("currency"))
+            wallets["/".join(filter(None, (country, amount.currency, own)))] = amount
+    return wallets
 
 
 def parse_failure(document: Mapping[str, Any]) -> FailureReason:

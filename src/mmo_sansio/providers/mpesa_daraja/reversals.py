@@ -120,18 +120,15 @@ def poll(account: MpesaAccount, about: ReversalReports) -> ReversalConversation:
 
 
 def read_result(provider: str, address: CallbackContext, result: MpesaResult) -> ReversalReport:
-    """Return the report from the result of a reversal. Raises ValueError for one of another payment or amount, and for
-    a success without a receipt. An unknown code proves nothing: M-Pesa is asked."""
+    """Return the report from the result of a reversal. Raises ValueError for one of another payment or amount. An
+    unknown code, and a success that leaves one of them or the receipt out, prove nothing: M-Pesa is asked."""
     if result.code == SUCCESS:
-        amount = result.amount
-        if amount is None or amount.minor != address.minor:
-            raise ValueError("it is about another amount")
-        if result.parameters.get("OriginalTransactionID", address.receipt) != address.receipt:
-            raise ValueError("it is about another payment")
-        if RECEIPT.fullmatch(result.receipt) is None:
-            raise ValueError("it has no receipt")
-        return ReversalSucceeded(address.reference, provider, Source.WEBHOOK, result.receipt, amount)
-    if result.code in REFUSALS and not result.receipt:
+        amount, original = result.amount, result.parameters.get("OriginalTransactionID") or None
+        if (amount is not None and amount.minor != address.minor) or original not in (None, address.receipt):
+            raise ValueError("it is about another payment or amount")
+        if amount is not None and original is not None and RECEIPT.fullmatch(result.receipt):
+            return ReversalSucceeded(address.reference, provider, Source.WEBHOOK, result.receipt, amount)
+    elif result.code in REFUSALS and not result.receipt:
         return ReversalFailed(address.reference, provider, Source.WEBHOOK, REFUSALS[result.code], result.code)
     return asks_now(provider, address.reference, result.id or None)
 
@@ -149,7 +146,7 @@ def read_state(provider: str, address: CallbackContext, result: MpesaResult) -> 
         shown = result.code if is_code(result.code) else "another code"
         reason = f"Daraja answered the question about the reversal with {shown}: {result.message}."
         return ReversalUnreachable(reference, provider, reason, poll_after=HOUR)
-    if parameters.get("OriginatorConversationID", address.conversation) != address.conversation:
+    if parameters.get("OriginatorConversationID") != address.conversation:
         raise ValueError("it is about another conversation")
     if amount is not None and amount.minor != address.minor:
         raise ValueError("it is about another amount")

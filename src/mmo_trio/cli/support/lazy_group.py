@@ -19,7 +19,8 @@ class LazyCommand:
 
     name: str
     module: str
-    """Its module in `mmo_trio.cli.commands`, which has it under its name, with underscores."""
+    """Its module in `mmo_trio.cli.commands`, or the whole name of another one, which has it under its name, with
+    underscores."""
     help: str
     """One sentence: the command's own short help, or the first one of its help."""
     extra: str = "server"
@@ -29,7 +30,7 @@ class LazyCommand:
         """Return the command of the group at this path, such as `mmo records`. Raises UsageProblem when a package that
         it needs is not installed."""
         with needs_extra(f"{group_path} {self.name}", self.extra):
-            module = import_module(f"mmo_trio.cli.commands.{self.module}")
+            module = import_module(self.module if "." in self.module else f"mmo_trio.cli.commands.{self.module}")
         command: click.Command = getattr(module, self.name.replace("-", "_"))
         summarise(command)
         return command

@@ -329,3 +329,7 @@ def test_other_payments_are_compared_as_well() -> None:
     assert script.run(create_or_get(ACCESS, pay_out, is_first_attempt=True)).found is not None
     with pytest.raises(ReferenceMismatch):
         script.run(create_or_get(ACCESS, evolve(a_pay_in(), merchant_reference="salary-1")))
+    script.run(create_or_get(ACCESS, evolve(pay_out, payee=Party("staff-1", "254700000200"))))
+    with pytest.raises(ReferenceMismatch) as raised:
+        script.run(create_or_get(ACCESS, evolve(pay_out, payee=Party("staff-2", "+254700000201"))))
+    assert raised.value.differences == ("payee",)

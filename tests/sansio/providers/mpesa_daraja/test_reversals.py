@@ -92,7 +92,8 @@ def refused(code: object = "R000002", **changed: Any) -> dict[str, Any]:
 
 def a_state(state: str | None, code: object = 0, **changed: Any) -> dict[str, Any]:
     """The answer to a question, in the form of the page on Transaction Status."""
-    parameters = {"TransactionStatus": state, "Amount": "150", "ReceiptNo": "SKE52PAWR9", **changed}
+    named = {"OriginatorConversationID": CONVERSATION, "ReceiptNo": "SKE52PAWR9"}
+    parameters = {"TransactionStatus": state, "Amount": "150", **named, **changed}
     items = [{"Key": key, "Value": value} for key, value in parameters.items() if value is not None]
     result = {"ResultType": 0, "ResultCode": code, "ResultDesc": "As told.", "TransactionID": "MBN0000000"}
     return {"Result": {**result, "ResultParameters": {"ResultParameter": items}}}
@@ -201,8 +202,12 @@ def test_the_page_has_each_refusal() -> None:
 @pytest.mark.spec("S5", "S6")
 @pytest.mark.parametrize(
     "document",
-    [refused("17"), refused("26"), refused("SOMETHING_NEW"), refused(1, TransactionID="SKE52PAWR9")],
-    ids=["17", "26", "new", "with a receipt"],
+    [
+        *(refused("17"), refused("26"), refused("SOMETHING_NEW"), refused(1, TransactionID="SKE52PAWR9")),
+        done(TransactionID="SKE0000000"),
+        *(done(parameters={name: None}) for name in ("Amount", "OriginalTransactionID")),
+    ],
+    ids=["17", "26", "new", "with a receipt", "no receipt", "no amount", "no payment"],
 )
 def test_a_result_that_proves_nothing_causes_a_question_by_its_own_id(document: dict[str, Any]) -> None:
     known_as = document["Result"]["OriginatorConversationID"]
@@ -212,14 +217,7 @@ def test_a_result_that_proves_nothing_causes_a_question_by_its_own_id(document: 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize(
     "document",
-    [
-        done(parameters={"Amount": 151}),
-        done(parameters={"Amount": None}),
-        done(parameters={"OriginalTransactionID": "SKC82PACB9"}),
-        done(TransactionID="SKE0000000"),
-        {"Result": {}},
-        {},
-    ],
+    [done(parameters={"Amount": 151}), done(parameters={"OriginalTransactionID": "SKC82PACB9"}), {"Result": {}}, {}],
 )
 def test_a_result_of_another_payment_or_amount_is_left_to_a_person(document: dict[str, Any]) -> None:
     assert isinstance(told(AT_RESULT, document), UnmatchedNotified)
@@ -248,7 +246,7 @@ def test_a_reversal_is_asked_about_by_daraja_s_id_and_answered_by_a_callback() -
     assert request.target.endswith(b"/mpesa/transactionstatus/v1/query")
     assert (document["OriginalConversationID"], document["PartyA"]) == (CONVERSATION, 174379)
     assert "TransactionID" not in document
-    found = told(document["ResultURL"], a_state("Completed", OriginatorConversationID=CONVERSATION))
+    found = told(document["ResultURL"], a_state("Completed"))
     assert found == ReversalSucceeded(ID, "kenya", Source.POLL, "SKE52PAWR9", Money(15_000, "KES"))
     for answer in (json_answer(500), LOST, HttpResponse(200, (), b"<html>Oops")):
         conversation = adapter().poll_reversal(known, PAYMENT, now=START)
@@ -276,6 +274,7 @@ def test_a_reversal_without_daraja_s_id_can_be_asked_about_by_nothing() -> None:
         (a_state(None, 2032), ReversalUnreachable),
         (a_state(None, "SFC_IC0003"), ReversalUnreachable),
         (a_state("Completed", OriginatorConversationID="other"), UnmatchedNotified),
+        (a_state("Completed", OriginatorConversationID=None), UnmatchedNotified),
         (a_state("Completed", Amount="151"), UnmatchedNotified),
     ],
 )

@@ -1,0 +1,1 @@
+"""Pay a file of pay-outs, each line once."""

@@ -1,0 +1,199 @@
+"""Keeps what was asked of the gateway for each line of a pay-roll and what became of it, and writes the result file.
+
+The journal is one JSON object a line. The first has the gateway and the pay-roll; each further one has a reference and
+its state from then on. A last line that was only written in part, as the program died, is cut off: what it would have
+said had not been acted upon.
+"""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import SequenceMatcher
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import asdict, astuple, define, evolve, frozen
+
+from mmo_merchant.api.transaction_objects import TransactionObject
+from mmo_merchant.payroll.pay_roll import PayLine
+from mmo_sansio.values.model import Status
+
+CHANGES_LISTED_MAX: Final = 20
+RESULT_COLUMNS: Final = (
+    *("line", "merchantReference", "status", "amount", "currency"),
+    *("gatewayReference", "providerReference", "finalAmount", "createdAt", "completedAt", "errorCode", "message"),
+)
+"""The second row has what is in a LineState."""
+_CHANGES: Final = {"delete": "gone", "insert": "new", "replace": "not as it was"}
+_UNCLEAR: Final = "It is not known whether the gateway has it. Run the same command again."
+_EARLIER: Final = "The payment was there before this journal began."
+
+
+class JournalError(Exception):
+    """The journal cannot be used, or is that of another pay-roll; the message is a sentence."""
+
+
+class Phase(StrEnum):
+    """Says how far a line is that was sent."""
+
+    SENT = "sent"
+    """A creation may have left, and it is not known whether it arrived."""
+    ACCEPTED = "accepted"
+    """The gateway has it, and it is pending: it is never sent again."""
+    SUCCESS = "success"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    """The gateway has refused it and stored nothing, or its reference belongs to another payment."""
+
+
+@frozen(kw_only=True)
+class LineState:
+    """Is what is known of a line that was sent; an empty text stands for what is not known."""
+
+    phase: Phase
+    gateway_reference: str = ""
+    provider_reference: str = ""
+    final_amount: str = ""
+    """What was paid, in the currency of the line; it may be another amount than the line's."""
+    created_at: str = ""
+    """ISO 8601."""
+    completed_at: str = ""
+    error_code: str = ""
+    message: str = ""
+    is_earlier: bool = False
+    """Tells that the payment was there before this journal had sent it."""
+
+    @property
+    def status(self) -> Status:
+        """Return what the result file says."""
+        if self.phase in (Phase.SENT, Phase.ACCEPTED):
+            return Status.PENDING
+        return Status.SUCCESS if self.phase is Phase.SUCCESS else Status.FAILED
+
+
+def known_state(found: TransactionObject, *, is_earlier: bool) -> LineState:
+    """Return the state of a line whose payment the gateway has."""
+    return LineState(
+        phase=Phase(found.status.value) if found.has_ended else Phase.ACCEPTED,
+        gateway_reference=found.gateway_reference,
+        provider_reference=found.provider_reference or "",
+        final_amount=found.final_amount.text if found.final_amount else "",
+        created_at=found.created_at.isoformat(),
+        completed_at=found.completed_at.isoformat() if found.completed_at else "",
+        error_code=found.error_code or "",
+        message=found.error_message or "",
+        is_earlier=is_earlier,
+    )
+
+
+def changes(before: Sequence[tuple[int, str, str]], lines: Sequence[PayLine]) -> list[str]:
+    """Return how a pay-roll differs from the numbers, references and fingerprints with which its journal began: a
+    sentence for each change."""
+    found, kept, present = list[str](), [each for _, _, each in before], [each.fingerprint for each in lines]
+    for kind, begin, end, new_begin, new_end in SequenceMatcher(None, kept, present, autojunk=False).get_opcodes():
+        if kind != "equal":
+            numbers = [each.number for each in lines[new_begin:new_end]] or [each for each, _, _ in before[begin:end]]
+            span = f"Line {numbers[0]}" if len(numbers) == 1 else f"What is in lines {numbers[0]} to {numbers[-1]}"
+            found.append(f"{span} is {_CHANGES[kind]}.")
+    if not found and [each for _, each, _ in before] != [each.payment.merchant_reference for each in lines]:
+        found.append("The references are not what they were: --name, or their column, has changed.")
+    return [*found[:CHANGES_LISTED_MAX], "And more."] if len(found) > CHANGES_LISTED_MAX else found
+
+
+@define
+class Journal:
+    """Is the journal of one pay-roll, while it is open."""
+
+    descriptor: int
+    states: dict[str, LineState]
+    """The state of each line that was sent, by its reference."""
+
+    def state(self, line: PayLine) -> LineState | None:
+        """Return the state of a line; None if it was never sent."""
+        return self.states.get(line.payment.merchant_reference)
+
+    def record(self, reference: str, state: LineState) -> None:
+        """Store a new state; it is durable when this returns. Raises OSError."""
+        if self.states.get(reference) != state:
+            self.append({"reference": reference} | {name: each for name, each in asdict(state).items() if each})
+            self.states[reference] = state
+
+    def append(self, members: dict[str, Any]) -> None:
+        """Write a line to the end, durably; what could only be written in part is taken back. Raises OSError."""
+        text = json.dumps(members, separators=(",", ":")).encode() + b"\n"
+        size_bytes = os.fstat(self.descriptor).st_size
+        try:
+            while text:
+                text = text[os.write(self.descriptor, text) :]
+            os.fsync(self.descriptor)
+        except OSError:
+            os.ftruncate(self.descriptor, size_bytes)
+            raise
+
+
+@contextmanager
+def open_journal(path: Path, gateway: str, lines: Sequence[PayLine]) -> Iterator[Journal]:
+    """Open the journal, or begin it, for this program and its owner alone. Raises JournalError when another program has
+    it open, when it is damaged, or when it was begun for something else; OSError when it cannot be written."""
+    journal = Journal(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), {})
+    try:
+        fcntl.flock(journal.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        whole, line_feed, _ = path.read_bytes().rpartition(b"\n")
+        os.ftruncate(journal.descriptor, len(whole + line_feed))
+        if whole:
+            journal.states = _read(whole, gateway, lines)
+        else:
+            kept = [(each.number, each.payment.merchant_reference, each.fingerprint) for each in lines]
+            journal.append({"gateway": gateway, "lines": kept})
+            folder = os.open(path.parent, os.O_RDONLY)
+            os.fsync(folder)  # A journal whose name is lost with the power would begin anew.
+            os.close(folder)
+        yield journal
+    except BlockingIOError:
+        raise JournalError("another program is paying this file. Wait for it.") from None
+    finally:
+        os.close(journal.descriptor)
+
+
+def _read(text: bytes, gateway: str, lines: Sequence[PayLine]) -> dict[str, LineState]:
+    try:
+        begun, *entries = map(json.loads, text.splitlines())
+        begun_for, differences = begun["gateway"], changes(begun["lines"], lines)
+        states = {each.pop("reference"): LineState(**each | {"phase": Phase(each["phase"])}) for each in entries}
+    except (ValueError, KeyError, TypeError) as error:
+        raise JournalError(f"it is damaged ({error!r}). Restore it, and never begin anew.") from None
+    if differences:
+        advice = "Restore the file, and put what is new into a file of its own."
+        raise JournalError(f"the file has changed since it began. {' '.join(differences)} {advice}")
+    if begun_for != gateway:
+        raise JournalError(
+            f"it was begun for the gateway {begun_for}, to which lines may have been sent. Use that one."
+        )
+    return states
+
+
+def write_results(path: Path, lines: Sequence[PayLine], journal: Journal) -> None:
+    """Put a new result file, readable by its owner alone, in the place of the last one. A line that was never sent is
+    not in it, so that it is a ledger of what may have been paid."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.unlink(missing_ok=True)
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(RESULT_COLUMNS)
+        rows.writerows(_row(each, state) for each in lines if (state := journal.state(each)) is not None)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def _row(line: PayLine, state: LineState) -> tuple[object, ...]:
+    amount = line.payment.amount
+    remark = _UNCLEAR if state.phase is Phase.SENT else _EARLIER if state.is_earlier else ""
+    asked = (line.number, line.payment.merchant_reference, state.status.value, amount.text, amount.currency)
+    return *asked, *astuple(evolve(state, message=state.message or remark))[1:-1]

@@ -1,0 +1,193 @@
+"""Pays the lines of a pay-roll, and waits for their ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import anyio
+from attrs import define, evolve, field
+
+from mmo_merchant.api.api_errors import (
+    ApiRejection,
+    GatewayUnavailable,
+    MerchantApiError,
+    OutcomeUnclear,
+    ReferenceMismatch,
+    TransactionNotFound,
+)
+from mmo_merchant.api.gateway_requests import Answer, RecordsWindow, StartedPayment
+from mmo_merchant.api.idempotent_creation import create_or_get
+from mmo_merchant.api.new_payments import PayOut
+from mmo_merchant.api.transaction_objects import TransactionObject
+from mmo_merchant.clients.async_client import AsyncMerchantClient
+from mmo_merchant.payroll.journal import Journal, LineState, Phase, known_state
+from mmo_merchant.payroll.pay_roll import PayLine
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.values.model import Type
+
+WORKERS: Final = 8
+"""Requests that wait for their answers at a time."""
+LOOK_UPS_MAX: Final = 20
+"""More pending payments than these are asked about by the list of records."""
+PAUSES_S: Final = (1.0, 3.0)
+"""Seconds before each repetition of one request."""
+RETRY_PAUSE_S: Final = 10.0
+"""The longest pause before lines that could not be sent are tried again."""
+POLL_MAX_S, POLL_GROWTH = 900.0, 1.5
+SLOWER: Final = 1.25
+"""By what the interval between requests grows with an answer 429."""
+HOLD_MAX_S: Final = 60.0
+_LOST: Final = "The gateway has lost this payment, which may have been paid. Ask its staff; never pay it again."
+
+
+@define
+class Pace:
+    """Gives every request its time; all times are seconds of one clock that never goes back."""
+
+    interval_s: float
+    """The time between two requests; it only grows."""
+    _next_at: float = 0.0
+    _held_until: float = 0.0
+
+    def take_turn(self, now: float) -> float:
+        """Return how many seconds to wait before one request leaves."""
+        at = max(now, self._next_at)
+        self._next_at = at + self.interval_s
+        return at - now
+
+    def hold(self, now: float, retry_after_s: float) -> None:
+        """Hold what has no turn yet, and be slower from then on; requests that had left by then count once."""
+        if now >= self._held_until:
+            self.interval_s *= SLOWER
+        self._held_until = max(self._held_until, now + min(retry_after_s, HOLD_MAX_S))
+        self._next_at = max(self._next_at, self._held_until)
+
+
+class PayrollClient(AsyncMerchantClient):
+    """Keeps the pace of a pay-roll; that a creation leaves is durable in the journal before it does."""
+
+    def __init__(self, base_url: str, api_key: str, *, journal: Journal, pace: Pace) -> None:
+        super().__init__(base_url, api_key)
+        self._journal, self._pace = journal, pace
+
+    async def pay(self, payment: PayOut) -> StartedPayment:
+        """Return the payment under this reference, which is created unless it exists."""
+        return await self._drive(create_or_get(self.access, payment, pauses_s=PAUSES_S))
+
+    async def send(self, request: HttpRequest) -> Answer:
+        """Send a request when its turn comes."""
+        await anyio.sleep(self._pace.take_turn(anyio.current_time()))
+        if request.method == "POST":
+            self._journal.record(json.loads(request.body)["merchantReference"], LineState(phase=Phase.SENT))
+        answer = await super().send(request)
+        if isinstance(answer, HttpResponse) and answer.status == 429:
+            retry_after = answer.value(b"retry-after") or b""
+            self._pace.hold(anyio.current_time(), float(retry_after) if retry_after.isdigit() else 1.0)
+        return answer
+
+
+@define(eq=False)
+class PaymentRun:
+    """Pays the lines that have not ended. Killed at any time and begun again with its journal, it pays none twice."""
+
+    client: PayrollClient
+    lines: Sequence[PayLine]
+    journal: Journal
+    poll_s: float
+    """The first pause between two questions about one payment, in seconds; it grows while nothing ends."""
+    patience_s: float
+    """Seconds without any change after which the run ends."""
+    on_record: Callable[[LineState], object] = bool
+    """Called with each new state of a line."""
+    fault: MerchantApiError | None = field(default=None, init=False)
+    """What was wrong last with the gateway or the key."""
+    _left: list[PayLine] = field(factory=list, init=False)
+
+    async def run(self) -> None:
+        """Pay, and wait until every line has ended, the gateway refuses the brand, or patience is over."""
+        known, pause_s, changed_at = dict[str, Phase](), self.poll_s, anyio.current_time()
+        ask_at = changed_at if self._lines_in(Phase.ACCEPTED) else changed_at + pause_s
+        while True:
+            self.fault = None
+            await self._create_all()
+            if anyio.current_time() >= ask_at:
+                await self._ask_about(self._lines_in(Phase.ACCEPTED))
+                pause_s = min(pause_s * POLL_GROWTH, POLL_MAX_S)
+                ask_at = anyio.current_time() + pause_s
+            now, phases = anyio.current_time(), {key: each.phase for key, each in self.journal.states.items()}
+            if phases != known:
+                known, changed_at, pause_s = phases, now, self.poll_s
+                ask_at = min(ask_at, now + pause_s)
+            unsent = self._lines_in(None, Phase.SENT)
+            is_over = not unsent and not self._lines_in(Phase.ACCEPTED)
+            if is_over or isinstance(self.fault, ApiRejection) or now - changed_at >= self.patience_s:
+                return
+            await anyio.sleep(max(0.0, min(ask_at - now, RETRY_PAUSE_S) if unsent else ask_at - now))
+
+    def _lines_in(self, *phases: Phase | None) -> list[PayLine]:
+        """Return the lines in these phases; that of a line that was never sent is None."""
+        states = ((each, self.journal.state(each)) for each in self.lines)
+        return [each for each, state in states if (state and state.phase) in phases]
+
+    async def _create_all(self) -> None:
+        self._left = self._lines_in(None, Phase.SENT)[::-1]
+        async with anyio.create_task_group() as tasks:
+            for _ in range(WORKERS):
+                tasks.start_soon(self._create_each)
+
+    async def _create_each(self) -> None:
+        while self._left and self.fault is None:
+            await self._create(self._left.pop())
+
+    async def _create(self, line: PayLine) -> None:
+        try:
+            started = await self.client.pay(line.payment)
+        except ReferenceMismatch as error:
+            self._record(line, LineState(phase=Phase.REJECTED, error_code="reference_mismatch", message=str(error)))
+        except OutcomeUnclear as error:
+            self._record(line, LineState(phase=Phase.SENT, message=str(error)))
+        except GatewayUnavailable as error:
+            self.fault = error
+        except ApiRejection as error:
+            if error.problem.status in (401, 403) or error.problem.cause == "merchant_disabled":
+                self.fault = error  # It is about the brand, and not about this line.
+            else:
+                code = error.problem.cause
+                self._record(line, LineState(phase=Phase.REJECTED, error_code=code, message=str(error)))
+        else:
+            found, created_at, is_earlier = started.found, started.created_at.isoformat(), not self.journal.state(line)
+            new = LineState(phase=Phase.ACCEPTED, gateway_reference=started.gateway_reference, created_at=created_at)
+            self._record(line, known_state(found, is_earlier=is_earlier) if found else new)
+
+    async def _ask_about(self, lines: Sequence[PayLine]) -> None:
+        """Ask about each payment once: about many by the list of records, about those that it lacks one by one."""
+        pending = {state.gateway_reference: each for each in lines if (state := self.journal.state(each))}
+        try:
+            if len(pending) > LOOK_UPS_MAX:
+                states = filter(None, map(self.journal.state, lines))
+                times = [datetime.fromisoformat(each.created_at) for each in states]
+                window = RecordsWindow(begin=min(times), end=max(times) + timedelta(seconds=1), type=Type.PAYOUT)
+                async for each in self.client.records(window):
+                    if (line := pending.pop(each.gateway_reference, None)) is not None:
+                        self._learn(line, each)
+            for reference, line in pending.items():
+                await self._look_up(reference, line)
+        except MerchantApiError as error:
+            self.fault = error
+
+    async def _look_up(self, gateway_reference: str, line: PayLine) -> None:
+        try:
+            self._learn(line, await self.client.look_up(gateway_reference))
+        except TransactionNotFound:
+            self._record(line, evolve(self.journal.states[line.payment.merchant_reference], message=_LOST))
+
+    def _learn(self, line: PayLine, found: TransactionObject) -> None:
+        is_earlier = self.journal.states[line.payment.merchant_reference].is_earlier
+        self._record(line, known_state(found, is_earlier=is_earlier))
+
+    def _record(self, line: PayLine, state: LineState) -> None:
+        self.journal.record(line.payment.merchant_reference, state)
+        self.on_record(state)

@@ -1,0 +1,219 @@
+"""`mmo pay-outs` says what it pays and what became of it, goes on where it was, and refuses what it must not pay."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trio
+from click.testing import Result
+
+from tests.runtime.cli.test_brands import mmo
+from tests.support.sandbox_gateway import Running, serving
+
+BRANDS = """
+[[brand]]
+id = "acme"
+name = "Acme"
+api_keys = ["a-key-of-the-pay-roll"]
+limits.requests_per_second = 20
+
+[[brand.method]]
+key = "mpesa_ke"
+provider = "sandbox"
+country = "KE"
+flows = ["direct/payout"]
+limits.KES = { min = "10", max = "150000" }
+"""
+KEY = "a-key-of-the-pay-roll"
+HEADINGS = "msisdn,amount,merchantReference"
+SETTINGS = """
+currency = "KES"
+country = "KE"
+method = "mpesa_ke"
+result_url = "https://localhost:9/results"
+poll_s = 0.2
+patience_s = 8
+"""
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[Running]:
+    (tmp_path / "gateway").mkdir()
+    async with serving(tmp_path / "gateway", brands=BRANDS, api_key=KEY) as running:
+        yield running
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "settings.toml").write_text(SETTINGS)
+    return tmp_path / "salaries.csv"
+
+
+def write(file: Path, *lines: str, headings: str = HEADINGS) -> None:
+    file.write_text("\n".join([headings, *lines]) + "\n")
+
+
+async def pay(file: Path, gateway: Running | str, *further: str) -> Result:
+    url = gateway if isinstance(gateway, str) else gateway.merchant.api
+    options = ("--settings", str(file.parent / "settings.toml"), "--gateway", url, "--key", KEY, "--per-second", "100")
+    return await trio.to_thread.run_sync(mmo, "pay-outs", str(file), *options, *further)
+
+
+def results(file: Path) -> list[dict[str, str]]:
+    with file.with_name(f"{file.name}.results.csv").open(newline="") as rows:
+        return list(csv.DictReader(rows))
+
+
+def sums(output: str) -> list[str]:
+    """The lines with sums; the gateway of this process has its log among them."""
+    return [each for each in output.splitlines() if "pay-outs; " in each]
+
+
+def statuses(file: Path) -> list[tuple[str, str]]:
+    return [(each["status"], each["errorCode"]) for each in results(file)]
+
+
+@pytest.mark.spec("C2", "C12", "L1")
+async def test_each_line_ends_with_what_became_of_it_and_a_second_run_pays_nothing(
+    gateway: Running, file: Path
+) -> None:
+    write(file, "254712345001,1500.00,a", "254712345107,20,b", "254712345002,1,c", "254712345120,30,d")
+    done = await pay(file, gateway)
+    assert done.exit_code == 1, done.output
+    limit = ("failed", "config_method_transaction_min_limit")
+    assert statuses(file) == [("success", ""), ("failed", "user_account_blocked"), limit, ("success", "")]
+    paid, failed, rejected, less = results(file)
+    assert (paid["line"], paid["merchantReference"], paid["finalAmount"], less["finalAmount"]) == (
+        "2",
+        "a",
+        "1500.00",
+        "29.99",
+    )
+    assert all(paid[name] for name in ("gatewayReference", "providerReference", "createdAt", "completedAt"))
+    assert failed["message"]
+    assert "below the minimum of 10.00 KES" in rejected["message"]
+    assert "success: 2 pay-outs; 1529.99 KES" in done.output
+    journal = file.with_name(f"{file.name}.journal").read_bytes()
+    assert sums((await pay(file, gateway)).output) == sums(done.output)
+    assert file.with_name(f"{file.name}.journal").read_bytes() == journal
+
+
+@pytest.mark.spec("C12", "L2")
+async def test_a_copy_of_a_file_is_looked_up_and_not_paid_again(gateway: Running, file: Path, tmp_path: Path) -> None:
+    write(file, "254712345001,1500", "254712345002,1500", headings="msisdn,amount")
+    assert (await pay(file, gateway)).exit_code == 0
+    (tmp_path / "copy.csv").write_text('"msisdn", amount\n254712345001,"1500.00"\n\n+254712345002,1500\n')
+    copied = await pay(tmp_path / "copy.csv", gateway)
+    assert copied.exit_code == 0
+    assert "2 of them were there before this journal began" in copied.output
+    first, second = results(file), results(tmp_path / "copy.csv")
+    assert [each["gatewayReference"] for each in first] == [each["gatewayReference"] for each in second]
+    assert {each["message"] for each in second} == {"The payment was there before this journal began."}
+    write(tmp_path / "next.csv", "254712345001,1500", "254712345002,1500", headings="msisdn,amount")
+    assert (await pay(tmp_path / "next.csv", gateway, "--name", "2026-12")).exit_code == 0
+    new = {each["gatewayReference"] for each in results(tmp_path / "next.csv")}
+    assert not new & {each["gatewayReference"] for each in first}
+
+
+@pytest.mark.spec("C12")
+@pytest.mark.parametrize("other", ["254712345001,1600,a", "254712345009,1500,a"], ids=["amount", "payee"])
+async def test_another_payment_under_a_used_reference_is_an_error_of_its_line(
+    gateway: Running, file: Path, tmp_path: Path, other: str
+) -> None:
+    write(file, "254712345001,1500,a")
+    assert (await pay(file, gateway)).exit_code == 0
+    write(tmp_path / "other.csv", other, "254712345003,20,b")
+    assert (await pay(tmp_path / "other.csv", gateway)).exit_code == 1
+    assert statuses(tmp_path / "other.csv") == [("failed", "reference_mismatch"), ("success", "")]
+
+
+async def test_a_file_that_has_changed_is_refused_with_what_has_changed(gateway: Running, file: Path) -> None:
+    write(file, "254712345001,20,a", "254712345002,20,b", "254712345003,20,c")
+    assert (await pay(file, gateway)).exit_code == 0
+    write(file, "254712345001,20,a", "254712345003,30,c", "254712345004,20,d", "254712345005,20,e")
+    done = await pay(file, gateway)
+    assert done.exit_code == 2
+    assert "What is in lines 3 to 5 is not as it was." in done.output
+    write(file, "254712345001,20,a", "254712345003,20,c", "254712345004,20,d")
+    done = await pay(file, gateway)
+    assert "Line 3 is gone. Line 4 is new." in done.output
+    write(file, "254712345001,20,a", "254712345002,20,b", "254712345003,20,c")
+    assert "it was begun for the gateway" in (await pay(file, "https://other.example")).output
+
+
+@pytest.mark.spec("P4")
+async def test_a_pay_roll_keeps_to_the_rate_of_its_brand(gateway: Running, file: Path) -> None:
+    write(file, *(f"2547123{number:02d}001,20,r-{number}" for number in range(40)))
+    done = await pay(file, gateway)
+    assert done.exit_code == 0, done.output
+    assert len(results(file)) == 40
+
+
+@pytest.mark.spec("A1")
+async def test_a_wrong_key_ends_the_run_and_no_line(gateway: Running, file: Path) -> None:
+    write(file, "254712345001,20,a")
+    done = await pay(file, gateway, "--key", "wrong")
+    assert (done.exit_code, results(file)) == (3, [])
+    assert "401" in done.output
+    assert (await pay(file, gateway)).exit_code == 0
+
+
+async def test_a_gateway_that_is_away_is_tried_until_patience_is_over(file: Path) -> None:
+    write(file, "254712345001,20,a")
+    done = await pay(file, "http://127.0.0.1:9", "--patience-s", "0.1")
+    assert (done.exit_code, results(file)) == (3, [])
+    assert "not sent: 1 pay-outs; 20.00 KES" in done.output
+    assert "There was no answer" in done.output
+
+
+async def test_a_dry_run_names_the_totals_and_every_fault_and_writes_nothing(file: Path) -> None:
+    write(file, "254712345001,0.10,a", "254712345002,0.20,b")
+    done = await pay(file, "https://acme.example", "--dry-run")
+    assert (done.exit_code, done.output) == (0, "in the file: 2 pay-outs; 0.30 KES\n")
+    write(file, "0712345678,20,a", "254712345002,2O,b")
+    done = await pay(file, "https://acme.example")
+    assert done.exit_code == 2
+    assert "line 2, msisdn: must be digits" in done.output
+    assert "line 3, amount: is no plain number. Write digits, with a point before decimals" in done.output
+    assert sorted(each.name for each in file.parent.iterdir()) == ["salaries.csv", "settings.toml"]
+
+
+async def test_a_journal_is_used_by_one_program_and_never_begun_anew(gateway: Running, file: Path) -> None:
+    write(file, "254712345001,20,a")
+    journal = file.with_name(f"{file.name}.journal")
+    with journal.open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = await pay(file, gateway)
+        assert (done.exit_code, "another program" in done.output) == (2, True)
+    journal.write_text('{"gateway":"http')  # Power failed while it began, before anything was sent.
+    assert (await pay(file, gateway)).exit_code == 0
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[:-9])  # A line that was written in part: its payment is looked up.
+    assert (await pay(file, gateway)).exit_code == 0
+    journal.write_bytes(whole.replace(b'"sent"', b'"lost"'))
+    done = await pay(file, gateway)
+    assert (done.exit_code, "is damaged" in done.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [("curency = 1", "curency"), ("=", "Invalid"), ("columns = 3", "settings.toml"), ('key = "secret"', "key")],
+)
+async def test_settings_that_are_not_understood_are_refused(file: Path, settings: str, fault: str) -> None:
+    write(file, "254712345001,20,a")
+    (file.parent / "settings.toml").write_text(settings)
+    done = await pay(file, "https://acme.example", "--dry-run")
+    assert (done.exit_code, fault in done.output) == (2, True)
+
+
+async def test_columns_are_named_by_the_settings_and_by_options(file: Path) -> None:
+    write(file, "254712345001;20;a", headings="Phone;Net pay;Slip")
+    columns = '[columns]\nmsisdn = "Phone"\namount = "Net pay"\nmerchantReference = "Slip"\n'
+    (file.parent / "settings.toml").write_text(f'{SETTINGS}delimiter = ";"\n{columns}')
+    assert (await pay(file, "https://acme.example", "--dry-run")).exit_code == 0
+    assert (await pay(file, "https://acme.example", "--dry-run", "--map", "nothing=Phone")).exit_code == 2
+    assert (await pay(file, "https://acme.example", "--dry-run", "--result-url", "http://a.example")).exit_code == 2
