@@ -13,10 +13,12 @@ from mmo_sansio.messages.inputs import BeginSubmission, UnmatchedNotified
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.evidence import STUCK_AFTER
+from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Status, Type
+from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.admin_types import (
     Backlog,
     ClosedProvider,
@@ -387,6 +389,18 @@ async def check_provider_notes(open_store: OpenStore) -> None:
         assert list(await store.admin.provider_notes(*NoteTopic)) == [second, other]
         await store.admin.remove_provider_notes("momo", NoteTopic.CHECK)
         assert list(await store.admin.provider_notes(*NoteTopic)) == [other]
+
+
+async def check_provider_balances(open_store: OpenStore) -> None:
+    """Balances are kept once, and given from a time on, the oldest first."""
+    first = AccountBalance("mtn", "disbursement", Money(-5, "UGX"), NOON, is_float=True)
+    second = AccountBalance("ke", "Utility Account", Money(10**17, "KES"), after_noon(1), is_float=False)
+    async with open_store() as store:
+        await store.admin.record_balances([second, first])
+        await store.admin.record_balances([evolve(first, amount=Money(7, "UGX"))])
+    async with open_store() as store:
+        assert list(await store.admin.provider_balances(NOON)) == [first, second]
+        assert list(await store.admin.provider_balances(after_noon(1))) == [second]
 
 
 async def check_closed_store_is_unavailable(open_store: OpenStore) -> None:

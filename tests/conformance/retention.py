@@ -8,6 +8,7 @@ from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Depos
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Applied, Rejected
 from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT, mask_claim, mask_transaction
+from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, later
 from mmo_sansio.values.model import DepositAnswerOutcome
 from mmo_sansio.values.money import Money
@@ -134,6 +135,21 @@ async def check_counts_and_changes_age(open_store: OpenStore) -> None:
         await _age_all(store, RetentionDuty.HOURLY_COUNTS, YEAR_LATER)
         assert (await store.retention.count_aged(RetentionDuty.HOURLY_COUNTS, YEAR_LATER)).rows == 0
         assert await _age_all(store, RetentionDuty.BREAKER_CHANGES, YEAR_LATER) == 0
+
+
+async def check_balances_age(open_store: OpenStore) -> None:
+    """Old balances are removed, and later ones stay."""
+    async with open_store() as store:
+        balances = [
+            AccountBalance("mtn", account, Money(5, "UGX"), after_noon(number), is_float=True)
+            for number in range(5)
+            for account in ("collection", "disbursement")
+        ]
+        await store.admin.record_balances(balances)
+        counted = await store.retention.count_aged(RetentionDuty.BALANCES, after_noon(3))
+        assert (counted.rows, counted.first_at, counted.last_at) == (6, after_noon(0), after_noon(2))
+        assert await _age_all(store, RetentionDuty.BALANCES, after_noon(3)) == 6
+        assert list(await store.admin.provider_balances(Instant(0))) == balances[6:]
 
 
 async def check_reference_of_a_masked_payment_is_judged_as_before(open_store: OpenStore) -> None:

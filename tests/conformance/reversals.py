@@ -16,7 +16,6 @@ _ASKED = RequestReversal(
     reference(1),
     "acme",
     Money(1_000, "KES"),
-    can_be_partial=True,
     reason="Paid ü twice.",
     user="amina",
     needs_approval=False,

@@ -207,13 +207,7 @@ def _creation(names: Names, turn: int, *, pending_max: int | None = None, **draf
 
 def _reversal_request(names: Names) -> reversals.RequestReversal:
     return reversals.RequestReversal(
-        names.payment,
-        names.brand,
-        amount=KES(50),
-        can_be_partial=True,
-        reason="Paid twice.",
-        user="amina",
-        needs_approval=True,
+        names.payment, names.brand, amount=KES(50), reason="Paid twice.", user="amina", needs_approval=True
     )
 
 

@@ -55,7 +55,8 @@ NO_RESOURCE = AnswerInstead(HttpResponse(404, JSON, b'{"code":"RESOURCE_NOT_FOUN
 NO_TRANSACTION = AnswerInstead(
     HttpResponse(200, JSON, b'{"status":{"response_code":"ESB000045","code":"200","success":false,"message":"none"}}')
 )
-MPESA, MTN, AIRTEL = OPERATORS["mpesa"], OPERATORS["mtn"], OPERATORS["airtel"]
+NO_PAYMENT = AnswerInstead(HttpResponse(200, JSON, b'{"status":"NOT_FOUND"}'))
+MPESA, MTN, AIRTEL, PAWAPAY = OPERATORS["mpesa"], OPERATORS["mtn"], OPERATORS["airtel"], OPERATORS["pawapay"]
 PAYIN, PAYOUT, TAX = Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT, Operation.DIRECT_TAXPAYOUT
 FUNDS = "NOT_ENOUGH_FUNDS"
 COLUMNS: Mapping[str, Column] = {
@@ -70,6 +71,19 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "Airtel out": Column(
         AIRTEL, PAYOUT, "disbursement", "disbursement_enquiry", NO_TRANSACTION, "DP00900001007", "DP00900001009"
+    ),
+    "pawaPay in": Column(
+        PAWAPAY, PAYIN, "deposit", "ask", NO_PAYMENT, "INSUFFICIENT_BALANCE", "PAYER_NOT_FOUND", "UNSPECIFIED_FAILURE"
+    ),
+    "pawaPay out": Column(
+        PAWAPAY,
+        PAYOUT,
+        "payout",
+        "ask",
+        NO_PAYMENT,
+        "PAWAPAY_WALLET_OUT_OF_FUNDS",
+        "RECIPIENT_NOT_FOUND",
+        "UNSPECIFIED_FAILURE",
     ),
 }
 

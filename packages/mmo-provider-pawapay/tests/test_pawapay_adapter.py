@@ -12,9 +12,9 @@ import mmo_provider_pawapay
 import pytest
 from attrs import evolve
 from mmo_provider_pawapay import PAWAPAY
-from mmo_provider_pawapay.adapter import NOT_FOUND_IS_FINAL_AFTER, PENDING_STATUSES
+from mmo_provider_pawapay.adapter import NOT_FOUND_IS_FINAL_AFTER
 from mmo_provider_pawapay.codes import FAILURES, INCONCLUSIVE
-from mmo_provider_pawapay.wire import gateway_reference, operation_id
+from mmo_provider_pawapay.wire import PENDING_STATUSES, gateway_reference, operation_id
 from pawapay_samples import (
     ACCEPTED,
     ACTIVE_CONFIGURATION,
@@ -63,7 +63,7 @@ from mmo_sansio import (
     earlier,
     later,
 )
-from mmo_sansio.providers import ExchangeFailed, OptionError, drive
+from mmo_sansio.providers import BalanceReport, ExchangeFailed, OptionError, drive
 from mmo_sansio.testing import ADAPTER_CHECKS, REFERENCE, START, AdapterCase, AdapterCheck, numbered_reference
 from mmo_sansio.testing.adapter_conformance import check_options, check_secrets
 
@@ -416,6 +416,45 @@ class TestAmountsOfTheMarket:
             report = drive(account.submit(payment, now=now), exchange)
             assert isinstance(report, ProviderFailed)
             assert len(asked) == questions
+
+
+WALLETS = """{"balances": [
+    {"country": "ZMB", "balance": "21798.03", "currency": "ZMW", "provider": ""},
+    {"country": "UGA", "balance": "10798.03", "currency": "UGX", "provider": ""}
+]}"""
+"""https://docs.pawapay.io/v2/api-reference/finances/wallet-balances"""
+
+
+class TestBalances:
+    def test_the_wallet_of_the_country_is_the_float(self) -> None:
+        asked: list[HttpRequest] = []
+        provider = an_account()
+        report = drive(provider.ask_balances(now=START), answering(HttpResponse(200, (), WALLETS.encode()), asked))
+        assert [each.target for each in asked] == [b"https://api.pawapay.io/v2/wallet-balances?country=ZMB"]
+        [wallet] = report.balances
+        assert (wallet.account, str(wallet.amount), wallet.is_float, wallet.at) == (
+            "ZMB/ZMW",
+            "21798.03 ZMW",
+            True,
+            START,
+        )
+
+    @pytest.mark.parametrize(("own", "accounts"), [("MTN_MOMO_ZMB", ["ZMB/ZMW/MTN_MOMO_ZMB"]), ("AIRTEL_OAPI_ZMB", [])])
+    def test_a_wallet_of_one_operator_is_that_operator_s(self, own: str, accounts: list[str]) -> None:
+        body = WALLETS.replace('"provider": ""', f'"provider": "{own}"').encode()
+        report = drive(an_account().ask_balances(now=START), answering(HttpResponse(200, (), body), []))
+        assert [each.account for each in report.balances] == accounts
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            ExchangeFailed("Lost.", may_have_arrived=True),
+            *(HttpResponse(200, (), body) for body in (b"", b"[]", b"{}", b'{"balances": [7]}', b'{"balances": 7}')),
+            HttpResponse(200, (), WALLETS.replace("21798.03", "x").encode()),
+        ],
+    )
+    def test_what_says_nothing_is_no_balance(self, answer: HttpResponse | ExchangeFailed) -> None:
+        assert drive(an_account().ask_balances(now=START), answering(answer, [])) == BalanceReport()
 
 
 class TestOptions:

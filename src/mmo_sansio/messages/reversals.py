@@ -22,8 +22,6 @@ class RequestReversal:
     """The payment's brand."""
     amount: Money | None
     """None: all that the payment has moved."""
-    can_be_partial: bool
-    """Whether the provider moves a part of a payment's money back."""
     reason: str
     user: str
     needs_approval: bool

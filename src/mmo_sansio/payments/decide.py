@@ -23,7 +23,6 @@ from typing import Final, assert_never
 from attrs import evolve
 
 from mmo_sansio.messages import inputs
-from mmo_sansio.messages import reversals as reversal_inputs
 from mmo_sansio.messages.changes import (
     CallbackRecorded,
     Change,
@@ -39,6 +38,7 @@ from mmo_sansio.messages.changes import (
 )
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.messages.replies import Applied, Ignored
+from mmo_sansio.messages.reversals import ReversalInput
 from mmo_sansio.payments import misdated, settlement
 from mmo_sansio.payments.brand_usage import usage_keys
 from mmo_sansio.payments.decision import Decision, ignore
@@ -48,11 +48,12 @@ from mmo_sansio.payments.rules import creation, deliveries, deposits, polling, r
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import Stage, Transaction
-from mmo_sansio.values.reversals import reversed_payment
 
 
 def reads(input_: inputs.Input) -> Reads:
     """Return the keys that `decide` will look at for this input."""
+    if isinstance(input_, ReversalInput):
+        return reversals.reads_of(input_)
     match input_:
         case inputs.CreatePayment():
             key = (input_.brand.id, input_.draft.merchant_reference)
@@ -93,24 +94,6 @@ def reads(input_: inputs.Input) -> Reads:
             | inputs.TransactionWoke()
         ):
             return Reads(transactions=frozenset((input_.gateway_reference,)))
-        case reversal_inputs.RequestReversal():
-            payment, counter = frozenset((input_.payment,)), reversals.limit_counter(input_)
-            usage = frozenset() if counter is None else frozenset(((input_.brand, counter),))
-            return Reads(transactions=payment, reversals=payment, usage=usage)
-        case (
-            reversal_inputs.DecideReversal()
-            | reversal_inputs.ReversalWoke()
-            | reversal_inputs.MarkReversalRestored()
-            | reversal_inputs.ResolveReversal()
-            | reversal_inputs.ReversalAccepted()
-            | reversal_inputs.ReversalSucceeded()
-            | reversal_inputs.ReversalFailed()
-            | reversal_inputs.ReversalUnreachable()
-            | reversal_inputs.ReversalNeverReceived()
-            | reversal_inputs.ReversalCannotTell()
-        ):
-            payment = frozenset((reversed_payment(input_.reversal),))
-            return Reads(transactions=payment, reversals=payment)
         case _:
             assert_never(input_)
 
@@ -174,6 +157,8 @@ def _on_record(decision: Decision, before: Transaction, answered: tuple[Instant,
 
 
 def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
+    if isinstance(input_, ReversalInput):
+        return reversals.decide_reversal(ledger, input_, now=now)
     match input_:
         case inputs.CreatePayment():
             return creation.create(ledger, input_, now=now)
@@ -221,25 +206,6 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
             return results.resolve(ledger, input_, now=now)
         case inputs.CorrectTimes():
             return misdated.correct_times(ledger, input_, now=now)
-        case reversal_inputs.RequestReversal():
-            return reversals.request(ledger, input_, now=now)
-        case reversal_inputs.DecideReversal():
-            return reversals.decide_request(ledger, input_, now=now)
-        case reversal_inputs.ReversalWoke():
-            return reversals.wake(ledger, input_, now=now)
-        case reversal_inputs.MarkReversalRestored():
-            return reversals.mark_restored(ledger, input_, now=now)
-        case reversal_inputs.ResolveReversal():
-            return reversals.resolve(ledger, input_, now=now)
-        case (
-            reversal_inputs.ReversalAccepted()
-            | reversal_inputs.ReversalSucceeded()
-            | reversal_inputs.ReversalFailed()
-            | reversal_inputs.ReversalUnreachable()
-            | reversal_inputs.ReversalNeverReceived()
-            | reversal_inputs.ReversalCannotTell()
-        ):
-            return reversals.report(ledger, input_, now=now)
         case _:
             assert_never(input_)
 
@@ -305,6 +271,8 @@ def _creation_text(*detail: tuple[str, object]) -> str:
 
 
 def _actor(input_: inputs.Input) -> str:
+    if isinstance(input_, ReversalInput):
+        return reversals.actor_of(input_)
     match input_:
         case inputs.CreatePayment():
             return "merchant"
@@ -316,13 +284,9 @@ def _actor(input_: inputs.Input) -> str:
             | inputs.CorrectTimes()
             | inputs.MarkRestored()
             | inputs.RecordLostUse()
-            | reversal_inputs.RequestReversal()
-            | reversal_inputs.DecideReversal()
-            | reversal_inputs.MarkReversalRestored()
-            | reversal_inputs.ResolveReversal()
         ):
             return f"user:{input_.user}"
-        case inputs.TransactionWoke() | inputs.DepositClaimWoke() | reversal_inputs.ReversalWoke():
+        case inputs.TransactionWoke() | inputs.DepositClaimWoke():
             return "clock"
         case inputs.BeginSubmission() | inputs.CallbackConcluded() | inputs.QrConcluded() | inputs.EndedPollConcluded():
             return "gateway"
@@ -337,12 +301,6 @@ def _actor(input_: inputs.Input) -> str:
             | inputs.DepositNotified()
             | inputs.DepositAnswered()
             | inputs.UnmatchedNotified()
-            | reversal_inputs.ReversalAccepted()
-            | reversal_inputs.ReversalSucceeded()
-            | reversal_inputs.ReversalFailed()
-            | reversal_inputs.ReversalUnreachable()
-            | reversal_inputs.ReversalNeverReceived()
-            | reversal_inputs.ReversalCannotTell()
         ):
             return f"provider:{input_.provider}"
         case _:
@@ -350,6 +308,8 @@ def _actor(input_: inputs.Input) -> str:
 
 
 def _detail(input_: inputs.Input) -> dict[str, object]:
+    if isinstance(input_, ReversalInput):
+        return reversals.detail_of(input_)
     match input_:
         case inputs.CreatePayment():
             return {"method": input_.draft.method, "operation": input_.draft.operation}
@@ -402,25 +362,6 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
             | inputs.ProviderCannotTell()
             | inputs.UnmatchedNotified()
             | inputs.EndedPollConcluded()
-        ):
-            return {}
-        case reversal_inputs.RequestReversal():
-            return {"reason": input_.reason}
-        case reversal_inputs.DecideReversal():
-            return {"isApproved": input_.is_approved, "remark": input_.remark or None}
-        case reversal_inputs.ResolveReversal():
-            return {"evidence": input_.evidence, "providerReference": input_.provider_reference}
-        case reversal_inputs.ReversalAccepted() | reversal_inputs.ReversalSucceeded():
-            return {"source": input_.source, "providerReference": input_.provider_reference}
-        case reversal_inputs.ReversalFailed():
-            return {"source": input_.source, "nativeCode": input_.native_code, "reason": input_.reason}
-        case reversal_inputs.ReversalUnreachable():
-            return {"reason": input_.reason}
-        case (
-            reversal_inputs.ReversalWoke()
-            | reversal_inputs.MarkReversalRestored()
-            | reversal_inputs.ReversalNeverReceived()
-            | reversal_inputs.ReversalCannotTell()
         ):
             return {}
         case inputs.RecordLostUse():

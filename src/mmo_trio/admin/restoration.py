@@ -11,6 +11,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.inputs import MarkRestored, RecordLostUse
 from mmo_sansio.messages.replies import Applied
+from mmo_sansio.messages.reversals import MarkReversalRestored
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status
 from mmo_trio.admin.brand_hold import SubmitBatch
@@ -20,11 +21,15 @@ from mmo_trio.storage.sql.store import Store
 ROUND_SIZE = 200
 """Payments or references in one commit."""
 
+REVERSALS_MAX = 1_000_000
+"""Payments whose reversals are marked; staff ask for few."""
+
 
 async def begin_restoration(store: Store, submit: SubmitBatch, *, user: str, now: Instant) -> int:
     """Mark what had not ended, then give the store another id and hold every brand; return how many payments were
     marked. Raises what the store raises; to repeat it does no harm."""
     marked = await mark_unfinished(store, submit, user=user)
+    await mark_reversals(store, submit, user=user)
     holds = [BrandHold(each.brand.id, now, RESTORATION) for each in await store.admin.brands()]
     await store.admin.begin_restoration(new_store_id(), holds)
     return marked
@@ -46,6 +51,14 @@ async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str) -> in
         if page.next_position is None:
             return marked
         selection = evolve(selection, before=page.next_position)
+
+
+async def mark_reversals(store: Store, submit: SubmitBatch, *, user: str) -> None:
+    """Mark every reversal that has not ended, also one that waits for an approval: it may have been sent."""
+    found = await store.list_reversals(only_unfinished=True, limit=REVERSALS_MAX)
+    unmarked = [MarkReversalRestored(each.id, user) for each in found if not each.is_restored]
+    for start in range(0, len(unmarked), ROUND_SIZE):
+        await submit(unmarked[start : start + ROUND_SIZE])
 
 
 async def record_lost_uses(store: Store, submit: SubmitBatch, uses: Iterable[RecordLostUse]) -> int:

@@ -30,7 +30,7 @@ COMMANDS = {
     ),
     "Look after payments": (
         ("explain", "payments", "Explain the outcome of a payment.", "server"),
-        ("tx", "payments", "Show transactions, and resolve one by hand.", "server"),
+        ("tx", "payments", "Show transactions, resolve one by hand, and ask money back.", "server"),
         ("suspense", "payments", "Show and close entries of the suspense book.", "server"),
         ("records", "records", "Write transactions for reconciliation, and compare them with statements.", "server"),
         ("audit", "audit", "Show the audit log: sign-ins, and all actions of users and of commands.", "server"),

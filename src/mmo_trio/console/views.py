@@ -158,7 +158,7 @@ def tell_story(
 def _icon(entry: TimelineEntry) -> str:
     if entry.kind == "CallbackConcluded" and entry.members.get("outcome") not in (None, "delivered"):
         return "alert"
-    if entry.stages is not None and entry.stages[1] is Stage.FAILED:
+    if entry.stages is not None and entry.stages[1] == Stage.FAILED:
         return "cross"
     return _ICONS.get(entry.kind, _ICONS[""])
 

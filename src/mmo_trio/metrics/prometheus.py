@@ -94,6 +94,8 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_brands_on_hold": "Brands of which nothing more is submitted.",
         "mmo_brand_usage": "What a brand with limits uses: pending payments, or an amount of today in minor units.",
         "mmo_suspense_open": "Open entries of the suspense book.",
+        "mmo_reversals_open": "Reversals without an outcome, with those that wait for an approval.",
+        "mmo_reversal_reports": "Ended conversations about reversals, by provider and report.",
         "mmo_deposit_claims_open": "Reported deposits that wait for the operator's confirmation or for the end of the"
         " payment that they name.",
         "mmo_retention_rows": "Old rows that this process has masked or removed, by what they are.",
@@ -149,6 +151,8 @@ class PrometheusExporter:
     http_metrics: HttpMetrics
     engine: Engine
     providers: Callable[[], ProviderStatistics]
+    reversal_reports: Mapping[tuple[str, str], int]
+    """The number of conversations about reversals, by provider and label of the report."""
     callbacks: Callable[[], CallbackStatistics]
     qr_codes: Mapping[DeliveryOutcome, int]
     """The number of concluded deliveries of QR codes, by outcome."""
@@ -210,6 +214,8 @@ class PrometheusExporter:
         yield _gauge("mmo_provider_waiting", ({}, statistics.waiting))
         counts = {name: statistics.by_provider[name] for name in sorted(statistics.by_provider)}
         yield from _provider_counters(counts)
+        reports = sorted(self.reversal_reports.items())
+        yield _counter("mmo_reversal_reports", *(({"provider": p, "report": r}, times) for (p, r), times in reports))
         yield _gauge(
             "mmo_provider_breaker_state",
             *(
@@ -311,6 +317,7 @@ def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
     yield _gauge("mmo_brands_on_hold", ({}, backlog.held_brands))
     usage = (({"brand": each.brand, "counter": each.counter}, each.amount) for each in backlog.usage)
     yield _gauge("mmo_brand_usage", *usage)
+    yield _gauge("mmo_reversals_open", ({}, backlog.reversals))
     yield _gauge("mmo_suspense_open", ({}, backlog.suspense))
     yield _gauge("mmo_deposit_claims_open", ({}, backlog.deposit_claims))
 

@@ -60,6 +60,7 @@ from mmo_trio.workers.providers.open_accounts import (
     open_accounts,
     open_sandbox_account,
 )
+from mmo_trio.workers.providers.reversals import ReversalWorker
 from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
 from mmo_trio.workers.scheduler import Dispatcher, DueBacklog, Scheduler
 
@@ -285,6 +286,7 @@ def build_workers(foundation: Foundation) -> Workers:
         deposit_lister=DepositLister(
             resources.store, submit, accounts.with_listings, clock.time, clock.now, resources.references.next
         ),
+        reversals=ReversalWorker(resources.store, providers),
         dispatcher=dispatcher,
         scheduler=scheduler,
         clock_monitor=ClockMonitor(clock, resources.store),
@@ -310,6 +312,7 @@ class Workers:
     deposit_claims: DepositClaimWorker | None
     """None where every provider's notifications of deposits are signed."""
     deposit_lister: DepositLister
+    reversals: ReversalWorker
     dispatcher: Dispatcher
     scheduler: Scheduler
     clock_monitor: ClockMonitor
@@ -334,6 +337,7 @@ class Workers:
                 nobody_wakes = trio.Event()
                 await senders.start(partial(self.providers.run, drain=nobody_wakes))
                 await senders.start(partial(self.qr_codes.run, drain=drain))
+                await senders.start(partial(self.reversals.run, drain=drain))
                 if self.channel_owner is not None:
                     own = partial(self.channel_owner.run, callbacks_ended=callbacks_ended)
                     await senders.start(partial(own, drain=drain))
@@ -553,6 +557,7 @@ def _prometheus_exporter(
         http_metrics=http_metrics,
         engine=foundation.engine,
         providers=workers.providers.statistics,
+        reversal_reports=workers.reversals.reports,
         callbacks=workers.callbacks.statistics,
         qr_codes=workers.qr_codes.outcomes,
         accounts=foundation.accounts.provider_accounts,

@@ -32,6 +32,7 @@ from mmo_trio.settings.values import (
     NETWORKS,
     PORTS,
     RATIO,
+    REVERSAL_LIMITS,
     SECONDS,
     SIZE,
     SPAN,
@@ -40,6 +41,7 @@ from mmo_trio.settings.values import (
     URL,
     ListenAddress,
     Network,
+    ReversalLimit,
     ValueKind,
     from_seconds,
     one_of,
@@ -308,11 +310,19 @@ class EgressSection:
 class ConsoleSection:
     """Configures the console."""
 
-    four_eyes: bool = setting(SWITCH, True, "Whether a second user has to approve before a payment is ended by hand.")
+    four_eyes: bool = setting(
+        SWITCH, True, "Whether a second user has to approve before a payment is ended by hand or its money asked back."
+    )
     hosts: tuple[str, ...] = setting(
         HOST_NAMES,
         (),
         "Names under which browsers and Prometheus reach the console; addresses and `localhost` need no entry.",
+    )
+    reversal_limits: tuple[ReversalLimit, ...] = setting(
+        REVERSAL_LIMITS,
+        (),
+        "What one user of a role may ask back in a day (UTC) of one brand's payments, in one currency; commands have"
+        " the role `admin`. With any limit, a role without one in a currency may ask nothing back in it.",
     )
     second_factor: str = setting(
         one_of("off", "optional", "required"),

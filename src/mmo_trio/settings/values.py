@@ -19,7 +19,8 @@ from attrs import frozen
 from mmo_sansio.http.egress_rules import UrlError, parse_url
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
-from mmo_sansio.values.money import Money, parse_number, to_money
+from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
+from mmo_trio.storage.interface.admin_types import Role
 from mmo_trio.storage.open_store import STORE_SCHEMES
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -300,6 +301,32 @@ def _parse_host_names(value: Any) -> tuple[str, ...]:
     return names
 
 
+@frozen
+class ReversalLimit:
+    """Says what one user with a role may ask back in a day, of one brand's payments."""
+
+    role: str
+    amount: Money
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.amount}"
+
+
+_REVERSAL_LIMITS_FORM = 'limits, such as ["support 5000 KES", "approver 50000 KES"]'
+
+
+def _parse_reversal_limits(value: Any) -> tuple[ReversalLimit, ...]:
+    limits = []
+    for each in _parse_list(value, _REVERSAL_LIMITS_FORM):
+        try:
+            role, amount, currency = str(each).split()
+            money = to_money(check_amount(parse_number(amount)), currency)
+            limits.append(ReversalLimit(Role(role).value, money))
+        except (ValueError, KeyError):
+            raise InvalidSettingValue(f"must be a list of {_REVERSAL_LIMITS_FORM}") from None
+    return tuple(limits)
+
+
 def _format_list(values: tuple[object, ...]) -> str:
     return ", ".join(map(str, values)) or "(none)"
 
@@ -317,4 +344,5 @@ DATABASE = ValueKind("address (URL)", _parse_database_url, mask_database_url, is
 FILE = ValueKind("file", _parse_file, str)
 NETWORKS = ValueKind("list of networks", parse_networks, _format_list)
 PORTS = ValueKind("list of ports", _parse_ports, _format_list)
+REVERSAL_LIMITS = ValueKind("list of limits", _parse_reversal_limits, _format_list)
 HOST_NAMES = ValueKind("list of host names", _parse_host_names, _format_list)

@@ -41,6 +41,7 @@ def ask(provider: Provider, simulator: Simulator, now: Instant = START) -> Balan
         ("mtn", [("collection", "1000000 UGX", False), ("disbursement", "1000000 UGX", True)]),
         ("airtel", [("disbursement", "1000000 UGX", True)]),
         ("mpesa", [("Utility Account", "1000000.00 KES", True)]),
+        ("pawapay", [("RWA/RWF", "10000000 RWF", True)]),
     ],
 )
 def test_the_operator_tells_the_balance_of_each_account(kind: str, expected: list[tuple[str, str, bool]]) -> None:

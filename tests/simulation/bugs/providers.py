@@ -59,7 +59,7 @@ def retry_doubles_a_submission() -> AbstractContextManager[object]:
             another = f"{about.reference[:-1]}{'0' if about.reference[-1] != '0' else '1'}"
             order = evolve(about.order, gateway_reference=another)
             again = provider.submit(evolve(about, order=order), now=self.now())
-            await run_conversation(again, exchange, about, trio.current_time() + 20, self._counts[provider.name])
+            await run_conversation(again, exchange, about, trio.current_time() + 20, self.counts[provider.name])
         return report
 
     return patch.object(ProviderWorker, "_converse", converse_twice)
@@ -89,10 +89,10 @@ def submitted_without_a_record() -> AbstractContextManager[object]:
             self.exchange_for(provider.name),
             about,
             trio.current_time() + 20,
-            self._counts[provider.name],
+            self.counts[provider.name],
         )
-        await self._record_input(lambda: BeginSubmission(about.reference))
-        await self._record_input(lambda: report)
+        await self.record_input(lambda: BeginSubmission(about.reference))
+        await self.record_input(lambda: report)
 
     reserve = patch.object(ProviderWorker, "try_reserve", lambda self, *_: False)
     stack = ExitStack()

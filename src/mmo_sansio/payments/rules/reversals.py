@@ -11,6 +11,8 @@ The payment's own state never changes. What is sent once (S6), and which results
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import evolve, frozen
@@ -20,7 +22,7 @@ from mmo_sansio.messages.changes import ReversalChanged, SuspenseReason, UsageCh
 from mmo_sansio.messages.replies import ReversalApplied
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
-from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.rules.timers import poll_interval
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import DAY, Instant, Moment, later
@@ -30,6 +32,19 @@ from mmo_sansio.values.reversals import Reversal, ReversalState, reversed_minor,
 
 _ASKED_AFTER: Final = (ReversalState.SENT, ReversalState.UNKNOWN)
 _UNKNOWN: Final = "There is no such reversal."
+
+_JOURNAL_MEMBERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "reason": "reason",
+        "is_approved": "isApproved",
+        "remark": "remark",
+        "evidence": "evidence",
+        "source": "source",
+        "provider_reference": "providerReference",
+        "native_code": "nativeCode",
+    }
+)
+"""The attributes of inputs that the journal holds, with their names there."""
 
 _NEVER_RECEIVED_AFTER_RESTORE: Final = (
     "The provider never received it. Whether it was sent before the restore was not on record, so it is not sent again:"
@@ -73,13 +88,53 @@ def _find(ledger: Ledger, id: str) -> _Found | None:
     return None if found is None or payment is None else _Found(found, payment, known)
 
 
-def limit_counter(input_: inputs.RequestReversal) -> str | None:
+def reads_of(input_: inputs.ReversalInput) -> Reads:
+    """Return the keys that `decide_reversal` will look at for this input."""
+    if not isinstance(input_, inputs.RequestReversal):
+        payment = frozenset((reversed_payment(input_.reversal),))
+        return Reads(transactions=payment, reversals=payment)
+    payment, counter = frozenset((input_.payment,)), _limit_counter(input_)
+    usage = frozenset() if counter is None else frozenset(((input_.brand, counter),))
+    return Reads(transactions=payment, reversals=payment, usage=usage)
+
+
+def actor_of(input_: inputs.ReversalInput) -> str:
+    """Return who acts, for the journal."""
+    if isinstance(input_, inputs.ReversalReport):
+        return f"provider:{input_.provider}"
+    return "clock" if isinstance(input_, inputs.ReversalWoke) else f"user:{input_.user}"
+
+
+def detail_of(input_: inputs.ReversalInput) -> dict[str, object]:
+    """Return what the journal holds of the input, besides the reversal's id and amount."""
+    found = {name: getattr(input_, attribute, None) for attribute, name in _JOURNAL_MEMBERS.items()}
+    return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+def decide_reversal(ledger: Ledger, input_: inputs.ReversalInput, *, now: Moment) -> Decision:
+    """Decide an input about a reversal; see :func:`mmo_sansio.payments.decide.decide`."""
+    match input_:
+        case inputs.RequestReversal():
+            return _request(ledger, input_, now=now)
+        case inputs.DecideReversal():
+            return _decide_request(ledger, input_, now=now)
+        case inputs.ReversalWoke():
+            return _wake(ledger, input_, now=now)
+        case inputs.MarkReversalRestored():
+            return _mark_restored(ledger, input_, now=now)
+        case inputs.ResolveReversal():
+            return _resolve(ledger, input_, now=now)
+        case _:
+            return _report(ledger, input_, now=now)
+
+
+def _limit_counter(input_: inputs.RequestReversal) -> str | None:
     """Return the counter of the day's limit that this request adds to; None where there is no limit."""
     limit = input_.daily_max
     return None if limit is None else f"reversals {input_.limit_name} {limit.currency}"
 
 
-def request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> Decision:
+def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> Decision:
     """Put a reversal on record, unless the payment has not succeeded, less is left to move back, or a limit is
     reached."""
     payment = ledger.transaction(input_.payment)
@@ -90,7 +145,7 @@ def request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> D
         return ignore("Only a payment that has succeeded can be reversed.", payment)
     left = Money(paid.minor - reversed_minor(known), paid.currency)
     amount = input_.amount or left
-    if (fault := _why_not_asked(input_, amount, paid=paid, left=left)) is not None:
+    if (fault := _why_not_asked(amount, paid=paid, left=left)) is not None:
         return ignore(fault, payment)
     added = _usage(ledger, input_, amount, now=now)
     if isinstance(added, str):
@@ -112,15 +167,13 @@ def request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> D
     return Decision(ReversalApplied(asked, payment), (ReversalChanged(known, asked), *added))
 
 
-def _why_not_asked(input_: inputs.RequestReversal, amount: Money, *, paid: Money, left: Money) -> str | None:
+def _why_not_asked(amount: Money, *, paid: Money, left: Money) -> str | None:
     if amount.currency != paid.currency:
         return f"The amount must be in {paid.currency}."
     if left.minor <= 0:
         return "All that was paid has been asked back."
     if not 0 < amount.minor <= left.minor:
         return f"The amount must be above 0, and at most {left}: so much of {paid} has not been asked back."
-    if amount != paid and not input_.can_be_partial:
-        return f"The provider moves back all of a payment or nothing: {paid}."
     return None
 
 
@@ -128,7 +181,7 @@ def _usage(
     ledger: Ledger, input_: inputs.RequestReversal, amount: Money, *, now: Moment
 ) -> tuple[UsageChanged, ...] | str:
     """Return what the reversal adds to its limit of a day, or in a sentence that this is reached."""
-    counter, limit = limit_counter(input_), input_.daily_max
+    counter, limit = _limit_counter(input_), input_.daily_max
     if counter is None or limit is None:
         return ()
     if limit.currency != amount.currency:
@@ -139,7 +192,7 @@ def _usage(
     return (UsageChanged(input_.brand, UsageShare(counter, day, amount.minor), limit.minor),)
 
 
-def decide_request(ledger: Ledger, input_: inputs.DecideReversal, *, now: Moment) -> Decision:
+def _decide_request(ledger: Ledger, input_: inputs.DecideReversal, *, now: Moment) -> Decision:
     """Approve a requested reversal, or end one that was not sent. With four eyes nobody approves what they asked
     for."""
     found = _find(ledger, input_.reversal)
@@ -159,7 +212,7 @@ def decide_request(ledger: Ledger, input_: inputs.DecideReversal, *, now: Moment
     )
 
 
-def wake(ledger: Ledger, input_: inputs.ReversalWoke, *, now: Moment) -> Decision:
+def _wake(ledger: Ledger, input_: inputs.ReversalWoke, *, now: Moment) -> Decision:
     """Record an approved reversal as sent, or count a question about a sent one.
 
     `ReversalApplied` lets this attempt send the request if `Reversal.may_send`, and ask if not; anything else forbids
@@ -187,16 +240,15 @@ def wake(ledger: Ledger, input_: inputs.ReversalWoke, *, now: Moment) -> Decisio
     )
 
 
-def mark_restored(ledger: Ledger, input_: inputs.MarkReversalRestored, *, now: Moment) -> Decision:
+def _mark_restored(ledger: Ledger, input_: inputs.MarkReversalRestored, *, now: Moment) -> Decision:
     """Take a reversal for sent that had not ended in the backup: it is asked after, and never sent again (S6)."""
     found = _find(ledger, input_.reversal)
     if found is None or found.reversal.state.has_ended or found.reversal.is_restored:
         return ignore("The reversal has ended, or is marked.")
-    sent_at = found.reversal.sent_at or now.time
-    return found.move(ReversalState.UNKNOWN, wake_at=now.time, sent_at=sent_at, is_restored=True)
+    return found.move(ReversalState.UNKNOWN, wake_at=now.time, sent_at=now.time, is_restored=True)
 
 
-def resolve(ledger: Ledger, input_: inputs.ResolveReversal, *, now: Moment) -> Decision:
+def _resolve(ledger: Ledger, input_: inputs.ResolveReversal, *, now: Moment) -> Decision:
     """End a sent reversal by hand, on evidence. One that may be arriving just now waits."""
     found = _find(ledger, input_.reversal)
     if found is None:
@@ -216,7 +268,7 @@ def resolve(ledger: Ledger, input_: inputs.ResolveReversal, *, now: Moment) -> D
     )
 
 
-def report(ledger: Ledger, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
+def _report(ledger: Ledger, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
     """Apply a provider's report. A result about no reversal that was sent, or other than the one on record, goes to
     the suspense book."""
     found = _find(ledger, input_.reversal)
@@ -263,10 +315,13 @@ def _waiting_state(before: Reversal) -> ReversalState:
 
 def _send_again(found: _Found, input_: inputs.ReversalNeverReceived, *, now: Moment) -> Decision:
     """Approve again what certainly never reached the provider: the one way to a second request. Only the answer to the
-    latest question counts, and none once the provider has accepted the reversal."""
+    latest question counts, none while the request may be in flight, and none once the provider has accepted it."""
     before = found.reversal
+    arrives_until = later(before.sent_at or now.time, SUBMISSION_TIMEOUT)
     if input_.version != before.version or before.is_accepted:
         return ignore("More is known of the reversal, or it has moved since.", found.payment)
+    if before.polls and now.time < arrives_until:
+        return found.move(_waiting_state(before), wake_at=arrives_until)
     if before.is_restored:
         return found.end(ReversalState.FAILED, Source.POLL, now=now, remark=_NEVER_RECEIVED_AFTER_RESTORE)
     unsent = before.unsent if before.polls else before.unsent + 1

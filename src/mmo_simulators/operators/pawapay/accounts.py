@@ -54,11 +54,6 @@ class SimulatedPawapayPayment:
     callback_count: int = 0
 
     @property
-    def reference(self) -> str:
-        """The gateway's name of the payment."""
-        return str(self.document.get("clientReferenceId", self.id))
-
-    @property
     def debited_and_credited(self) -> tuple[str, str]:
         """The holder of the wallet that pays, and of the one that is paid."""
         ours, theirs = self.country.code, self.msisdn
@@ -78,6 +73,7 @@ class SimulatedPawapayAccounts:
     _balances: dict[str, Money] = Factory(dict)
     _availability: dict[tuple[str, OperationType], str] = Factory(dict)
     """By provider; OPERATIONAL where there is no entry."""
+    _enqueued: Sequence[SimulatedPawapayPayment] = ()
     _pending_results: DueQueue[SimulatedPawapayPayment] = Factory(DueQueue)
     _pending_callbacks: DueQueue[tuple[SimulatedPawapayPayment, int]] = Factory(DueQueue)
     """Each with the number of callbacks that were in vain before it."""
@@ -131,14 +127,11 @@ class SimulatedPawapayAccounts:
         payment.callback_delays = calls.after if calls else payment.callback_delays
         payment.takes = span.span if span else None if payment.ending == STUCK else self.approval_delay
         self.payments[payment.operation, payment.id] = payment
-        payment.is_enqueued = True
-        self._process(payment, now=now)
+        self._process([*self._enqueued, payment], now=now)
 
     def complete_due(self, *, now: Instant) -> None:
         """Process what was enqueued, where that is possible again, and give every payment its result that is due."""
-        for each in self.payments.values():
-            if each.is_enqueued:
-                self._process(each, now=now)
+        self._process(self._enqueued, now=now)
         for at, payment in self._pending_results.take_due(now=now):
             payment.result = self._transfer(payment)
             if payment.result == COMPLETED:
@@ -168,7 +161,7 @@ class SimulatedPawapayAccounts:
             "payments": [
                 payment_row(
                     each.operation.lower(),
-                    each.reference,
+                    each.document.get("clientReferenceId", each.id),
                     each.receipt,
                     each.msisdn,
                     each.amount,
@@ -179,18 +172,20 @@ class SimulatedPawapayAccounts:
             ],
         }
 
-    def _process(self, payment: SimulatedPawapayPayment, *, now: Instant) -> None:
-        payment.is_enqueued = self.status_of(payment.provider, payment.operation) != OPERATIONAL
-        if not payment.is_enqueued and payment.takes is not None:
-            self._pending_results.schedule(payment, at=later(now, payment.takes))
+    def _process(self, payments: Sequence[SimulatedPawapayPayment], *, now: Instant) -> None:
+        """Enqueue the payments whose provider does not process them yet, and let the others begin."""
+        for each in payments:
+            each.is_enqueued = self.status_of(each.provider, each.operation) != OPERATIONAL
+            if not each.is_enqueued and each.takes is not None:
+                self._pending_results.schedule(each, at=later(now, each.takes))
+        self._enqueued = [each for each in payments if each.is_enqueued]
 
     def _transfer(self, payment: SimulatedPawapayPayment) -> str:
         if payment.ending not in (COMPLETED, STUCK):
             return payment.ending
         if not self.has_funds_for(payment):
-            return (
-                "INSUFFICIENT_BALANCE" if payment.operation is OperationType.DEPOSIT else "PAWAPAY_WALLET_OUT_OF_FUNDS"
-            )
+            is_deposit = payment.operation is OperationType.DEPOSIT
+            return "INSUFFICIENT_BALANCE" if is_deposit else "PAWAPAY_WALLET_OUT_OF_FUNDS"
         currency, minor = payment.amount.currency, payment.amount.minor
         for holder, change in zip(payment.debited_and_credited, (-minor, minor), strict=True):
             self._balances[f"{holder}/{currency}"] = Money(self.balance(holder, currency).minor + change, currency)

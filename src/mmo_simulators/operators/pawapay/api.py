@@ -16,12 +16,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
 
 from attrs import Factory, define, field
-from cryptography.hazmat.primitives.asymmetric.ec import (
-    SECP256R1,
-    EllipticCurvePrivateKey,
-    EllipticCurvePublicKey,
-    generate_private_key,
-)
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
@@ -59,7 +54,7 @@ from mmo_simulators.operators.pawapay.signatures import CALLBACK_KEY_ID, check_r
 API_TOKEN: Final = "simulated-pawapay-token"
 """The token of a simulator that was given no other."""
 COMPANY: Final = "Test Shop"
-_SETTINGS: Final = ("callback_url", "signs_callbacks", "request_key")
+_SETTINGS: Final = {"callback_url", "signs_callbacks", "request_key"}
 _AUTHORISATION: Final = {OperationType.DEPOSIT: {"authType": "PROVIDER_AUTH", "pinPrompt": "AUTOMATIC"}}
 JSON_UTF8: Final = ((b"content-type", b"application/json; charset=UTF-8"),)
 
@@ -68,13 +63,13 @@ JSON_UTF8: Final = ((b"content-type", b"application/json; charset=UTF-8"),)
 class PawapaySimulator:
     """Simulates pawaPay with one merchant."""
 
-    key: EllipticCurvePrivateKey = field(repr=False)
+    key: ec.EllipticCurvePrivateKey = field(repr=False)
     """Signs the callbacks."""
     api_token: str = field(default=API_TOKEN, repr=False)
     callback_url: str | None = None
     """Where callbacks are sent; None: none are."""
     signs_callbacks: bool = True
-    request_key: EllipticCurvePublicKey | None = None
+    request_key: ec.EllipticCurvePublicKey | None = None
     """The key that has to have signed submissions; None: they need no signature."""
     accounts: SimulatedPawapayAccounts = Factory(SimulatedPawapayAccounts)
     faults: FaultScript = Factory(FaultScript)
@@ -94,7 +89,8 @@ class PawapaySimulator:
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Return the callbacks to send now."""
         self.accounts.complete_due(now=now)
-        return list(self._callbacks(now))
+        due = list(self.accounts.take_due_callbacks(now=now))
+        return [self._callback(payment, vain, self.callback_url, now) for payment, vain in due if self.callback_url]
 
     def next_due_at(self) -> Instant | None:
         """Return when the next result or callback is due."""
@@ -112,7 +108,7 @@ class PawapaySimulator:
         process, `{"account": "MTN_MOMO_ZMB", "DEPOSIT": "CLOSED"}`. Raises ValueError."""
         for each in accounts:
             match dict(each):
-                case {"account": "merchant", **settings} if settings.keys() <= {*_SETTINGS}:
+                case {"account": "merchant", **settings} if settings.keys() <= _SETTINGS:
                     self._apply_settings(**settings)
                 case {"account": str(provider), **states} if provider in PROVIDERS:
                     for operation, status in states.items():
@@ -129,19 +125,18 @@ class PawapaySimulator:
     def _apply_settings(self, callback_url: Any = None, signs_callbacks: Any = True, request_key: Any = None) -> None:
         if not isinstance(callback_url, str | None) or not isinstance(request_key, str | None):
             raise ValueError("callback_url and request_key must be text or null")
-        self.callback_url, self.signs_callbacks = callback_url, bool(signs_callbacks)
-        self.request_key = None if request_key is None else _parse_public_key(request_key)
+        key = None if request_key is None else load_pem_public_key(request_key.encode())
+        if not isinstance(key, ec.EllipticCurvePublicKey | None):
+            raise ValueError("request_key must be a public key of the curve P-256, in PEM")
+        self.callback_url, self.signs_callbacks, self.request_key = callback_url, bool(signs_callbacks), key
 
-    def _callbacks(self, now: Instant) -> Iterator[HttpRequest]:
-        for payment, vain in self.accounts.take_due_callbacks(now=now):
-            if self.callback_url is None:
-                continue
-            body = json_response(200, payment_document(payment, payment.result)).body
-            request = HttpRequest("POST", self.callback_url.encode(), JSON_UTF8, body)
-            if self.signs_callbacks:
-                request = sign_callback(request, self.key, now=now)
-            self._sent_callbacks[request] = (payment, vain)
-            yield request
+    def _callback(self, payment: SimulatedPawapayPayment, vain: int, url: str, now: Instant) -> HttpRequest:
+        body = json_response(200, payment_document(payment, payment.result)).body
+        request = HttpRequest("POST", url.encode(), JSON_UTF8, body)
+        if self.signs_callbacks:
+            request = sign_callback(request, self.key, now=now)
+        self._sent_callbacks[request] = (payment, vain)
+        return request
 
     def _respond(self, handler: PawapayHandler, call: SimulatedCall) -> HttpResponse:
         """Return the response of a handler, or the rejection of the request, which repeats a submission's id."""
@@ -252,16 +247,9 @@ class PawapaySimulator:
         return json_response(200, [each for _, each in _described(call, describe)])
 
     def _wallet_balances(self, call: SimulatedCall) -> HttpResponse:
-        wallets = [(country.code, currency) for country, currency in WALLETS if country in _asked_countries(call)]
-        balances = [
-            {
-                "country": code,
-                "balance": self.accounts.balance(code, currency).text,
-                "currency": currency,
-                "provider": "",
-            }
-            for code, currency in wallets
-        ]
+        asked = [(country.code, currency) for country, currency in WALLETS if country in _asked_countries(call)]
+        texts = [(code, self.accounts.balance(code, currency).text, currency, "") for code, currency in asked]
+        balances = [dict(zip(("country", "balance", "currency", "provider"), each, strict=True)) for each in texts]
         return json_response(200, {"balances": balances})
 
     def _public_keys(self, call: SimulatedCall) -> HttpResponse:
@@ -271,7 +259,7 @@ class PawapaySimulator:
 
 def open_pawapay() -> PawapaySimulator:
     """Return an operator with a fresh key."""
-    return PawapaySimulator(generate_private_key(SECP256R1()))
+    return PawapaySimulator(ec.generate_private_key(ec.SECP256R1()))
 
 
 def _initiation(payment: SimulatedPawapayPayment, status: str) -> HttpResponse:
@@ -294,13 +282,6 @@ def _submitted_id(request: HttpRequest) -> dict[str, str]:
 
 
 _OPERATIONS: Final = {f"/v2/{each.lower()}s": each for each in OperationType}
-
-
-def _parse_public_key(pem: str) -> EllipticCurvePublicKey:
-    key = load_pem_public_key(pem.encode())
-    if not isinstance(key, EllipticCurvePublicKey):
-        raise ValueError("request_key must be the public key of a P-256 pair, in PEM")
-    return key
 
 
 def _asked(call: SimulatedCall, name: str) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any, Final
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
@@ -13,20 +12,11 @@ from mmo_sansio.values.money import AmountError, Money, to_money
 from mmo_simulators.common.messages import json_response, parse_json_object
 from mmo_simulators.operators.pawapay.markets import PROVIDERS, OperationType, SimulatedCountry, SimulatedProvider
 
-_STATUSES: Final[Mapping[str, int]] = MappingProxyType(
-    {"NO_AUTHENTICATION": 401}
-    | dict.fromkeys(("AUTHENTICATION_ERROR", "HTTP_SIGNATURE_ERROR"), 403)
-    | dict.fromkeys(
-        (
-            "INVALID_INPUT",
-            "MISSING_PARAMETER",
-            "UNSUPPORTED_PARAMETER",
-            "INVALID_PARAMETER",
-            "DUPLICATE_METADATA_FIELD",
-        ),
-        400,
-    )
-)
+_STATUSES: Final[Mapping[str, int]] = {
+    "NO_AUTHENTICATION": 401,
+    **dict.fromkeys(("AUTHENTICATION_ERROR", "HTTP_SIGNATURE_ERROR"), 403),
+    **dict.fromkeys(("INVALID_INPUT", "MISSING_PARAMETER", "UNSUPPORTED_PARAMETER", "INVALID_PARAMETER"), 400),
+}
 """The HTTP status of a rejection by its failure code; 200 for any other."""
 
 _UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
@@ -40,18 +30,12 @@ _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
 }
 """The members of a submission that are text."""
 _METADATA_MAX: Final = 10
-_OPTIONAL: Final = frozenset({"clientReferenceId", "metadata"})
-_MEMBERS: Final[Mapping[OperationType, tuple[tuple[str, ...], frozenset[str]]]] = MappingProxyType(
-    {
-        OperationType.DEPOSIT: (
-            ("depositId", "payer", "amount", "currency"),
-            _OPTIONAL | {"customerMessage", "preAuthorisationCode"},
-        ),
-        OperationType.PAYOUT: (("payoutId", "recipient", "amount", "currency"), _OPTIONAL | {"customerMessage"}),
-        OperationType.REFUND: (("refundId", "depositId"), _OPTIONAL | {"amount", "currency"}),
-    }
-)
-"""The members that a submission must have, and those that it may have."""
+_MEMBERS: Final[Mapping[OperationType, tuple[str, str]]] = {
+    OperationType.DEPOSIT: ("depositId payer amount currency", "customerMessage preAuthorisationCode"),
+    OperationType.PAYOUT: ("payoutId recipient amount currency", "customerMessage"),
+    OperationType.REFUND: ("refundId depositId", "amount currency"),
+}
+"""The members that a submission must have, and those that it may have as well as clientReferenceId and metadata."""
 
 
 class Rejected(Exception):
@@ -61,7 +45,7 @@ class Rejected(Exception):
         super().__init__(code, message)
         self.reason = {"failureCode": code, "failureMessage": message}
 
-    def response(self, members: Mapping[str, Any] = MappingProxyType({})) -> HttpResponse:
+    def response(self, members: Mapping[str, Any]) -> HttpResponse:
         """Return the rejection as it is answered, with these members before its reason."""
         return json_response(_STATUSES.get(self.reason["failureCode"], 200), {**members, "failureReason": self.reason})
 
@@ -81,11 +65,11 @@ def parse_submission(request: HttpRequest, operation: OperationType) -> dict[str
         document = parse_json_object(request.body)
     except ValueError:
         raise Rejected("INVALID_INPUT", "We are unable to parse the body of the request.") from None
-    required, optional = _MEMBERS[operation]
+    required, optional = (each.split() for each in _MEMBERS[operation])
     for name in required:
         if name not in document:
             raise Rejected("MISSING_PARAMETER", f"The parameter '{name}' is missing.")
-    if unknown := sorted(document.keys() - optional.union(required)):
+    if unknown := sorted(document.keys() - {*required, *optional, "clientReferenceId", "metadata"}):
         raise Rejected("UNSUPPORTED_PARAMETER", f"The parameter '{unknown[0]}' is not supported.")
     for name, form in _FORMS.items():
         value = document.get(name)
@@ -98,11 +82,9 @@ def parse_submission(request: HttpRequest, operation: OperationType) -> dict[str
 
 
 def _is_metadata(field: Any) -> bool:
-    return isinstance(field, dict) and len(field.keys() - {"isPII"}) == 1 and all(map(_is_simple, field.values()))
-
-
-def _is_simple(value: Any) -> bool:
-    return isinstance(value, str | bool)
+    if not isinstance(field, dict) or len(field.keys() - {"isPII"}) != 1:
+        return False
+    return all(isinstance(value, str | bool) for value in field.values())
 
 
 def parse_party(

@@ -53,7 +53,7 @@ def sign_callback(request: HttpRequest, key: EllipticCurvePrivateKey, *, now: In
 
 def check_request_signature(request: HttpRequest, key: EllipticCurvePublicKey, *, now: Instant) -> None:
     """Raise ValueError, which says why, unless the request is signed by this key and not too old."""
-    found, signature = (_match(pattern, request, name) for pattern, name in _HEADERS)
+    found, signature = _match(_INPUT, request, "signature-input"), _match(_SIGNATURE, request, "signature")
     parameters, components = found[1], tuple(each.strip('"') for each in found[2].split())
     if not _REQUIRED.issubset(components):
         raise ValueError(f"the signature must cover {', '.join(sorted(_REQUIRED))}")
@@ -67,9 +67,6 @@ def check_request_signature(request: HttpRequest, key: EllipticCurvePublicKey, *
         key.verify(base64.b64decode(signature[1]), _base(request, components, parameters), ECDSA(SHA256()))
     except InvalidSignature:
         raise ValueError("the signature is not of the account's key") from None
-
-
-_HEADERS: Final = ((_INPUT, "signature-input"), (_SIGNATURE, "signature"))
 
 
 def _match(pattern: re.Pattern[str], request: HttpRequest, name: str) -> re.Match[str]:

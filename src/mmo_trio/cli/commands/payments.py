@@ -20,6 +20,7 @@ from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_paymen
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong, list_told_wrong, merchant_message
 from mmo_trio.cli.commands.brands import brand_keys_to_json
+from mmo_trio.cli.commands.reversals import reversals, reverse
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import (
@@ -34,6 +35,7 @@ from mmo_trio.cli.support.output import (
     print_status,
     print_table,
 )
+from mmo_trio.cli.support.references import brand_option, find_transaction
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
 from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.console.views import list_payment_fields
@@ -55,12 +57,14 @@ DEFAULT_FAILURE = ErrorCode.PROVIDER_TIMEOUT
 ENTRY_ID_MAX = 2**63 - 1
 """The largest number that a store can be asked for."""
 
-brand_option = click.option("--brand", help="Only this brand's.")
-
 
 @click.group()
 def tx() -> None:
-    """Show transactions, and resolve one by hand."""
+    """Show transactions, resolve one by hand, and ask money back."""
+
+
+tx.add_command(reverse)
+tx.add_command(reversals)
 
 
 @tx.command("show")
@@ -72,25 +76,6 @@ def show_transaction(reference: str, brand: str | None, target: CommandTarget, a
     """Show one transaction, by its gatewayReference or merchantReference."""
     found = target.with_store(lambda store: find_transaction(store, reference, brand))
     _print_transaction(found, as_json=as_json)
-
-
-async def find_transaction(store: Store, reference: str, brand: str | None) -> Transaction:
-    """Return the transaction with this reference, the newest if a brand used it again (C12).
-
-    Raises NegativeAnswer when there is none, UsageProblem when several brands have one.
-    """
-    found = await store.admin.find_transactions(reference=reference, brand=brand)
-    if not found and reference != reference.upper():
-        found = await store.admin.find_transactions(reference=reference.upper(), brand=brand)
-    if not found:
-        of_brand = f" of brand {brand}" if brand else ""
-        raise NegativeAnswer(f"There is no transaction{of_brand} with the reference {reference}.")
-    brands = sorted({each.order.brand for each in found})
-    if len(brands) > 1:
-        raise UsageProblem(
-            f"Several brands have a transaction {reference}: {', '.join(brands)}. Say which one with --brand."
-        )
-    return found[0]
 
 
 def _print_transaction(transaction: Transaction, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import MappingProxyType
@@ -44,7 +44,7 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, W
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.ids import request_id_generator
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
-from mmo_trio.workers.providers.account import SendRequest, drive_async
+from mmo_trio.workers.providers.account import ResultT, SendRequest, drive_async
 
 logger = structlog.get_logger(__name__)
 
@@ -185,13 +185,14 @@ class ProviderWorker:
     """The start of the reservation by Trio's clock, by gatewayReference of payments that are not durable yet."""
     _conversation_finished: trio.Event = Factory(trio.Event)
     """Set, and replaced, whenever work is finished."""
-    _counts: dict[str, ProviderCounts] = field(init=False)
+    counts: dict[str, ProviderCounts] = field(init=False)
+    """By the name of the provider."""
     _postponed: dict[str, WorkItem] = Factory(dict)
     """Submissions that wait until they are made again, by their references; all are claimed."""
     _dropped_polls: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self._counts = {name: ProviderCounts() for name in self.providers}
+        self.counts = {name: ProviderCounts() for name in self.providers}
 
     def try_enqueue(self, work: WorkItem) -> bool:
         """Accept work, or return False so that the caller offers it again later.
@@ -262,7 +263,7 @@ class ProviderWorker:
         submission on record: a worker submits it then. While this process ends it is polled instead."""
         if self._timers:
             report = ProviderNeverReceived(reference, provider, version=1)
-            self._timers.start_soon(self._record_input, lambda: report)
+            self._timers.start_soon(self.record_input, lambda: report)
 
     async def wait_idle(self) -> None:
         """Return once the present work is finished, without waiting for later work."""
@@ -282,7 +283,7 @@ class ProviderWorker:
             active=sum(queue.active for queue in self._queues.values()),
             waiting=self.waiting,
             dropped_polls=self._dropped_polls,
-            by_provider=self._counts,
+            by_provider=self.counts,
         )
 
     async def run(
@@ -401,7 +402,7 @@ class ProviderWorker:
         from when it may have been recorded first. A conversation whose time is over sends nothing, and says so.
         """
         reference, attempt = work.intent.gateway_reference, self._next_attempt()
-        reply, began_at = await self._record_input(
+        reply, began_at = await self.record_input(
             lambda: BeginSubmission(reference, self._withheld(work.transaction.order), attempt), queue=queue
         )
         if isinstance(reply, Applied) and reply.transaction.progress.stage is Stage.SUBMITTING:
@@ -410,12 +411,12 @@ class ProviderWorker:
     async def _send(self, transaction: Transaction, began_at: float) -> None:
         """Run the conversation of a submission that is on record, and report its result."""
         provider = self.providers[transaction.order.provider]
-        self._counts[provider.name].submissions += 1
+        self.counts[provider.name].submissions += 1
         conversation = provider.submit(transaction, now=self.now())
         report = await self._converse(conversation, self.exchange_for(provider.name), transaction, began_at)
         if isinstance(report, ProviderNeverReceived):  # Its record may wait for the store until the payment is polled.
             report = evolve(report, submitted_at=transaction.progress.submitted_at)
-        await self._report(partial(self._record_input, lambda: report))
+        await self._report(partial(self.record_input, lambda: report))
 
     def _withheld(self, order: Order) -> WithheldReason | None:
         """Return why this payment may not be sent; None when it may."""
@@ -425,18 +426,18 @@ class ProviderWorker:
 
     async def _poll(self, work: WorkItem) -> None:
         provider = self.providers[work.transaction.order.provider]
-        self._counts[provider.name].polls += 1
+        self.counts[provider.name].polls += 1
         conversation = provider.poll(_with_hint(work), now=self.now())
         began_at = trio.current_time()
         report = await self._converse(conversation, self.ask_for(provider.name), work.transaction, began_at)
         is_of_ended = isinstance(work.intent, PollEnded)
-        await self._report(partial(self._conclude_poll if is_of_ended else self._record_input, lambda: report))
+        await self._report(partial(self._conclude_poll if is_of_ended else self.record_input, lambda: report))
 
     async def _converse(
         self, conversation: Conversation, exchange: SendRequest, about: Transaction, began_at: float
     ) -> ProviderReport:
         provider = self.providers[about.order.provider]
-        counts = self._counts[provider.name]
+        counts = self.counts[provider.name]
         deadline = began_at + CONVERSATION_TIMEOUT_S
         report = await run_conversation(conversation, exchange, about, deadline, counts)
         report = with_poll_interval(report, provider.operations, about)
@@ -460,11 +461,11 @@ class ProviderWorker:
     async def _conclude_poll(self, report: Callable[[], ProviderReport], *, tries_max: float = math.inf) -> None:
         """Record the report about a payment that has ended, and that it was asked about unless it is asked again."""
         reference, waiting = report().gateway_reference, self._queues[report().provider].ended
-        await self._record_input(report, tries_max=tries_max)
+        await self.record_input(report, tries_max=tries_max)
         if reference not in waiting and not self._claimed.get(reference) and reference not in self._ended_polls.waiting:
-            await self._record_input(lambda: EndedPollConcluded(reference), tries_max=tries_max)
+            await self.record_input(lambda: EndedPollConcluded(reference), tries_max=tries_max)
 
-    async def _record_input(
+    async def record_input(
         self, input_: Callable[[], Input], *, queue: _ProviderQueue | None = None, tries_max: float = math.inf
     ) -> tuple[Reply, float]:
         """Submit an input to the engine, again and again until it is decided: to repeat one whose outcome is unknown
@@ -508,6 +509,23 @@ async def run_conversation(
 ) -> ProviderReport:
     """Run a conversation about a transaction. Whatever happens, it ends in a report; after the deadline, by Trio's
     clock, nothing more is sent."""
+    try:
+        return await drive_by_deadline(conversation, exchange, deadline, counts)
+    except Exception as fault:
+        name, reference = transaction.order.provider, transaction.reference
+        log = logger.bind(provider=name, reference=reference)
+        log.error("provider_conversation_failed", fault=describe_fault(fault))
+        return ProviderUnreachable(reference, name, f"A fault of ours: {type(fault).__name__}.")
+
+
+async def drive_by_deadline(
+    conversation: Generator[HttpRequest, HttpResponse, ResultT],
+    exchange: SendRequest,
+    deadline: float,
+    counts: ProviderCounts,
+) -> ResultT:
+    """Run a conversation to its end, count its exchanges, and return its result; after the deadline, by Trio's clock,
+    nothing more is sent. Raises what the conversation raises."""
 
     async def exchange_and_count(request: HttpRequest) -> HttpResponse:
         began = trio.current_time()
@@ -520,13 +538,7 @@ async def run_conversation(
         counts.exchange_durations.observe(trio.current_time() - began)
         return answer
 
-    try:
-        return await drive_async(conversation, exchange_and_count)
-    except Exception as fault:
-        name, reference = transaction.order.provider, transaction.reference
-        log = logger.bind(provider=name, reference=reference)
-        log.error("provider_conversation_failed", fault=describe_fault(fault))
-        return ProviderUnreachable(reference, name, f"A fault of ours: {type(fault).__name__}.")
+    return await drive_async(conversation, exchange_and_count)
 
 
 async def _exchange_by_deadline(deadline: float, exchange: SendRequest, request: HttpRequest) -> HttpResponse:

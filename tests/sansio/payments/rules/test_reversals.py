@@ -31,7 +31,7 @@ from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
 
 ID = reversal_id(REFERENCE, 1)
 PAID = KES(150)
-ASKED = RequestReversal(REFERENCE, "acme", None, True, "Paid twice.", "amina", needs_approval=False)
+ASKED = RequestReversal(REFERENCE, "acme", None, "Paid twice.", "amina", needs_approval=False)
 
 
 @define
@@ -145,12 +145,6 @@ def test_the_currency_is_that_of_the_payment() -> None:
     assert why(paid().give(evolve(ASKED, amount=other))) == "The amount must be in KES."
 
 
-def test_a_part_is_asked_for_only_where_the_provider_takes_it() -> None:
-    stage = paid()
-    assert "all of a payment or nothing" in why(stage.give(evolve(ASKED, amount=KES(100), can_be_partial=False)))
-    assert isinstance(stage.give(evolve(ASKED, can_be_partial=False)), ReversalApplied)
-
-
 def test_a_limit_counts_the_day_and_gives_back_what_has_failed() -> None:
     limited = evolve(ASKED, amount=KES(80), limit_name="amina", daily_max=KES(100))
     stage = paid()
@@ -221,6 +215,19 @@ def test_only_the_providers_word_that_it_received_nothing_lets_it_be_sent_again(
     reply = stage.send("three")
     assert isinstance(reply, ReversalApplied)
     assert reply.reversal.may_send("three")
+
+
+@pytest.mark.spec("S6")
+def test_while_the_request_may_be_in_flight_it_is_not_sent_again() -> None:
+    stage = sent()
+    stage.give(ReversalUnreachable(ID, "test", "No answer."))
+    stage.now = later(stage.now, Span(5 * SECOND))
+    stage.give(ReversalWoke(ID, "two"))
+    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
+    assert stage.has(ReversalState.UNKNOWN)
+    stage.send("three")
+    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
+    assert stage.has(ReversalState.APPROVED)
 
 
 @pytest.mark.spec("S6")

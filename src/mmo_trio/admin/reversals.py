@@ -1,0 +1,111 @@
+"""Money back by staff: who may ask for it, who approves it, and what the audit log holds of that. The rules about money
+are :mod:`mmo_sansio.payments.rules.reversals`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn
+
+from attrs import frozen
+
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.replies import Ignored, Reply, ReversalApplied
+from mmo_sansio.messages.reversals import DecideReversal, RequestReversal, ResolveReversal, ReversalInput
+from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import Reversal, reversed_payment
+from mmo_trio.admin.auditing import AuditLog
+from mmo_trio.admin.resolution import ResolutionUser
+from mmo_trio.settings.values import ReversalLimit
+from mmo_trio.storage.interface.admin_types import Role
+from mmo_trio.storage.sql.store import Store
+
+NOT_PERMITTED = "Your role does not permit it."
+
+
+class ReversalRefused(Exception):
+    """Nothing has changed; the message is a sentence for a person."""
+
+
+@frozen
+class Reversals:
+    """Requests for money back, and the decisions on them, each by a member of staff."""
+
+    store: Store
+    submit: Callable[[Input], Awaitable[Reply]]
+    audit_log: AuditLog
+    four_eyes: bool
+    limits: Sequence[ReversalLimit] = ()
+
+    async def request(
+        self, user: ResolutionUser, role: Role, payment: Transaction, amount: Money | None, reason: str
+    ) -> Reversal:
+        """Ask for money of a payment back, for all that is left of it where `amount` is None. Without four eyes that of
+        an approver is sent at once. Raises ReversalRefused, which is recorded."""
+        brand, about = payment.order.brand, f"payment:{payment.reference}"
+        of_role = (each.amount for each in self.limits if each.role == role)
+        daily_max = next((each for each in of_role if each.currency == payment.order.requested.currency), None)
+        if not user.can_propose or (self.limits and daily_max is None):
+            await self._refuse(user, about, NOT_PERMITTED)
+        if brand in (await self.store.configuration()).restored_brands:
+            await self._refuse(user, about, "The store was restored: first close the gap (`mmo db restored`).")
+        asked = RequestReversal(
+            payment.reference,
+            brand,
+            amount,
+            reason,
+            user.name,
+            needs_approval=self.four_eyes or not user.can_approve,
+            limit_name=user.name,
+            daily_max=daily_max,
+        )
+        told = None if amount is None else str(amount)
+        return await self._carry_out(user, asked, "reversal_requested", about, amount=told, reason=reason)
+
+    async def decide(self, user: ResolutionUser, id: str, *, is_approved: bool, remark: str = "") -> Reversal:
+        """Approve a reversal, or refuse one that was not sent; whoever asked for it may take it back. Raises
+        ReversalRefused, which is recorded."""
+        known = await self.find(id)
+        about, is_own = f"payment:{known.payment}", known.asked_by == user.name
+        if not user.can_approve and (is_approved or not is_own):
+            await self._refuse(user, about, NOT_PERMITTED)
+        decision = DecideReversal(id, user.name, is_approved=is_approved, four_eyes=self.four_eyes, remark=remark)
+        action = "reversal_approved" if is_approved else "reversal_refused"
+        return await self._carry_out(user, decision, action, about, reversal=id, remark=remark)
+
+    async def resolve(
+        self, user: ResolutionUser, id: str, *, succeeded: bool, evidence: str, provider_reference: str | None = None
+    ) -> Reversal:
+        """End a reversal by hand whose outcome is unknown; with four eyes, not one's own. Raises ReversalRefused, which
+        is recorded."""
+        known = await self.find(id)
+        about = f"payment:{known.payment}"
+        if not user.can_approve:
+            await self._refuse(user, about, NOT_PERMITTED)
+        if self.four_eyes and known.asked_by == user.name:
+            await self._refuse(user, about, "You asked for it: another user has to end it.")
+        ended = ResolveReversal(id, user.name, succeeded, evidence, provider_reference)
+        outcome = "succeeded" if succeeded else "failed"
+        return await self._carry_out(
+            user, ended, "reversal_resolved", about, reversal=id, outcome=outcome, evidence=evidence
+        )
+
+    async def find(self, id: str) -> Reversal:
+        """Return the reversal with this id. Raises ReversalRefused when there is none."""
+        for each in await self.store.reversals(reversed_payment(id)):
+            if each.id == id:
+                return each
+        raise ReversalRefused(f"There is no reversal {id}.")
+
+    async def _carry_out(
+        self, user: ResolutionUser, input_: ReversalInput, action: str, about: str, **detail: object
+    ) -> Reversal:
+        await self.audit_log.record(user.actor, action, about, **detail)
+        reply = await self.submit(input_)
+        if not isinstance(reply, ReversalApplied):
+            await self._refuse(user, about, reply.reason if isinstance(reply, Ignored) else "It is not possible.")
+        return reply.reversal
+
+    async def _refuse(self, user: ResolutionUser, about: str, why: str) -> NoReturn:
+        await self.audit_log.record(user.actor, "refused", about, remark=why)
+        raise ReversalRefused(why)

@@ -1,0 +1,182 @@
+"""`mmo tx reverse` asks money of a payment back, and `mmo tx reversals` shows, approves and ends what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import click
+
+from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
+from mmo_sansio.values.reversals import Reversal, ReversalState
+from mmo_trio.admin.auditing import AuditLog
+from mmo_trio.admin.resolution import ResolutionUser
+from mmo_trio.admin.reversals import ReversalRefused, Reversals
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.options import json_option
+from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status, print_table
+from mmo_trio.cli.support.references import brand_option, find_transaction
+from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
+from mmo_trio.engine.engine import submit_once
+from mmo_trio.storage.interface.admin_types import Role
+from mmo_trio.storage.sql.store import Store
+
+_NEXT_STEPS = {
+    ReversalState.REQUESTED: "Another user approves it: `mmo tx reversals approve {id}`.",
+    ReversalState.APPROVED: "The gateway that serves this store sends it.",
+}
+
+
+@click.command()
+@click.argument("reference")
+@brand_option
+@click.option("--reason", required=True, help="Why the money goes back; kept in the journal.")
+@click.option("--amount", help="A part, such as 50.00, where the operator takes that; by default all that is left.")
+@target_options
+@json_option
+def reverse(
+    reference: str, brand: str | None, reason: str, amount: str | None, target: CommandTarget, as_json: bool
+) -> None:
+    """Ask the money of a payment back; the payment itself stays as it is.
+
+    REFERENCE is its gatewayReference or merchantReference. With four eyes another user has to approve it.
+    """
+    if not reason.strip():
+        raise UsageProblem("--reason is empty: say why.")
+
+    async def ask(staff: Reversals, user: ResolutionUser) -> Reversal:
+        found = await find_transaction(staff.store, reference, brand)
+        part = None if amount is None else _to_money(amount, found.order.requested.currency)
+        return await staff.request(user, Role.ADMIN, found, part, reason)
+
+    _change(target, ask, as_json=as_json)
+
+
+@click.group()
+def reversals() -> None:
+    """Show, approve, refuse and resolve reversals."""
+
+
+@reversals.command("list")
+@click.option("--all", "with_ended", is_flag=True, help="Those that have ended, too.")
+@click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True, help="The most payments.")
+@target_options
+@json_option
+def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) -> None:
+    """List reversals without an outcome, the newest first."""
+    found = target.with_store(lambda store: store.list_reversals(only_unfinished=not with_ended, limit=limit))
+    shown = [each for each in found if with_ended or not each.state.has_ended]
+    columns = ("id", "brand", "provider", "amount", "state", "askedAt", "askedBy", "approvedBy")
+    print_rows(columns, [_to_json(each) for each in shown], as_json=as_json)
+
+
+@reversals.command()
+@click.argument("reference")
+@brand_option
+@target_options
+@json_option
+def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool) -> None:
+    """Show the reversals of a payment with all that is known of them."""
+
+    async def find(store: Store) -> Sequence[Reversal]:
+        return await store.reversals((await find_transaction(store, reference, brand)).reference)
+
+    found = target.with_store(find)
+    if as_json:
+        print_json([_to_json(each) for each in found])
+        return
+    for each in found:
+        print_table(("member", "value"), _to_json(each).items())
+
+
+@reversals.command()
+@click.argument("id")
+@target_options
+@json_option
+def approve(id: str, target: CommandTarget, as_json: bool) -> None:
+    """Approve a reversal that another user has asked for."""
+    _change(target, lambda staff, user: staff.decide(user, id, is_approved=True), as_json=as_json)
+
+
+@reversals.command()
+@click.argument("id")
+@click.option("--remark", required=True, help="Why; kept in the journal.")
+@target_options
+@json_option
+def refuse(id: str, remark: str, target: CommandTarget, as_json: bool) -> None:
+    """Refuse a reversal, or take back one's own, that was not sent yet."""
+    _change(target, lambda staff, user: staff.decide(user, id, is_approved=False, remark=remark), as_json=as_json)
+
+
+@reversals.command()
+@click.argument("id")
+@click.option("--succeeded/--failed", default=None, required=True, help="Whether the money was moved back.")
+@click.option("--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal.")
+@click.option("--provider-reference", help="The provider's own id of the reversal.")
+@target_options
+@json_option
+def resolve(
+    id: str, succeeded: bool, evidence: str, provider_reference: str | None, target: CommandTarget, as_json: bool
+) -> None:
+    """End a reversal by hand whose operator does not tell its outcome."""
+
+    async def end(staff: Reversals, user: ResolutionUser) -> Reversal:
+        return await staff.resolve(
+            user, id, succeeded=succeeded, evidence=evidence, provider_reference=provider_reference
+        )
+
+    _change(target, end, as_json=as_json)
+
+
+def _change(
+    target: CommandTarget, change: Callable[[Reversals, ResolutionUser], Awaitable[Reversal]], *, as_json: bool
+) -> None:
+    name = f"cli:{machine_user().name}"
+    user = ResolutionUser(name, name, can_propose=True, can_approve=True)
+    console = target.settings.console
+
+    async def run(store: Store) -> Reversal:
+        clock = target.clock()
+        audit_log = AuditLog(store.admin, (await target.open_keyring(store)).audit_key, clock.now)
+        submit = partial(submit_once, store, clock=clock)
+        return await change(Reversals(store, submit, audit_log, console.four_eyes, console.reversal_limits), user)
+
+    try:
+        changed = target.with_store(run)
+    except ReversalRefused as refused:
+        raise NegativeAnswer(str(refused)) from None
+    if as_json:
+        print_json(_to_json(changed))
+    else:
+        print_table(("member", "value"), _to_json(changed).items())
+    print_status(_NEXT_STEPS.get(changed.state, "Done.").format(id=changed.id))
+
+
+def _to_money(text: str, currency: str) -> Money:
+    try:
+        return to_money(check_amount(parse_number(text)), currency)
+    except AmountError as error:
+        raise UsageProblem(f"--amount {error}.") from None
+
+
+def _to_json(reversal: Reversal) -> dict[str, object]:
+    return {
+        "id": reversal.id,
+        "gatewayReference": reversal.payment,
+        "brand": reversal.brand,
+        "provider": reversal.provider,
+        "amount": str(reversal.amount),
+        "state": reversal.state.value,
+        "reason": reversal.reason,
+        "askedBy": reversal.asked_by,
+        "askedAt": format_instant(reversal.asked_at),
+        "approvedBy": reversal.approved_by,
+        "approvedAt": format_instant(reversal.approved_at),
+        "submissions": reversal.submissions,
+        "providerReference": reversal.provider_reference,
+        "nativeCode": reversal.native_code,
+        "remark": reversal.remark or None,
+        "isContradicted": reversal.is_contradicted,
+        "endedAt": format_instant(reversal.ended_at),
+        "endedBy": reversal.ended_by or reversal.source,
+    }

@@ -1,0 +1,30 @@
+"""Finds the payment that a person names by one of its references."""
+
+from __future__ import annotations
+
+import click
+
+from mmo_sansio.values.model import Transaction
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.storage.sql.store import Store
+
+brand_option = click.option("--brand", help="Only this brand's.")
+
+
+async def find_transaction(store: Store, reference: str, brand: str | None) -> Transaction:
+    """Return the transaction with this reference, the newest if a brand used it again (C12).
+
+    Raises NegativeAnswer when there is none, UsageProblem when several brands have one.
+    """
+    found = await store.admin.find_transactions(reference=reference, brand=brand)
+    if not found and reference != reference.upper():
+        found = await store.admin.find_transactions(reference=reference.upper(), brand=brand)
+    if not found:
+        of_brand = f" of brand {brand}" if brand else ""
+        raise NegativeAnswer(f"There is no transaction{of_brand} with the reference {reference}.")
+    brands = sorted({each.order.brand for each in found})
+    if len(brands) > 1:
+        raise UsageProblem(
+            f"Several brands have a transaction {reference}: {', '.join(brands)}. Say which one with --brand."
+        )
+    return found[0]

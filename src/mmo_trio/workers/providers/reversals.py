@@ -1,0 +1,171 @@
+"""Sends reversals to providers and asks after them (S6).
+
+What is due, and what was sent, is in the store, so that a killed process loses none. Several processes may find the
+same reversal due: the decision to wake it lets only one of them send or ask.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import structlog
+import trio
+from attrs import Factory, define, evolve
+
+from mmo_sansio.messages.replies import ReversalApplied
+from mmo_sansio.messages.reversals import (
+    ReversalAccepted,
+    ReversalCannotTell,
+    ReversalFailed,
+    ReversalNeverReceived,
+    ReversalReport,
+    ReversalSucceeded,
+    ReversalUnreachable,
+    ReversalWoke,
+)
+from mmo_sansio.providers.common.interface import Provider, ReversalReports, ReversesPayments
+from mmo_sansio.providers.common.operations import ReversalOperation, operation_key
+from mmo_sansio.values.clock import Span
+from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.reversals import Reversal, ReversalState
+from mmo_trio.storage.interface.store import log_store_failure
+from mmo_trio.storage.sql.store import Store
+from mmo_trio.system.fault_report import describe_fault
+from mmo_trio.system.ids import request_id_generator
+from mmo_trio.workers.providers.worker import (
+    CONVERSATION_TIMEOUT_S,
+    DRAIN_GRACE_S,
+    TRIES_IN_PLACE,
+    ProviderWorker,
+    drive_by_deadline,
+)
+
+logger = structlog.get_logger(__name__)
+
+SCAN_INTERVAL_S = 1.0
+"""Seconds between two looks at what is due."""
+
+CONVERSATIONS_MAX = 16
+"""Payments whose reversals are sent or asked after at once: they leave the accounts to payments."""
+
+RETRY_DELAY_S = 30.0
+"""Seconds before a reversal is tried again that could not be decided; it holds up no other."""
+
+REVERSAL_LABELS = {
+    ReversalAccepted: "accepted",
+    ReversalSucceeded: "succeeded",
+    ReversalFailed: "failed",
+    ReversalUnreachable: "unreachable",
+    ReversalNeverReceived: "never_received",
+    ReversalCannotTell: "cannot_tell",
+}
+"""The label of each kind of report in the metrics."""
+
+
+@define(eq=False)
+class ReversalWorker:
+    """Runs once in each process; its conversations are those of the provider worker."""
+
+    store: Store
+    worker: ProviderWorker
+    scan_interval_s: float = SCAN_INTERVAL_S
+    reports: Counter[tuple[str, str]] = Factory(Counter)
+    """Ended conversations by provider and the label of their report."""
+    _active: set[str] = Factory(set)
+    """The ids of reversals that are worked at, or wait after a fault."""
+    _next_attempt: Callable[[], str] = Factory(request_id_generator)
+
+    async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run rounds until `drain` is set; then give what is under way some time. What is cancelled is asked after."""
+        async with trio.open_nursery() as conversations:
+            task_status.started()
+            while not drain.is_set():
+                try:
+                    await self._run_round(conversations)
+                except Exception as error:
+                    log_store_failure(logger, "reversal_scan_failed", error)
+                with trio.move_on_after(self.scan_interval_s):
+                    await drain.wait()
+            conversations.cancel_scope.deadline = trio.current_time() + DRAIN_GRACE_S
+
+    async def _run_round(self, conversations: trio.Nursery) -> None:
+        """Begin to work at what is due, as far as there is room. Nothing is sent to a provider that is closed."""
+        due = await self.store.due_reversals(self.worker.now(), limit=CONVERSATIONS_MAX + len(self._active))
+        for each in due:
+            is_held = each.state is ReversalState.APPROVED and self.worker.is_closed(each.provider)
+            if each.id not in self._active and not is_held and len(self._active) < 2 * CONVERSATIONS_MAX:
+                self._active.add(each.id)
+                conversations.start_soon(self._handle, each)
+
+    async def _handle(self, due: Reversal) -> None:
+        attempt = self._next_attempt()
+        try:
+            reply, began_at = await self.worker.record_input(
+                lambda: ReversalWoke(due.id, attempt), tries_max=TRIES_IN_PLACE
+            )
+            if isinstance(reply, ReversalApplied):
+                is_to_be_sent = reply.reversal.may_send(attempt)
+                report = await self._converse(reply.reversal, reply.transaction, is_to_be_sent, began_at)
+                await self.worker.record_input(lambda: report, tries_max=TRIES_IN_PLACE)
+        except Exception as error:
+            logger.error("reversal_work_failed", reversal=due.id, fault=describe_fault(error))
+            await trio.sleep(RETRY_DELAY_S)
+        finally:
+            self._active.discard(due.id)
+
+    async def _converse(
+        self, reversal: Reversal, payment: Transaction, is_to_be_sent: bool, began_at: float
+    ) -> ReversalReport:
+        """Send the reversal or ask after it, and return the report, whatever happens."""
+        about, provider = ReversalReports(reversal, reversal.provider), self.worker.providers.get(reversal.provider)
+        operation = _operation_of(provider, payment)
+        report: ReversalReport
+        if operation is None or not isinstance(provider, ReversesPayments):
+            no_offer = "No account that is configured takes reversals of this payment."
+            report = about.failed(no_offer) if is_to_be_sent else about.cannot_tell()
+        elif is_to_be_sent and (refusal := operation.refusal_of(reversal, payment.progress.final)) is not None:
+            report = about.failed(refusal)
+        elif not is_to_be_sent and not operation.can_be_polled:
+            report = about.cannot_tell()
+        else:
+            report = await self._exchange(provider, about, payment, is_to_be_sent, began_at)
+        if operation is not None:
+            report = _with_poll_interval(report, operation.poll_interval(reversal.polls))
+        label = REVERSAL_LABELS[type(report)]
+        self.reports[reversal.provider, label] += 1
+        logger.info("reversal_reported", provider=reversal.provider, reversal=reversal.id, report=label)
+        return report
+
+    async def _exchange(
+        self,
+        provider: ReversesPayments,
+        about: ReversalReports,
+        payment: Transaction,
+        is_to_be_sent: bool,
+        began_at: float,
+    ) -> ReversalReport:
+        begin, name = provider.reverse if is_to_be_sent else provider.poll_reversal, about.provider
+        exchange = self.worker.exchange_for(name) if is_to_be_sent else self.worker.ask_for(name)
+        deadline = began_at + CONVERSATION_TIMEOUT_S
+        try:
+            conversation = begin(about.reversal, payment, now=self.worker.now())
+            return await drive_by_deadline(conversation, exchange, deadline, self.worker.counts[name])
+        except Exception as fault:
+            logger.error("reversal_conversation_failed", provider=name, fault=describe_fault(fault))
+            return about.unreachable(f"A fault of ours: {type(fault).__name__}.")
+
+
+def _with_poll_interval(report: ReversalReport, interval: Span) -> ReversalReport:
+    """Return the report with the provider's own poll interval, where it names no other."""
+    match report:
+        case ReversalAccepted() | ReversalUnreachable() if report.poll_after is None:
+            return evolve(report, poll_after=interval)
+        case _:
+            return report
+
+
+def _operation_of(provider: Provider | None, payment: Transaction) -> ReversalOperation | None:
+    if not isinstance(provider, ReversesPayments):
+        return None
+    return provider.reversal_operations.get(operation_key(payment))

@@ -1,0 +1,143 @@
+"""Money back by staff: roles, four eyes and limits are judged on the server, and each step is in the audit log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from mmo_sansio.messages.replies import ReversalApplied
+from mmo_sansio.messages.reversals import ReversalWoke
+from mmo_sansio.testing import KES, REFERENCE, a_begin_submission, a_brand, a_create_payment, succeeded
+from mmo_sansio.values.reversals import ReversalState
+from mmo_trio.admin.auditing import AuditLog
+from mmo_trio.admin.resolution import ResolutionUser
+from mmo_trio.admin.restoration import begin_restoration
+from mmo_trio.admin.reversals import ReversalRefused, Reversals
+from mmo_trio.engine.engine import submit_batch_once, submit_once
+from mmo_trio.settings.values import ReversalLimit
+from mmo_trio.storage.interface.admin_types import AuditKey, Role
+from mmo_trio.storage.sql.store import Store
+from tests.support.sqlite_store import StoreFile, TrioClock
+
+
+def a_user(name: str, role: Role = Role.APPROVER) -> ResolutionUser:
+    can_approve = role in (Role.APPROVER, Role.ADMIN)
+    return ResolutionUser(name, f"user:{name}", can_propose=role is not Role.VIEWER, can_approve=can_approve)
+
+
+AMINA, BRIAN = a_user("amina"), a_user("brian")
+FIRST = f"{REFERENCE}-1"
+
+
+@asynccontextmanager
+async def staff(**members: Any) -> AsyncIterator[Reversals]:
+    clock = TrioClock()
+    async with StoreFile().open() as store:
+        await store.admin.save_brands([a_brand()])
+        submit = partial(submit_once, store, clock=clock)
+        for each in (a_create_payment(), a_begin_submission(), succeeded()):
+            await submit(each)
+        audit_log = AuditLog(store.admin, AuditKey("key", b"k" * 32), clock.now)
+        yield Reversals(store, submit, audit_log, **{"four_eyes": True, **members})
+
+
+async def ask(at: Reversals, user: ResolutionUser, minor: int | None = None, role: Role = Role.APPROVER) -> str:
+    payment = await at.store.transaction(REFERENCE)
+    assert payment is not None
+    amount = None if minor is None else KES(minor)
+    return (await at.request(user, role, payment, amount, "Paid twice.")).id
+
+
+async def state(store: Store) -> list[ReversalState]:
+    return [each.state for each in await store.reversals(REFERENCE)]
+
+
+async def acts(store: Store) -> Sequence[tuple[str, str]]:
+    return [(each.event.actor, each.event.action) for each in await store.admin.audit_after(0, limit=100)]
+
+
+async def test_another_user_approves_what_one_has_asked_for() -> None:
+    async with staff() as at:
+        assert await ask(at, AMINA) == FIRST
+        with pytest.raises(ReversalRefused, match="another user"):
+            await at.decide(AMINA, FIRST, is_approved=True)
+        assert await state(at.store) == [ReversalState.REQUESTED]
+        await at.decide(BRIAN, FIRST, is_approved=True)
+        assert await state(at.store) == [ReversalState.APPROVED]
+        assert await acts(at.store) == [
+            ("user:amina", "reversal_requested"),
+            ("user:amina", "reversal_approved"),
+            ("user:amina", "refused"),
+            ("user:brian", "reversal_approved"),
+        ]
+        about = (await at.store.admin.audit_after(0, limit=1))[0].event
+        assert about.about == f"payment:{REFERENCE}"
+        assert json.loads(about.detail) == {"reason": "Paid twice."}
+
+
+async def test_a_viewer_asks_for_nothing_and_support_approves_nothing() -> None:
+    async with staff() as at:
+        with pytest.raises(ReversalRefused, match="Your role"):
+            await ask(at, a_user("vera", Role.VIEWER))
+        await ask(at, a_user("sam", Role.SUPPORT))
+        for decision in (True, False):
+            with pytest.raises(ReversalRefused, match="Your role"):
+                await at.decide(a_user("sara", Role.SUPPORT), FIRST, is_approved=decision)
+        await at.decide(a_user("sam", Role.SUPPORT), FIRST, is_approved=False, remark="A mistake.")
+        assert await state(at.store) == [ReversalState.FAILED]
+        assert ("user:vera", "refused") in await acts(at.store)
+
+
+async def test_without_four_eyes_an_approvers_request_is_sent_and_supports_waits() -> None:
+    async with staff(four_eyes=False) as at:
+        await ask(at, AMINA, 50)
+        await ask(at, a_user("sam", Role.SUPPORT), 50)
+        assert await state(at.store) == [ReversalState.APPROVED, ReversalState.REQUESTED]
+
+
+async def test_the_limits_of_a_role_count_for_each_user_and_day() -> None:
+    limits = [ReversalLimit("support", KES(60)), ReversalLimit("approver", KES(1_000))]
+    async with staff(limits=limits) as at:
+        sam = a_user("sam", Role.SUPPORT)
+        await ask(at, sam, 50, Role.SUPPORT)
+        with pytest.raises(ReversalRefused, match="would exceed"):
+            await ask(at, sam, 20, Role.SUPPORT)
+        await ask(at, a_user("sara", Role.SUPPORT), 20, Role.SUPPORT)
+        with pytest.raises(ReversalRefused, match="Your role"):
+            await ask(at, AMINA, 20, Role.ADMIN)
+
+
+@pytest.mark.spec("S6")
+async def test_in_a_restored_store_nothing_is_asked_back_and_what_had_not_ended_is_asked_after() -> None:
+    async with staff() as at:
+        await ask(at, AMINA)
+        batch = partial(submit_batch_once, at.store, clock=TrioClock())
+        await begin_restoration(at.store, batch, user="root", now=at.audit_log.now())
+        (marked,) = await at.store.reversals(REFERENCE)
+        assert (marked.state, marked.is_restored) == (ReversalState.UNKNOWN, True)
+        with pytest.raises(ReversalRefused):
+            await at.decide(BRIAN, FIRST, is_approved=True)
+        with pytest.raises(ReversalRefused, match="restored"):
+            await ask(at, AMINA, 1)
+        woken = await at.submit(ReversalWoke(FIRST, "one"))
+        assert isinstance(woken, ReversalApplied)
+        assert not woken.reversal.may_send("one")
+
+
+async def test_another_user_ends_by_hand_what_nobody_tells() -> None:
+    async with staff() as at:
+        await ask(at, AMINA)
+        batch = partial(submit_batch_once, at.store, clock=TrioClock())
+        await begin_restoration(at.store, batch, user="root", now=at.audit_log.now())
+        await at.submit(ReversalWoke(FIRST, "one"))
+        with pytest.raises(ReversalRefused, match="another user"):
+            await at.resolve(AMINA, FIRST, succeeded=True, evidence="line 7")
+        ended = await at.resolve(BRIAN, FIRST, succeeded=True, evidence="line 7", provider_reference="R-7")
+        assert (ended.state, ended.ended_by, ended.remark) == (ReversalState.SUCCEEDED, "brian", "line 7")
+        with pytest.raises(ReversalRefused, match="no reversal"):
+            await at.resolve(BRIAN, f"{REFERENCE}-9", succeeded=True, evidence="line 7")

@@ -1,0 +1,85 @@
+"""`mmo tx reverse` and `mmo tx reversals`: money of a payment back, from the command line to the operator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from mmo_sansio.messages.inputs import BeginSubmission
+from mmo_trio.brands.master_key import create_master_key
+from mmo_trio.cli.commands import reversals
+from mmo_trio.cli.support.target import MachineUser
+from mmo_trio.storage.open_store import open_store
+from tests.conformance.driver import NOON, submit_batch
+from tests.conformance.inputs import brand, creation, reference, succeeded
+from tests.runtime.cli.test_brands import mmo
+
+PAID = reference(1)
+FIRST = f"{PAID}-1"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A sandbox's folder with a paid payment."""
+    create_master_key(tmp_path / "master.key")
+
+    async def fill() -> None:
+        async with open_store(f"sqlite:///{tmp_path}/gateway.db", serving=True) as store:
+            await store.admin.save_brands([brand("acme")])
+            await submit_batch(store, (creation(1), NOON), (BeginSubmission(PAID), NOON), (succeeded(1), NOON))
+            await submit_batch(store, (creation(2), NOON))
+
+    trio.run(fill)
+    return tmp_path
+
+
+def as_json(*words: Any) -> Any:
+    result = mmo(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def refusal(*words: Any) -> str:
+    result = mmo(*words)
+    assert result.exit_code == 1, result.output
+    return str(result.stderr)
+
+
+def test_another_user_of_the_machine_approves(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = as_json("tx", "reverse", PAID, "--reason", "Paid twice.", "--amount", "10.00", "--data", data)
+    assert (asked["id"], asked["state"], asked["amount"]) == (FIRST, "requested", "10.00 KES")
+    assert "another user" in refusal("tx", "reversals", "approve", FIRST, "--data", data)
+    monkeypatch.setattr(reversals, "machine_user", lambda: MachineUser("brian"))
+    approved = as_json("tx", "reversals", "approve", FIRST, "--data", data)
+    assert (approved["state"], approved["approvedBy"]) == ("approved", "cli:brian")
+    (listed,) = as_json("tx", "reversals", "list", "--data", data)
+    (shown,) = as_json("tx", "reversals", "show", PAID, "--data", data)
+    assert listed == shown == approved
+    told = mmo("explain", PAID, "--data", data)
+    assert "asked for money back [nothing → requested]" in " ".join(told.output.split())
+
+
+def test_what_was_not_sent_is_taken_back(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_json("tx", "reverse", PAID, "--reason", "Paid twice.", "--data", data)
+    ended = as_json("tx", "reversals", "refuse", FIRST, "--remark", "A mistake.", "--data", data)
+    assert (ended["state"], ended["remark"]) == ("failed", "A mistake.")
+    assert as_json("tx", "reversals", "list", "--data", data) == []
+    assert len(as_json("tx", "reversals", "list", "--all", "--data", data)) == 1
+    by_hand = ("tx", "reversals", "resolve", FIRST, "--succeeded", "--evidence", "line 7", "--data", data)
+    assert "another user" in refusal(*by_hand)
+    monkeypatch.setattr(reversals, "machine_user", lambda: MachineUser("brian"))
+    assert "only one that was sent" in refusal(*by_hand)
+
+
+def test_wrong_words_are_refused_with_a_sentence(data: Path) -> None:
+    ask = ("tx", "reverse", PAID, "--data", data)
+    assert mmo(*ask, "--reason", " ").exit_code == 2
+    assert mmo(*ask, "--reason", "why", "--amount", "ten").exit_code == 2
+    assert "at most" in refusal(*ask, "--reason", "why", "--amount", "99999999")
+    assert "has succeeded" in refusal("tx", "reverse", reference(2), "--reason", "why", "--data", data)
+    assert "no transaction" in refusal("tx", "reverse", "NONE", "--reason", "why", "--data", data)
+    assert "There is no reversal" in refusal("tx", "reversals", "approve", "NONE-1", "--data", data)
