@@ -35,9 +35,11 @@ PAUSE_MAX_S: Final = 3.0
 RETRY_PAUSE_S: Final = 10.0
 """The longest pause before lines that could not be sent are tried again."""
 POLL_MAX_S, POLL_GROWTH = 900.0, 1.5
-SLOWER: Final = 1.25
-"""By what the interval between requests grows with an answer 429."""
+SLOWER: Final = 1.05
+"""By what the interval between requests grows with each answer 429, of which several come at a time."""
 HOLD_MAX_S: Final = 60.0
+OF_THE_BRAND: Final = ("unauthorized", "merchant_disabled", "brand_daily_limit")
+"""Rejections that are about no single line: they end the run."""
 _LOST: Final = "The gateway has lost this payment, which may have been paid. Ask its staff; never pay it again."
 
 
@@ -48,7 +50,6 @@ class Pace:
     interval_s: float
     """The time between two requests; it only grows."""
     _next_at: float = 0.0
-    _held_until: float = 0.0
 
     def take_turn(self, now: float) -> float:
         """Return how many seconds to wait before one request leaves."""
@@ -57,11 +58,9 @@ class Pace:
         return at - now
 
     def hold(self, now: float, retry_after_s: float) -> None:
-        """Hold what has no turn yet, and be slower from then on; requests that had left by then count once."""
-        if now >= self._held_until:
-            self.interval_s *= SLOWER
-        self._held_until = max(self._held_until, now + min(retry_after_s, HOLD_MAX_S))
-        self._next_at = max(self._next_at, self._held_until)
+        """Hold what has no turn yet, and be slower from then on."""
+        self.interval_s *= SLOWER
+        self._next_at = max(self._next_at, now + min(retry_after_s, HOLD_MAX_S))
 
 
 class PayrollClient(AsyncMerchantClient):
@@ -152,10 +151,12 @@ class PaymentRun:
         except GatewayUnavailable as error:
             self.fault = error
         except ApiRejection as error:
-            if error.problem.status in (401, 403) or error.problem.cause == "merchant_disabled":
-                self.fault = error  # It is about the brand, and not about this line.
+            code = error.problem.cause
+            if code == "brand_pending_limit":
+                self.fault = GatewayUnavailable(str(error))  # Some payments have to end first.
+            elif code in OF_THE_BRAND:
+                self.fault = error
             else:
-                code = error.problem.cause
                 self._record(line, LineState(phase=Phase.REJECTED, error_code=code, message=str(error)))
         else:
             created_at, is_earlier = started.created_at.isoformat(), self.journal.state(line) is None

@@ -24,7 +24,7 @@ BRANDS = """
 id = "acme"
 name = "Acme"
 api_keys = ["a-key-of-the-pay-roll"]
-limits.requests_per_second = 20
+limits = { requests_per_second = 20, pending_payments = 4 }
 
 [[brand.method]]
 key = "mpesa_ke"
@@ -151,7 +151,7 @@ async def test_a_file_that_has_changed_is_refused_with_what_has_changed(gateway:
 
 
 @pytest.mark.spec("P4")
-async def test_a_pay_roll_keeps_to_the_rate_of_its_brand(gateway: Running, file: Path) -> None:
+async def test_a_pay_roll_keeps_to_the_limits_of_its_brand(gateway: Running, file: Path) -> None:
     write(file, *(f"2547123{number:02d}001,20,r-{number}" for number in range(40)))
     done = await pay(file, gateway)
     assert done.exit_code == 0, done.output
