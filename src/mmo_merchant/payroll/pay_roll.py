@@ -42,7 +42,6 @@ _AMOUNT: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _COUNTRY: Final = re.compile(r"[A-Z]{2}", re.ASCII)
 _BRAND: Final = Brand("", "", ())
 _EGRESS_RULES: Final = EgressRules()
-_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
 @frozen
@@ -159,7 +158,9 @@ def _heading_faults(headings: Sequence[str], columns: Mapping[str, str], layout:
 
 def _read_row(number: int, given: Mapping[str, str], layout: Layout) -> Iterator[PayOut | Fault]:
     """Yield the pay-out of a line, or its faults: those that the gateway would find, and what may not be meant."""
-    if any(map(_SURROGATE.search, given.values())):
+    try:
+        "".join(given.values()).encode()
+    except UnicodeEncodeError:
         yield Fault(number, "", "is not UTF-8", "Save the file as CSV in UTF-8.")
         return
     cells, errors = {**dict.fromkeys(REMEDIES, ""), **given}, FieldErrors()
