@@ -94,6 +94,10 @@ def test_a_merchants_commands_need_no_gateway(wheel: Path, tmp_path: Path) -> No
     url = "http://127.0.0.1:9/results"
     nobody, _ = environment.run("mmo", "conform", url, "--allow-http", "--key", "a-key", exit_code=1)
     assert "Connection refused" in nobody
+    pay_roll = tmp_path / "salaries.csv"
+    pay_roll.write_text("msisdn,amount,currency,country,method\n254712345001,20,KES,KE,mpesa_ke\n", encoding="utf-8")
+    checked = ("mmo", "pay-outs", str(pay_roll), "--result-url", "https://my.shop/results", "--dry-run")
+    assert "1 pay-outs; 20.00 KES" in environment.run(*checked)[0]
     records, statement = tmp_path / "records.ndjson", tmp_path / "statement.csv"
     records.write_text(json.dumps(RECORD) + "\n", encoding="utf-8")
     statement.write_text("Receipt,Amount\nRECEIPT1,150.00\n", encoding="utf-8")

@@ -86,7 +86,7 @@ class Finding:
 FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
     {
         "due_payments_never_woken": Finding(0, "every_payment_ends"),
-        "lost_wake_up": Finding(0, "every_payment_ends"),
+        "lost_wake_up": Finding(1, "every_payment_ends"),
         "acted_on_before_the_commit": Finding(19, "an_end_never_changes"),
         "drain_drops_callbacks": Finding(101, "each_end_is_called_back_once"),
         "answered_before_the_commit": Finding(8, "no_answered_create_is_lost"),

@@ -54,6 +54,8 @@ class Operator:
     """Members of an account whose API operator is refused; the first are those of one that is not."""
     amounts: tuple[int, int] = (10, 1_000)
     """In whole units."""
+    pays_back_by: Type = Type.PAYIN
+    """What is done with the merchant's own account from which money goes back."""
 
     @property
     def takes_deposits(self) -> bool:
@@ -67,7 +69,7 @@ class Operator:
 
 _SUBMISSIONS = re.compile(
     rb"(stkpush/v1/processrequest|b2c/v\d/paymentrequest|remittax|qrcode/v1/generate"
-    rb"|requesttopay|transfer|/payments/?|/disbursements/?|/v2/deposits|/v2/payouts)$"
+    rb"|requesttopay|transfer|/payments/?|/disbursements/?|/refund|reversal/v1/request|/v2/deposits|/v2/payouts)$"
 )
 CONSUMER = HttpRequest(
     "GET",
@@ -148,6 +150,7 @@ OPERATORS = {
         currency="UGX",
         failures=("APPROVAL_REJECTED", "EXPIRED", "PAYEE_NOT_FOUND", "SOMETHING_NEW"),
         accounts={Type.PAYIN: "collection", Type.PAYOUT: "disbursement"},
+        pays_back_by=Type.PAYOUT,
         msisdns=UGANDANS,
     ),
     "mpesa": Operator(

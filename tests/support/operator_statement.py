@@ -56,7 +56,7 @@ def paid_by_operator(world: World) -> dict[str, Decimal]:
     """What the operator's book says was paid, once for each gatewayReference; without what came as
     a deposit of somebody's own accord or of another amount."""
     paid: dict[str, Decimal] = {}
-    for each in world.simulator.snapshot()["payments"]:
+    for each in world.book:
         if each["result"] != "success":
             continue
         about = named(world, each["reference"])
@@ -78,7 +78,7 @@ def late_successes(world: World) -> dict[str, Decimal]:
     """What stands in the suspense book as paid, of payments that the gateway doesn't report as
     paid."""
     late = {}
-    payments = [each for each in world.simulator.snapshot()["payments"] if each["result"] == "success"]
+    payments = [each for each in world.book if each["result"] == "success"]
     known = {(about.reference, each["receipt"]) for each in payments if (about := named(world, each["reference"]))}
     for each in world.suspense:
         content = json.loads(each.content)
@@ -161,7 +161,7 @@ def _check_payment(world: World, about: Transaction, paid: Decimal | None, late:
 def _check_deposits(world: World) -> None:
     """Every payment of somebody's own accord is one transaction or stands in the suspense book, to the unit; what was
     forged is neither, and no receipt settles two things."""
-    paid = {each["receipt"]: each for each in world.simulator.snapshot()["payments"] if each["result"] == "success"}
+    paid = {each["receipt"]: each for each in world.book if each["result"] == "success"}
     received = {
         receipt: Decimal(each["amount"])
         for receipt, each in paid.items()
@@ -181,7 +181,7 @@ def _check_deposits(world: World) -> None:
     for entry in world.suspense:
         content = json.loads(entry.content)
         receipt = content.get("providerReference")
-        if receipt is None or content["result"] == "failed":
+        if receipt is None or content["result"] in ("failed", "reversed", "not_reversed"):
             continue
         if receipt not in paid:
             is_known = content["result"] == "success"  # An operator's own result, by another name of its own.
@@ -204,8 +204,10 @@ def _check_balances(world: World, paid: Mapping[str, Decimal]) -> None:
     for about, amount in paid.items():
         type = world.transactions[about].order.type
         expected[world.operator.accounts[type]] += amount if type is Type.PAYIN else -amount
-    for each in world.simulator.snapshot()["payments"]:
+    for each in world.book:
         asked_for = named(world, each["reference"])
         if each["result"] == "success" and (_is_own_accord(each, asked_for) or _is_beside(each, asked_for)):
             expected[world.operator.accounts[Type.PAYIN]] += Decimal(each["amount"])
+    for each in world.went_back:
+        expected[world.operator.accounts[world.operator.pays_back_by]] -= Decimal(each["amount"])
     assert world.balances().items() >= expected.items()

@@ -68,6 +68,8 @@ HEALED_AFTER = Span(2 * HOUR)
 SELDOM_S = 300
 """The interval of what would only take time in so long a world."""
 LASTS = Span(3 * 24 * HOUR + 6 * HOUR)
+MONEY_BACK = frozenset({"refund", "reversal"})
+"""The kinds of rows in simulators' books about money that goes back."""
 SAMPLED_EVERY = Span(20 * MINUTE)
 """The interval of looking at `mmo tx list --stuck`."""
 
@@ -160,6 +162,17 @@ class World:
         """Return the balance of each account at the operator."""
         return {each["account"]: Decimal(each["balance"]) for each in self.simulator.snapshot()["accounts"]}
 
+    @property
+    def book(self) -> Sequence[Mapping[str, str]]:
+        """Return what the operator's book holds of payments."""
+        return [each for each in self.simulator.snapshot()["payments"] if each["kind"] not in MONEY_BACK]
+
+    @property
+    def went_back(self) -> Sequence[Mapping[str, str]]:
+        """Return what the operator's book holds of money that went back to payers."""
+        rows = self.simulator.snapshot()["payments"]
+        return [each for each in rows if each["kind"] in MONEY_BACK and each["result"] == "success"]
+
     def play(self, payments: int, kills: int) -> None:
         """Run this many payments and kills until everything is idle."""
         with _in_the_order_of(self.seed):
@@ -230,11 +243,15 @@ class World:
         claims = DepositClaimWorker(store, engine.submit, {name: self.provider}, lambda _: ask, now, 60)
         await life.start(partial(claims.run, drain=trio.Event()))
         await life.start(checks.run)
+        await self._start_more(store, providers, life)
         floats = FloatMonitor(store.admin, {}, lambda _: ask, {}, now)
         self.engine, self.scanner = engine, scanner
         self.hooks = Webhooks(
             {}, store, engine.submit, checks.learn, floats.learn, ReferenceGenerator(now), now, 64 * 1024
         )
+
+    async def _start_more(self, store: Store, providers: ProviderWorker, life: trio.Nursery) -> None:
+        """Start what only some worlds have."""
 
     def _kill(self) -> None:
         if self.life is None or self.is_healed:

@@ -12,9 +12,9 @@ import mmo_provider_pawapay
 import pytest
 from attrs import evolve
 from mmo_provider_pawapay import PAWAPAY
-from mmo_provider_pawapay.adapter import NOT_FOUND_IS_FINAL_AFTER, PENDING_STATUSES
+from mmo_provider_pawapay.adapter import NOT_FOUND_IS_FINAL_AFTER
 from mmo_provider_pawapay.codes import FAILURES, INCONCLUSIVE
-from mmo_provider_pawapay.wire import gateway_reference, operation_id
+from mmo_provider_pawapay.wire import PENDING_STATUSES, gateway_reference, operation_id
 from pawapay_samples import (
     ACCEPTED,
     ACTIVE_CONFIGURATION,

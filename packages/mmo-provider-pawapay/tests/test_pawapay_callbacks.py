@@ -13,6 +13,7 @@ from attrs import evolve
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512
+from mmo_provider_pawapay.refunds import refund_id
 from mmo_provider_pawapay.signatures import (
     ALGORITHMS,
     SignatureFault,
@@ -53,6 +54,9 @@ from mmo_sansio import (
     ProviderFailed,
     ProviderHinted,
     ProviderSucceeded,
+    ReversalAccepted,
+    ReversalFailed,
+    ReversalSucceeded,
     Source,
     Span,
     UnmatchedNotified,
@@ -199,7 +203,7 @@ class TestResults:
     def test_one_about_another_market_is_of_that_markets_account(self) -> None:
         account = an_account(market="MTN_MOMO_UGA", callbacks_of="MTN_MOMO_ZMB=pawapay_zm AIRTEL_RWA=pawapay_rw")
         report = account.read_notification(HttpRequest("POST", PATH.encode(), (), COMPLETED))
-        assert (report.provider, type(report)) == ("pawapay_zm", ProviderHinted)
+        assert report == ProviderHinted(PAID_REFERENCE, "pawapay_zm", COMPLETED.decode())
 
     @pytest.mark.parametrize(
         "body", [b"", b"[]", b'{"depositId":"1"}', b'{"refundId":"8917c345-4791-4285-a416-62f24b6982db"}', b"\xff"]
@@ -207,6 +211,19 @@ class TestResults:
     def test_what_names_no_payment_is_kept_for_staff(self, body: bytes) -> None:
         for account in (an_account(), ACCOUNT):
             assert isinstance(account.read_notification(a_callback(body)), UnmatchedNotified)
+
+    @pytest.mark.parametrize(
+        ("status", "expected"),
+        [("COMPLETED", ReversalSucceeded), ("FAILED", ReversalFailed), ("NEW", ReversalAccepted)],
+    )
+    def test_a_signed_refund_is_a_result(
+        self, status: str, expected: type[ReversalSucceeded | ReversalFailed | ReversalAccepted]
+    ) -> None:
+        reversal = f"{REFERENCE}-1"
+        document = {"refundId": refund_id(reversal), "status": status, "metadata": {"reversal": reversal}}
+        report = ACCOUNT.read_notification(a_callback(json.dumps(document).encode()))
+        assert isinstance(report, expected)
+        assert (report.reversal, report.source) == (reversal, Source.WEBHOOK)
 
     def test_only_what_is_stored_is_answered_200(self) -> None:
         assert ACCOUNT.answer_notification(a_callback(), True).status == 200

@@ -56,9 +56,7 @@ positive = click.FloatRange(0.05)
 @click.option("--gateway", metavar="URL", default="", help="Scheme and host, such as https://gateway.example.")
 @click.option("--key", envvar="API_KEY", default="", help="The API key; by default $API_KEY.")
 @click.option("--map", "columns", multiple=True, metavar="FIELD=HEADING", help=f"FIELD is {', '.join(REMEDIES)}.")
-@click.option(
-    "--delimiter", type=click.Choice([",", ";", "|"]), default=",", show_default=True, help="Stands between cells."
-)
+@click.option("--delimiter", type=click.Choice([",", ";", "|"]), default=",", help="Stands between cells.")
 @click.option("--currency", help="The currency of all lines.")
 @click.option("--country", help="The country of all lines.")
 @click.option("--method", help="The method key of all lines.")
@@ -98,10 +96,11 @@ def pay_outs(file: Path, gateway: str, key: str, dry_run: bool, status: bool, **
     path = file.with_name(f"{file.name}.journal")
     try:
         with open_journal(path, gateway, lines) as journal:
-            client = PayrollClient(gateway, key, journal=journal, pace=Pace(1 / options["per_second"]))
-            run = PaymentRun(client, lines, journal, poll_s=options["poll_s"], patience_s=options["patience_s"])
-            remark = "" if status else _pay(run)
-            write_results(file.with_name(f"{file.name}.results.csv"), lines, journal)
+            remark = "" if status else _pay(journal, lines, gateway, key, options)
+            try:
+                write_results(file.with_name(f"{file.name}.results.csv"), lines, journal)
+            except OSError as error:
+                raise LinesNotEnded(f"The result file can't be written: {error}. Run the same command again.") from None
             _report_end(lines, journal, remark)
     except JournalError as fault:
         raise click.UsageError(f"{path}: {fault}") from None
@@ -111,21 +110,21 @@ def _report(title: str, amounts: Sequence[Money]) -> None:
     click.echo(f"{title}: {len(amounts)} pay-outs; {', '.join(map(str, totals(amounts))) or 'no money'}")
 
 
-def _pay(run: PaymentRun) -> str:
+def _pay(journal: Journal, lines: Sequence[PayLine], gateway: str, key: str, options: dict[str, Any]) -> str:
     """Pay, with bars on a terminal. Return why it has ended early, or an empty text."""
-    screen, total = Console(stderr=True), len(run.lines)
-    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        bars = {each: bar.add_task(each, total=total) for each in ("accepted", "ended")}
+    screen, remark = Console(stderr=True), "It was interrupted."
+    with suppress(KeyboardInterrupt), Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        client = PayrollClient(gateway, key, journal=journal, pace=Pace(1 / options["per_second"]))
+        run = PaymentRun(client, lines, journal, poll_s=options["poll_s"], patience_s=options["patience_s"])
+        bars = {each: bar.add_task(each, total=len(lines)) for each in ("accepted", "ended")}
         run.on_record = lambda state: bar.advance(bars["accepted" if state.status is Status.PENDING else "ended"])
-        for each in run.journal.states.values():
+        for each in journal.states.values():
             run.on_record(each)
-        remark = "It was interrupted."
-        with suppress(KeyboardInterrupt):
-            try:
-                anyio.run(run.run)
-                remark = str(run.fault or "")
-            except* OSError as errors:
-                remark = f"The journal can't be written: {errors.exceptions[0]}."
+        try:
+            anyio.run(run.run)
+            remark = str(run.fault or "")
+        except* OSError as errors:
+            remark = f"The journal can't be written: {errors.exceptions[0]}."
     return remark
 
 

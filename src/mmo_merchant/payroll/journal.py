@@ -29,7 +29,6 @@ RESULT_COLUMNS: Final = (
     *("line", "merchantReference", "status", "amount", "currency"),
     *("gatewayReference", "providerReference", "finalAmount", "createdAt", "completedAt", "errorCode", "message"),
 )
-"""The second row has what is in a LineState."""
 _CHANGES: Final = {"delete": "gone", "insert": "new", "replace": "not as it was"}
 _UNCLEAR: Final = "It is not known whether the gateway has it. Run the same command again."
 _EARLIER: Final = "The payment was there before this journal began."
@@ -62,7 +61,6 @@ class LineState:
     final_amount: str = ""
     """What was paid, in the currency of the line; it may be another amount than the line's."""
     created_at: str = ""
-    """ISO 8601."""
     completed_at: str = ""
     error_code: str = ""
     message: str = ""
@@ -77,7 +75,7 @@ class LineState:
         return Status.SUCCESS if self.phase is Phase.SUCCESS else Status.FAILED
 
 
-def known_state(found: TransactionObject, *, is_earlier: bool) -> LineState:
+def known_state(found: TransactionObject) -> LineState:
     """Return the state of a line whose payment the gateway has."""
     return LineState(
         phase=Phase(found.status.value) if found.has_ended else Phase.ACCEPTED,
@@ -88,13 +86,12 @@ def known_state(found: TransactionObject, *, is_earlier: bool) -> LineState:
         completed_at=found.completed_at.isoformat() if found.completed_at else "",
         error_code=found.error_code or "",
         message=found.error_message or "",
-        is_earlier=is_earlier,
     )
 
 
 def changes(before: Sequence[tuple[int, str, str]], lines: Sequence[PayLine]) -> list[str]:
     """Return how a pay-roll differs from the numbers, references and fingerprints with which its journal began: a
-    sentence for each change."""
+    sentence for each of the first changes."""
     found, kept, present = list[str](), [each for _, _, each in before], [each.fingerprint for each in lines]
     for kind, begin, end, new_begin, new_end in SequenceMatcher(None, kept, present, autojunk=False).get_opcodes():
         if kind != "equal":
@@ -103,7 +100,7 @@ def changes(before: Sequence[tuple[int, str, str]], lines: Sequence[PayLine]) ->
             found.append(f"{span} is {_CHANGES[kind]}.")
     if not found and [each for _, each, _ in before] != [each.payment.merchant_reference for each in lines]:
         found.append("The references are not what they were: --name, or their column, has changed.")
-    return [*found[:CHANGES_LISTED_MAX], "And more."] if len(found) > CHANGES_LISTED_MAX else found
+    return found[:CHANGES_LISTED_MAX]
 
 
 @define
@@ -180,15 +177,12 @@ def _read(text: bytes, gateway: str, lines: Sequence[PayLine]) -> dict[str, Line
 
 def write_results(path: Path, lines: Sequence[PayLine], journal: Journal) -> None:
     """Put a new result file, readable by its owner alone, in the place of the last one. A line that was never sent is
-    not in it, so that it is a ledger of what may have been paid."""
-    draft = path.with_name(f".{path.name}.new")
-    draft.unlink(missing_ok=True)
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", newline="") as file:
+    not in it, so that it is a ledger of what may have been paid. Raises OSError."""
+    draft = path.with_name(f"{path.name}.new")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(RESULT_COLUMNS)
         rows.writerows(_row(each, state) for each in lines if (state := journal.state(each)) is not None)
-        file.flush()
-        os.fsync(file.fileno())
     draft.replace(path)
 
 

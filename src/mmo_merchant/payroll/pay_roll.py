@@ -31,14 +31,11 @@ REMEDIES: Final[Mapping[str, str]] = {
     "method": "Write the method's key, such as mpesa_ke.",
     "merchantReference": "Give every line a short reference of its own, without line breaks and tabs.",
     "id": "Write your own short name of the payee, or leave the cell empty.",
-    "firstName": "Shorten it, or write it without line breaks and tabs.",
-    "lastName": "Shorten it, or write it without line breaks and tabs.",
     "email": "Correct it, or leave the cell empty.",
-    "reconciliationReference": "Shorten it, or write it without line breaks and tabs.",
+    **dict.fromkeys(("firstName", "lastName", "reconciliationReference"), "Shorten it, without line breaks and tabs."),
 }
 """What to do about a fault, by field: all members of the API that a column can hold. `id` is by default the msisdn."""
 CONSTANTS: Final = ("currency", "country", "method")
-"""The fields that can be the same for all lines."""
 REQUIRED: Final = ("msisdn", "amount", *CONSTANTS)
 DIGEST_DIGITS: Final = 24
 _AMOUNT: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)

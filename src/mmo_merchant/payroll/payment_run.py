@@ -18,10 +18,7 @@ from mmo_merchant.api.api_errors import (
     ReferenceMismatch,
     TransactionNotFound,
 )
-from mmo_merchant.api.gateway_requests import Answer, RecordsWindow, StartedPayment
-from mmo_merchant.api.idempotent_creation import create_or_get
-from mmo_merchant.api.new_payments import PayOut
-from mmo_merchant.api.transaction_objects import TransactionObject
+from mmo_merchant.api.gateway_requests import Answer, NoAnswer, RecordsWindow
 from mmo_merchant.clients.async_client import AsyncMerchantClient
 from mmo_merchant.payroll.journal import Journal, LineState, Phase, known_state
 from mmo_merchant.payroll.pay_roll import PayLine
@@ -32,25 +29,27 @@ WORKERS: Final = 8
 """Requests that wait for their answers at a time."""
 LOOK_UPS_MAX: Final = 20
 """More pending payments than these are asked about by the list of records."""
-PAUSES_S: Final = (1.0, 3.0)
-"""Seconds before each repetition of one request."""
+ATTEMPTS: Final = 3
+PAUSE_MAX_S: Final = 3.0
+"""The longest pause before one request is repeated, as each round of the run repeats it again."""
 RETRY_PAUSE_S: Final = 10.0
 """The longest pause before lines that could not be sent are tried again."""
 POLL_MAX_S, POLL_GROWTH = 900.0, 1.5
-SLOWER: Final = 1.25
-"""By what the interval between requests grows with an answer 429."""
+SLOWER: Final = 1.05
+"""By what the interval between requests grows with each answer 429, of which several come at a time."""
 HOLD_MAX_S: Final = 60.0
+OF_THE_BRAND: Final = ("unauthorized", "merchant_disabled", "brand_daily_limit")
+"""Rejections that are about no single line: they end the run."""
 _LOST: Final = "The gateway has lost this payment, which may have been paid. Ask its staff; never pay it again."
 
 
 @define
 class Pace:
-    """Gives every request its time; all times are seconds of one clock that never goes back."""
+    """Gives every request its time, in seconds of a clock that never goes back."""
 
     interval_s: float
     """The time between two requests; it only grows."""
     _next_at: float = 0.0
-    _held_until: float = 0.0
 
     def take_turn(self, now: float) -> float:
         """Return how many seconds to wait before one request leaves."""
@@ -59,30 +58,29 @@ class Pace:
         return at - now
 
     def hold(self, now: float, retry_after_s: float) -> None:
-        """Hold what has no turn yet, and be slower from then on; requests that had left by then count once."""
-        if now >= self._held_until:
-            self.interval_s *= SLOWER
-        self._held_until = max(self._held_until, now + min(retry_after_s, HOLD_MAX_S))
-        self._next_at = max(self._next_at, self._held_until)
+        """Hold what has no turn yet, and be slower from then on."""
+        self.interval_s *= SLOWER
+        self._next_at = max(self._next_at, now + min(retry_after_s, HOLD_MAX_S))
 
 
 class PayrollClient(AsyncMerchantClient):
     """Keeps the pace of a pay-roll; that a creation leaves is durable in the journal before it does."""
 
     def __init__(self, base_url: str, api_key: str, *, journal: Journal, pace: Pace) -> None:
-        super().__init__(base_url, api_key)
+        super().__init__(base_url, api_key, sleep=lambda pause_s: anyio.sleep(min(pause_s, PAUSE_MAX_S)))
         self._journal, self._pace = journal, pace
 
-    async def pay(self, payment: PayOut) -> StartedPayment:
-        """Return the payment under this reference, which is created unless it exists."""
-        return await self._drive(create_or_get(self.access, payment, pauses_s=PAUSES_S))
-
     async def send(self, request: HttpRequest) -> Answer:
-        """Send a request when its turn comes."""
-        await anyio.sleep(self._pace.take_turn(anyio.current_time()))
-        if request.method == "POST":
-            self._journal.record(json.loads(request.body)["merchantReference"], LineState(phase=Phase.SENT))
-        answer = await super().send(request)
+        """Send a request when its turn comes; a question is repeated when no answer comes, so that of thousands all get
+        through."""
+        answer: Answer = NoAnswer("")
+        for _ in range(1 if request.method == "POST" else ATTEMPTS):
+            await anyio.sleep(self._pace.take_turn(anyio.current_time()))
+            if request.method == "POST":
+                self._journal.record(json.loads(request.body)["merchantReference"], LineState(phase=Phase.SENT))
+            answer = await super().send(request)
+            if isinstance(answer, HttpResponse):
+                break
         if isinstance(answer, HttpResponse) and answer.status == 429:
             retry_after = answer.value(b"retry-after") or b""
             self._pace.hold(anyio.current_time(), float(retry_after) if retry_after.isdigit() else 1.0)
@@ -104,7 +102,6 @@ class PaymentRun:
     """Called with each new state of a line."""
     fault: MerchantApiError | None = field(default=None, init=False)
     """What was wrong last with the gateway or the key."""
-    _left: list[PayLine] = field(factory=list, init=False)
 
     async def run(self) -> None:
         """Pay, and wait until every line has ended, the gateway refuses the brand, or patience is over."""
@@ -133,18 +130,20 @@ class PaymentRun:
         return [each for each, state in states if (state and state.phase) in phases]
 
     async def _create_all(self) -> None:
-        self._left = self._lines_in(None, Phase.SENT)[::-1]
+        lines = iter(self._lines_in(None, Phase.SENT))
+
+        async def create_each() -> None:
+            for line in lines:  # The tasks share it.
+                if self.fault is None:
+                    await self._create(line)
+
         async with anyio.create_task_group() as tasks:
             for _ in range(WORKERS):
-                tasks.start_soon(self._create_each)
-
-    async def _create_each(self) -> None:
-        while self._left and self.fault is None:
-            await self._create(self._left.pop())
+                tasks.start_soon(create_each)
 
     async def _create(self, line: PayLine) -> None:
         try:
-            started = await self.client.pay(line.payment)
+            started = await self.client.create_or_get(line.payment)
         except ReferenceMismatch as error:
             self._record(line, LineState(phase=Phase.REJECTED, error_code="reference_mismatch", message=str(error)))
         except OutcomeUnclear as error:
@@ -152,15 +151,17 @@ class PaymentRun:
         except GatewayUnavailable as error:
             self.fault = error
         except ApiRejection as error:
-            if error.problem.status in (401, 403) or error.problem.cause == "merchant_disabled":
-                self.fault = error  # It is about the brand, and not about this line.
+            code = error.problem.cause
+            if code == "brand_pending_limit":
+                self.fault = GatewayUnavailable(str(error))  # Some payments have to end first.
+            elif code in OF_THE_BRAND:
+                self.fault = error
             else:
-                code = error.problem.cause
                 self._record(line, LineState(phase=Phase.REJECTED, error_code=code, message=str(error)))
         else:
-            found, created_at, is_earlier = started.found, started.created_at.isoformat(), not self.journal.state(line)
+            created_at, is_earlier = started.created_at.isoformat(), self.journal.state(line) is None
             new = LineState(phase=Phase.ACCEPTED, gateway_reference=started.gateway_reference, created_at=created_at)
-            self._record(line, known_state(found, is_earlier=is_earlier) if found else new)
+            self._record(line, known_state(started.found) if started.found else new, is_earlier=is_earlier)
 
     async def _ask_about(self, lines: Sequence[PayLine]) -> None:
         """Ask about each payment once: about many by the list of records, about those that it lacks one by one."""
@@ -172,22 +173,17 @@ class PaymentRun:
                 window = RecordsWindow(begin=min(times), end=max(times) + timedelta(seconds=1), type=Type.PAYOUT)
                 async for each in self.client.records(window):
                     if (line := pending.pop(each.gateway_reference, None)) is not None:
-                        self._learn(line, each)
+                        self._record(line, known_state(each))
             for reference, line in pending.items():
-                await self._look_up(reference, line)
+                try:
+                    self._record(line, known_state(await self.client.look_up(reference)))
+                except TransactionNotFound:
+                    self._record(line, evolve(self.journal.states[line.payment.merchant_reference], message=_LOST))
         except MerchantApiError as error:
             self.fault = error
 
-    async def _look_up(self, gateway_reference: str, line: PayLine) -> None:
-        try:
-            self._learn(line, await self.client.look_up(gateway_reference))
-        except TransactionNotFound:
-            self._record(line, evolve(self.journal.states[line.payment.merchant_reference], message=_LOST))
-
-    def _learn(self, line: PayLine, found: TransactionObject) -> None:
-        is_earlier = self.journal.states[line.payment.merchant_reference].is_earlier
-        self._record(line, known_state(found, is_earlier=is_earlier))
-
-    def _record(self, line: PayLine, state: LineState) -> None:
+    def _record(self, line: PayLine, state: LineState, *, is_earlier: bool = False) -> None:
+        before = self.journal.state(line)
+        state = evolve(state, is_earlier=before.is_earlier if before else is_earlier)
         self.journal.record(line.payment.merchant_reference, state)
         self.on_record(state)

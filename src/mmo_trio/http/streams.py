@@ -182,10 +182,11 @@ def accepted_stream(accepted: trio.SocketStream | TransportStream) -> TransportS
 
 
 def accept_waiting(listener: ConnectionListener) -> Iterator[TransportStream]:
-    """Accept the connections that wait already: closing the listener would reset them, with the requests that they may
-    have brought."""
+    """Accept the connections that wait already: together with another one, or before the listener is closed, which
+    would reset them with the requests that they may have brought."""
     if isinstance(listener, trio.SocketListener):
         with suppress(OSError), socket.socket(fileno=os.dup(listener.socket.fileno())) as same_socket:
             same_socket.setblocking(False)
             while True:
-                yield LingeringStream(same_socket.accept()[0])
+                connected = trio.socket.from_stdlib_socket(same_socket.accept()[0])
+                yield accepted_stream(trio.SocketStream(connected))  # Which sets its options.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import fcntl
+import signal
+import subprocess
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,14 +15,16 @@ import trio
 from click.testing import Result
 
 from tests.runtime.cli.test_brands import mmo
+from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.sandbox_gateway import Running, serving
+from tests.support.time_limits import HANGS_AFTER_S
 
 BRANDS = """
 [[brand]]
 id = "acme"
 name = "Acme"
 api_keys = ["a-key-of-the-pay-roll"]
-limits.requests_per_second = 20
+limits = { requests_per_second = 20, pending_payments = 4 }
 
 [[brand.method]]
 key = "mpesa_ke"
@@ -146,7 +151,7 @@ async def test_a_file_that_has_changed_is_refused_with_what_has_changed(gateway:
 
 
 @pytest.mark.spec("P4")
-async def test_a_pay_roll_keeps_to_the_rate_of_its_brand(gateway: Running, file: Path) -> None:
+async def test_a_pay_roll_keeps_to_the_limits_of_its_brand(gateway: Running, file: Path) -> None:
     write(file, *(f"2547123{number:02d}001,20,r-{number}" for number in range(40)))
     done = await pay(file, gateway)
     assert done.exit_code == 0, done.output
@@ -197,6 +202,49 @@ async def test_a_journal_is_used_by_one_program_and_never_begun_anew(gateway: Ru
     journal.write_bytes(whole.replace(b'"sent"', b'"lost"'))
     done = await pay(file, gateway)
     assert (done.exit_code, "is damaged" in done.output) == (2, True)
+
+
+def program(file: Path, url: str) -> list[str]:
+    """The command for a process of its own."""
+    options = ("--settings", str(file.parent / "settings.toml"), "--gateway", url, "--patience-s", "60")
+    return [*COMMAND, "pay-outs", str(file), *options]
+
+
+ENVIRONMENT = environment_without_settings() | {"API_KEY": KEY}
+
+
+@pytest.mark.spec("C12")
+async def test_nothing_is_sent_that_a_full_disk_does_not_take(gateway: Running, file: Path) -> None:
+    write(file, *(f"2547123{number:02d}001,20,r-{number}" for number in range(20)))
+    limited = ["bash", "-c", 'ulimit -f 2; exec "$0" "$@"', *program(file, gateway.merchant.api)]
+    done = await trio.run_process(limited, env=ENVIRONMENT, capture_stderr=True, check=False)
+    assert (done.returncode, b"can't be written" in done.stderr) == (3, True), done.stderr
+    assert (await pay(file, gateway)).exit_code == 0
+    assert [each["status"] for each in results(file)] == ["success"] * 20
+    assert not any(each["message"] for each in results(file)), "nothing was there before"
+
+
+async def test_an_interrupted_run_says_what_became_of_its_lines(file: Path) -> None:
+    write(file, "254712345001,20,a")
+    asked = trio.Event()
+
+    async def stay_silent(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        asked.set()
+        await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, stay_silent, 0, host="127.0.0.1"))
+        url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
+        process = await trio.lowlevel.open_process(program(file, url), env=ENVIRONMENT, stderr=subprocess.PIPE)
+        with trio.fail_after(HANGS_AFTER_S):
+            await asked.wait()
+            process.send_signal(signal.SIGINT)
+            assert await process.wait() == 3
+        assert process.stderr is not None
+        assert b"It was interrupted." in await process.stderr.receive_some()
+        nursery.cancel_scope.cancel()
+    assert results(file) == []
 
 
 @pytest.mark.parametrize(

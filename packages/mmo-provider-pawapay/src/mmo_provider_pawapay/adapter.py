@@ -10,21 +10,25 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, assert_never
 from urllib.parse import urlsplit
 
 from attrs import define, field
 
+from mmo_provider_pawapay import refunds
 from mmo_provider_pawapay.account import PawapayAccount, read_account
 from mmo_provider_pawapay.account_check import CALLBACK_KEYS_PART, MARKET_PART, AnswerJudge
-from mmo_provider_pawapay.codes import FAILURES, INCONCLUSIVE, OTHER_FAILURE
+from mmo_provider_pawapay.codes import FAILURES, OTHER_FAILURE
 from mmo_provider_pawapay.configuration import ActiveConfiguration, parse_active_configuration
 from mmo_provider_pawapay.signatures import SignatureFault, check_age, signed_headers, verify_signature
 from mmo_provider_pawapay.wire import (
     DEPOSIT,
     PAYOUT,
+    PENDING_STATUSES,
     RECEIPT_CHARACTERS_MAX,
+    REFUND,
     FailureReason,
+    Initiation,
     Operation,
     gateway_reference,
     object_member,
@@ -32,6 +36,7 @@ from mmo_provider_pawapay.wire import (
     operation_of,
     parse_amount,
     parse_failure,
+    parse_initiation,
     parse_json,
     parse_wallets,
     submission_body,
@@ -50,6 +55,7 @@ from mmo_sansio import (
     ProviderHinted,
     ProviderReport,
     ProviderSucceeded,
+    Reversal,
     Source,
     Span,
     Stage,
@@ -71,7 +77,11 @@ from mmo_sansio.providers import (
     ExchangeFailed,
     OperationKey,
     PaymentReports,
+    ProviderNotification,
     ProviderOperation,
+    ReversalConversation,
+    ReversalOperation,
+    ReversalReports,
     SignIn,
     SignInFailed,
     ask_all,
@@ -107,8 +117,6 @@ OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
     dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN, DIRECT_PAYOUT), _OPERATION)
 )
 """A web pay-in is a direct one that began on the gateway's own page."""
-
-PENDING_STATUSES: Final = frozenset({"ACCEPTED", "SUBMITTED", "ENQUEUED", "PROCESSING", "IN_RECONCILIATION"})
 
 
 @define(eq=False)
@@ -150,12 +158,11 @@ class PawapayProvider:
         if terms and (refusal := terms.refusal(order.requested)) is not None:
             return about.failed(ErrorCode.AMOUNT_OUT_OF_RANGE, native_message=refusal)
         body = submission_body(order, self.account.market, self.account.customer_message)
-        headers = (*self._token, *self._content_headers(operation.path, body, now=now))
         try:
-            answer = yield HttpRequest("POST", self._target(operation.path), headers, body)
+            answer = yield self._submission(operation, body, now=now)
         except ExchangeFailed as failure:
             return about.unanswered(failure)
-        return _read_submission_response(about, answer)
+        return _submission_report(about, answer)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         about, operation = PaymentReports(transaction, self.name), operation_of(transaction.order.type)
@@ -199,6 +206,28 @@ class PawapayProvider:
             tuple(AccountBalance(self.name, wallet, amount, now, is_float=True) for wallet, amount in wallets.items())
         )
 
+    @property
+    def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
+        """The refunds of deposits."""
+        return refunds.OPERATIONS
+
+    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        """Ask for the refund of a deposit, or of a part of it."""
+        about, body = ReversalReports(reversal, self.name), refunds.submission_body(reversal)
+        try:
+            answer = yield self._submission(REFUND, body, now=now)
+        except ExchangeFailed as failure:
+            return about.unanswered(failure)
+        return refunds.submission_report(about, answer)
+
+    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        about = ReversalReports(reversal, self.name)
+        try:
+            answer = yield self._question(f"{REFUND.path}/{refunds.refund_id(reversal.id)}")
+        except ExchangeFailed as failure:
+            return about.unreachable(failure.reason)
+        return refunds.poll_report(about, answer, now=now)
+
     def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
         """Return why a callback is not pawaPay's own: it is not signed, wrongly, long ago, or for another address.
 
@@ -212,28 +241,26 @@ class PawapayProvider:
             return str(fault)
         return None
 
-    def read_notification(
-        self, request: HttpRequest
-    ) -> ProviderSucceeded | ProviderFailed | ProviderHinted | UnmatchedNotified:
+    def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """Read a callback. Only one that is signed may be a result; any other only causes a poll."""
         content = stored_text(request.body)
         try:
             document = parse_json(request.body)
-            operation = DEPOSIT if DEPOSIT.id in document else PAYOUT
-            reference = gateway_reference(text_member(document, operation.id) or "")
-            party = object_member(document, operation.party)
-            market = text_member(object_member(party, "accountDetails"), "provider")
+            named = _named_by(document)
         except ValueError:
             return UnmatchedNotified(self.name, content)
-        if reference is None:
+        if named is None:
             return UnmatchedNotified(self.name, content)
+        operation, reference, market = named
         name = self.account.callbacks_of.get(market or "", self.name)
-        hint = ProviderHinted(reference, name, content)
+        is_refund = operation is REFUND
+        hint = refunds.hint(reference, name) if is_refund else ProviderHinted(reference, name, content)
         if not self.account.callback_keys:
             return hint
         try:
             verify_signature(request, self.account.callback_keys, self._authorities(request))
-            return _result(reference, name, Source.WEBHOOK, operation, document) or hint
+            read = refunds.result if is_refund else partial(_result, operation=operation)
+            return read(reference, name, Source.WEBHOOK, document) or hint
         except SignatureFault:
             return UnmatchedNotified(self.name, content)
         except ValueError:
@@ -249,7 +276,7 @@ class PawapayProvider:
         operation = operation_of(transaction.order.type)
         if text_member(document, operation.id) != operation_id(transaction.reference):
             raise ValueError("it is about another payment")
-        result = _result(transaction.reference, self.name, Source.POLL, operation, document)
+        result = _result(transaction.reference, self.name, Source.POLL, document, operation=operation)
         if result is None and text_member(document, "status") not in PENDING_STATUSES:
             raise ValueError("its status is none that is known")
         return about.accepted() if result is None else result
@@ -288,6 +315,10 @@ class PawapayProvider:
     def _configuration_question(self) -> HttpRequest:
         return self._question(f"/v2/active-conf?country={self.account.country}")
 
+    def _submission(self, operation: Operation, body: bytes, *, now: Instant) -> HttpRequest:
+        headers = (*self._token, *self._content_headers(operation.path, body, now=now))
+        return HttpRequest("POST", self._target(operation.path), headers, body)
+
     def _content_headers(self, path: str, body: bytes, *, now: Instant) -> Headers:
         key = self.account.signing_key
         if key is None:
@@ -301,31 +332,23 @@ def open_pawapay(name: str, title: str, options: Mapping[str, Any], context: Ada
     return PawapayProvider(name, title, read_account(options, hooks_url=context.hooks_url))
 
 
-def _read_submission_response(about: PaymentReports, response: HttpResponse) -> ProviderReport:
-    """Return the report from the answer to a submission. A rejection counts where pawaPay itself has written it."""
-    if response.status == 429:
-        return about.never_received()
-    unclear = about.unreachable(f"A submission was answered {response.status}.")
-    if not (response.status == 200 or 400 <= response.status < 500):
-        return unclear
+def _submission_report(about: PaymentReports, response: HttpResponse) -> ProviderReport:
     transaction = about.transaction
-    id = operation_of(transaction.order.type).id
-    try:
-        document = parse_json(response.body)
-        told, status, reason = text_member(document, id), text_member(document, "status"), parse_failure(document)
-    except ValueError:
-        return unclear
-    if told not in (None, operation_id(transaction.reference)) or reason.code in INCONCLUSIVE:
-        return unclear
-    if response.status == 200 and told is not None and status in ("ACCEPTED", "DUPLICATE_IGNORED"):
-        return about.accepted()
-    is_known, is_named = reason.code in FAILURES, status == "REJECTED" and told is not None
-    if not (is_named or (is_known and status is None and response.status != 200)):
-        return unclear
-    if not is_known and transaction.progress.is_resubmission:
-        return unclear  # It may be due to the earlier submission, if that has arrived after all.
-    code, message = _meaning(reason, transaction.order.type)
-    return about.failed(code, reason.code, message)
+    operation, unclear = operation_of(transaction.order.type), f"A submission was answered {response.status}."
+    match parse_initiation(response, operation, operation_id(transaction.reference)):
+        case Initiation.ACCEPTED:
+            return about.accepted()
+        case Initiation.NEVER_RECEIVED:
+            return about.never_received()
+        case Initiation.UNCLEAR:
+            return about.unreachable(unclear)
+        case FailureReason() as reason:
+            if reason.code not in FAILURES and transaction.progress.is_resubmission:
+                return about.unreachable(unclear)  # It may be due to the earlier one, if that has arrived after all.
+            code, message = _meaning(reason, transaction.order.type)
+            return about.failed(code, reason.code, message)
+        case never:
+            assert_never(never)
 
 
 def _not_found(about: PaymentReports, *, now: Instant) -> ProviderReport:
@@ -339,7 +362,7 @@ def _not_found(about: PaymentReports, *, now: Instant) -> ProviderReport:
 
 
 def _result(
-    reference: str, name: str, source: Source, operation: Operation, document: Mapping[str, Any]
+    reference: str, name: str, source: Source, document: Mapping[str, Any], *, operation: Operation
 ) -> ProviderSucceeded | ProviderFailed | None:
     """Return the result of a payment; None: it has none yet. Raises ValueError for an invalid payment."""
     receipt, status = text_member(document, "providerTransactionId"), text_member(document, "status")
@@ -350,6 +373,17 @@ def _result(
         reason = parse_failure(document)
         code, message = _meaning(reason, Type.PAYIN if operation is DEPOSIT else Type.PAYOUT)
         return ProviderFailed(reference, name, source, code, receipt, reason.code, message)
+    return None
+
+
+def _named_by(document: Mapping[str, Any]) -> tuple[Operation, str, str | None] | None:
+    """Return the operation of a callback, our reference of the payment or of the reversal, and the market; None where
+    it names none of ours. Raises ValueError for a callback of another form."""
+    for operation in (DEPOSIT, PAYOUT, REFUND):
+        if (id := text_member(document, operation.id)) is not None:
+            reference = refunds.reversal_of(document, id) if operation is REFUND else gateway_reference(id)
+            details = object_member(object_member(document, operation.party), "accountDetails")
+            return None if reference is None else (operation, reference, text_member(details, "provider"))
     return None
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from enum import Enum, auto
 from typing import Any, Final
 
 from attrs import frozen
 
-from mmo_sansio import Money, Order, Type, check_amount, parse_number, to_money
+from mmo_provider_pawapay.codes import FAILURES, INCONCLUSIVE
+from mmo_sansio import HttpResponse, Money, Order, Type, check_amount, parse_number, to_money
 from mmo_sansio.providers import parse_balance, plain_amount, to_json
 from mmo_sansio.providers import parse_json as parse_json_object
 
 CODE_CHARACTERS_MAX: Final = 100
 MESSAGE_CHARACTERS_MAX: Final = 500
 RECEIPT_CHARACTERS_MAX: Final = 200
+
+PENDING_STATUSES: Final = frozenset({"ACCEPTED", "SUBMITTED", "ENQUEUED", "PROCESSING", "IN_RECONCILIATION"})
 
 _ULID_DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ULID: Final = re.compile(rf"[{_ULID_DIGITS}]{{26}}", re.ASCII)
@@ -66,18 +70,25 @@ class Operation:
 
 DEPOSIT: Final = Operation("/v2/deposits", "depositId", "payer", "DEPOSIT")
 PAYOUT: Final = Operation("/v2/payouts", "payoutId", "recipient", "PAYOUT")
+REFUND: Final = Operation("/v2/refunds", "refundId", "recipient", "REFUND")
 
 
 def operation_of(type: Type) -> Operation:
     return DEPOSIT if type is Type.PAYIN else PAYOUT
 
 
+def amount_text(amount: Money) -> str:
+    """Return an amount without zeros at its end, which the schema of v2 does not take."""
+    text = plain_amount(amount)
+    return text.rstrip("0") if "." in text else text
+
+
 def submission_body(order: Order, market: str, customer_message: str | None) -> bytes:
-    """Return the body of a submission. Amounts have no zeros at their end, which the schema of v2 does not take."""
-    operation, amount = operation_of(order.type), plain_amount(order.requested)
+    """Return the body of a submission."""
+    operation = operation_of(order.type)
     document = {
         operation.id: operation_id(order.gateway_reference),
-        "amount": amount.rstrip("0") if "." in amount else amount,
+        "amount": amount_text(order.requested),
         "currency": order.requested.currency,
         operation.party: {
             "type": "MMO",
@@ -143,6 +154,38 @@ def parse_failure(document: Mapping[str, Any]) -> FailureReason:
     reason = object_member(document, "failureReason")
     code, message = text_member(reason, "failureCode"), text_member(reason, "failureMessage")
     return FailureReason(code and code[:CODE_CHARACTERS_MAX], message and message[:MESSAGE_CHARACTERS_MAX])
+
+
+class Initiation(Enum):
+    """Lists what the answer to a submission may say, but for a rejection."""
+
+    ACCEPTED = auto()
+    """pawaPay has it: it was accepted now, or before."""
+    NEVER_RECEIVED = auto()
+    UNCLEAR = auto()
+    """pawaPay may have it: only a question tells."""
+
+
+def parse_initiation(response: HttpResponse, operation: Operation, id: str) -> Initiation | FailureReason:
+    """Return what the answer to a submission says; the reason of a rejection, where pawaPay itself has written it."""
+    if response.status == 429:
+        return Initiation.NEVER_RECEIVED
+    if not (response.status == 200 or 400 <= response.status < 500):
+        return Initiation.UNCLEAR
+    try:
+        document = parse_json(response.body)
+        told, status = text_member(document, operation.id), text_member(document, "status")
+        reason = parse_failure(document)
+    except ValueError:
+        return Initiation.UNCLEAR
+    if told not in (None, id) or reason.code in INCONCLUSIVE:
+        return Initiation.UNCLEAR
+    if response.status == 200 and told is not None and status in ("ACCEPTED", "DUPLICATE_IGNORED"):
+        return Initiation.ACCEPTED
+    if told is not None and status == "REJECTED":
+        return reason
+    is_told_by_pawapay = status in (None, "REJECTED") and response.status != 200 and reason.code in FAILURES
+    return reason if is_told_by_pawapay else Initiation.UNCLEAR
 
 
 def parse_amount(document: Mapping[str, Any]) -> Money | None:

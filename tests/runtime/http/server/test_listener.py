@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from email.utils import parsedate_to_datetime
 
 import pytest
 import trio
 
-from mmo_trio.http.streams import LingeringStream
+from mmo_trio.http.streams import LingeringStream, accept_waiting
 from tests.support.http_listener import KEY, NoAnswerError, SmallService, get, listening, post
 
 
@@ -84,6 +85,18 @@ async def test_a_crowd_of_connections_is_accepted_together() -> None:
         assert counter.turns < crowd / 4
         for each in waiting:
             each.close()
+
+
+async def test_each_of_a_crowd_sends_without_delay_and_keeps_what_the_client_has_not_taken() -> None:
+    """As Trio has it for a connection that it accepts itself."""
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    with socket.create_connection(listener.socket.getsockname()[:2]):
+        await trio.lowlevel.wait_readable(listener.socket)
+        (stream,) = accept_waiting(listener)
+        with socket.socket(fileno=os.dup(stream.descriptor)) as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        stream.close()
+    await listener.aclose()
 
 
 async def test_a_request_may_come_in_single_bytes() -> None:

@@ -34,6 +34,7 @@ from tests.support.operator_forger import FORGERIES
 from tests.support.operator_kinds import OPERATORS
 from tests.support.operator_statement import check
 from tests.support.operator_world import World, open_world
+from tests.support.reversing_world import ReversingWorld, check_reversals
 
 pytestmark = pytest.mark.long
 
@@ -117,6 +118,20 @@ def test_the_books_of_one_operation_agree_as_well(name: str, operation: Operatio
     operator = evolve(OPERATORS[name], operations=(operation,))
     for seed in range(WORLDS if WORLDS > 5 else 1):
         check(open_world(operator, 100 + seed, payments=PAYMENTS // 4, kills=KILLS // 4))
+
+
+@pytest.mark.parametrize("name", ["mtn", "airtel", "mpesa"])
+@pytest.mark.spec("S5", "S6")
+def test_what_went_back_is_what_the_reversals_say_to_the_unit(name: str) -> None:
+    happened: Counter[str] = Counter()
+    for seed in range(WORLDS):
+        world = ReversingWorld(OPERATORS[name], 200 + seed)
+        world.play(PAYMENTS // 2, KILLS)
+        check(world)
+        check_reversals(world)
+        happened += world.tally
+    expected = ("asked back", "killed", "reversal succeeded")
+    assert [each for each in expected if not happened[each]] == []
 
 
 # Worlds that can't see what is wrong prove nothing.
