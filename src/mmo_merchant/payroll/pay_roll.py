@@ -142,10 +142,7 @@ def _read_rows(text: Iterable[str], layout: Layout) -> Iterator[tuple[int, PayOu
                 yield from ((number, each) for each in _read_row(number, {**values, **layout.constants}, layout))
             number = rows.line_num + 1
     except csv.Error as error:
-        yield (
-            number,
-            Fault(number, "", f"is no CSV ({error})", "Close each quotation mark, and double those in a cell."),
-        )
+        yield number, Fault(number, "", f"is no CSV ({error})", "Close quotation marks, and double those in a cell.")
 
 
 def _heading_faults(headings: Sequence[str], columns: Mapping[str, str], layout: Layout) -> Iterator[Fault]:
