@@ -30,6 +30,11 @@ class RequestReversal:
     """Whose limit of a day counts it."""
     daily_max: Money | None = None
     """That limit, in the payment's currency; None: there is none."""
+    reported: Money | None = None
+    """What the provider has moved of a payment that had failed, as an entry of the suspense book says; None: nothing is
+    known of that."""
+    receipt: str | None = None
+    """The provider's receipt of that."""
 
 
 @frozen

@@ -14,6 +14,7 @@ from typing import Final
 from attrs import evolve
 
 from mmo_sansio.values.model import DepositClaim, Order, Party, Progress, Transaction, Type
+from mmo_sansio.values.reversals import Reversal
 
 MASKED_TEXT: Final = "[masked]"
 """Stands for a text that was removed."""
@@ -23,8 +24,8 @@ MASKED_PARTY: Final = Party("masked", "000")
 
 _KEPT_MEMBERS: Final = frozenset(
     {
-        "account", "amount", "confirmed", "durationMs", "errorCode", "fee", "finalAmount", "method", "nativeCode",
-        "operation", "outcome", "providerReference", "result", "source", "status", "suspense",
+        "account", "amount", "confirmed", "durationMs", "errorCode", "fee", "finalAmount", "isApproved", "method",
+        "nativeCode", "operation", "outcome", "providerReference", "result", "reversal", "source", "status", "suspense",
     }
 )  # fmt: skip
 """The members of a journal detail and of an entry in the suspense book that never hold a person's data; all others are
@@ -101,6 +102,13 @@ def _mask_member(name: str, value: object) -> object:
     if name in _KEPT_MEMBERS or not value:
         return value
     return mask_text(value) if isinstance(value, str) else MASKED_TEXT
+
+
+def mask_reversal(reversal: Reversal) -> Reversal:
+    """Return a reversal that has ended without the words of staff and operators, in its next version; the same reversal
+    when it has none."""
+    masked = evolve(reversal, reason=mask_text(reversal.reason), remark=mask_text(reversal.remark))
+    return reversal if masked == reversal else evolve(masked, version=reversal.version + 1)
 
 
 def mask_claim(claim: DepositClaim) -> DepositClaim:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Source, UsageShare
+from mmo_sansio.values.model import Source, Transaction, UsageShare
 from mmo_sansio.values.money import Money
 
 
@@ -65,6 +65,10 @@ class Reversal:
     """When it is sent or asked after next, in the gateway's own time; None where nothing is done by itself."""
     version: int = 1
     """Counts the changes, from 1."""
+    reported: Money | None = None
+    """What the provider has moved after the payment had failed; None: the payment has succeeded."""
+    receipt: str | None = None
+    """The provider's receipt of that."""
     usage: tuple[UsageShare, ...] = ()
     """What it added to the counters of its limits."""
     approved_by: str | None = None
@@ -109,6 +113,14 @@ class Reversal:
     def is_counted(self) -> bool:
         """Tell whether its money was moved back, or may be."""
         return self.state is not ReversalState.FAILED or self.is_contradicted
+
+
+def with_reported_money(reversal: Reversal, payment: Transaction) -> Transaction:
+    """Return the payment as an adapter needs it: with the money that was reported after it had failed."""
+    if reversal.reported is None:
+        return payment
+    known_as = reversal.receipt or payment.progress.provider_reference
+    return Transaction(payment.order, evolve(payment.progress, final=reversal.reported, provider_reference=known_as))
 
 
 def reversed_minor(reversals: Iterable[Reversal]) -> int:

@@ -6,16 +6,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Ignored, Reply, ReversalApplied
 from mmo_sansio.messages.reversals import DecideReversal, RequestReversal, ResolveReversal, ReversalInput
-from mmo_sansio.values.model import Transaction
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.model import Status, Transaction
+from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_sansio.values.reversals import Reversal, reversed_payment
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import ResolutionUser
+from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong
 from mmo_trio.settings.values import ReversalLimit
 from mmo_trio.storage.interface.admin_types import Role
 from mmo_trio.storage.sql.store import Store
@@ -59,6 +60,11 @@ class Reversals:
             limit_name=user.name,
             daily_max=daily_max,
         )
+        if payment.status is Status.FAILED:
+            entries = await self.store.admin.suspense_of_payment(payment.reference)
+            wrong = find_told_wrong(payment, entries, ())
+            if wrong is not None and wrong.is_confirmed:
+                asked = evolve(asked, reported=_reported_money(wrong), receipt=wrong.receipt)
         told = None if amount is None else str(amount)
         return await self._carry_out(user, asked, "reversal_requested", about, amount=told, reason=reason)
 
@@ -109,3 +115,11 @@ class Reversals:
     async def _refuse(self, user: ResolutionUser, about: str, why: str) -> NoReturn:
         await self.audit_log.record(user.actor, "refused", about, remark=why)
         raise ReversalRefused(why)
+
+
+def _reported_money(wrong: ToldWrong) -> Money:
+    """Return what the provider has moved after all, which is what was requested where its report names no amount."""
+    if wrong.amount is None:
+        return wrong.transaction.order.requested
+    number, currency = wrong.amount.split()
+    return to_money(parse_number(number), currency)

@@ -12,8 +12,19 @@ import pytest
 
 from mmo_sansio.messages.replies import ReversalApplied
 from mmo_sansio.messages.reversals import ReversalWoke
-from mmo_sansio.testing import KES, REFERENCE, a_begin_submission, a_brand, a_create_payment, succeeded
-from mmo_sansio.values.reversals import ReversalState
+from mmo_sansio.payments.personal_data import MASKED_TEXT
+from mmo_sansio.testing import (
+    KES,
+    REFERENCE,
+    a_begin_submission,
+    a_brand,
+    a_create_payment,
+    callback_concluded,
+    failed,
+    succeeded,
+)
+from mmo_sansio.values.clock import DAY, Span, later
+from mmo_sansio.values.reversals import ReversalState, with_reported_money
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import ResolutionUser
 from mmo_trio.admin.restoration import begin_restoration
@@ -21,6 +32,7 @@ from mmo_trio.admin.reversals import ReversalRefused, Reversals
 from mmo_trio.engine.engine import submit_batch_once, submit_once
 from mmo_trio.settings.values import ReversalLimit
 from mmo_trio.storage.interface.admin_types import AuditKey, Role
+from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.sql.store import Store
 from tests.support.sqlite_store import StoreFile, TrioClock
 
@@ -36,11 +48,11 @@ FIRST = f"{REFERENCE}-1"
 
 @asynccontextmanager
 async def staff(**members: Any) -> AsyncIterator[Reversals]:
-    clock = TrioClock()
+    clock, results = TrioClock(), members.pop("results", [succeeded()])
     async with StoreFile().open() as store:
         await store.admin.save_brands([a_brand()])
         submit = partial(submit_once, store, clock=clock)
-        for each in (a_create_payment(), a_begin_submission(), succeeded()):
+        for each in (a_create_payment(), a_begin_submission(), *results):
             await submit(each)
         audit_log = AuditLog(store.admin, AuditKey("key", b"k" * 32), clock.now)
         yield Reversals(store, submit, audit_log, **{"four_eyes": True, **members})
@@ -141,3 +153,38 @@ async def test_another_user_ends_by_hand_what_nobody_tells() -> None:
         assert (ended.state, ended.ended_by, ended.remark) == (ReversalState.SUCCEEDED, "brian", "line 7")
         with pytest.raises(ReversalRefused, match="no reversal"):
             await at.resolve(BRIAN, f"{REFERENCE}-9", succeeded=True, evidence="line 7")
+
+
+@pytest.mark.spec("S5")
+async def test_money_that_came_although_the_merchant_was_told_failed_goes_back() -> None:
+    late = succeeded(provider_reference="LATE1", final=KES(140))
+    async with staff(results=[failed(), late]) as at:
+        assert await ask(at, AMINA) == FIRST
+        (asked,) = await at.store.reversals(REFERENCE)
+        assert (asked.amount, asked.reported, asked.receipt) == (KES(140), KES(140), "LATE1")
+        payment = await at.store.transaction(REFERENCE)
+        assert payment is not None
+        shown = with_reported_money(asked, payment)
+        assert (shown.progress.final, shown.progress.provider_reference) == (KES(140), "LATE1")
+        with pytest.raises(ReversalRefused, match="All that was paid"):
+            await ask(at, BRIAN)
+    async with staff(results=[failed()]) as at:
+        with pytest.raises(ReversalRefused, match="has succeeded"):
+            await ask(at, AMINA)
+
+
+async def test_what_staff_wrote_is_masked_with_the_payment_once_it_has_ended() -> None:
+    async with staff() as at:
+        await at.submit(callback_concluded())
+        await ask(at, AMINA, 50)
+        later_than_all = later(at.audit_log.now(), Span(DAY))
+        await at.store.retention.age(RetentionDuty.PERSONAL_DATA, later_than_all, "", limit=10)
+        assert [each.reason for each in await at.store.reversals(REFERENCE)] == ["Paid twice."]
+        payment = await at.store.transaction(REFERENCE)
+        assert payment is not None
+        assert payment.order.party.msisdn != "000", "the operator may ask for the number"
+        await at.decide(BRIAN, FIRST, is_approved=False, remark="Ada called.")
+        await at.store.retention.age(RetentionDuty.PERSONAL_DATA, later_than_all, "", limit=10)
+        (masked,) = await at.store.reversals(REFERENCE)
+        assert (masked.reason, masked.remark) == (MASKED_TEXT, MASKED_TEXT)
+        assert await at.store.integrity_errors() == []

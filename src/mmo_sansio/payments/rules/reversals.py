@@ -140,9 +140,10 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
     payment = ledger.transaction(input_.payment)
     if payment is None or payment.order.brand != input_.brand:
         return ignore("There is no such payment.")
-    paid, known = payment.progress.final, ledger.reversals_of(payment.reference)
-    if payment.progress.stage is not Stage.SUCCEEDED or paid is None:
-        return ignore("Only a payment that has succeeded can be reversed.", payment)
+    has_failed, known = payment.progress.stage is Stage.FAILED, ledger.reversals_of(payment.reference)
+    paid = input_.reported if has_failed else payment.progress.final
+    if paid is None:
+        return ignore("Only a payment that has succeeded, or was paid after it had failed, can be reversed.", payment)
     left = Money(paid.minor - reversed_minor(known), paid.currency)
     amount = input_.amount or left
     if (fault := _why_not_asked(amount, paid=paid, left=left)) is not None:
@@ -162,6 +163,8 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
         asked_at=now.utc,
         state=ReversalState.APPROVED if is_approved else ReversalState.REQUESTED,
         wake_at=now.time if is_approved else None,
+        reported=paid if has_failed else None,
+        receipt=input_.receipt if has_failed else None,
         usage=tuple(each.share for each in added),
     )
     return Decision(ReversalApplied(asked, payment), (ReversalChanged(known, asked), *added))

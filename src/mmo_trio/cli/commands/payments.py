@@ -200,6 +200,9 @@ def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
     )
     if found:
         print_status("`mmo explain REFERENCE` has a text to send to the merchant.")
+        print_status(
+            "`mmo tx reverse REFERENCE` asks money back that was paid after its merchant was told of a failure."
+        )
 
 
 def told_wrong_to_json(wrong: ToldWrong) -> dict[str, object]:

@@ -8,7 +8,14 @@ from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
-from mmo_sansio.payments.personal_data import mask_claim, mask_members, mask_text, mask_transaction, mask_url
+from mmo_sansio.payments.personal_data import (
+    mask_claim,
+    mask_members,
+    mask_reversal,
+    mask_text,
+    mask_transaction,
+    mask_url,
+)
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import ProposalState
@@ -17,7 +24,9 @@ from mmo_trio.storage.sql.payment_history import SUSPENSE_COLUMNS, parse_suspens
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import (
     parse_claim,
+    parse_reversals,
     parse_transaction,
+    reversal_columns,
     serialize_claim,
     serialize_object,
     serialize_order,
@@ -114,6 +123,7 @@ def mask_payments(
     )
     found = [parse_transaction(*row) for row in rows]
     unsent = yield from _with_open_intents(schema, found)
+    unsent |= yield from _with_unfinished_reversals(_references_of(found))
     ended = [each for each in found if each.progress.stage.is_terminal and each.reference not in unsent]
     masked = yield from _replace(schema, [(each, after) for each in ended if (after := mask_transaction(each)) != each])
     yield from _mask_claims_of(masked)
@@ -123,6 +133,7 @@ def mask_payments(
         yield from _mask_journal(schema, where)
         yield from _mask_callbacks(schema, where)
     yield from _mask_proposals(_references_of(ended))
+    yield from _mask_reversals(_references_of(ended))
     last = found[-1] if found else None
     came_to = position if last is None else f"{last.order.created_at}/{last.reference}"
     return RetentionStep(len(masked), came_to, is_last=len(found) < limit, has_skipped=len(ended) < len(found))
@@ -142,6 +153,13 @@ def _with_open_intents(schema: SqlSchema, payments: Iterable[Transaction]) -> Sq
         rows = yield from execute(f"SELECT gateway_reference FROM intents {about}", *about.values)
         found.update(reference for (reference,) in rows)
     return found
+
+
+def _with_unfinished_reversals(references: Sequence[str]) -> SqlQuery[Set[str]]:
+    """Return which of these payments have a reversal that has not ended, for which an operator may ask for a number."""
+    where = Where().among("payment", references).and_("unfinished > 0")
+    rows = yield from execute(f"SELECT payment FROM reversals {where}", *where.values)
+    return frozenset(str(payment) for (payment,) in rows)
 
 
 def _by_shard(schema: SqlSchema, transactions: Iterable[Transaction]) -> Iterable[tuple[str, Sequence[Transaction]]]:
@@ -236,6 +254,21 @@ def _mask_proposals(references: Sequence[str]) -> SqlQuery[None]:
         masked = [None if each is None else mask_text(each) for each in texts]
         if masked != texts:
             yield from execute("UPDATE proposals SET reason = ?, evidence = ?, remark = ? WHERE id = ?", *masked, id)
+
+
+def _mask_reversals(references: Sequence[str]) -> SqlQuery[None]:
+    """Mask what staff and operators wrote about reversals."""
+    about = Where().among("payment", references)
+    for payment, version, row in (
+        yield from execute(f"SELECT payment, version, reversals FROM reversals {about}", *about.values)
+    ):
+        known = parse_reversals(row)
+        masked = tuple(map(mask_reversal, known))
+        if masked != known:
+            yield from execute(
+                "UPDATE reversals SET version = ?, reversals = ? WHERE payment = ? AND version = ?",
+                *(reversal_columns(masked)[0], reversal_columns(masked)[-1], payment, version),
+            )
 
 
 def _mask_claims_of(payments: Iterable[Transaction]) -> SqlQuery[None]:

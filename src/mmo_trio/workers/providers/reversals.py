@@ -28,7 +28,7 @@ from mmo_sansio.providers.common.interface import Provider, ReversalReports, Rev
 from mmo_sansio.providers.common.operations import ReversalOperation, operation_key
 from mmo_sansio.values.clock import Span
 from mmo_sansio.values.model import Transaction
-from mmo_sansio.values.reversals import Reversal, ReversalState
+from mmo_sansio.values.reversals import Reversal, ReversalState, with_reported_money
 from mmo_trio.storage.interface.store import log_store_failure
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.fault_report import describe_fault
@@ -106,7 +106,8 @@ class ReversalWorker:
             )
             if isinstance(reply, ReversalApplied):
                 is_to_be_sent = reply.reversal.may_send(attempt)
-                report = await self._converse(reply.reversal, reply.transaction, is_to_be_sent, began_at)
+                payment = with_reported_money(reply.reversal, reply.transaction)
+                report = await self._converse(reply.reversal, payment, is_to_be_sent, began_at)
                 await self.worker.record_input(lambda: report, tries_max=TRIES_IN_PLACE)
         except Exception as error:
             logger.error("reversal_work_failed", reversal=due.id, fault=describe_fault(error))
