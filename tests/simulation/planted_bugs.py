@@ -88,7 +88,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "due_payments_never_woken": Finding(0, "every_payment_ends"),
         "lost_wake_up": Finding(1, "every_payment_ends"),
         "acted_on_before_the_commit": Finding(19, "an_end_never_changes"),
-        "drain_drops_callbacks": Finding(101, "each_end_is_called_back_once"),
+        "drain_drops_callbacks": Finding(44, "each_end_is_called_back_once"),
         "answered_before_the_commit": Finding(8, "no_answered_create_is_lost"),
         "commit_in_doubt_forgotten": Finding(116, "every_payment_ends_once_nothing_is_wrong"),
         "submitted_without_a_record": Finding(84, "a_submission_on_record_is_begun"),
