@@ -46,6 +46,9 @@ _JOURNAL_MEMBERS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """The attributes of inputs that the journal holds, with their names there."""
 
+_REFUSED: Final = "refused"
+"""The code of a refusal without one."""
+
 _NEVER_RECEIVED_AFTER_RESTORE: Final = (
     "The provider never received it. Whether it was sent before the restore was not on record, so it is not sent again:"
     " ask for a new one if it is still right."
@@ -327,6 +330,8 @@ def _send_again(found: _Found, input_: inputs.ReversalNeverReceived, *, now: Mom
         return found.move(_waiting_state(before), wake_at=arrives_until)
     if before.is_restored:
         return found.end(ReversalState.FAILED, Source.POLL, now=now, remark=_NEVER_RECEIVED_AFTER_RESTORE)
+    if before.native_code is not None:  # It was refused, and no earlier one has arrived.
+        return found.end(ReversalState.FAILED, Source.POLL, now=now)
     unsent = before.unsent if before.polls else before.unsent + 1
     at = later(now.time, poll_interval(before.submissions))
     return found.move(ReversalState.APPROVED, wake_at=at, unsent=unsent)
@@ -355,7 +360,8 @@ def _fail(found: _Found, input_: inputs.ReversalFailed, *, now: Moment) -> Decis
     is_answer_to_request = input_.source is Source.POLL and before.polls == 0
     if is_answer_to_request and before.submissions > before.unsent + 1:
         at = later(now.time, poll_interval(before.polls))
-        return found.move(ReversalState.UNKNOWN, wake_at=at, remark=input_.reason)
+        code = input_.native_code or _REFUSED
+        return found.move(ReversalState.UNKNOWN, wake_at=at, native_code=code, remark=input_.reason)
     return found.end(
         ReversalState.FAILED,
         input_.source,

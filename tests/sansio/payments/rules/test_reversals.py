@@ -271,6 +271,20 @@ def test_the_refusal_of_a_second_request_is_asked_about_as_the_first_may_have_ar
 
 
 @pytest.mark.spec("S6")
+def test_a_refused_second_request_ends_where_the_provider_knows_nothing_of_either() -> None:
+    """A provider that keeps no refused ids would else be sent one request after the other."""
+    stage = sent()
+    stage.send("two")
+    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
+    stage.send("three")
+    stage.give(ReversalFailed(ID, "test", Source.POLL, "Too small."))
+    stage.send("four")
+    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
+    assert stage.has(ReversalState.FAILED)
+    assert (stage.reversal.submissions, stage.reversal.remark) == (2, "Too small.")
+
+
+@pytest.mark.spec("S6")
 def test_the_refusal_of_a_second_request_is_final_where_the_first_has_not_left() -> None:
     stage = sent()
     stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
