@@ -26,7 +26,6 @@ from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import SECOND, Instant, Span, earlier
-from mmo_sansio.values.money import decimals_of
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.engine.engine import Engine
 from mmo_trio.http.handler import UNROUTED
@@ -42,7 +41,7 @@ from mmo_trio.workers.deliveries import CallbackStatistics
 from mmo_trio.workers.housekeeping import RetentionStatistics
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.float_monitor import FloatMonitor, KnownFloat
-from mmo_trio.workers.providers.worker import REPORT_LABELS, ProviderCounts, ProviderStatistics
+from mmo_trio.workers.providers.worker import REPORT_LABELS, ProviderCounts, ProviderWorker
 
 logger = structlog.get_logger(__name__)
 
@@ -150,7 +149,7 @@ class PrometheusExporter:
 
     http_metrics: HttpMetrics
     engine: Engine
-    providers: Callable[[], ProviderStatistics]
+    providers: ProviderWorker
     reversal_reports: Mapping[tuple[str, str], int]
     """The number of conversations about reversals, by provider and label of the report."""
     callbacks: Callable[[], CallbackStatistics]
@@ -209,10 +208,9 @@ class PrometheusExporter:
         yield _outcome_counter("mmo_qr_codes", self.qr_codes)
 
     def _provider_metrics(self) -> Iterator[Metric]:
-        statistics = self.providers()
-        yield _gauge("mmo_provider_conversations", ({}, statistics.active))
-        yield _gauge("mmo_provider_waiting", ({}, statistics.waiting))
-        counts = {name: statistics.by_provider[name] for name in sorted(statistics.by_provider)}
+        yield _gauge("mmo_provider_conversations", ({}, self.providers.active))
+        yield _gauge("mmo_provider_waiting", ({}, self.providers.waiting))
+        counts = dict(sorted(self.providers.counts.items()))
         yield from _provider_counters(counts)
         reports = sorted(self.reversal_reports.items())
         yield _counter("mmo_reversal_reports", *(({"provider": p, "report": r}, times) for (p, r), times in reports))
@@ -262,8 +260,7 @@ def _float_metrics(floats: Sequence[KnownFloat]) -> Iterator[Metric]:
     for each in floats:
         latest = each.forecast.latest
         labels = {"provider": latest.provider, "account": latest.account}
-        units = latest.amount.minor / 10 ** decimals_of(latest.amount.currency)
-        balances.append(({**labels, "currency": latest.amount.currency}, units))
+        balances.append(({**labels, "currency": latest.amount.currency}, float(latest.amount.text)))
         if latest.is_float:
             low.append((labels, int(each.is_low)))
             if each.forecast.hours_left is not None:

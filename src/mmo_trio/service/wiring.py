@@ -398,7 +398,7 @@ def _provider_worker(
 def _float_monitor(foundation: Foundation, ask_for: Callable[[str], SendRequest]) -> FloatMonitor:
     accounts, resources = foundation.accounts, foundation.resources
     opened = accounts.operator_accounts
-    providers: dict[str, Provider] = {
+    providers: dict[str, ReportsBalances] = {
         name: each.provider for name, each in opened.items() if isinstance(each.adapter, ReportsBalances)
     }
     if accounts.sandbox is not None:
@@ -556,7 +556,7 @@ def _prometheus_exporter(
     return PrometheusExporter(
         http_metrics=http_metrics,
         engine=foundation.engine,
-        providers=workers.providers.statistics,
+        providers=workers.providers,
         reversal_reports=workers.reversals.reports,
         callbacks=workers.callbacks.statistics,
         qr_codes=workers.qr_codes.outcomes,

@@ -153,8 +153,7 @@ class SimulatedWorld:
                 yield f"{name} has {len(gateway.machine.ends)} open connections"
             if workers.callbacks.claimed() or workers.qr_codes.claimed():
                 yield f"{name} has deliveries that have not ended"
-            statistics = workers.providers.statistics()
-            if statistics.active or statistics.waiting:
+            if workers.providers.active or workers.providers.waiting:
                 yield f"{name} has conversations with operators that have not ended"
 
     def _build(self) -> None:

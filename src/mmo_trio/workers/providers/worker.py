@@ -109,19 +109,6 @@ class ProviderCounts:
     """Requests without a usable answer, including those that were not sent."""
 
 
-@frozen
-class ProviderStatistics:
-    """Reports the present and past work of a provider worker."""
-
-    active: int
-    """Active conversations."""
-    waiting: int
-    """Submissions and polls that wait, with those of payments that have ended."""
-    dropped_polls: int
-    """Polls without room in the queue; each payment is polled again at its next time."""
-    by_provider: Mapping[str, ProviderCounts]
-
-
 @define(eq=False)
 class _ProviderQueue:
     """Holds the waiting work and counts the active conversations of one provider."""
@@ -189,7 +176,8 @@ class ProviderWorker:
     """By the name of the provider."""
     _postponed: dict[str, WorkItem] = Factory(dict)
     """Submissions that wait until they are made again, by their references; all are claimed."""
-    _dropped_polls: int = 0
+    dropped_polls: int = 0
+    """Polls without room in the queue; each payment is polled again at its next time."""
 
     def __attrs_post_init__(self) -> None:
         self.counts = {name: ProviderCounts() for name in self.providers}
@@ -216,7 +204,7 @@ class ProviderWorker:
             return True
         queue = self._queues.setdefault(provider, _ProviderQueue())
         if len(queue.ended if is_of_ended else queue.waiting) >= self.waiting_max:
-            self._dropped_polls += is_poll
+            self.dropped_polls += is_poll
             return is_poll
         self._take(queue, work)
         return True
@@ -277,14 +265,10 @@ class ProviderWorker:
         """Return how many submissions and polls wait, with those of payments that have ended."""
         return sum(len(queue.waiting) + len(queue.ended) for queue in self._queues.values())
 
-    def statistics(self) -> ProviderStatistics:
-        """Return the present figures."""
-        return ProviderStatistics(
-            active=sum(queue.active for queue in self._queues.values()),
-            waiting=self.waiting,
-            dropped_polls=self._dropped_polls,
-            by_provider=self.counts,
-        )
+    @property
+    def active(self) -> int:
+        """Return how many conversations are active."""
+        return sum(queue.active for queue in self._queues.values())
 
     async def run(
         self,

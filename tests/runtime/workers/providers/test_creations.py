@@ -61,8 +61,7 @@ async def test_a_payment_is_sent_after_one_commit(autojump_clock: MockClock) -> 
         await harness.worker.wait_idle()
         assert (harness.methods, harness.stages, harness.stage) == (["POST"], [Stage.SUBMITTING], Stage.SUCCEEDED)
         assert steps(harness) == ["CreatePayment", "ProviderSucceeded"]
-        figures = harness.worker.statistics()
-        assert (figures.by_provider["test"].submissions, figures.active) == (1, 0)
+        assert (harness.worker.counts["test"].submissions, harness.worker.active) == (1, 0)
 
 
 @pytest.mark.spec("S6")
@@ -71,7 +70,7 @@ async def test_no_more_are_sent_at_once_than_conversations_are_free(autojump_clo
         async with trio.open_nursery() as nursery:
             for number in range(5):
                 nursery.start_soon(create, harness, number)
-        assert harness.worker.statistics().active == 2
+        assert harness.worker.active == 2
         await create(harness, 5)  # It may not overtake those that wait.
         await harness.worker.wait_idle()
         assert steps(harness).count("BeginSubmission") == 4
@@ -92,10 +91,10 @@ async def test_a_conversation_that_is_not_needed_is_given_back(rejected: bool, a
             harness.engine.errors.append(StoreUnavailable("down"))
             with pytest.raises(StoreUnavailable):
                 await create(harness)
-        assert harness.worker.statistics().active == 0
+        assert harness.worker.active == 0
         await create(harness, 3)
         assert steps(harness)[-1] == "CreatePayment"
-        assert harness.worker.statistics().active == 1
+        assert harness.worker.active == 1
 
 
 @pytest.mark.spec("S6")

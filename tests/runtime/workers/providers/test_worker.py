@@ -220,7 +220,7 @@ async def test_a_submission_that_was_handed_over_twice_is_sent_once(autojump_clo
         harness.worker.try_enqueue(work)
         await harness.worker.wait_idle()
         assert harness.methods == ["POST"]
-        assert harness.worker.statistics().by_provider["test"].submissions == 1
+        assert harness.worker.counts["test"].submissions == 1
 
 
 @pytest.mark.spec("S6")
@@ -254,7 +254,7 @@ async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(au
         await harness.engine.submit(a_wake())
         await harness.worker.wait_idle()
         assert (harness.methods, harness.stage) == (["POST", "GET"], Stage.SUCCEEDED)
-        assert harness.worker.statistics().by_provider["test"].reports["unreachable"] == 1
+        assert harness.worker.counts["test"].reports["unreachable"] == 1
 
 
 @pytest.mark.spec("S6", "E1")
@@ -388,7 +388,7 @@ async def test_payments_that_have_ended_are_polled_one_at_a_time_and_hold_back_n
         harness.answers, harness.sent, began = [has_it], [], trio.current_time()
         for reference in ended:
             harness.worker_takes(harness.engine.work(PollEnded(reference)))
-        assert harness.worker.statistics().waiting == 5
+        assert harness.worker.waiting == 5
         await harness.create(len(ended))
         await trio.sleep(60)
         polled = [round(at - began, 3) for at, method in harness.sent if method == "GET"]
@@ -577,8 +577,7 @@ async def test_a_slow_provider_delays_no_other(autojump_clock: MockClock) -> Non
         await harness.create()
         await trio.sleep(2)
         assert harness.stage is Stage.SUCCEEDED
-        statistics = harness.worker.statistics()
-        assert (statistics.active, statistics.waiting) == (1, 2)
+        assert (harness.worker.active, harness.worker.waiting) == (1, 2)
 
 
 async def test_without_room_questions_are_dropped_and_submissions_given_back(autojump_clock: MockClock) -> None:
@@ -587,7 +586,7 @@ async def test_without_room_questions_are_dropped_and_submissions_given_back(aut
         assert not harness.worker.try_enqueue(works[2])
         question = PollProvider(numbered_reference(2))
         assert harness.worker.try_enqueue(harness.engine.work(question))
-        assert harness.worker.statistics().dropped_polls == 1
+        assert harness.worker.dropped_polls == 1
         await harness.worker.wait_idle()
         assert harness.worker.try_enqueue(works[2])
         await harness.worker.wait_idle()
