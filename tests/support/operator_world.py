@@ -38,7 +38,7 @@ from mmo_sansio.values.money import to_money
 from mmo_simulators.common.faults import ANY_OPERATION, DroppedConnection, Fault, PlannedFault
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.storage.interface.admin_types import SuspenseEntry
+from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote, SuspenseEntry
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.storage.sql.payment_history import suspense
 from mmo_trio.storage.sql.statements import run_query
@@ -47,7 +47,7 @@ from mmo_trio.storage.sqlite.connection import connect, run_statement
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import ProviderAccount
-from mmo_trio.workers.providers.account_notes import REQUESTED, AccountChecks, check_note
+from mmo_trio.workers.providers.account_notes import REQUESTED, AccountChecks
 from mmo_trio.workers.providers.deposits import DepositClaimWorker
 from mmo_trio.workers.providers.float_monitor import FloatMonitor
 from mmo_trio.workers.providers.worker import ProviderWorker
@@ -303,7 +303,7 @@ class World:
     async def _ask_for_check(self) -> None:
         """Let staff ask whether the operator accepts the account, as the alarm makes them until it does."""
         async with self.file.open(serving=False) as store:
-            await store.admin.note_provider(evolve(check_note(self.provider.name), content=REQUESTED))
+            await store.admin.note_provider(ProviderNote(self.provider.name, NoteTopic.CHECK, content=REQUESTED))
 
     def _change_accounts(self, members: Mapping[str, object]) -> None:
         every = set(self.operator.accounts.values())

@@ -23,7 +23,7 @@ from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_f
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.workers.providers.account_notes import REQUESTED, check_note, read_finding_note
+from mmo_trio.workers.providers.account_notes import REQUESTED, read_finding_note
 from mmo_trio.workers.providers.float_monitor import KnownFloat, float_refusals, known_floats
 
 REGISTER_TIMEOUT_S = 60.0
@@ -45,7 +45,20 @@ def providers() -> None:
 def list_(target: CommandTarget, as_json: bool) -> None:
     """List the configured providers, and which are closed for new payments."""
     closed = {each.name: each for each in target.with_store(lambda store: store.admin.closed_providers())}
-    rows = [_provider_row(target, name, title, closed.get(name)) for name, title in target.provider_titles().items()]
+    rows = []
+    for name, title in target.provider_titles().items():
+        section, known = target.settings.providers.get(name), closed.get(name)
+        rows.append(
+            {
+                "name": name,
+                "kind": section.kind if section else "sandbox",
+                "title": title,
+                "open": known is None,
+                "closedAt": known and format_instant(known.closed_at),
+                "closedBy": known and known.closed_by,
+                "reason": known and known.reason,
+            }
+        )
     columns = ("name", "kind", "title", "open", "closedAt", "closedBy", "reason")
     print_rows(columns, rows, as_json=as_json)
 
@@ -192,7 +205,22 @@ def balances(target: CommandTarget, as_json: bool) -> None:
         return await known_floats(store.admin, now), await float_refusals(store.admin, now)
 
     floats, refusals = target.with_store(look)
-    rows = [_balance_row(each, refusals.get(each.forecast.latest.provider)) for each in floats]
+    rows = []
+    for each in floats:
+        latest, hours = each.forecast.latest, each.forecast.hours_left
+        refusal = refusals.get(latest.provider)
+        rows.append(
+            {
+                "name": latest.provider,
+                "account": latest.account,
+                "balance": latest.amount.text,
+                "currency": latest.amount.currency,
+                "at": format_instant(latest.at),
+                "hoursLeft": hours and round(hours, 1),
+                "low": each.is_low,
+                "refusedAt": refusal and format_instant(refusal.at),
+            }
+        )
     print_rows(("name", "account", "balance", "currency", "at", "hoursLeft", "low", "refusedAt"), rows, as_json=as_json)
     if any(each.is_low for each in floats):
         raise NegativeAnswer("A float is low.")
@@ -258,7 +286,7 @@ async def _ask_process(store: Store, names: Sequence[str]) -> None:
     """Have a serving process check these accounts, and wait for its findings. Raises NegativeAnswer when none does."""
     notes = {each.provider: each for each in await store.admin.provider_notes(NoteTopic.CHECK)}
     for each in names:
-        known = notes.get(each, check_note(each))
+        known = notes.get(each, ProviderNote(each, NoteTopic.CHECK))
         await store.admin.note_provider(evolve(known, content=REQUESTED))
     found: Sequence[ProviderNote] = ()
     with trio.move_on_after(CHECK_TIMEOUT_S):
@@ -327,30 +355,3 @@ def _check_provider_exists(target: CommandTarget, name: str) -> None:
     titles = target.provider_titles()
     if name not in titles:
         raise UsageProblem(f"There is no provider {name}. {near_match(name, titles)}")
-
-
-def _balance_row(known: KnownFloat, refusal: ProviderNote | None) -> dict[str, object]:
-    latest, hours = known.forecast.latest, known.forecast.hours_left
-    return {
-        "name": latest.provider,
-        "account": latest.account,
-        "balance": latest.amount.text,
-        "currency": latest.amount.currency,
-        "at": format_instant(latest.at),
-        "hoursLeft": hours and round(hours, 1),
-        "low": known.is_low,
-        "refusedAt": refusal and format_instant(refusal.at),
-    }
-
-
-def _provider_row(target: CommandTarget, name: str, title: str, closed: ClosedProvider | None) -> dict[str, object]:
-    section = target.settings.providers.get(name)
-    return {
-        "name": name,
-        "kind": section.kind if section else "sandbox",
-        "title": title,
-        "open": closed is None,
-        "closedAt": closed and format_instant(closed.closed_at),
-        "closedBy": closed and closed.closed_by,
-        "reason": closed and closed.reason,
-    }

@@ -349,10 +349,10 @@ class ProviderNote:
 
     provider: str
     topic: NoteTopic
-    subject: str
-    at: Instant
-    """A time of the gateway's own."""
-    content: str
+    subject: str = ""
+    at: Instant = Instant(0)
+    """A time of the gateway's own; 0 where there has never been such a note."""
+    content: str = ""
 
 
 @frozen

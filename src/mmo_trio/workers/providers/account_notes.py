@@ -42,7 +42,7 @@ ROUND_S: Final = 2.0
 together."""
 
 FIRST_CHECK_AFTER_S: Final = 30.0
-"""Seconds after the start before the first check: payments that wait go first."""
+"""Seconds after the start before the first check, or question for a balance: payments that wait go first."""
 
 CHECKED_AT_MOST_EVERY: Final = HOUR
 CHECKED_EVERY: Final = DAY
@@ -124,7 +124,7 @@ class AccountChecks:
             self._keep([each for each in notes if each.topic is NoteTopic.FINDING])
             last = {each.provider: each for each in notes if each.topic is NoteTopic.CHECK}
             for name in self.accounts:
-                known, now = last.get(name, check_note(name)), self.now()
+                known, now = last.get(name, ProviderNote(name, NoteTopic.CHECK)), self.now()
                 is_due = checked_every is not None and elapsed(known.at, now) >= checked_every
                 if known.content != REQUESTED and not is_due:
                     continue
@@ -224,11 +224,6 @@ class AccountRecorder:
         subject = f"{process}-{recording.chunks:06}"
         recording.chunks += 1
         await self.store.note_provider(ProviderNote(name, NoteTopic.RECORDED, subject, self.now(), "\n".join(lines)))
-
-
-def check_note(provider: str) -> ProviderNote:
-    """Return what stands for the note of a check that there has never been."""
-    return ProviderNote(provider, NoteTopic.CHECK, "", Instant(0), "")
 
 
 def finding_note(finding: AccountFinding, at: Instant) -> ProviderNote:

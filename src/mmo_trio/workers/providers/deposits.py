@@ -27,14 +27,7 @@ from mmo_sansio.providers.common.deposits import (
     find_owner,
     may_be_reference_suffix,
 )
-from mmo_sansio.providers.common.interface import (
-    DepositAnswer,
-    DepositReport,
-    ExchangeFailed,
-    ListsDeposits,
-    Provider,
-    VerifiesDeposits,
-)
+from mmo_sansio.providers.common.interface import DepositReport, ExchangeFailed, Provider, VerifiesDeposits
 from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values.clock import FIRST_INSTANT, HOUR, MINUTE, Instant, Span, earlier, elapsed, later
 from mmo_sansio.values.model import DepositClaim, Transaction
@@ -142,15 +135,12 @@ class DepositClaimWorker:
                 conversation = provider.verify_deposit(claim, now=self.now())
                 answer = await drive_async(conversation, self.exchange_for(claim.provider))
             if answer is not None:
-                await self._report(answer, claim)
+                owner = None if claim.payment else await deposit_owner(self.store, claimed_deposit(claim))
+                await self.submit(answer_input(answer, claim, owner))
         except Exception as error:
             logger.error("deposit_question_failed", provider=claim.provider, fault=describe_fault(error))
         finally:
             self._open_questions -= 1
-
-    async def _report(self, answer: DepositAnswer, claim: DepositClaim) -> None:
-        owner = None if claim.payment else await deposit_owner(self.store, claimed_deposit(claim))
-        await self.submit(answer_input(answer, claim, owner))
 
 
 @define(eq=False)
@@ -160,7 +150,7 @@ class DepositLister:
     store: Store
     submit: Submit
     accounts: Sequence[OpenAccount]
-    """Those whose provider is a ListsDeposits."""
+    """Those whose adapter is a ListsDeposits."""
     now: Callable[[], Instant]
     """Returns the gateway's own time, which the store has; `utc` returns the wall time, which providers have."""
     utc: Callable[[], Instant]
@@ -192,7 +182,6 @@ class DepositLister:
         if begin is None or begin >= end:
             return
         begin = max(begin, earlier(now, LISTED_FOR))
-        assert isinstance(provider, ListsDeposits)
         ahead = elapsed(self.now(), self.utc())
         listing = provider.list_deposits(later(begin, ahead), later(end, ahead))
         for each in await drive_async(listing, account.account.ask):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 import trio
-from attrs import Factory, define, evolve
+from attrs import Factory, define
 from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
@@ -14,10 +14,10 @@ from mmo_sansio.providers.common.interface import AccountFinding, AccountState, 
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.values.clock import Instant, MonotonicInstant
-from mmo_trio.storage.interface.admin_types import NoteTopic
+from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account import ProviderAccount
-from mmo_trio.workers.providers.account_notes import REQUESTED, AccountChecks, check_note, read_finding_note
+from mmo_trio.workers.providers.account_notes import REQUESTED, AccountChecks, read_finding_note
 from tests.sansio.providers.mpesa_daraja.test_adapter import adapter
 from tests.sansio.providers.test_account_checks import FIREWALL, INVALID_TOKEN
 from tests.simulation.stores.shared_server import SimulatedServer
@@ -113,7 +113,7 @@ async def test_nothing_automatic_asks_with_a_refused_password_until_a_person_doe
         first.round_s = second.round_s = 2
         await trio.sleep(300)
         assert operator.questions == []
-        await store.admin.note_provider(evolve(check_note("kenya"), content=REQUESTED))
+        await store.admin.note_provider(ProviderNote("kenya", NoteTopic.CHECK, content=REQUESTED))
         await trio.sleep(3)
         assert [path for _, path in operator.questions] == ["transactionstatus"]
         await second.learn(AccountFinding("kenya", "initiator", AccountState.WORKS, "2032", "It answers."))
