@@ -10,7 +10,6 @@ from werkzeug.exceptions import Conflict, NotFound
 
 from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.values.clock import DAY, HOUR, Instant, earlier
-from mmo_sansio.values.money import decimals_of
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
@@ -35,8 +34,8 @@ async def list_providers() -> str:
     closed = {each.name: each for each in await store.admin.closed_providers()}
     notes = await store.admin.provider_notes(NoteTopic.FINDING)
     recordings = await store.admin.provider_notes(NoteTopic.RECORDING)
-    recorded = {each.provider for each in recordings if each.at > console().gateway_time()}
     now = console().gateway_time()
+    recorded = {each.provider for each in recordings if each.at > now}
     floats, refusals = await known_floats(store.admin, now), await float_refusals(store.admin, now)
     balances = await store.admin.provider_balances(earlier(now, CHARTED))
     breakers = console().provider_breakers()
@@ -68,8 +67,8 @@ def draw_balances(id: str, known: KnownFloat, balances: Sequence[AccountBalance]
     hours, end = CHARTED // HOUR, now // HOUR
     units = dict[int, float]()
     for each in balances:
-        if (each.provider, each.account) == (latest.provider, latest.account):
-            units[each.at // HOUR] = max(0, each.amount.minor) / 10 ** decimals_of(each.amount.currency)
+        if each.key == latest.key:
+            units[each.at // HOUR] = max(0.0, float(each.amount.text))
     steps = range(end - hours + 1, end + 1)
     labels = [format_utc_seconds(Instant(step * HOUR))[11:16] for step in steps]
     series = Series(latest.amount.currency, [units.get(step) for step in steps])

@@ -274,10 +274,10 @@ def parse_amounts(value: Any) -> tuple[Money, ...]:
     try:
         pairs = [str(each).split() for each in _parse_list(value, what)]
         amounts = {currency: to_money(parse_number(number), currency) for currency, number in pairs}
+        if len(amounts) < len(pairs):
+            raise ValueError("a currency stands there twice")
     except (ValueError, KeyError):
         raise InvalidSettingValue(f"must be a list of {what}") from None
-    if len(amounts) < len(pairs):
-        raise InvalidSettingValue(f"must be a list of {what}")
     return tuple(amounts.values())
 
 

@@ -29,7 +29,7 @@ from mmo_sansio.providers.airtel_money.results import (
 )
 from mmo_sansio.providers.airtel_money.wire import parse_response
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
-from mmo_sansio.providers.common.balances import AccountBalance, BalanceInquiry, BalanceReport
+from mmo_sansio.providers.common.balances import AccountBalance, BalanceInquiry, BalanceReport, parse_balance
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
@@ -224,9 +224,10 @@ class AirtelMoneyProvider:
     def ask_balances(self, *, now: Instant) -> BalanceInquiry:
         """Ask for the balance of the wallet that pays out; without pay-outs it is no float."""
         with suppress(ExchangeFailed, ValueError):
-            amount = wire.read_balance((yield wire.balance_request(self.account)).body)
-            is_float = self.account.pin is not None
-            return BalanceReport((AccountBalance(self.name, WALLET, amount, now, is_float),))
+            answer = yield wire.balance_request(self.account)
+            data = wire.object_member(parse_json(answer.body, number=str), "data")
+            amount = parse_balance(data.get("balance"), data.get("currency"))
+            return BalanceReport((AccountBalance(self.name, WALLET, amount, now, self.account.pin is not None),))
         return BalanceReport()
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:

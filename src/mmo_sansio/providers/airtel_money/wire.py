@@ -13,7 +13,6 @@ from attrs import frozen
 
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
-from mmo_sansio.providers.common.balances import parse_balance
 from mmo_sansio.providers.common.interface import Ciphers, RsaPadding
 from mmo_sansio.providers.common.wire import parse_json, plain_amount
 from mmo_sansio.values.model import Order, Type
@@ -78,12 +77,6 @@ def check_requests(account: AirtelAccount) -> Sequence[tuple[HttpRequest, bool]]
 def balance_request(account: AirtelAccount) -> HttpRequest:
     """Ask for the balance of the wallet that pays out."""
     return HttpRequest("GET", _target(account, "/standard/v1/users/balance"), _headers(account))
-
-
-def read_balance(body: bytes) -> Money:
-    """Return the balance in the body of a response. Raises ValueError when it holds none."""
-    data = object_member(parse_json(body, number=str), "data")
-    return parse_balance(data.get("balance"), data.get("currency"))
 
 
 def needs_key(account: AirtelAccount, order: Order) -> bool:

@@ -39,6 +39,11 @@ class AccountBalance:
     is_float: bool
     """Whether pay-outs are paid from it."""
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Provider and account."""
+        return self.provider, self.account
+
 
 @frozen
 class BalanceReport:
@@ -76,9 +81,11 @@ def parse_balance(value: object, currency: object) -> Money:
 
 
 @frozen
-class FloatThresholds:
-    """Says from when on the float with a provider is low."""
+class FloatWatch:
+    """Says how the floats with a provider are watched, and from when on one is low."""
 
+    interval: Span = Span(5 * MINUTE)
+    """Between two questions; 0: none is asked."""
     minimums: Sequence[Money] = ()
     """A float with less is low; at most one for each currency."""
     hours: int = 6
@@ -93,14 +100,14 @@ class FloatForecast:
     hours_left: float | None
     """Hours until it is empty at the rate of the last hours; None: nothing was spent."""
 
-    def is_low(self, thresholds: FloatThresholds, *, was_low: bool) -> bool:
+    def is_low(self, watch: FloatWatch, *, was_low: bool) -> bool:
         """Tell whether it is below a threshold, or was and is not yet well above it. Only a float can be low."""
         factor = RECOVERY_FACTOR if was_low else 1.0
         amount, hours = self.latest.amount, self.hours_left
         lacks_money = any(
-            amount.minor < each.minor * factor for each in thresholds.minimums if each.currency == amount.currency
+            amount.minor < each.minor * factor for each in watch.minimums if each.currency == amount.currency
         )
-        return self.latest.is_float and (lacks_money or (hours is not None and hours < thresholds.hours * factor))
+        return self.latest.is_float and (lacks_money or (hours is not None and hours < watch.hours * factor))
 
 
 def forecast_floats(history: Sequence[AccountBalance]) -> Sequence[FloatForecast]:
@@ -108,9 +115,8 @@ def forecast_floats(history: Sequence[AccountBalance]) -> Sequence[FloatForecast
 
     What has come in meanwhile is not set off against what was spent: money that is put in once is no rate.
     """
-    ordered = sorted(history, key=lambda each: (each.provider, each.account, each.at))
-    accounts = groupby(ordered, key=lambda each: (each.provider, each.account))
-    return tuple(_forecast(tuple(balances)) for _, balances in accounts)
+    ordered = sorted(history, key=lambda each: (*each.key, each.at))
+    return tuple(_forecast(tuple(balances)) for _, balances in groupby(ordered, key=lambda each: each.key))
 
 
 def _forecast(balances: Sequence[AccountBalance]) -> FloatForecast:

@@ -34,6 +34,10 @@ ACCOUNT_REFERENCE_CHARACTERS: Final = 12
 _ORGANISATION = "4"
 """The identifier type of a shortcode."""
 
+_STATUS: Final = ("/mpesa/transactionstatus/v1/query", "TransactionStatusQuery")
+_BALANCE: Final = ("/mpesa/accountbalance/v1/query", "AccountBalance")
+"""Path and command of a question."""
+
 _PAYMENT_REGISTRATION: Final = re.compile(r"[A-Za-z0-9]{1,20}", re.ASCII)
 
 
@@ -181,23 +185,9 @@ def account_check(account: MpesaAccount, operator: ApiOperator) -> HttpRequest:
 
 def balance_query(account: MpesaAccount, *, now: Instant) -> HttpRequest:
     """Ask for the balances of the shortcode that pays out; they arrive by a callback."""
-    operator = account.initiator
-    kind = MpesaCallbackKind.BALANCE_RESULT
+    operator, kind = account.initiator, MpesaCallbackKind.BALANCE_RESULT
     url = _callback_url(account, CallbackContext(kind, asked_at=now, credential=operator.credential))
-    return _post(
-        account,
-        "/mpesa/accountbalance/v1/query",
-        {
-            "Initiator": operator.name,
-            "SecurityCredential": operator.security_credential,
-            "CommandID": "AccountBalance",
-            "PartyA": int(operator.shortcode),
-            "IdentifierType": _ORGANISATION,
-            "Remarks": "Balance",
-            "QueueTimeOutURL": url,
-            "ResultURL": url,
-        },
-    )
+    return _question(account, operator, {}, url, timeout_url=url, remarks="Balance", asked=_BALANCE)
 
 
 def _order_question(
@@ -218,14 +208,16 @@ def _question(
     *,
     timeout_url: str,
     remarks: str,
+    asked: tuple[str, str] = _STATUS,
 ) -> HttpRequest:
+    path, command = asked
     return _post(
         account,
-        "/mpesa/transactionstatus/v1/query",
+        path,
         {
             "Initiator": operator.name,
             "SecurityCredential": operator.security_credential,
-            "CommandID": "TransactionStatusQuery",
+            "CommandID": command,
             **about,
             "PartyA": int(operator.shortcode),
             "IdentifierType": _ORGANISATION,

@@ -103,7 +103,7 @@ class SimulatedOperator:
     """A heap of (when, reference); checking a payment too often does no harm."""
     _entries: list[SandboxJournalEntry] = Factory(list)
     _received: Counter[str] = Factory(Counter)
-    """By currency: what our account has received in minor units, less what was paid from it."""
+    """By currency: what our account has received in minor units, less what was paid from it or moved back."""
 
     def receive(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
         """Return its response to a submission, a reversal or a poll."""
@@ -113,7 +113,9 @@ class SimulatedOperator:
             reference = request.target[len(_PAYMENTS_TARGET) + 1 :].decode("ascii", "replace")
             return self._answer_poll(reference, now=now)
         if request.method == "GET" and request.target == _BALANCES_TARGET:
-            return _json_response(200, {each: self._balance(each).text for each in sorted(self._received)})
+            opening = {each: OPENING_BALANCE * 10 ** decimals_of(each) for each in sorted(self._received)}
+            balances = (Money(units + self._received[each], each) for each, units in opening.items())
+            return _json_response(200, {each.currency: each.text for each in balances})
         if request.method == "POST" and request.target == _REVERSALS_TARGET:
             return self._accept_reversal(request, now=now)
         if request.method == "GET" and request.target.startswith(_REVERSALS_TARGET + b"/"):
@@ -247,7 +249,8 @@ class SimulatedOperator:
                     self._received[entry.final.currency] += entry.final.minor if is_received else -entry.final.minor
                 self._prompts.pop(entry.reference, None)
             case SandboxReversal():
-                self._reversals.setdefault(entry.reversal, entry)
+                if self._reversals.setdefault(entry.reversal, entry) is entry and entry.failure is None:
+                    self._received[entry.amount.currency] -= entry.amount.minor
                 return
             case SandboxAcknowledgement():
                 payment = self._payments[entry.reference]
@@ -257,12 +260,6 @@ class SimulatedOperator:
                     self._forget_finished(entry.reference)
         if (at := payment.next_step_at) is not None:
             heappush(self._schedule, (at, entry.reference))
-
-    def _balance(self, currency: str) -> Money:
-        opening = OPENING_BALANCE * 10 ** decimals_of(currency)
-        reversals = [each for each in self._reversals.values() if each.failure is None]
-        moved_back = sum(each.amount.minor for each in reversals if each.amount.currency == currency)
-        return Money(opening + self._received[currency] - moved_back, currency)
 
     def _forget_finished(self, reference: str) -> None:
         """Forget the payment that finished first, once there are too many; it stays in the journal."""

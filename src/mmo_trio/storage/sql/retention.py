@@ -112,8 +112,8 @@ def _count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
     position = yield from _state(duty.value)
     where = Where()
     match duty:
-        case RetentionDuty.CALLBACK_BODIES:
-            table, at = "callback_bodies", "at"
+        case RetentionDuty.CALLBACK_BODIES | RetentionDuty.BREAKER_CHANGES | RetentionDuty.BALANCES:
+            table, at = "provider_balances" if duty is RetentionDuty.BALANCES else duty.value, "at"
             where.and_("at < ?", before)
         case RetentionDuty.PERSONAL_DATA:
             table, at = "transactions", "created_at"
@@ -125,12 +125,6 @@ def _count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
         case RetentionDuty.HOURLY_COUNTS:
             table, at = "figures", "began_at"
             where.and_("span = ?", HOUR).and_("began_at < ?", before)
-        case RetentionDuty.BREAKER_CHANGES:
-            table, at = "breaker_changes", "at"
-            where.and_("at < ?", before)
-        case RetentionDuty.BALANCES:
-            table, at = "provider_balances", "at"
-            where.and_("at < ?", before)
     [(rows, first, last)] = yield from execute(
         f"SELECT count(*), min(at), max(at) FROM (SELECT {at} AS at FROM {table} {where} LIMIT ?) AS aged",
         *where.values,

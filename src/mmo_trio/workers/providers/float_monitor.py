@@ -19,28 +19,23 @@ from mmo_sansio.providers.common.balances import (
     FORECAST_WINDOW,
     BalanceReport,
     FloatForecast,
-    FloatThresholds,
+    FloatWatch,
     ReportsBalances,
     forecast_floats,
 )
-from mmo_sansio.providers.common.interface import Provider
-from mmo_sansio.values.clock import DAY, MINUTE, Instant, Span, earlier, elapsed
+from mmo_sansio.values.clock import DAY, Instant, earlier, elapsed
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Type
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.interface.store import WorkItem, log_store_failure
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.workers.providers.account import SendRequest, drive_async
+from mmo_trio.workers.providers.account_notes import CHECK_TIMEOUT_S, FIRST_CHECK_AFTER_S
 
 logger = structlog.get_logger(__name__)
 
 ROUND_S: Final = 15.0
 """Seconds between two looks at whose turn it is, and at what other processes have learnt."""
-
-FIRST_INQUIRY_AFTER_S: Final = 30.0
-"""Seconds after the start before the first balance is asked for: payments that wait go first."""
-
-INQUIRY_TIMEOUT_S: Final = 60.0
 
 REFUSAL_SHOWN_FOR: Final = DAY
 
@@ -49,20 +44,16 @@ LOW: Final = "low"
 
 
 @frozen
-class FloatWatch:
-    """Says how the floats of one account are watched."""
-
-    interval: Span = Span(5 * MINUTE)
-    """Between two questions; 0: none is asked."""
-    thresholds: FloatThresholds = FloatThresholds()
-
-
-@frozen
 class KnownFloat:
     """What is known of an account with a provider."""
 
     forecast: FloatForecast
-    is_low: bool
+    note: ProviderNote
+    """Of the last crossing of a threshold."""
+
+    @property
+    def is_low(self) -> bool:
+        return self.note.content == LOW
 
 
 @define(eq=False)
@@ -70,8 +61,7 @@ class FloatMonitor:
     """Runs once in each process."""
 
     store: AdminStore
-    providers: Mapping[str, Provider]
-    """Those that are a ReportsBalances."""
+    providers: Mapping[str, ReportsBalances]
     exchange_for: Callable[[str], SendRequest]
     watches: Mapping[str, FloatWatch]
     """By provider; one without a watch has the default."""
@@ -88,7 +78,7 @@ class FloatMonitor:
 
     async def run(self) -> None:
         """Run rounds until cancelled."""
-        first_at = trio.current_time() + FIRST_INQUIRY_AFTER_S
+        first_at = trio.current_time() + FIRST_CHECK_AFTER_S
         async with trio.open_nursery() as inquiries:
             while True:
                 try:
@@ -108,37 +98,30 @@ class FloatMonitor:
         is_told = progress.completion_source in (Source.POLL, Source.WEBHOOK)
         if not (isinstance(work.intent, DeliverCallback) and is_refusal and is_told) or order.type is Type.PAYIN:
             return
-        reference, told = order.gateway_reference, progress.provider_data
-        code = None if told is None else told.error_code
-        logger.error("float_refused", provider=order.provider, reference=reference, code=code)
-        self.refusals[order.provider] += 1
-        note = ProviderNote(order.provider, NoteTopic.FLOAT_REFUSAL, "", self.now(), reference)
-        self._unwritten[order.provider] = note
+        provider, reference, told = order.provider, order.gateway_reference, progress.provider_data
+        logger.error("float_refused", provider=provider, reference=reference, code=told and told.error_code)
+        self.refusals[provider] += 1
+        self._unwritten[provider] = ProviderNote(provider, NoteTopic.FLOAT_REFUSAL, "", self.now(), reference)
         self._refused.set()
 
     async def learn(self, report: BalanceReport) -> None:
         """Keep balances, and say which floats have become low by them. Raises what the store raises."""
         await self.store.record_balances(report.balances)
-        reported = {(each.provider, each.account) for each in report.balances}
-        history = await self.store.provider_balances(earlier(self.now(), FORECAST_WINDOW)) if reported else ()
-        for each in forecast_floats(history):
-            if (each.latest.provider, each.latest.account) in reported:
+        reported = {each.key for each in report.balances}
+        for each in await known_floats(self.store, self.now()) if reported else ():
+            if each.forecast.latest.key in reported:
                 await self._judge(each)
 
-    async def _judge(self, forecast: FloatForecast) -> None:
+    async def _judge(self, known: KnownFloat) -> None:
         """Note whether a float is low; the process whose note it becomes says so."""
-        provider, account = forecast.latest.provider, forecast.latest.account
-        notes = await self.store.provider_notes(NoteTopic.FLOAT)
-        none = ProviderNote(provider, NoteTopic.FLOAT, account, Instant(0), "")
-        known = next((each for each in notes if (each.provider, each.subject) == (provider, account)), none)
-        was_low = known.content == LOW
-        is_low = forecast.is_low(self._watch(provider).thresholds, was_low=was_low)
-        note = evolve(known, at=self.now(), content=LOW if is_low else "")
-        if is_low is was_low or not await self.store.note_provider(note, replacing=known):
+        latest, hours_left = known.forecast.latest, known.forecast.hours_left
+        is_low = known.forecast.is_low(self._watch(latest.provider), was_low=known.is_low)
+        note = evolve(known.note, at=self.now(), content=LOW if is_low else "")
+        if is_low is known.is_low or not await self.store.note_provider(note, replacing=known.note):
             return
-        log = logger.bind(provider=provider, account=account, balance=str(forecast.latest.amount))
+        log = logger.bind(provider=latest.provider, account=latest.account, balance=str(latest.amount))
         if is_low:
-            log.error("float_low", hours_left=forecast.hours_left and round(forecast.hours_left, 1))
+            log.error("float_low", hours_left=hours_left and round(hours_left, 1))
         else:
             log.info("float_restored")
 
@@ -154,17 +137,16 @@ class FloatMonitor:
         asked = {each.provider: each for each in await self.store.provider_notes(NoteTopic.BALANCE)}
         for name in self.providers:
             interval, now = self._watch(name).interval, self.now()
-            known = asked.get(name, ProviderNote(name, NoteTopic.BALANCE, "", Instant(0), ""))
+            known = asked.get(name, ProviderNote(name, NoteTopic.BALANCE))
             is_due = interval > 0 and elapsed(known.at, now) >= interval
             if is_due and await self.store.note_provider(evolve(known, at=now), replacing=known):
                 inquiries.start_soon(self._ask, name)
 
     async def _ask(self, name: str) -> None:
-        provider = self.providers[name]
         try:
-            assert isinstance(provider, ReportsBalances)
-            with trio.move_on_after(INQUIRY_TIMEOUT_S):
-                await self.learn(await drive_async(provider.ask_balances(now=self.now()), self.exchange_for(name)))
+            with trio.move_on_after(CHECK_TIMEOUT_S):
+                inquiry = self.providers[name].ask_balances(now=self.now())
+                await self.learn(await drive_async(inquiry, self.exchange_for(name)))
         except Exception as error:
             log_store_failure(logger, "balance_inquiry_failed", error, provider=name)
 
@@ -174,10 +156,12 @@ class FloatMonitor:
 
 async def known_floats(store: AdminStore, now: Instant) -> Sequence[KnownFloat]:
     """Return what is known of each account by the balances of the last hours. Raises what the store raises."""
-    notes = await store.provider_notes(NoteTopic.FLOAT)
-    low = {(each.provider, each.subject) for each in notes if each.content == LOW}
-    forecasts = forecast_floats(await store.provider_balances(earlier(now, FORECAST_WINDOW)))
-    return [KnownFloat(each, (each.latest.provider, each.latest.account) in low) for each in forecasts]
+    notes = {(each.provider, each.subject): each for each in await store.provider_notes(NoteTopic.FLOAT)}
+    known = []
+    for each in forecast_floats(await store.provider_balances(earlier(now, FORECAST_WINDOW))):
+        none = ProviderNote(each.latest.provider, NoteTopic.FLOAT, each.latest.account)
+        known.append(KnownFloat(each, notes.get(each.latest.key, none)))
+    return known
 
 
 async def float_refusals(store: AdminStore, now: Instant) -> Mapping[str, ProviderNote]:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from attrs import frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.common.balances import FloatThresholds
+from mmo_sansio.providers.common.balances import FloatWatch
 from mmo_sansio.providers.common.interface import Ciphers, Provider
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.common.redaction import RedactingProvider
@@ -23,15 +23,16 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings import providers as common
 from mmo_trio.settings.providers import CommonOption, ProviderSection, provider_variable
-from mmo_trio.settings.values import InvalidSettingValue, Network, parse_amounts, parse_networks
+from mmo_trio.settings.values import InvalidSettingValue, parse_amounts, parse_networks
 from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint, rate_limit
-from mmo_trio.workers.providers.float_monitor import FloatWatch
 
 FILE_SUFFIX = "_file"
 """`KEY_file` names a file whose text is the value of KEY, so that a secret is neither in the settings nor in the
 environment."""
 
 SECRET_BYTES_MAX = 64 * 1024
+
+T = TypeVar("T")
 
 _OTHER_KEYS = ("kind", "title", "hooks_name", "hooks_from", "requests_per_minute", "float_minimums")
 COMMON_OPTION_KEYS = (*_OTHER_KEYS, *(each.key for each in common.COMMON_OPTIONS))
@@ -50,7 +51,7 @@ class OpenAccount:
 
     adapter: Provider
     """The adapter itself, for what only its kind can do."""
-    provider: Provider
+    provider: RedactingProvider
     """The adapter for all other uses: it redacts the account's secrets."""
     account: ProviderAccount
     webhook_name: str
@@ -99,7 +100,7 @@ def open_account(section: ProviderSection, title: str, environment: AccountEnvir
         if re.fullmatch(r"[_-]*[A-Za-z0-9][A-Za-z0-9_-]*", webhook_name) is None:
             raise OptionError("hooks_name", "can't stand in an address.", "Use letters and digits.")
         webhook_generation = _integer_in_range(options, common.HOOKS_GENERATION)
-        allowed = _allowed_networks(options)
+        allowed = _list(options, "hooks_from", parse_networks, "Leave it out for any address.")
         per_minute = Options(options).integer("requests_per_minute", 0)
         answer_within_s = _integer_in_range(options, common.ANSWER_TIMEOUT)
         breaker = _breaker_settings(options)
@@ -150,12 +151,9 @@ def _breaker_settings(options: Mapping[str, Any]) -> BreakerSettings:
 
 
 def _float_watch(options: Mapping[str, Any]) -> FloatWatch:
-    try:
-        minimums = parse_amounts(options.get("float_minimums", []))
-    except InvalidSettingValue as fault:
-        raise OptionError("float_minimums", f"{fault}.", "Leave it out for none.") from None
-    thresholds = FloatThresholds(minimums, _integer_in_range(options, common.FLOAT_HOURS))
-    return FloatWatch(Span(_integer_in_range(options, common.BALANCE_INTERVAL) * SECOND), thresholds)
+    interval = Span(_integer_in_range(options, common.BALANCE_INTERVAL) * SECOND)
+    minimums = _list(options, "float_minimums", parse_amounts, "Leave it out for none.")
+    return FloatWatch(interval, minimums, _integer_in_range(options, common.FLOAT_HOURS))
 
 
 def _integer_in_range(options: Mapping[str, Any], option: CommonOption) -> int:
@@ -197,11 +195,11 @@ def _read_option_files(written: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _allowed_networks(options: Mapping[str, Any]) -> tuple[Network, ...]:
+def _list(options: Mapping[str, Any], key: str, parse: Callable[[Any], tuple[T, ...]], remedy: str) -> tuple[T, ...]:
     try:
-        return parse_networks(options.get("hooks_from", []))
+        return parse(options.get(key, []))
     except InvalidSettingValue as fault:
-        raise OptionError("hooks_from", f"{fault}.", "Leave it out for any address.") from None
+        raise OptionError(key, f"{fault}.", remedy) from None
 
 
 def _raise_settings_error(section: ProviderSection, error: OptionError) -> NoReturn:

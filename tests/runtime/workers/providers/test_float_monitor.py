@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderFailed, ProviderReport
 from mmo_sansio.messages.intents import DeliverCallback
-from mmo_sansio.providers.common.balances import AccountBalance, BalanceReport, FloatThresholds
+from mmo_sansio.providers.common.balances import AccountBalance, BalanceReport, FloatWatch
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.testing import a_party, a_transaction, numbered_reference
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, MonotonicInstant, Span
@@ -26,7 +26,7 @@ from mmo_simulators.common.simulator import Simulator
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account import ProviderAccount, drive_async
-from mmo_trio.workers.providers.float_monitor import FloatMonitor, FloatWatch, float_refusals, known_floats
+from mmo_trio.workers.providers.float_monitor import FloatMonitor, float_refusals, known_floats
 from tests.simulation.stores.shared_store import open_shared_store
 from tests.simulation.stores.simulated_run import quiet_server
 from tests.support.operator_kinds import OPERATORS, UGANDANS
@@ -68,6 +68,7 @@ class Operator:
 
     def process(self, store: Store) -> FloatMonitor:
         account = self.account()
+        assert isinstance(account.provider, RedactingProvider)
         return FloatMonitor(store.admin, {"mtn": account.provider}, lambda _: account.ask, {"mtn": self.watch}, now)
 
     async def pay_out(self, number: int, units: int) -> tuple[Transaction, ProviderReport]:
@@ -154,7 +155,7 @@ def report(units: int, account: str = "disbursement") -> BalanceReport:
 
 
 async def test_each_crossing_is_said_once_whichever_process_learns_of_it(autojump_clock: MockClock, logs: Logs) -> None:
-    operator = Operator(watch=FloatWatch(thresholds=FloatThresholds((Money(1000, "UGX"),), hours=0)))
+    operator = Operator(watch=FloatWatch(minimums=(Money(1000, "UGX"),), hours=0))
     async with open_shared_store(quiet_server(), "gateway") as store:
         monitors = [operator.process(store) for _ in range(3)]
         for units in (1500, 900, 1100, 800, 1300, 700, 600):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mmo_sansio.providers.common.balances import (
     AccountBalance,
     FloatForecast,
-    FloatThresholds,
+    FloatWatch,
     forecast_floats,
     parse_balance,
 )
@@ -17,7 +17,7 @@ from mmo_sansio.testing import START
 from mmo_sansio.values.clock import HOUR, MINUTE, Span, later
 from mmo_sansio.values.money import Money
 
-MINIMUM = FloatThresholds((Money(100_00, "KES"),), hours=0)
+MINIMUM = FloatWatch(minimums=(Money(100_00, "KES"),), hours=0)
 
 
 def balances(
@@ -64,12 +64,12 @@ def test_each_account_has_a_forecast_of_its_own() -> None:
 @pytest.mark.parametrize(("units", "low"), [(100, False), (99, True)])
 def test_less_than_the_minimum_of_its_currency_is_low(units: int, low: bool) -> None:
     assert forecast(units).is_low(MINIMUM, was_low=False) is low
-    assert not forecast(units).is_low(FloatThresholds((Money(10**9, "UGX"),), hours=0), was_low=False)
+    assert not forecast(units).is_low(FloatWatch(minimums=(Money(10**9, "UGX"),), hours=0), was_low=False)
 
 
 @pytest.mark.parametrize(("hours", "low"), [(8, False), (9, True), (0, False)])
 def test_one_that_lasts_for_too_few_hours_is_low(hours: int, low: bool) -> None:
-    assert forecast(1000, 900, 800).is_low(FloatThresholds(hours=hours), was_low=False) is low
+    assert forecast(1000, 900, 800).is_low(FloatWatch(hours=hours), was_low=False) is low
 
 
 @pytest.mark.parametrize(("units", "low"), [(101, True), (124, True), (125, False)])
@@ -79,7 +79,7 @@ def test_a_low_float_must_be_well_above_its_threshold_again(units: int, low: boo
 
 def test_an_account_that_pays_nothing_out_is_never_low() -> None:
     [found] = forecast_floats(balances(2, 1, is_float=False))
-    assert not found.is_low(FloatThresholds((Money(100_00, "KES"),)), was_low=True)
+    assert not found.is_low(FloatWatch(minimums=(Money(100_00, "KES"),)), was_low=True)
 
 
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=20), st.integers(1, 90))
