@@ -57,7 +57,6 @@ class Reversals:
             reason,
             user.name,
             needs_approval=self.four_eyes or not user.can_approve,
-            limit_name=user.name,
             daily_max=daily_max,
         )
         if payment.status is Status.FAILED:
