@@ -133,8 +133,13 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
         return ignore("Only a payment that has succeeded, or was paid after it had failed, can be reversed.", payment)
     left = Money(paid.minor - reversed_minor(known), paid.currency)
     amount = input_.amount or left
-    if (fault := _why_not_asked(amount, paid=paid, left=left)) is not None:
-        return ignore(fault, payment)
+    if amount.currency != paid.currency:
+        return ignore(f"The amount must be in {paid.currency}.", payment)
+    if left.minor <= 0:
+        return ignore("All that was paid has been asked back.", payment)
+    if not 0 < amount.minor <= left.minor:
+        limits = f"above 0, and at most {left}: so much of {paid} has not been asked back"
+        return ignore(f"The amount must be {limits}.", payment)
     added = _usage(ledger, input_, amount, now=now)
     if isinstance(added, str):
         return ignore(added, payment)
@@ -155,16 +160,6 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
         usage=tuple(each.share for each in added),
     )
     return Decision(ReversalApplied(asked, payment), (ReversalChanged(known, asked), *added))
-
-
-def _why_not_asked(amount: Money, *, paid: Money, left: Money) -> str | None:
-    if amount.currency != paid.currency:
-        return f"The amount must be in {paid.currency}."
-    if left.minor <= 0:
-        return "All that was paid has been asked back."
-    if not 0 < amount.minor <= left.minor:
-        return f"The amount must be above 0, and at most {left}: so much of {paid} has not been asked back."
-    return None
 
 
 def _usage(
