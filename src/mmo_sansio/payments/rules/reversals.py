@@ -60,13 +60,6 @@ class _Found:
         return evolve(decision, changes=(*decision.changes, *released))
 
 
-def _find(ledger: Ledger, id: str) -> _Found | None:
-    """Return the reversal with this id, and its payment."""
-    payment = ledger.transaction(reversed_payment(id))
-    known = ledger.reversals_of(reversed_payment(id))
-    return next((_Found(each, payment, known) for each in known if payment is not None and each.id == id), None)
-
-
 def reads_of(input_: inputs.ReversalInput) -> Reads:
     """Return the keys that `decide_reversal` will look at for this input."""
     if not isinstance(input_, inputs.RequestReversal):
@@ -97,7 +90,10 @@ def decide_reversal(ledger: Ledger, input_: inputs.ReversalInput, *, now: Moment
     """Decide an input about a reversal; see :func:`mmo_sansio.payments.decide.decide`."""
     if isinstance(input_, inputs.RequestReversal):
         return _request(ledger, input_, now=now)
-    found = _find(ledger, input_.reversal)
+    payment = ledger.transaction(reversed_payment(input_.reversal))
+    known = ledger.reversals_of(reversed_payment(input_.reversal))
+    named = next((each for each in known if each.id == input_.reversal), None)
+    found = None if named is None or payment is None else _Found(named, payment, known)
     if isinstance(input_, inputs.ReversalReport):
         return _report(found, input_, now=now)
     if found is None:
