@@ -19,7 +19,6 @@ class RequestReversal:
     payment: str
     """The gatewayReference."""
     brand: str
-    """The payment's brand."""
     amount: Money | None
     """None: all that the payment has moved."""
     reason: str

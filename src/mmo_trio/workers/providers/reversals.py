@@ -119,8 +119,9 @@ class ReversalWorker:
         reversal, name = woken.reversal, woken.reversal.provider
         payment = with_reported_money(reversal, woken.transaction)
         about, provider = ReversalReports(reversal, name), self.worker.providers.get(name)
-        operations = provider.reversal_operations if isinstance(provider, ReversesPayments) else {}
-        operation = operations.get(operation_key(payment))
+        operation = None
+        if isinstance(provider, ReversesPayments):
+            operation = provider.reversal_operations.get(operation_key(payment))
         if operation is None or not isinstance(provider, ReversesPayments):
             no_offer = "No account that is configured takes reversals of this payment."
             return about.failed(no_offer) if is_to_be_sent else about.cannot_tell()
