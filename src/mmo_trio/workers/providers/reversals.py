@@ -119,14 +119,12 @@ class ReversalWorker:
         reversal, name = woken.reversal, woken.reversal.provider
         payment = with_reported_money(reversal, woken.transaction)
         about, provider = ReversalReports(reversal, name), self.worker.providers.get(name)
-        operation = None
-        if isinstance(provider, ReversesPayments):
-            operation = provider.reversal_operations.get(operation_key(payment))
-        if operation is None or not isinstance(provider, ReversesPayments):
+        if not isinstance(provider, ReversesPayments) or operation_key(payment) not in provider.reversal_operations:
             no_offer = "No account that is configured takes reversals of this payment."
             return about.failed(no_offer) if is_to_be_sent else about.cannot_tell()
-        if is_to_be_sent and (refusal := operation.refusal_of(reversal, payment.progress.final)) is not None:
-            return about.failed(refusal)
+        operation = provider.reversal_operations[operation_key(payment)]
+        if is_to_be_sent and not operation.can_be_partial and reversal.amount != payment.progress.final:
+            return about.failed(f"The operator moves back all of a payment or nothing: {payment.progress.final}.")
         if not is_to_be_sent and not operation.can_be_polled:
             return about.cannot_tell()
         begin = provider.reverse if is_to_be_sent else provider.poll_reversal
