@@ -19,7 +19,6 @@ _ASKED = RequestReversal(
     reason="Paid ü twice.",
     user="amina",
     needs_approval=False,
-    limit_name="amina",
     daily_max=Money(100_000, "KES"),
 )
 _FIRST = reversal_id(reference(1), 1)

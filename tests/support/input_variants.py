@@ -141,7 +141,7 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "QrConcluded": inputs.QrConcluded(payment, builders.an_attempt()),
         "EndedPollConcluded": inputs.EndedPollConcluded(payment),
         "RequestReversal": asked,
-        "RequestReversal (limited)": evolve(asked, limit_name="amina", daily_max=KES(150)),
+        "RequestReversal (limited)": evolve(asked, daily_max=KES(150)),
         "DecideReversal": decided,
         "DecideReversal (refused)": evolve(decided, is_approved=False),
         "ReversalWoke": reversals.ReversalWoke(reversal, f"attempt {turn}"),
@@ -170,7 +170,7 @@ def histories(names: Names) -> Mapping[str, Sequence[tuple[Input, Instant]]]:
     requested = (created, begun, paid, _reversal_request(names))
     approved = (created, begun, paid, evolve(_reversal_request(names), needs_approval=False))
     sent = (*approved, reversals.ReversalWoke(reversal_id(payment, 1), "attempt 0"))
-    limited = evolve(_reversal_request(names), limit_name="amina", daily_max=KES(150))
+    limited = evolve(_reversal_request(names), daily_max=KES(150))
     every: Mapping[str, Sequence[Input]] = {
         "nothing": (),
         "created": (created,),

@@ -19,17 +19,14 @@ class RequestReversal:
     payment: str
     """The gatewayReference."""
     brand: str
-    """The payment's brand."""
     amount: Money | None
     """None: all that the payment has moved."""
     reason: str
     user: str
     needs_approval: bool
     """Whether another member of staff has to approve it."""
-    limit_name: str = ""
-    """Whose limit of a day counts it."""
     daily_max: Money | None = None
-    """That limit, in the payment's currency; None: there is none."""
+    """The user's limit of a day, in the payment's currency; None: there is none."""
     reported: Money | None = None
     """What the provider has moved of a payment that had failed, as an entry of the suspense book says; None: nothing is
     known of that."""

@@ -215,8 +215,7 @@ _to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).enc
 
 def _journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Moment) -> JournalEntry:
     """Return the journal entry of this decision. It contains no key, token or party."""
-    reference: str | None = None
-    brand: str | None = None
+    reference = brand = None
     before: str | None = None
     after: str | None = None
     detail = _detail(input_)

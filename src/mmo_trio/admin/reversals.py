@@ -15,13 +15,11 @@ from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_sansio.values.reversals import Reversal, reversed_payment
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.admin.resolution import ResolutionUser
+from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionUser
 from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong
 from mmo_trio.settings.values import ReversalLimit
 from mmo_trio.storage.interface.admin_types import Role
 from mmo_trio.storage.sql.store import Store
-
-NOT_PERMITTED = "Your role does not permit it."
 
 
 class ReversalRefused(Exception):
@@ -47,7 +45,7 @@ class Reversals:
         of_role = (each.amount for each in self.limits if each.role == role)
         daily_max = next((each for each in of_role if each.currency == payment.order.requested.currency), None)
         if not user.can_propose or (self.limits and daily_max is None):
-            await self._refuse(user, about, NOT_PERMITTED)
+            await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED)
         if brand in (await self.store.configuration()).restored_brands:
             await self._refuse(user, about, "The store was restored: first close the gap (`mmo db restored`).")
         asked = RequestReversal(
@@ -57,7 +55,6 @@ class Reversals:
             reason,
             user.name,
             needs_approval=self.four_eyes or not user.can_approve,
-            limit_name=user.name,
             daily_max=daily_max,
         )
         if payment.status is Status.FAILED:
@@ -74,7 +71,7 @@ class Reversals:
         known = await self.find(id)
         about, is_own = f"payment:{known.payment}", known.asked_by == user.name
         if not user.can_approve and (is_approved or not is_own):
-            await self._refuse(user, about, NOT_PERMITTED)
+            await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED)
         decision = DecideReversal(id, user.name, is_approved=is_approved, four_eyes=self.four_eyes, remark=remark)
         action = "reversal_approved" if is_approved else "reversal_refused"
         return await self._carry_out(user, decision, action, about, reversal=id, remark=remark)
@@ -87,7 +84,7 @@ class Reversals:
         known = await self.find(id)
         about = f"payment:{known.payment}"
         if not user.can_approve:
-            await self._refuse(user, about, NOT_PERMITTED)
+            await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED)
         if self.four_eyes and known.asked_by == user.name:
             await self._refuse(user, about, "You asked for it: another user has to end it.")
         ended = ResolveReversal(id, user.name, succeeded, evidence, provider_reference)

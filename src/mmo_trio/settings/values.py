@@ -312,18 +312,15 @@ class ReversalLimit:
         return f"{self.role} {self.amount}"
 
 
-_REVERSAL_LIMITS_FORM = 'limits, such as ["support 5000 KES", "approver 50000 KES"]'
-
-
 def _parse_reversal_limits(value: Any) -> tuple[ReversalLimit, ...]:
-    limits = []
-    for each in _parse_list(value, _REVERSAL_LIMITS_FORM):
+    what, limits = 'limits, such as ["support 5000 KES", "approver 50000 KES"]', []
+    for each in _parse_list(value, what):
         try:
             role, amount, currency = str(each).split()
             money = to_money(check_amount(parse_number(amount)), currency)
             limits.append(ReversalLimit(Role(role).value, money))
         except (ValueError, KeyError):
-            raise InvalidSettingValue(f"must be a list of {_REVERSAL_LIMITS_FORM}") from None
+            raise InvalidSettingValue(f"must be a list of {what}") from None
     return tuple(limits)
 
 

@@ -224,6 +224,11 @@ async def test_nothing_is_sent_that_a_full_disk_does_not_take(gateway: Running, 
     assert not any(each["message"] for each in results(file)), "nothing was there before"
 
 
+def heed_interrupts() -> None:
+    """Undo what a shell does to a program that it starts in the background, which the tests may be."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 async def test_an_interrupted_run_says_what_became_of_its_lines(file: Path) -> None:
     write(file, "254712345001,20,a")
     asked = trio.Event()
@@ -236,7 +241,9 @@ async def test_an_interrupted_run_says_what_became_of_its_lines(file: Path) -> N
     async with trio.open_nursery() as nursery:
         (listener,) = await nursery.start(partial(trio.serve_tcp, stay_silent, 0, host="127.0.0.1"))
         url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
-        process = await trio.lowlevel.open_process(program(file, url), env=ENVIRONMENT, stderr=subprocess.PIPE)
+        process = await trio.lowlevel.open_process(
+            program(file, url), env=ENVIRONMENT, stderr=subprocess.PIPE, preexec_fn=heed_interrupts
+        )
         with trio.fail_after(HANGS_AFTER_S):
             await asked.wait()
             process.send_signal(signal.SIGINT)

@@ -119,6 +119,7 @@ def test_what_shall_wake_somebody_is_there() -> None:
     for placed in re.findall(r"mmo [a-z]+ [a-z]+", str(rules())):
         assert placed in {
             "mmo tx list",
+            "mmo tx reversals",
             "mmo db restored",
             "mmo providers balances",
             "mmo providers check",

@@ -11,9 +11,7 @@ The payment's own state never changes. What is sent once (S6), and which results
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from attrs import evolve, frozen
 
@@ -29,25 +27,6 @@ from mmo_sansio.values.clock import DAY, Instant, Moment, later
 from mmo_sansio.values.model import Source, Stage, Transaction, UsageShare
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal, ReversalState, reversed_minor, reversed_payment
-
-_ASKED_AFTER: Final = (ReversalState.SENT, ReversalState.UNKNOWN)
-_UNKNOWN: Final = "There is no such reversal."
-
-_JOURNAL_MEMBERS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "reason": "reason",
-        "is_approved": "isApproved",
-        "remark": "remark",
-        "evidence": "evidence",
-        "source": "source",
-        "provider_reference": "providerReference",
-        "native_code": "nativeCode",
-    }
-)
-"""The attributes of inputs that the journal holds, with their names there."""
-
-_REFUSED: Final = "refused"
-"""The code of a refusal without one."""
 
 _NEVER_RECEIVED_AFTER_RESTORE: Final = (
     "The provider never received it. Whether it was sent before the restore was not on record, so it is not sent again:"
@@ -65,11 +44,9 @@ class _Found:
     """All reversals of the payment."""
 
     def change(self, **members: Any) -> ReversalChanged:
-        """Return the change of the reversal, with its version counted on."""
         return ReversalChanged(self.known, evolve(self.reversal, version=self.reversal.version + 1, **members))
 
     def move(self, state: ReversalState, *, wake_at: Instant | None, **members: Any) -> Decision:
-        """Return the decision that moves the reversal."""
         change = self.change(state=state, wake_at=wake_at, **members)
         return Decision(ReversalApplied(change.after, self.payment), (change,))
 
@@ -81,14 +58,6 @@ class _Found:
         before = self.reversal
         released = [UsageChanged(before.brand, evolve(each, amount=-each.amount)) for each in before.usage]
         return evolve(decision, changes=(*decision.changes, *released))
-
-
-def _find(ledger: Ledger, id: str) -> _Found | None:
-    """Return the reversal with this id, and its payment."""
-    payment = ledger.transaction(reversed_payment(id))
-    known = ledger.reversals_of(reversed_payment(id))
-    found = next((each for each in known if each.id == id), None)
-    return None if found is None or payment is None else _Found(found, payment, known)
 
 
 def reads_of(input_: inputs.ReversalInput) -> Reads:
@@ -110,31 +79,42 @@ def actor_of(input_: inputs.ReversalInput) -> str:
 
 def detail_of(input_: inputs.ReversalInput) -> dict[str, object]:
     """Return what the journal holds of the input, besides the reversal's id and amount."""
-    found = {name: getattr(input_, attribute, None) for attribute, name in _JOURNAL_MEMBERS.items()}
+    found = {each: getattr(input_, each, None) for each in ("reason", "remark", "evidence", "source")}
+    found["isApproved"] = getattr(input_, "is_approved", None)
+    found["providerReference"] = getattr(input_, "provider_reference", None)
+    found["nativeCode"] = getattr(input_, "native_code", None)
     return {name: value for name, value in found.items() if value not in (None, "")}
 
 
 def decide_reversal(ledger: Ledger, input_: inputs.ReversalInput, *, now: Moment) -> Decision:
     """Decide an input about a reversal; see :func:`mmo_sansio.payments.decide.decide`."""
+    if isinstance(input_, inputs.RequestReversal):
+        return _request(ledger, input_, now=now)
+    payment = ledger.transaction(reversed_payment(input_.reversal))
+    known = ledger.reversals_of(reversed_payment(input_.reversal))
+    named = next((each for each in known if each.id == input_.reversal), None)
+    found = None if named is None or payment is None else _Found(named, payment, known)
+    if isinstance(input_, inputs.ReversalReport):
+        return _report(found, input_, now=now)
+    if found is None:
+        return ignore("There is no such reversal.")
     match input_:
-        case inputs.RequestReversal():
-            return _request(ledger, input_, now=now)
         case inputs.DecideReversal():
-            return _decide_request(ledger, input_, now=now)
+            return _decide_request(found, input_, now=now)
         case inputs.ReversalWoke():
-            return _wake(ledger, input_, now=now)
+            return _wake(found, input_, now=now)
         case inputs.MarkReversalRestored():
-            return _mark_restored(ledger, input_, now=now)
+            return _mark_restored(found, now=now)
         case inputs.ResolveReversal():
-            return _resolve(ledger, input_, now=now)
+            return _resolve(found, input_, now=now)
         case _:
-            return _report(ledger, input_, now=now)
+            assert_never(input_)
 
 
 def _limit_counter(input_: inputs.RequestReversal) -> str | None:
     """Return the counter of the day's limit that this request adds to; None where there is no limit."""
     limit = input_.daily_max
-    return None if limit is None else f"reversals {input_.limit_name} {limit.currency}"
+    return None if limit is None else f"reversals {input_.user} {limit.currency}"
 
 
 def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> Decision:
@@ -149,8 +129,13 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
         return ignore("Only a payment that has succeeded, or was paid after it had failed, can be reversed.", payment)
     left = Money(paid.minor - reversed_minor(known), paid.currency)
     amount = input_.amount or left
-    if (fault := _why_not_asked(amount, paid=paid, left=left)) is not None:
-        return ignore(fault, payment)
+    if amount.currency != paid.currency:
+        return ignore(f"The amount must be in {paid.currency}.", payment)
+    if left.minor <= 0:
+        return ignore("All that was paid has been asked back.", payment)
+    if not 0 < amount.minor <= left.minor:
+        limits = f"above 0, and at most {left}: so much of {paid} has not been asked back"
+        return ignore(f"The amount must be {limits}.", payment)
     added = _usage(ledger, input_, amount, now=now)
     if isinstance(added, str):
         return ignore(added, payment)
@@ -173,16 +158,6 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
     return Decision(ReversalApplied(asked, payment), (ReversalChanged(known, asked), *added))
 
 
-def _why_not_asked(amount: Money, *, paid: Money, left: Money) -> str | None:
-    if amount.currency != paid.currency:
-        return f"The amount must be in {paid.currency}."
-    if left.minor <= 0:
-        return "All that was paid has been asked back."
-    if not 0 < amount.minor <= left.minor:
-        return f"The amount must be above 0, and at most {left}: so much of {paid} has not been asked back."
-    return None
-
-
 def _usage(
     ledger: Ledger, input_: inputs.RequestReversal, amount: Money, *, now: Moment
 ) -> tuple[UsageChanged, ...] | str:
@@ -198,12 +173,9 @@ def _usage(
     return (UsageChanged(input_.brand, UsageShare(counter, day, amount.minor), limit.minor),)
 
 
-def _decide_request(ledger: Ledger, input_: inputs.DecideReversal, *, now: Moment) -> Decision:
+def _decide_request(found: _Found, input_: inputs.DecideReversal, *, now: Moment) -> Decision:
     """Approve a requested reversal, or end one that was not sent. With four eyes nobody approves what they asked
     for."""
-    found = _find(ledger, input_.reversal)
-    if found is None:
-        return ignore(_UNKNOWN)
     before = found.reversal
     if not input_.is_approved:
         if before.state not in (ReversalState.REQUESTED, ReversalState.APPROVED):
@@ -218,15 +190,12 @@ def _decide_request(ledger: Ledger, input_: inputs.DecideReversal, *, now: Momen
     )
 
 
-def _wake(ledger: Ledger, input_: inputs.ReversalWoke, *, now: Moment) -> Decision:
+def _wake(found: _Found, input_: inputs.ReversalWoke, *, now: Moment) -> Decision:
     """Record an approved reversal as sent, or count a question about a sent one.
 
     `ReversalApplied` lets this attempt send the request if `Reversal.may_send`, and ask if not; anything else forbids
     both. An attempt whose outcome its worker could not learn is answered alike when it is repeated.
     """
-    found = _find(ledger, input_.reversal)
-    if found is None:
-        return ignore(_UNKNOWN)
     before = found.reversal
     if before.may_send(input_.attempt):
         return Decision(ReversalApplied(before, found.payment))
@@ -246,21 +215,17 @@ def _wake(ledger: Ledger, input_: inputs.ReversalWoke, *, now: Moment) -> Decisi
     )
 
 
-def _mark_restored(ledger: Ledger, input_: inputs.MarkReversalRestored, *, now: Moment) -> Decision:
+def _mark_restored(found: _Found, *, now: Moment) -> Decision:
     """Take a reversal for sent that had not ended in the backup: it is asked after, and never sent again (S6)."""
-    found = _find(ledger, input_.reversal)
-    if found is None or found.reversal.state.has_ended or found.reversal.is_restored:
+    if found.reversal.state.has_ended or found.reversal.is_restored:
         return ignore("The reversal has ended, or is marked.")
     return found.move(ReversalState.UNKNOWN, wake_at=now.time, sent_at=now.time, is_restored=True)
 
 
-def _resolve(ledger: Ledger, input_: inputs.ResolveReversal, *, now: Moment) -> Decision:
+def _resolve(found: _Found, input_: inputs.ResolveReversal, *, now: Moment) -> Decision:
     """End a sent reversal by hand, on evidence. One that may be arriving just now waits."""
-    found = _find(ledger, input_.reversal)
-    if found is None:
-        return ignore(_UNKNOWN)
     before = found.reversal
-    if before.state not in _ASKED_AFTER:
+    if before.state not in (ReversalState.SENT, ReversalState.UNKNOWN):
         return ignore(f"It is {before.state}: only one that was sent has an outcome to find out.", found.payment)
     if before.polls == 0 and before.sent_at is not None and now.time < later(before.sent_at, SUBMISSION_TIMEOUT):
         return ignore("The provider may be receiving it just now: try again in half a minute.", found.payment)
@@ -274,10 +239,9 @@ def _resolve(ledger: Ledger, input_: inputs.ResolveReversal, *, now: Moment) -> 
     )
 
 
-def _report(ledger: Ledger, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
+def _report(found: _Found | None, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
     """Apply a provider's report. A result about no reversal that was sent, or other than the one on record, goes to
     the suspense book."""
-    found = _find(ledger, input_.reversal)
     if found is None or (found.reversal.submissions == 0 and not found.reversal.is_restored):
         reason = SuspenseReason.UNKNOWN_TRANSACTION
     elif found.reversal.provider != input_.provider:
@@ -359,8 +323,7 @@ def _fail(found: _Found, input_: inputs.ReversalFailed, *, now: Moment) -> Decis
     before = found.reversal
     is_answer_to_request = input_.source is Source.POLL and before.polls == 0
     if is_answer_to_request and before.submissions > before.unsent + 1:
-        at = later(now.time, poll_interval(before.polls))
-        code = input_.native_code or _REFUSED
+        at, code = later(now.time, poll_interval(0)), input_.native_code or "refused"
         return found.move(ReversalState.UNKNOWN, wake_at=at, native_code=code, remark=input_.reason)
     return found.end(
         ReversalState.FAILED,

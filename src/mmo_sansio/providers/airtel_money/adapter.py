@@ -143,7 +143,8 @@ class AirtelMoneyProvider:
         while True:
             was_kept = self._cached_key(now) is not None
             try:
-                request = yield from self._build_submission(transaction, now=now)
+                public_key = yield from self._public_key(transaction, now=now)
+                request = wire.submission_request(self.account, transaction.order, self.ciphers, public_key)
             except wire.ForeignNumberError as fault:
                 return about.failed(ErrorCode.USER_NOT_FOUND, native_message=str(fault))
             except CipherError as fault:
@@ -245,13 +246,6 @@ class AirtelMoneyProvider:
         if (order.country, order.requested.currency) != (account.country, account.currency):
             return f"The account is for {account.currency} in {account.country}."
         return None
-
-    def _build_submission(
-        self, transaction: Transaction, *, now: Instant
-    ) -> Generator[HttpRequest, HttpResponse, HttpRequest]:
-        """Return the request, with the RSA key that it may need. Raises the exceptions that make it impossible."""
-        public_key = yield from self._public_key(transaction, now=now)
-        return wire.submission_request(self.account, transaction.order, self.ciphers, public_key)
 
     def _public_key(self, transaction: Transaction, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
         """Return the operator's key where a request about the payment needs one; empty otherwise. Raises

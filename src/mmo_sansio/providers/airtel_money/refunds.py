@@ -13,7 +13,6 @@ from mmo_sansio.providers.airtel_money.codes import (
     COLLECTION,
     HTTP_REJECTIONS,
     NOT_FOUND_CODE,
-    AirtelCode,
     AirtelOutcome,
     find_code,
     is_inconclusive_status,
@@ -29,6 +28,7 @@ REFUND: Final = ReversalOperation(
 )
 
 _DONE_STATUSES: Final = ("SUCCESS", "TS")
+_REFUSALS: Final = (AirtelOutcome.REJECTED, AirtelOutcome.NOT_FOUND)
 
 
 def refund_report(response: AirtelResponse, about: ReversalReports) -> ReversalReport:
@@ -39,7 +39,8 @@ def refund_report(response: AirtelResponse, about: ReversalReports) -> ReversalR
     if status == TOO_MANY_REQUESTS:
         return about.never_received()
     if not is_inconclusive_status(status) and response.is_clear:
-        is_refusal = _is_refusal(code)
+        # That the payment is not found also says that nothing was given back.
+        is_refusal = code is not None and (code.outcome in _REFUSALS or code.native == NOT_FOUND_CODE)
         if is_done and status == 200 and response.success is True and not is_refusal:
             return about.succeeded(response.airtel_money_id)
         if code is not None and is_refusal and not is_done and response.success is not True:
@@ -48,10 +49,3 @@ def refund_report(response: AirtelResponse, about: ReversalReports) -> ReversalR
             return about.failed("Airtel has refused it: the application has no permission.", f"HTTP {status}")
     shown = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
     return about.unreachable(f"Airtel Money answered {status} with {shown} to a refund.")
-
-
-def _is_refusal(code: AirtelCode | None) -> bool:
-    """Tell whether a code says that nothing was given back; that the payment is not found says so as well."""
-    if code is None:
-        return False
-    return code.outcome in (AirtelOutcome.REJECTED, AirtelOutcome.NOT_FOUND) or code.native == NOT_FOUND_CODE

@@ -327,9 +327,9 @@ class ReversalReports:
     reversal: Reversal
     provider: str
 
-    def accepted(self, provider_reference: str | None = None, *, poll_after: Span | None = None) -> ReversalAccepted:
+    def accepted(self, provider_reference: str | None = None) -> ReversalAccepted:
         """Report that the provider has the request, and has no result yet."""
-        return ReversalAccepted(self.reversal.id, self.provider, Source.POLL, provider_reference, poll_after)
+        return ReversalAccepted(self.reversal.id, self.provider, Source.POLL, provider_reference)
 
     def succeeded(self, provider_reference: str | None = None, amount: Money | None = None) -> ReversalSucceeded:
         """Report that the money was moved back."""

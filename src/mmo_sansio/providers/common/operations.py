@@ -10,8 +10,6 @@ from attrs.validators import min_len
 from mmo_sansio.messages.inputs import ProviderAccepted, ProviderReport, ProviderUnreachable
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, later
 from mmo_sansio.values.model import Flow, Order, Transaction, Type
-from mmo_sansio.values.money import Money
-from mmo_sansio.values.reversals import Reversal
 
 OperationKey = tuple[Type, Flow]
 """Type and flow of the transactions that an operation carries."""
@@ -53,12 +51,6 @@ class ReversalOperation(ProviderOperation):
 
     can_be_partial: bool = False
     """Whether the provider moves a part of a payment's money back."""
-
-    def refusal_of(self, reversal: Reversal, paid: Money | None) -> str | None:
-        """Return in a sentence why this reversal is not sent; None when it is."""
-        if reversal.amount == paid or self.can_be_partial:
-            return None
-        return f"The operator moves back all of a payment or nothing: {paid}."
 
 
 PAYIN_RESUBMISSION_PERIOD = Span(5 * MINUTE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, assert_never
+from typing import Final
 
 from mmo_sansio.messages.reversals import (
     ReversalAccepted,
@@ -61,9 +61,6 @@ REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Why M-Pesa does not give the money back, by the code of the result: all that its page on reversals has."""
 
-_CHECKOUT_ID: Final = "ws_CO_"
-"""The beginning of a prompt's own id, which stands for the receipt where that is not known."""
-
 
 def submit(account: MpesaAccount, about: ReversalReports, transaction: Transaction) -> ReversalConversation:
     """Ask for the reversal by the payment's receipt. What M-Pesa cannot take fails before anything is sent."""
@@ -71,7 +68,7 @@ def submit(account: MpesaAccount, about: ReversalReports, transaction: Transacti
     shillings = whole_shillings(about.reversal.amount)
     if not account.reverser.name:
         return about.failed("The account has no API operator of the shortcode that was paid.")
-    if RECEIPT.fullmatch(receipt) is None or receipt.startswith(_CHECKOUT_ID):
+    if RECEIPT.fullmatch(receipt) is None or receipt.startswith("ws_CO_"):  # A prompt's own id stands for it.
         return about.failed("M-Pesa's receipt of the payment, by which it is reversed, is not known.")
     if shillings is None:
         return about.failed("M-Pesa reverses whole Kenyan shillings.")
@@ -86,20 +83,12 @@ def submit(account: MpesaAccount, about: ReversalReports, transaction: Transacti
         code, message = text_member(document, "errorCode"), text_member(document, "errorMessage")
     except ValueError:
         code = message = ""
-    return _read_error(about, answer.status, code, message)
-
-
-def _read_error(about: ReversalReports, status: int, code: str, message: str) -> ReversalReport:
-    means = interpret_error(status, code, message)
-    match means:
-        case MpesaSubmissionState.NOT_ACCEPTED:
-            return about.never_received()
-        case MpesaSubmissionState.ACCEPTED | MpesaSubmissionState.UNKNOWN:
-            return about.unreachable(f"Daraja answered {status} {code} to a reversal.")
-        case ErrorCode():
-            return about.failed(f"Daraja has refused it. {message}".rstrip(), code or f"HTTP {status}")
-        case _:
-            assert_never(means)
+    means = interpret_error(answer.status, code, message)
+    if isinstance(means, ErrorCode):
+        return about.failed(f"Daraja has refused it. {message}".rstrip(), code or f"HTTP {answer.status}")
+    if means is MpesaSubmissionState.NOT_ACCEPTED:
+        return about.never_received()
+    return about.unreachable(f"Daraja answered {answer.status} {code} to a reversal.")
 
 
 def poll(account: MpesaAccount, about: ReversalReports) -> ReversalConversation:

@@ -92,6 +92,11 @@ class MtnAccount:
         """Return the headers of every request to a product."""
         return ((b"x-target-environment", self.market.encode()), *product.headers)
 
+    def callback_header(self, id: str) -> Headers:
+        """Return the callback header; an empty one would be rejected. The address ends in our id of the payment or
+        refund, because a callback need not name it otherwise."""
+        return () if self.hooks_url is None else ((b"x-callback-url", f"{self.hooks_url}/{id}".encode()),)
+
     @property
     def products(self) -> Mapping[str, MtnProduct]:
         return {each.name: each for each in (self.collection, self.disbursement) if each}

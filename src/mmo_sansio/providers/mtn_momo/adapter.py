@@ -21,7 +21,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
     ProviderFailed,
     ProviderHinted,
@@ -173,7 +173,7 @@ class MtnMomoProvider:
         headers = (
             (b"x-reference-id", reference_id(transaction.reference).encode()),
             *self.account.headers(product),
-            *self._callback_header(transaction),
+            *self.account.callback_header(transaction.reference),
             (b"content-type", b"application/json"),
         )
         target = self._target(transaction)
@@ -332,13 +332,6 @@ class MtnMomoProvider:
     def _question(self, product: MtnProduct, path: str) -> HttpRequest:
         target = f"{self.account.base_url}/{product.name}/v1_0/{path}"
         return HttpRequest("GET", target.encode(), self.account.headers(product))
-
-    def _callback_header(self, transaction: Transaction) -> Headers:
-        """Return the callback header; an empty one would be rejected. The address ends in the gatewayReference, because
-        a callback need not name it otherwise."""
-        if self.account.hooks_url is None:
-            return ()
-        return ((b"x-callback-url", f"{self.account.hooks_url}/{transaction.reference}".encode()),)
 
     def _submission_body(self, transaction: Transaction) -> bytes:
         order = transaction.order

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.reversals import ReversalReport
 from mmo_sansio.providers.common.interface import ExchangeFailed, ReversalConversation, ReversalReports
 from mmo_sansio.providers.common.operations import ReversalOperation
@@ -45,8 +45,6 @@ REFUND: Final = ReversalOperation(
 )
 """Nobody has to approve a refund, so its result comes soon or late."""
 
-REFUND_MESSAGE: Final = "Refund"
-
 REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "TRANSACTION_NOT_FOUND": "MTN knows no such payment that was paid.",
@@ -62,16 +60,17 @@ def submit(account: MtnAccount, about: ReversalReports, *, id: str, refunded_id:
     product = account.disbursement
     if product is None:
         return about.failed("The account has no keys for Disbursement any more, which pays refunds.")
-    callback: Headers = ()
-    if account.hooks_url is not None:
-        callback = ((b"x-callback-url", f"{account.hooks_url}/{known_as}".encode()),)
-    content = (b"content-type", b"application/json")
-    headers = ((b"x-reference-id", id.encode()), *account.headers(product), *callback, content)
+    headers = (
+        (b"x-reference-id", id.encode()),
+        *account.headers(product),
+        *account.callback_header(known_as),
+        (b"content-type", b"application/json"),
+    )
     document = {
         "amount": plain_amount(reversal.amount),
         "currency": reversal.amount.currency,
         "externalId": known_as,
-        "payerMessage": REFUND_MESSAGE,
+        "payerMessage": "Refund",
         "payeeNote": known_as,
         "referenceIdToRefund": refunded_id,
     }

@@ -69,19 +69,13 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
 )
 """The operator simulates every operation in the same way."""
 
-REVERSAL_OPERATIONS: Mapping[OperationKey, ReversalOperation] = MappingProxyType(
-    dict.fromkeys(
-        OPERATIONS,
-        ReversalOperation(
-            is_idempotent=False,
-            can_be_polled=True,
-            not_found_is_final_after=Span(0),
-            poll_intervals=POLL_INTERVALS,
-            can_be_partial=True,
-        ),
-    )
+REVERSAL = ReversalOperation(
+    is_idempotent=False,
+    can_be_polled=True,
+    not_found_is_final_after=Span(0),
+    poll_intervals=POLL_INTERVALS,
+    can_be_partial=True,
 )
-"""The operator moves money of every payment back, and parts of it."""
 
 
 @frozen
@@ -145,7 +139,8 @@ class SandboxProvider:
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
-        return REVERSAL_OPERATIONS
+        """The operator moves money of every payment back, and parts of it."""
+        return dict.fromkeys(OPERATIONS, REVERSAL)
 
     def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
         """Ask the operator to move money of the payment back."""

@@ -7,7 +7,7 @@ from functools import partial
 
 import click
 
-from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
+from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
 from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import ResolutionUser
@@ -46,7 +46,11 @@ def reverse(
 
     async def ask(staff: Reversals, user: ResolutionUser) -> Reversal:
         found = await find_transaction(staff.store, reference, brand)
-        part = None if amount is None else _to_money(amount, found.order.requested.currency)
+        currency = found.order.requested.currency
+        try:
+            part = None if amount is None else to_money(check_amount(parse_number(amount)), currency)
+        except AmountError as error:
+            raise UsageProblem(f"--amount {error}.") from None
         return await staff.request(user, Role.ADMIN, found, part, reason)
 
     _change(target, ask, as_json=as_json)
@@ -150,13 +154,6 @@ def _change(
     else:
         print_table(("member", "value"), _to_json(changed).items())
     print_status(_NEXT_STEPS.get(changed.state, "Done.").format(id=changed.id))
-
-
-def _to_money(text: str, currency: str) -> Money:
-    try:
-        return to_money(check_amount(parse_number(text)), currency)
-    except AmountError as error:
-        raise UsageProblem(f"--amount {error}.") from None
 
 
 def _to_json(reversal: Reversal) -> dict[str, object]:

@@ -24,10 +24,8 @@ from mmo_sansio.messages.reversals import (
     ReversalUnreachable,
     ReversalWoke,
 )
-from mmo_sansio.providers.common.interface import Provider, ReversalReports, ReversesPayments
-from mmo_sansio.providers.common.operations import ReversalOperation, operation_key
-from mmo_sansio.values.clock import Span
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.providers.common.interface import ReversalReports, ReversesPayments
+from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values.reversals import Reversal, ReversalState, with_reported_money
 from mmo_trio.storage.interface.store import log_store_failure
 from mmo_trio.storage.sql.store import Store
@@ -105,9 +103,10 @@ class ReversalWorker:
                 lambda: ReversalWoke(due.id, attempt), tries_max=TRIES_IN_PLACE
             )
             if isinstance(reply, ReversalApplied):
-                is_to_be_sent = reply.reversal.may_send(attempt)
-                payment = with_reported_money(reply.reversal, reply.transaction)
-                report = await self._converse(reply.reversal, payment, is_to_be_sent, began_at)
+                report = await self._converse(reply, reply.reversal.may_send(attempt), began_at)
+                label = REVERSAL_LABELS[type(report)]
+                self.reports[due.provider, label] += 1
+                logger.info("reversal_reported", provider=due.provider, reversal=due.id, report=label)
                 await self.worker.record_input(lambda: report, tries_max=TRIES_IN_PLACE)
         except Exception as error:
             logger.error("reversal_work_failed", reversal=due.id, fault=describe_fault(error))
@@ -115,58 +114,29 @@ class ReversalWorker:
         finally:
             self._active.discard(due.id)
 
-    async def _converse(
-        self, reversal: Reversal, payment: Transaction, is_to_be_sent: bool, began_at: float
-    ) -> ReversalReport:
+    async def _converse(self, woken: ReversalApplied, is_to_be_sent: bool, began_at: float) -> ReversalReport:
         """Send the reversal or ask after it, and return the report, whatever happens."""
-        about, provider = ReversalReports(reversal, reversal.provider), self.worker.providers.get(reversal.provider)
-        operation = _operation_of(provider, payment)
-        report: ReversalReport
-        if operation is None or not isinstance(provider, ReversesPayments):
+        reversal, name = woken.reversal, woken.reversal.provider
+        payment = with_reported_money(reversal, woken.transaction)
+        about, provider = ReversalReports(reversal, name), self.worker.providers.get(name)
+        if not isinstance(provider, ReversesPayments) or operation_key(payment) not in provider.reversal_operations:
             no_offer = "No account that is configured takes reversals of this payment."
-            report = about.failed(no_offer) if is_to_be_sent else about.cannot_tell()
-        elif is_to_be_sent and (refusal := operation.refusal_of(reversal, payment.progress.final)) is not None:
-            report = about.failed(refusal)
-        elif not is_to_be_sent and not operation.can_be_polled:
-            report = about.cannot_tell()
-        else:
-            report = await self._exchange(provider, about, payment, is_to_be_sent, began_at)
-        if operation is not None:
-            report = _with_poll_interval(report, operation.poll_interval(reversal.polls))
-        label = REVERSAL_LABELS[type(report)]
-        self.reports[reversal.provider, label] += 1
-        logger.info("reversal_reported", provider=reversal.provider, reversal=reversal.id, report=label)
-        return report
-
-    async def _exchange(
-        self,
-        provider: ReversesPayments,
-        about: ReversalReports,
-        payment: Transaction,
-        is_to_be_sent: bool,
-        began_at: float,
-    ) -> ReversalReport:
-        begin, name = provider.reverse if is_to_be_sent else provider.poll_reversal, about.provider
+            return about.failed(no_offer) if is_to_be_sent else about.cannot_tell()
+        operation = provider.reversal_operations[operation_key(payment)]
+        if is_to_be_sent and not operation.can_be_partial and reversal.amount != payment.progress.final:
+            return about.failed(f"The operator moves back all of a payment or nothing: {payment.progress.final}.")
+        if not is_to_be_sent and not operation.can_be_polled:
+            return about.cannot_tell()
+        begin = provider.reverse if is_to_be_sent else provider.poll_reversal
         exchange = self.worker.exchange_for(name) if is_to_be_sent else self.worker.ask_for(name)
         deadline = began_at + CONVERSATION_TIMEOUT_S
+        report: ReversalReport
         try:
-            conversation = begin(about.reversal, payment, now=self.worker.now())
-            return await drive_by_deadline(conversation, exchange, deadline, self.worker.counts[name])
+            conversation = begin(reversal, payment, now=self.worker.now())
+            report = await drive_by_deadline(conversation, exchange, deadline, self.worker.counts[name])
         except Exception as fault:
             logger.error("reversal_conversation_failed", provider=name, fault=describe_fault(fault))
-            return about.unreachable(f"A fault of ours: {type(fault).__name__}.")
-
-
-def _with_poll_interval(report: ReversalReport, interval: Span) -> ReversalReport:
-    """Return the report with the provider's own poll interval, where it names no other."""
-    match report:
-        case ReversalAccepted() | ReversalUnreachable() if report.poll_after is None:
-            return evolve(report, poll_after=interval)
-        case _:
-            return report
-
-
-def _operation_of(provider: Provider | None, payment: Transaction) -> ReversalOperation | None:
-    if not isinstance(provider, ReversesPayments):
-        return None
-    return provider.reversal_operations.get(operation_key(payment))
+            report = about.unreachable(f"A fault of ours: {type(fault).__name__}.")
+        if isinstance(report, ReversalAccepted | ReversalUnreachable) and report.poll_after is None:
+            return evolve(report, poll_after=operation.poll_interval(reversal.polls))
+        return report

@@ -146,14 +146,14 @@ def test_the_currency_is_that_of_the_payment() -> None:
 
 
 def test_a_limit_counts_the_day_and_gives_back_what_has_failed() -> None:
-    limited = evolve(ASKED, amount=KES(80), limit_name="amina", daily_max=KES(100))
+    limited = evolve(ASKED, amount=KES(80), daily_max=KES(100))
     stage = paid()
     stage.give(limited)
     assert "would exceed 100.00 KES" in why(stage.give(evolve(limited, amount=KES(30))))
-    assert isinstance(stage.give(evolve(limited, limit_name="brian", amount=KES(30))), ReversalApplied)
+    assert isinstance(stage.give(evolve(limited, user="brian", amount=KES(30))), ReversalApplied)
     stage.give(DecideReversal(ID, "brian", is_approved=False, four_eyes=True))
     assert isinstance(stage.give(evolve(limited, amount=KES(30))), ReversalApplied)
-    tomorrow = evolve(limited, amount=KES(90), limit_name="brian")
+    tomorrow = evolve(limited, amount=KES(90), user="brian")
     assert "would exceed" in why(stage.give(tomorrow))
     stage.now = later(stage.now, Span(DAY))
     assert isinstance(stage.give(tomorrow), ReversalApplied)
