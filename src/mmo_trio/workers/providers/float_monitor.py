@@ -67,7 +67,6 @@ class FloatMonitor:
     """By provider; one without a watch has the default."""
     now: Callable[[], Instant]
     """Returns the gateway's own time."""
-    round_s: float = ROUND_S
     floats: Sequence[KnownFloat] = ()
     """What is known of all accounts, as of the last round."""
     refusals: Counter[str] = Factory(Counter)
@@ -88,7 +87,7 @@ class FloatMonitor:
                     self.floats = await known_floats(self.store, self.now())
                 except Exception as error:
                     log_store_failure(logger, "float_round_failed", error)
-                with trio.move_on_after(self.round_s):
+                with trio.move_on_after(ROUND_S):
                     await self._refused.wait()
 
     def note_result(self, work: WorkItem) -> None:
