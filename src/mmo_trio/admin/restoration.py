@@ -29,7 +29,6 @@ async def begin_restoration(store: Store, submit: SubmitBatch, *, user: str, now
     """Mark what had not ended, then give the store another id and hold every brand; return how many payments were
     marked. Raises what the store raises; to repeat it does no harm."""
     marked = await mark_unfinished(store, submit, user=user)
-    await mark_reversals(store, submit, user=user)
     holds = [BrandHold(each.brand.id, now, RESTORATION) for each in await store.admin.brands()]
     await store.admin.begin_restoration(new_store_id(), holds)
     return marked
@@ -41,7 +40,9 @@ def new_store_id() -> str:
 
 
 async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str) -> int:
-    """Mark every payment that has not ended as one that may have been submitted; return how many there were."""
+    """Mark every payment and every reversal that has not ended as one that may have been submitted; return how many
+    payments there were."""
+    await _mark_reversals(store, submit, user=user)
     marked, selection = 0, PaymentFilter(status=Status.PENDING, limit=ROUND_SIZE)
     while True:
         page = await store.admin.list_payments(selection)
@@ -53,7 +54,7 @@ async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str) -> in
         selection = evolve(selection, before=page.next_position)
 
 
-async def mark_reversals(store: Store, submit: SubmitBatch, *, user: str) -> None:
+async def _mark_reversals(store: Store, submit: SubmitBatch, *, user: str) -> None:
     """Mark every reversal that has not ended, also one that waits for an approval: it may have been sent."""
     found = await store.list_reversals(only_unfinished=True, limit=REVERSALS_MAX)
     unmarked = [MarkReversalRestored(each.id, user) for each in found if not each.is_restored]

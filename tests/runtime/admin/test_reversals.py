@@ -27,7 +27,7 @@ from mmo_sansio.values.clock import DAY, Span, later
 from mmo_sansio.values.reversals import ReversalState, with_reported_money
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import ResolutionUser
-from mmo_trio.admin.restoration import begin_restoration
+from mmo_trio.admin.restoration import begin_restoration, mark_unfinished
 from mmo_trio.admin.reversals import ReversalRefused, Reversals
 from mmo_trio.engine.engine import submit_batch_once, submit_once
 from mmo_trio.settings.values import ReversalLimit
@@ -139,6 +139,16 @@ async def test_in_a_restored_store_nothing_is_asked_back_and_what_had_not_ended_
         woken = await at.submit(ReversalWoke(FIRST, "one"))
         assert isinstance(woken, ReversalApplied)
         assert not woken.reversal.may_send("one")
+
+
+@pytest.mark.spec("S6")
+async def test_what_a_failover_without_the_last_commits_marks_are_reversals_as_well() -> None:
+    """One that was sent, which the standby lacks, would else be sent again."""
+    async with staff() as at:
+        await ask(at, AMINA)
+        await mark_unfinished(at.store, partial(submit_batch_once, at.store, clock=TrioClock()), user="gateway")
+        (marked,) = await at.store.reversals(REFERENCE)
+        assert (marked.state, marked.is_restored) == (ReversalState.UNKNOWN, True)
 
 
 async def test_another_user_ends_by_hand_what_nobody_tells() -> None:
