@@ -153,6 +153,7 @@ async def _waiting_figures(
         waiting_figure(
             "Stuck", backlog.stuck, None, "work_lists.stuck", note="sent over an hour ago", count_max=STUCK_COUNT_MAX
         ),
+        waiting_figure("Reversals", backlog.reversals, None, "reversals.list_reversals", note="without an outcome"),
         waiting_figure("Callbacks failed", recent, before, "work_lists.callbacks", count_max=callbacks_max),
     ]
 

@@ -28,7 +28,7 @@ from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import DAY, Instant, Moment, later
 from mmo_sansio.values.model import Source, Stage, Transaction, UsageShare
 from mmo_sansio.values.money import Money
-from mmo_sansio.values.reversals import Reversal, ReversalState, reversed_minor, reversed_payment
+from mmo_sansio.values.reversals import Reversal, ReversalState, left_of, reversed_payment
 
 _ASKED_AFTER: Final = (ReversalState.SENT, ReversalState.UNKNOWN)
 _UNKNOWN: Final = "There is no such reversal."
@@ -147,7 +147,9 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
     paid = input_.reported if has_failed else payment.progress.final
     if paid is None:
         return ignore("Only a payment that has succeeded, or was paid after it had failed, can be reversed.", payment)
-    left = Money(paid.minor - reversed_minor(known), paid.currency)
+    if input_.number not in (None, len(known) + 1):
+        return ignore("Money of this payment was asked back meanwhile: look at that first.", payment)
+    left = left_of(paid, known)
     amount = input_.amount or left
     if (fault := _why_not_asked(amount, paid=paid, left=left)) is not None:
         return ignore(fault, payment)

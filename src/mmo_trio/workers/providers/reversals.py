@@ -120,7 +120,7 @@ class ReversalWorker:
     ) -> ReversalReport:
         """Send the reversal or ask after it, and return the report, whatever happens."""
         about, provider = ReversalReports(reversal, reversal.provider), self.worker.providers.get(reversal.provider)
-        operation = _operation_of(provider, payment)
+        operation = reversal_operation(provider, payment)
         report: ReversalReport
         if operation is None or not isinstance(provider, ReversesPayments):
             no_offer = "No account that is configured takes reversals of this payment."
@@ -166,7 +166,8 @@ def _with_poll_interval(report: ReversalReport, interval: Span) -> ReversalRepor
             return report
 
 
-def _operation_of(provider: Provider | None, payment: Transaction) -> ReversalOperation | None:
+def reversal_operation(provider: Provider | None, payment: Transaction) -> ReversalOperation | None:
+    """Return how reversals of this payment behave; None where the provider takes none."""
     if not isinstance(provider, ReversesPayments):
         return None
     return provider.reversal_operations.get(operation_key(payment))
