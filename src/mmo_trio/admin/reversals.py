@@ -144,7 +144,7 @@ def find_paid_after_all(payment: Transaction, suspense: Iterable[SuspenseEntry])
 def money_left(payment: Transaction, suspense: Iterable[SuspenseEntry], reversals: Sequence[Reversal]) -> Money | None:
     """Return what can still be asked back of a payment; None when it has moved no money."""
     wrong = find_paid_after_all(payment, suspense)
-    paid = payment.progress.final if payment.status is Status.SUCCESS else wrong and _reported_money(wrong)
+    paid = payment.progress.final if wrong is None else _reported_money(wrong)
     return None if paid is None else left_of(paid, reversals)
 
 

@@ -74,7 +74,7 @@ async def _find_page(states: Set[ReversalState], before: Position | None) -> tup
         )
         by_payment = [list(each) for _, each in groupby(read, key=lambda each: each.payment)]
         shown, last = split_page(by_payment, CARDS_PAGE_SIZE)
-        before = last and Position(max(each.asked_at for each in last), last[0].payment)
+        before = None if last is None else Position(max(each.asked_at for each in last), last[0].payment)
         found = [each for group in shown for each in reversed(group) if each.state in states]
         if found or before is None:
             return found, before
