@@ -38,6 +38,7 @@ PAGES = {
     "suspense": "/suspense",
     "callbacks": "/callbacks",
     "proposals": "/resolutions",
+    "reversals": "/reversals",
     "providers": "/providers",
     "breakers": "/breakers",
     "brands": "/brands",
@@ -86,8 +87,8 @@ def payment(page: Page, office: Sandbox, text: str) -> None:
 
 
 def picture(page: Page, name: str, scheme: str) -> None:
-    """Compare the page in this colour scheme; the proposals have a picture of their own."""
-    if name != "console-proposals":
+    """Compare the page in this colour scheme; the proposals and reversals have pictures of their own."""
+    if name not in ("console-proposals", "console-reversals"):
         screenshot(page, name if scheme == "light" else f"{name}-dark")
 
 
@@ -125,7 +126,7 @@ def test_a_small_screen_shows_all_of_it(browser: Browser, office: Sandbox) -> No
         payment(page, office, "254700000101")
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
         screenshot(page, "console-payment-narrow")
-        for name in [each for each in PAGES if each not in ("overview", "proposals")]:
+        for name in [each for each in PAGES if each not in ("overview", "proposals", "reversals")]:
             page.goto(office.console + PAGES[name])
             check_axe(page)
             screenshot(page, f"console-{name}-narrow")
@@ -165,6 +166,33 @@ def test_two_users_end_a_payment_by_hand_without_scripts(browser: Browser, offic
         assert office.status(reference)["status"] == "success"
         sign_out(two, "abe")
         expect(two.get_by_role("heading", level=1)).to_have_text("Sign in")
+
+
+def test_two_users_send_money_back_without_scripts(browser: Browser, office: Sandbox) -> None:
+    with (
+        browser_page(browser, viewport=NARROW, java_script_enabled=False) as one,
+        browser_page(browser, viewport=NARROW, java_script_enabled=False) as two,
+    ):
+        sign_in(one, office, "ann")
+        payment(one, office, "254700000001")
+        tab_to(one, "Ask money back")
+        one.keyboard.press("Enter")
+        expect(one.get_by_text("A part is possible.", exact=False)).to_be_visible()
+        check_axe_without_scripts(one)
+        one.get_by_label("Amount in KES").fill("50.00")
+        one.get_by_label("Reason").fill("the customer has paid twice")
+        one.get_by_role("button", name="Ask money back").click()
+        expect(one.get_by_role("heading", name="Reversal 1: requested")).to_be_visible()
+        expect(one.get_by_role("button", name="Approve")).to_have_count(0)
+        check_axe_without_scripts(one)
+        sign_in(two, office, "abe")
+        two.get_by_role("navigation").get_by_role("link", name="Reversals").click()
+        check_axe_without_scripts(two)
+        assert two.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+        screenshot(two, "console-reversals")
+        two.get_by_role("button", name="Approve: 50.00 KES goes back").click()
+        expect(two.get_by_role("heading", name="Reversal 1:")).to_be_visible()
+        expect(two.get_by_role("button", name="Approve")).to_have_count(0)
 
 
 def test_the_keyboard_alone_suffices_for_an_approval(browser: Browser, office: Sandbox) -> None:
