@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from mmo_trio.console.parameters import CARDS_PAGE_SIZE, PAGE_SIZE
+from mmo_trio.console.reversals import PAYMENTS_PAGE_SIZE
 from mmo_trio.console.second_factor import code_at
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import GatewayClock, read_offset
@@ -281,14 +282,26 @@ def wait_until_stuck(page: Page, crowded: Sandbox) -> None:
     raise AssertionError(page.locator("tbody tr").count())
 
 
+def ask_back(page: Page, crowded: Sandbox, references: Iterable[str]) -> None:
+    """Ask money of these payments back, one after the other."""
+    token = page.locator("input[name=form_token]").first.get_attribute("value")
+    for each in references:
+        asked = {"form_token": token or "", "number": "1", "reason": "the customer has paid twice"}
+        answer = page.request.post(f"{crowded.console}/payments/{each}/reversals", form=asked, max_redirects=0)
+        assert answer.status == 303, answer.text()
+
+
 def test_a_full_page_is_small_at_first_view(browser: Browser, tmp_path: Path) -> None:
     with serving_sandbox(tmp_path) as crowded, browser_page(browser, viewport=WIDE) as page:
         add_staff(crowded, {"ada": "admin"})
         labels = {f"label {number}": "a label of a merchant" for number in range(10)}
-        for digits in ("160", "130") * (PAGE_SIZE + 10):
+        references = [
             # The first have a callback that fails and an entry in the suspense book, the others become stuck.
-            crowded.create("direct/payin", msisdn=f"254700000{digits}", labels=labels)
+            crowded.create("direct/payin", msisdn=f"254700000{digits}", labels=labels)["gatewayReference"]
+            for digits in ("160", "130") * (PAGE_SIZE + 10)
+        ]
         wait_until_stuck(page, crowded)
+        ask_back(page, crowded, references[: 2 * PAYMENTS_PAGE_SIZE + 2 : 2])
         page.locator("tbody a").first.click()
         expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
         payment_path = urlsplit(page.url).path
@@ -305,6 +318,8 @@ def test_a_full_page_is_small_at_first_view(browser: Browser, tmp_path: Path) ->
                 assert page.locator("tbody tr").count() == PAGE_SIZE, path
             if path == "/suspense":
                 assert page.locator("main section").count() == CARDS_PAGE_SIZE
+            if path == "/reversals":
+                assert page.locator("main section").count() == PAYMENTS_PAGE_SIZE
 
 
 def test_a_user_sets_up_a_second_factor_without_scripts(browser: Browser, office: Sandbox) -> None:

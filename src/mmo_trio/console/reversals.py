@@ -15,7 +15,6 @@ from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
 from mmo_trio.admin.reversals import Reversals
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import (
-    CARDS_PAGE_SIZE,
     form_field,
     format_position,
     parse_position,
@@ -27,6 +26,9 @@ from mmo_trio.console.parameters import (
 from mmo_trio.console.payments import find_payment
 from mmo_trio.console.sessions import current_user, record_view
 from mmo_trio.console.work_lists import resolution_user
+
+PAYMENTS_PAGE_SIZE = 12
+"""Payments of a page: each reversal of theirs may have a form of several fields."""
 
 _UNFINISHED = frozenset(each for each in ReversalState if not each.has_ended)
 
@@ -66,14 +68,14 @@ async def list_reversals() -> str:
 
 
 async def _find_page(states: Set[ReversalState], before: Position | None) -> tuple[Sequence[Reversal], Position | None]:
-    """Return the reversals in these states of CARDS_PAGE_SIZE payments, or of the first that have any, and where the
+    """Return the reversals in these states of PAYMENTS_PAGE_SIZE payments, or of the first that have any, and where the
     next page begins."""
     while True:
         read = await console().store.list_reversals(
-            only_unfinished=states <= _UNFINISHED, before=before, limit=CARDS_PAGE_SIZE + 1
+            only_unfinished=states <= _UNFINISHED, before=before, limit=PAYMENTS_PAGE_SIZE + 1
         )
         by_payment = [list(each) for _, each in groupby(read, key=lambda each: each.payment)]
-        shown, last = split_page(by_payment, CARDS_PAGE_SIZE)
+        shown, last = split_page(by_payment, PAYMENTS_PAGE_SIZE)
         before = None if last is None else Position(max(each.asked_at for each in last), last[0].payment)
         found = [each for group in shown for each in reversed(group) if each.state in states]
         if found or before is None:

@@ -237,7 +237,7 @@ async def test_another_user_ends_by_hand_what_nobody_tells(sandbox: Running, sig
 async def test_the_list_shows_states_and_goes_on_with_older_ones(
     sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reversals, "CARDS_PAGE_SIZE", 1)
+    monkeypatch.setattr(reversals, "PAYMENTS_PAGE_SIZE", 1)
     sam, ann = await signed_in("sam"), await signed_in("ann")
     older, newer = await paid_payment(sandbox), await paid_payment(sandbox)
     for reference in (older, newer):
