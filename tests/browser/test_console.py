@@ -286,7 +286,11 @@ def ask_back(page: Page, crowded: Sandbox, references: Iterable[str]) -> None:
     """Ask money of these payments back, one after the other."""
     token = page.locator("input[name=form_token]").first.get_attribute("value")
     for each in references:
-        asked = {"form_token": token or "", "number": "1", "reason": "the customer has paid twice"}
+        asked: dict[str, str | float | bool] = {
+            "form_token": token or "",
+            "number": "1",
+            "reason": "the customer has paid twice",
+        }
         answer = page.request.post(f"{crowded.console}/payments/{each}/reversals", form=asked, max_redirects=0)
         assert answer.status == 303, answer.text()
 
