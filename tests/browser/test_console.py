@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from mmo_trio.console.parameters import CARDS_PAGE_SIZE, PAGE_SIZE
+from mmo_trio.console.reversals import PAYMENTS_PAGE_SIZE
 from mmo_trio.console.second_factor import code_at
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import GatewayClock, read_offset
@@ -38,6 +39,7 @@ PAGES = {
     "suspense": "/suspense",
     "callbacks": "/callbacks",
     "proposals": "/resolutions",
+    "reversals": "/reversals",
     "providers": "/providers",
     "breakers": "/breakers",
     "brands": "/brands",
@@ -86,8 +88,8 @@ def payment(page: Page, office: Sandbox, text: str) -> None:
 
 
 def picture(page: Page, name: str, scheme: str) -> None:
-    """Compare the page in this colour scheme; the proposals have a picture of their own."""
-    if name != "console-proposals":
+    """Compare the page in this colour scheme; the proposals and reversals have pictures of their own."""
+    if name not in ("console-proposals", "console-reversals"):
         screenshot(page, name if scheme == "light" else f"{name}-dark")
 
 
@@ -125,7 +127,7 @@ def test_a_small_screen_shows_all_of_it(browser: Browser, office: Sandbox) -> No
         payment(page, office, "254700000101")
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
         screenshot(page, "console-payment-narrow")
-        for name in [each for each in PAGES if each not in ("overview", "proposals")]:
+        for name in [each for each in PAGES if each not in ("overview", "proposals", "reversals")]:
             page.goto(office.console + PAGES[name])
             check_axe(page)
             screenshot(page, f"console-{name}-narrow")
@@ -165,6 +167,33 @@ def test_two_users_end_a_payment_by_hand_without_scripts(browser: Browser, offic
         assert office.status(reference)["status"] == "success"
         sign_out(two, "abe")
         expect(two.get_by_role("heading", level=1)).to_have_text("Sign in")
+
+
+def test_two_users_send_money_back_without_scripts(browser: Browser, office: Sandbox) -> None:
+    with (
+        browser_page(browser, viewport=NARROW, java_script_enabled=False) as one,
+        browser_page(browser, viewport=NARROW, java_script_enabled=False) as two,
+    ):
+        sign_in(one, office, "ann")
+        payment(one, office, "254700000001")
+        tab_to(one, "Ask money back")
+        one.keyboard.press("Enter")
+        expect(one.get_by_text("A part is possible.", exact=False)).to_be_visible()
+        check_axe_without_scripts(one)
+        one.get_by_label("Amount in KES").fill("50.00")
+        one.get_by_label("Reason").fill("the customer has paid twice")
+        one.get_by_role("button", name="Ask money back").click()
+        expect(one.get_by_role("heading", name="Reversal 1: requested")).to_be_visible()
+        expect(one.get_by_role("button", name="Approve")).to_have_count(0)
+        check_axe_without_scripts(one)
+        sign_in(two, office, "abe")
+        two.get_by_role("navigation").get_by_role("link", name="Reversals").click()
+        check_axe_without_scripts(two)
+        assert two.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+        screenshot(two, "console-reversals")
+        two.get_by_role("button", name="Approve: 50.00 KES goes back").click()
+        expect(two.get_by_role("heading", name="Reversal 1:")).to_be_visible()
+        expect(two.get_by_role("button", name="Approve")).to_have_count(0)
 
 
 def test_the_keyboard_alone_suffices_for_an_approval(browser: Browser, office: Sandbox) -> None:
@@ -253,14 +282,30 @@ def wait_until_stuck(page: Page, crowded: Sandbox) -> None:
     raise AssertionError(page.locator("tbody tr").count())
 
 
+def ask_back(page: Page, crowded: Sandbox, references: Iterable[str]) -> None:
+    """Ask money of these payments back, one after the other."""
+    token = page.locator("input[name=form_token]").first.get_attribute("value")
+    for each in references:
+        asked: dict[str, str | float | bool] = {
+            "form_token": token or "",
+            "number": "1",
+            "reason": "the customer has paid twice",
+        }
+        answer = page.request.post(f"{crowded.console}/payments/{each}/reversals", form=asked, max_redirects=0)
+        assert answer.status == 303, answer.text()
+
+
 def test_a_full_page_is_small_at_first_view(browser: Browser, tmp_path: Path) -> None:
     with serving_sandbox(tmp_path) as crowded, browser_page(browser, viewport=WIDE) as page:
         add_staff(crowded, {"ada": "admin"})
         labels = {f"label {number}": "a label of a merchant" for number in range(10)}
-        for digits in ("160", "130") * (PAGE_SIZE + 10):
+        references = [
             # The first have a callback that fails and an entry in the suspense book, the others become stuck.
-            crowded.create("direct/payin", msisdn=f"254700000{digits}", labels=labels)
+            crowded.create("direct/payin", msisdn=f"254700000{digits}", labels=labels)["gatewayReference"]
+            for digits in ("160", "130") * (PAGE_SIZE + 10)
+        ]
         wait_until_stuck(page, crowded)
+        ask_back(page, crowded, references[: 2 * PAYMENTS_PAGE_SIZE + 2 : 2])
         page.locator("tbody a").first.click()
         expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
         payment_path = urlsplit(page.url).path
@@ -277,6 +322,8 @@ def test_a_full_page_is_small_at_first_view(browser: Browser, tmp_path: Path) ->
                 assert page.locator("tbody tr").count() == PAGE_SIZE, path
             if path == "/suspense":
                 assert page.locator("main section").count() == CARDS_PAGE_SIZE
+            if path == "/reversals":
+                assert page.locator("main section").count() == PAYMENTS_PAGE_SIZE
 
 
 def test_a_user_sets_up_a_second_factor_without_scripts(browser: Browser, office: Sandbox) -> None:

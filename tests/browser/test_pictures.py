@@ -102,6 +102,7 @@ PICTURED = {
     "providers.html": "console-providers",
     "recovery_codes.html": "console-recovery-codes-narrow",
     "resolutions.html": "console-proposals",
+    "reversals.html": "console-reversals",
     "second_factor.html": "console-second-factor-dark",
     "sign_in.html": "console-sign-in",
     "stuck.html": "console-stuck",

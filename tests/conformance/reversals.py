@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mmo_sansio.messages.inputs import BeginSubmission
+from mmo_sansio.messages.queries import Position
 from mmo_sansio.messages.replies import ReversalApplied
 from mmo_sansio.messages.reversals import RequestReversal, ReversalSucceeded, ReversalWoke
 from mmo_sansio.values.clock import Instant
@@ -46,6 +47,9 @@ async def check_reversal_survives_restart(open_store: OpenStore) -> None:
         assert await store.due_reversals(after_noon(3), limit=10) == [kept[1]]
         assert await store.list_reversals(limit=10) == [woken.reversal, kept[1]]
         assert await store.list_reversals(only_unfinished=True, limit=10) == [woken.reversal, kept[1]]
+        here, newest = kept[-1].asked_at, [woken.reversal, kept[1]]
+        assert await store.list_reversals(before=Position(here, reference(2)), limit=10) == newest
+        assert await store.list_reversals(before=Position(here, reference(1)), limit=10) == []
         assert (await store.admin.backlog(NOON, overdue_before=NOON)).reversals == 2
         await submit_batch(
             store,

@@ -32,6 +32,8 @@ class RequestReversal:
     known of that."""
     receipt: str | None = None
     """The provider's receipt of that."""
+    number: int | None = None
+    """The number that it must have, so that a form that is sent twice asks once; None: the next one."""
 
 
 @frozen

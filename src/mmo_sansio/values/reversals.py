@@ -123,6 +123,11 @@ def with_reported_money(reversal: Reversal, payment: Transaction) -> Transaction
     return Transaction(payment.order, evolve(payment.progress, final=reversal.reported, provider_reference=known_as))
 
 
+def left_of(paid: Money, reversals: Iterable[Reversal]) -> Money:
+    """Return what these have left of the money that was paid."""
+    return Money(paid.minor - reversed_minor(reversals), paid.currency)
+
+
 def reversed_minor(reversals: Iterable[Reversal]) -> int:
     """Return the sum of what these have moved back or may move back, in minor units."""
     return sum(each.amount.minor for each in reversals if each.is_counted)

@@ -3,7 +3,7 @@ are :mod:`mmo_sansio.payments.rules.reversals`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NoReturn
 
 from attrs import evolve, frozen
@@ -13,17 +13,25 @@ from mmo_sansio.messages.replies import Ignored, Reply, ReversalApplied
 from mmo_sansio.messages.reversals import DecideReversal, RequestReversal, ResolveReversal, ReversalInput
 from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money, parse_number, to_money
-from mmo_sansio.values.reversals import Reversal, reversed_payment
+from mmo_sansio.values.reversals import Reversal, left_of, reversed_payment
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionUser
 from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong
 from mmo_trio.settings.values import ReversalLimit
-from mmo_trio.storage.interface.admin_types import Role
+from mmo_trio.storage.interface.admin_types import Role, SuspenseEntry
 from mmo_trio.storage.sql.store import Store
 
 
 class ReversalRefused(Exception):
     """Nothing has changed; the message is a sentence for a person."""
+
+
+class ReversalNotPermitted(ReversalRefused):
+    """The role of the user does not permit it."""
+
+
+class NoSuchReversal(ReversalRefused):
+    """There is no reversal with this id."""
 
 
 @frozen
@@ -37,15 +45,23 @@ class Reversals:
     limits: Sequence[ReversalLimit] = ()
 
     async def request(
-        self, user: ResolutionUser, role: Role, payment: Transaction, amount: Money | None, reason: str
+        self,
+        user: ResolutionUser,
+        role: Role,
+        payment: Transaction,
+        amount: Money | None,
+        reason: str,
+        *,
+        number: int | None = None,
     ) -> Reversal:
         """Ask for money of a payment back, for all that is left of it where `amount` is None. Without four eyes that of
-        an approver is sent at once. Raises ReversalRefused, which is recorded."""
+        an approver is sent at once. With a `number` it is refused unless it gets this one. Raises ReversalRefused,
+        which is recorded."""
         brand, about = payment.order.brand, f"payment:{payment.reference}"
         of_role = (each.amount for each in self.limits if each.role == role)
         daily_max = next((each for each in of_role if each.currency == payment.order.requested.currency), None)
         if not user.can_propose or (self.limits and daily_max is None):
-            await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED)
+            await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
         if brand in (await self.store.configuration()).restored_brands:
             await self._refuse(user, about, "The store was restored: first close the gap (`mmo db restored`).")
         asked = RequestReversal(
@@ -56,12 +72,11 @@ class Reversals:
             user.name,
             needs_approval=self.four_eyes or not user.can_approve,
             daily_max=daily_max,
+            number=number,
         )
-        if payment.status is Status.FAILED:
-            entries = await self.store.admin.suspense_of_payment(payment.reference)
-            wrong = find_told_wrong(payment, entries, ())
-            if wrong is not None and wrong.is_confirmed:
-                asked = evolve(asked, reported=_reported_money(wrong), receipt=wrong.receipt)
+        wrong = find_paid_after_all(payment, await self.store.admin.suspense_of_payment(payment.reference))
+        if wrong is not None:
+            asked = evolve(asked, reported=_reported_money(wrong), receipt=wrong.receipt)
         told = None if amount is None else str(amount)
         return await self._carry_out(user, asked, "reversal_requested", about, amount=told, reason=reason)
 
@@ -71,7 +86,7 @@ class Reversals:
         known = await self.find(id)
         about, is_own = f"payment:{known.payment}", known.asked_by == user.name
         if not user.can_approve and (is_approved or not is_own):
-            await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED)
+            await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
         decision = DecideReversal(id, user.name, is_approved=is_approved, four_eyes=self.four_eyes, remark=remark)
         action = "reversal_approved" if is_approved else "reversal_refused"
         return await self._carry_out(user, decision, action, about, reversal=id, remark=remark)
@@ -84,7 +99,7 @@ class Reversals:
         known = await self.find(id)
         about = f"payment:{known.payment}"
         if not user.can_approve:
-            await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED)
+            await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
         if self.four_eyes and known.asked_by == user.name:
             await self._refuse(user, about, "You asked for it: another user has to end it.")
         ended = ResolveReversal(id, user.name, succeeded, evidence, provider_reference)
@@ -94,11 +109,11 @@ class Reversals:
         )
 
     async def find(self, id: str) -> Reversal:
-        """Return the reversal with this id. Raises ReversalRefused when there is none."""
+        """Return the reversal with this id. Raises NoSuchReversal."""
         for each in await self.store.reversals(reversed_payment(id)):
             if each.id == id:
                 return each
-        raise ReversalRefused(f"There is no reversal {id}.")
+        raise NoSuchReversal(f"There is no reversal {id}.")
 
     async def _carry_out(
         self, user: ResolutionUser, input_: ReversalInput, action: str, about: str, **detail: object
@@ -109,9 +124,25 @@ class Reversals:
             await self._refuse(user, about, reply.reason if isinstance(reply, Ignored) else "It is not possible.")
         return reply.reversal
 
-    async def _refuse(self, user: ResolutionUser, about: str, why: str) -> NoReturn:
+    async def _refuse(
+        self, user: ResolutionUser, about: str, why: str, refusal: type[ReversalRefused] = ReversalRefused
+    ) -> NoReturn:
         await self.audit_log.record(user.actor, "refused", about, remark=why)
-        raise ReversalRefused(why)
+        raise refusal(why)
+
+
+def find_paid_after_all(payment: Transaction, suspense: Iterable[SuspenseEntry]) -> ToldWrong | None:
+    """Return a payment that has failed, with the open entry of its suspense by which its provider has confirmed that it
+    was paid; None for all others."""
+    wrong = find_told_wrong(payment, suspense, ()) if payment.status is Status.FAILED else None
+    return wrong if wrong is not None and wrong.is_confirmed else None
+
+
+def money_left(payment: Transaction, suspense: Iterable[SuspenseEntry], reversals: Sequence[Reversal]) -> Money | None:
+    """Return what can still be asked back of a payment; None when it has moved no money."""
+    wrong = find_paid_after_all(payment, suspense)
+    paid = payment.progress.final if wrong is None else _reported_money(wrong)
+    return None if paid is None else left_of(paid, reversals)
 
 
 def _reported_money(wrong: ToldWrong) -> Money:

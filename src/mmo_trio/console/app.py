@@ -15,7 +15,8 @@ from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 from mmo_sansio.values.clock import HOUR, Instant, earlier, format_with_microseconds, later
 from mmo_trio.admin.change_control import ChangeRefusal, ChangeRefused
 from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionRefused
-from mmo_trio.console import brands, overview, payments, providers, second_factor, sign_in, work_lists
+from mmo_trio.admin.reversals import NoSuchReversal, ReversalNotPermitted, ReversalRefused
+from mmo_trio.console import brands, overview, payments, providers, reversals, second_factor, sign_in, work_lists
 from mmo_trio.console.context import EXTENSION, ConsoleContext, console
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
@@ -51,7 +52,7 @@ HEADERS = {
 PUBLIC_ENDPOINTS = frozenset({"metrics", "static", STYLESHEET_ENDPOINT, "sign_in.show_form", "sign_in.sign_in"})
 """All other pages are for users who have signed in."""
 
-PAGES = (sign_in, second_factor, overview, payments, work_lists, providers, brands)
+PAGES = (sign_in, second_factor, overview, payments, work_lists, reversals, providers, brands)
 
 
 def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) -> WebApp:
@@ -75,6 +76,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app.show_http_errors("fault.html")
     app.register_error_handler(ChangeRefused, _show_refusal)
     app.register_error_handler(ResolutionRefused, _show_refusal)
+    app.register_error_handler(ReversalRefused, _show_refusal)
     app.register_error_handler(StoreUnavailable, _show_store_failure)
     app.register_error_handler(OutcomeUnknown, _show_store_failure)
 
@@ -123,7 +125,7 @@ def _unknown_host_response() -> Response:
     return Response(text, 421, content_type="text/plain; charset=utf-8")
 
 
-REFUSAL_ERRORS: Mapping[ChangeRefusal | ResolutionRefusal, type[HTTPException]] = {
+REFUSAL_ERRORS: Mapping[ChangeRefusal | ResolutionRefusal | type[ReversalRefused], type[HTTPException]] = {
     ChangeRefusal.NO_BRAND: NotFound,
     ChangeRefusal.NO_CHANGE: NotFound,
     ChangeRefusal.OWN_PROPOSAL: Forbidden,
@@ -131,12 +133,15 @@ REFUSAL_ERRORS: Mapping[ChangeRefusal | ResolutionRefusal, type[HTTPException]] 
     ResolutionRefusal.OWN_PROPOSAL: Forbidden,
     ResolutionRefusal.NO_PAYMENT: NotFound,
     ResolutionRefusal.NO_PROPOSAL: NotFound,
+    ReversalNotPermitted: Forbidden,
+    NoSuchReversal: NotFound,
 }
 """The status of each refusal of what a user wants to do; all others are a conflict."""
 
 
-async def _show_refusal(refused: ChangeRefused | ResolutionRefused) -> ResponseTypes:
-    error = REFUSAL_ERRORS.get(refused.refusal, Conflict)(str(refused))
+async def _show_refusal(refused: ChangeRefused | ResolutionRefused | ReversalRefused) -> ResponseTypes:
+    kind = type(refused) if isinstance(refused, ReversalRefused) else refused.refusal
+    error = REFUSAL_ERRORS.get(kind, Conflict)(str(refused))
     return await current_app.make_response(await current_app.handle_user_exception(error))
 
 
@@ -174,6 +179,7 @@ NAVIGATION: Mapping[str, Sequence[NavigationEntry]] = {
     "Waiting": (
         NavigationEntry("work_lists.stuck", "Stuck", "clock", "s"),
         NavigationEntry("work_lists.list_proposals", "Proposals", "check", "r"),
+        NavigationEntry("reversals.list_reversals", "Reversals", "undo", "e"),
         NavigationEntry("brands.list_changes", "Configuration", "settings", "f"),
         NavigationEntry("work_lists.suspense", "Suspense", "inbox", "u"),
         NavigationEntry("work_lists.callbacks", "Failed callbacks", "alert", "c"),
@@ -213,6 +219,9 @@ async def _count_waiting() -> dict[str, int]:
         "work_lists.suspense": len(await admin.suspense_entries(limit=limit)),
         "work_lists.list_proposals": sum(
             [len(await admin.proposals(state=state, limit=limit)) for state in UNFINISHED_STATES]
+        ),
+        "reversals.list_reversals": sum(
+            not each.state.has_ended for each in await console().store.list_reversals(only_unfinished=True, limit=limit)
         ),
         "brands.list_changes": len(await admin.configuration_changes(state=ChangeState.OPEN, limit=limit)),
     }

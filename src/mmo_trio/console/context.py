@@ -9,8 +9,10 @@ import trio
 from attrs import Factory, define, frozen
 from quart import current_app
 
+from mmo_sansio.providers.common.operations import ReversalOperation
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Transaction
 from mmo_trio.admin.auditing import AuditLog, SecretKeys
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.passwords import PasswordVerifier
@@ -54,6 +56,8 @@ class ConsoleContext:
     verify_password: PasswordVerifier
     hosts: frozenset[str] = frozenset()
     """Names under which the console may be reached, besides `localhost` and addresses."""
+    reversal_operation: Callable[[Transaction], ReversalOperation | None] = lambda _: None
+    """Returns how reversals of a payment behave; None where its provider takes none."""
     is_sandbox: bool = False
     """Whether the gateway is a sandbox, which every page says."""
     live_streams: OpenStreams = Factory(lambda: OpenStreams(limit=100, limit_each=5))

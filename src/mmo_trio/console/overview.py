@@ -148,13 +148,17 @@ async def _waiting_figures(
     older = sum(begin_before <= each.at < begin for _, each in failed)
     callbacks_max = FAILED_CALLBACKS_READ_MAX
     before = None if recent + older >= callbacks_max else older
-    return [
+    figures = [
         waiting_figure("Pending", backlog.pending, max(0, pending_before), "payments.list_payments"),
         waiting_figure(
             "Stuck", backlog.stuck, None, "work_lists.stuck", note="sent over an hour ago", count_max=STUCK_COUNT_MAX
         ),
         waiting_figure("Callbacks failed", recent, before, "work_lists.callbacks", count_max=callbacks_max),
     ]
+    if backlog.reversals:  # They are rare.
+        note = "without an outcome"
+        figures.append(waiting_figure("Reversals", backlog.reversals, None, "reversals.list_reversals", note=note))
+    return figures
 
 
 async def _provider_health(query: CountQuery) -> list[Health]:

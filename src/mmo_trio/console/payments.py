@@ -20,6 +20,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
 from mmo_trio.admin.explanation import conclusions, load_payment_history
 from mmo_trio.admin.reference_search import search_by_beginning
+from mmo_trio.admin.reversals import money_left
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import find_told_wrong, merchant_message
 from mmo_trio.console.context import console
@@ -243,10 +244,11 @@ async def search() -> str:
 @pages.get("/payments/<reference>")
 async def show_payment(reference: str) -> str:
     """Show all that the store has about one payment."""
-    transaction = await _find_payment(reference)
+    transaction = await find_payment(reference)
     store, mask = console().store, current_user().mask
     history = await load_payment_history(store, transaction)
     proposals = await store.admin.proposals(about=transaction.reference)
+    reversals = await store.reversals(transaction.reference)
     about = f"payment:{transaction.reference}"
     await record_view(about)
     rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
@@ -264,6 +266,9 @@ async def show_payment(reference: str) -> str:
         callbacks=history.callbacks,
         suspense=history.suspense,
         proposals=proposals,
+        reversals=reversals,
+        money_left=money_left(transaction, history.suspense, reversals),
+        reversal_operation=console().reversal_operation(transaction),
         audit_events=[show_event(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED],
         views=[show_event(each, mask) for each in rows if each.event.action == PERSONAL_DATA_VIEWED],
         outcomes=outcomes,
@@ -272,7 +277,8 @@ async def show_payment(reference: str) -> str:
     )
 
 
-async def _find_payment(reference: str) -> Transaction:
+async def find_payment(reference: str) -> Transaction:
+    """Return the payment with this gatewayReference. Raises NotFound."""
     transaction = None
     if reference.isascii() and reference.isalnum() and len(reference) <= TEXT_LENGTH_MAX:
         transaction = await console().store.transaction(reference.upper())

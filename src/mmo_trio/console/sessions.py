@@ -92,13 +92,13 @@ async def record_action(action: str, about: str = "", **detail: object) -> None:
     await console().audit_log.record(current_user().actor, action, about, **detail)
 
 
-async def record_view(about: str, entries: Sequence[int] = ()) -> None:
+async def record_view(about: str, entries: Sequence[int | str] = ()) -> None:
     """Record that the current user is about to see this personal data, once in a session; a user who sees it masked is
     not recorded. `entries` are the ids of what a list shows: each is recorded once."""
     user = current_user()
     if not user.has_permission(Permission.SEE_PERSONAL_DATA):
         return
-    seen = set[int]()
+    seen = set[int | str]()
     for row in await console().store.admin.audit(about=about, limit=VIEWS_READ_MAX):
         detail = json.loads(row.event.detail)
         if row.event.action == PERSONAL_DATA_VIEWED and detail.get("session") == user.session_name:

@@ -11,7 +11,9 @@ from werkzeug.exceptions import Conflict
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.clock import elapsed
 from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Transaction
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefusal, ResolutionRefused, Resolutions, ResolutionUser
+from mmo_trio.admin.reversals import find_paid_after_all
 from mmo_trio.admin.told_wrong import list_told_wrong, merchant_message
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import (
@@ -74,7 +76,7 @@ async def propose(reference: str) -> Response:
     outcome = await form_field("outcome")
     provider_reference = await form_field("provider_reference", length_max=255, is_required=False)
     proposal = await _resolutions().propose(
-        _resolution_user(user),
+        resolution_user(user),
         reference,
         None if outcome == SUCCESS else parse_choice(ErrorCode, outcome, "There is no such outcome."),
         reason=await form_field("reason"),
@@ -88,7 +90,7 @@ async def propose(reference: str) -> Response:
 async def approve(id: int) -> Response:
     """Approve a proposal and carry it out."""
     user = await require(Permission.APPROVE)
-    return _redirect_to_payment(await _resolutions().approve(_resolution_user(user), id))
+    return _redirect_to_payment(await _resolutions().approve(resolution_user(user), id))
 
 
 @pages.post("/resolutions/<int:id>/reject")
@@ -97,7 +99,7 @@ async def reject(id: int) -> Response:
     user = await require(Permission.PROPOSE)
     remark = await form_field("remark")
     try:
-        proposal = await _resolutions().reject(_resolution_user(user), id, remark)
+        proposal = await _resolutions().reject(resolution_user(user), id, remark)
     except ResolutionRefused as refused:
         if refused.refusal is ResolutionRefusal.NOT_PERMITTED:
             await require(Permission.APPROVE)
@@ -110,7 +112,8 @@ def _resolutions() -> Resolutions:
     return Resolutions(context.store, context.submit, context.audit_log, context.settings.four_eyes)
 
 
-def _resolution_user(user: CurrentUser) -> ResolutionUser:
+def resolution_user(user: CurrentUser) -> ResolutionUser:
+    """Return the user as one who takes part in a resolution, or in a reversal."""
     return ResolutionUser(
         user.name,
         user.actor,
@@ -140,9 +143,22 @@ async def suspense() -> str:
     shown, last = split_page(found, CARDS_PAGE_SIZE)
     if shown:
         await record_view("suspense", [each.id for each in shown])
+    payments = await store.transactions([each.gateway_reference for each in shown if each.gateway_reference])
     return await render_template(
-        "suspense.html", entries=shown, messages=messages, next_page=last and last.id, selected=selected
+        "suspense.html",
+        entries=shown,
+        messages=messages,
+        reversible={each.id for each in shown if _is_reversible(payments.get(each.gateway_reference or ""), each)},
+        next_page=last and last.id,
+        selected=selected,
     )
+
+
+def _is_reversible(payment: Transaction | None, entry: SuspenseEntry) -> bool:
+    """Return whether money that came after its merchant was told of a failure, by this entry, can be asked back."""
+    if payment is None or find_paid_after_all(payment, [entry]) is None:
+        return False
+    return console().reversal_operation(payment) is not None
 
 
 @pages.post("/suspense/<int:id>/close")

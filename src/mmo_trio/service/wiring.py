@@ -60,7 +60,7 @@ from mmo_trio.workers.providers.open_accounts import (
     open_accounts,
     open_sandbox_account,
 )
-from mmo_trio.workers.providers.reversals import ReversalWorker
+from mmo_trio.workers.providers.reversals import ReversalWorker, reversal_operation
 from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
 from mmo_trio.workers.scheduler import Dispatcher, DueBacklog, Scheduler
 
@@ -518,6 +518,7 @@ def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext |
 
 def _console_context(foundation: Foundation, closing: trio.Event) -> ConsoleContext:
     resources, accounts = foundation.resources, foundation.accounts.provider_accounts
+    providers = foundation.accounts.providers
     return ConsoleContext(
         resources.store,
         foundation.engine.submit,
@@ -531,6 +532,7 @@ def _console_context(foundation: Foundation, closing: trio.Event) -> ConsoleCont
         TrustedProxies.of(resources.settings.listen),
         PasswordVerifier(resources.password_hasher),
         frozenset((*resources.settings.console.hosts, resources.settings.listen.console.host.lower())),
+        reversal_operation=lambda payment: reversal_operation(providers.get(payment.order.provider), payment),
         is_sandbox=resources.config.is_sandbox,
         closing=closing,
     )

@@ -23,6 +23,7 @@ PAGES = (
     "/suspense",
     "/callbacks",
     "/resolutions",
+    "/reversals",
     "/providers",
     "/breakers",
     "/brands",

@@ -26,7 +26,7 @@ from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import DAY, Instant, Moment, later
 from mmo_sansio.values.model import Source, Stage, Transaction, UsageShare
 from mmo_sansio.values.money import Money
-from mmo_sansio.values.reversals import Reversal, ReversalState, reversed_minor, reversed_payment
+from mmo_sansio.values.reversals import Reversal, ReversalState, left_of, reversed_payment
 
 _NEVER_RECEIVED_AFTER_RESTORE: Final = (
     "The provider never received it. Whether it was sent before the restore was not on record, so it is not sent again:"
@@ -127,7 +127,9 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
     paid = input_.reported if has_failed else payment.progress.final
     if paid is None:
         return ignore("Only a payment that has succeeded, or was paid after it had failed, can be reversed.", payment)
-    left = Money(paid.minor - reversed_minor(known), paid.currency)
+    if input_.number not in (None, len(known) + 1):
+        return ignore("Money of this payment was asked back meanwhile: look at that first.", payment)
+    left = left_of(paid, known)
     amount = input_.amount or left
     if amount.currency != paid.currency:
         return ignore(f"The amount must be in {paid.currency}.", payment)

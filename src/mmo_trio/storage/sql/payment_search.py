@@ -16,7 +16,7 @@ from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
 PAYMENTS_SCANNED_MAX = 5_000
 """Payments that one search scans, so that none costs more rows, whatever it searches for."""
 
-_AFTER_NEWEST = Position(LAST_INSTANT, "~")
+AFTER_NEWEST = Position(LAST_INSTANT, "~")
 """The position after the newest payment: every reference is in upper case."""
 
 CONTENT_ROWS_READ_MAX = 1_000
@@ -83,7 +83,7 @@ _OLDER_THAN = "(t.created_at, t.gateway_reference) < (?, ?)"
 
 
 def _position_values(before: Position | None) -> tuple[Instant, str]:
-    at = before or _AFTER_NEWEST
+    at = before or AFTER_NEWEST
     return at.created_at, at.gateway_reference
 
 

@@ -12,7 +12,7 @@ import outcome
 import trio
 from attrs import Factory, define
 
-from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
+from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Position, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
@@ -39,6 +39,7 @@ from mmo_trio.storage.sql.configuration import (
     parse_store_state,
 )
 from mmo_trio.storage.sql.masked_rows import Forget, forget_nothing
+from mmo_trio.storage.sql.payment_search import AFTER_NEWEST
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.retention import RetentionStore
 from mmo_trio.storage.sql.schema import SqlSchema
@@ -226,11 +227,17 @@ class Store(ABC):
         """Return the reversals of a payment, in the order of their numbers."""
         return await self._fetch(_parse_reversals, "SELECT reversals FROM reversals WHERE payment = ?", payment)
 
-    async def list_reversals(self, *, only_unfinished: bool = False, limit: int) -> Sequence[Reversal]:
-        """Return the reversals of so many payments, those that were asked for last first."""
-        where = "WHERE unfinished > 0" if only_unfinished else ""
-        statement = f"SELECT reversals FROM reversals {where} ORDER BY asked_at DESC, payment DESC LIMIT ?"
-        return await self._fetch(_parse_reversals, statement, limit)
+    async def list_reversals(
+        self, *, only_unfinished: bool = False, before: Position | None = None, limit: int
+    ) -> Sequence[Reversal]:
+        """Return the reversals of so many payments, those that were asked for last first. A position is the time of a
+        payment's newest reversal and its gatewayReference."""
+        at = before or AFTER_NEWEST
+        statement = (
+            f"SELECT reversals FROM reversals WHERE {'unfinished > 0 AND ' if only_unfinished else ''}"
+            "(asked_at, payment) < (?, ?) ORDER BY asked_at DESC, payment DESC LIMIT ?"
+        )
+        return await self._fetch(_parse_reversals, statement, at.created_at, at.gateway_reference, limit)
 
     async def key_owner(self, *digests: bytes) -> KeyOwner | None:
         """Return the brand, enabled or not, that has a key in use with one of these digests, and the key's id. They are

@@ -24,8 +24,9 @@ from mmo_sansio.messages.reversals import (
     ReversalUnreachable,
     ReversalWoke,
 )
-from mmo_sansio.providers.common.interface import ReversalReports, ReversesPayments
-from mmo_sansio.providers.common.operations import operation_key
+from mmo_sansio.providers.common.interface import Provider, ReversalReports, ReversesPayments
+from mmo_sansio.providers.common.operations import ReversalOperation, operation_key
+from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.reversals import Reversal, ReversalState, with_reported_money
 from mmo_trio.storage.interface.store import log_store_failure
 from mmo_trio.storage.sql.store import Store
@@ -119,10 +120,10 @@ class ReversalWorker:
         reversal, name = woken.reversal, woken.reversal.provider
         payment = with_reported_money(reversal, woken.transaction)
         about, provider = ReversalReports(reversal, name), self.worker.providers.get(name)
-        if not isinstance(provider, ReversesPayments) or operation_key(payment) not in provider.reversal_operations:
+        operation = reversal_operation(provider, payment)
+        if operation is None or not isinstance(provider, ReversesPayments):
             no_offer = "No account that is configured takes reversals of this payment."
             return about.failed(no_offer) if is_to_be_sent else about.cannot_tell()
-        operation = provider.reversal_operations[operation_key(payment)]
         if is_to_be_sent and not operation.can_be_partial and reversal.amount != payment.progress.final:
             return about.failed(f"The operator moves back all of a payment or nothing: {payment.progress.final}.")
         if not is_to_be_sent and not operation.can_be_polled:
@@ -140,3 +141,10 @@ class ReversalWorker:
         if isinstance(report, ReversalAccepted | ReversalUnreachable) and report.poll_after is None:
             return evolve(report, poll_after=operation.poll_interval(reversal.polls))
         return report
+
+
+def reversal_operation(provider: Provider | None, payment: Transaction) -> ReversalOperation | None:
+    """Return how reversals of this payment behave; None where the provider takes none."""
+    if not isinstance(provider, ReversesPayments):
+        return None
+    return provider.reversal_operations.get(operation_key(payment))

@@ -409,3 +409,12 @@ def test_questions_come_ever_more_seldom() -> None:
         stage.give(ReversalWoke(ID, f"poll {each}"))
         stage.give(ReversalUnreachable(ID, "test", "No answer."))
     assert (waits[0], waits[1], waits[-1]) == (30 * SECOND, 4 * SECOND, HOUR)
+
+
+@pytest.mark.spec("S6")
+def test_a_request_that_names_its_number_asks_once_however_often_it_comes() -> None:
+    stage = paid()
+    assert isinstance(stage.give(evolve(ASKED, amount=KES(50), number=1)), ReversalApplied)
+    assert why(stage.give(evolve(ASKED, amount=KES(50), number=1))).startswith("Money of this payment was asked back")
+    assert [each.amount for each in stage.reversals] == [KES(50)]
+    assert isinstance(stage.give(evolve(ASKED, amount=KES(50), number=2)), ReversalApplied)

@@ -1,0 +1,258 @@
+"""Staff ask money of a payment back, another user approves it, and each step is audited."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from mmo_sansio.messages.replies import Ignored
+from mmo_sansio.messages.reversals import DecideReversal, ReversalCannotTell, ReversalWoke
+from mmo_sansio.providers.common.operations import ReversalOperation
+from mmo_sansio.providers.sandbox import adapter
+from mmo_sansio.values.clock import SECOND, Span
+from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import Reversal, ReversalState
+from mmo_trio.console import reversals
+from mmo_trio.engine.engine import submit_batch_once
+from mmo_trio.system.clock import GatewayClock
+from tests.runtime.console.conftest import STAFF, SignedIn
+from tests.runtime.console.test_resolutions import audit_events
+from tests.support.console_browser import ConsoleBrowser, add_users, open_store_of
+from tests.support.sandbox_gateway import Running, Serve
+from tests.support.time_limits import HANGS_AFTER_S
+
+ASKED = {"amount": "50.00", "reason": "paid twice", "number": "1"}
+TOLD_FAILED = "254700000140"
+
+
+async def paid_payment(sandbox: Running) -> str:
+    accepted = await sandbox.merchant.accepted()
+    return str((await sandbox.merchant.ended(accepted["gatewayReference"]))["gatewayReference"])
+
+
+async def reversals_of(sandbox: Running, reference: str) -> list[Reversal]:
+    async with open_store_of(sandbox.directory) as store:
+        return list(await store.reversals(reference))
+
+
+async def succeeded_reversal(sandbox: Running, reference: str) -> Reversal:
+    """The payment's first reversal, once the operator has moved the money."""
+    with trio.fail_after(HANGS_AFTER_S):
+        while (found := (await reversals_of(sandbox, reference))[0]).state is not ReversalState.SUCCEEDED:
+            await sandbox.advance("2s")
+            await trio.sleep(0.1)
+    return found
+
+
+async def text_of(who: ConsoleBrowser, path: str) -> str:
+    answer = await who.get(path)
+    assert answer.status == 200, answer.body
+    return answer.body.decode()
+
+
+@pytest.mark.spec("S1", "S2")
+async def test_a_second_user_approves_and_the_money_goes_back_once(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await paid_payment(sandbox)
+    before = await sandbox.merchant.status(reference)
+    ann, abe = await signed_in("ann"), await signed_in("abe")
+    path = f"/payments/{reference}"
+    page = await text_of(ann, path)
+    assert "At most 150.00 KES, which has not been asked back. A part is possible." in page
+    assert (await ann.post(f"{path}/reversals", **ASKED)).status == 303
+    page = await text_of(ann, path)
+    assert "Reversal 1: requested" in page
+    assert "At most 100.00 KES" in page
+    assert "Another user has to approve it." in page
+    assert 'Reversals <span class="count">1<' in page
+    assert '<a href="/reversals">Reversals</a></span><b>1</b>' in await text_of(ann, "/")
+    own = await text_of(ann, "/reversals")
+    assert "paid twice" in own
+    assert f"{path}/reversals/1/approve" not in own
+    assert (await ann.post(f"{path}/reversals/1/approve")).status == 409
+    assert [each.state for each in await reversals_of(sandbox, reference)] == [ReversalState.REQUESTED]
+    assert f"{path}/reversals/1/approve" in await text_of(abe, "/reversals")
+    assert (await abe.post(f"{path}/reversals/1/approve")).status == 303
+    assert (await abe.post(f"{path}/reversals/1/approve")).status == 409
+    moved = await succeeded_reversal(sandbox, reference)
+    assert (moved.asked_by, moved.approved_by, moved.amount) == ("ann", "abe", Money(5_000, "KES"))
+    assert moved.submissions == 1
+    shown = await text_of(abe, path)
+    assert "Reversal 1: succeeded" in shown
+    assert "says that the money was moved back" in " ".join(shown.split())
+    assert await sandbox.merchant.status(reference) == before
+    about = f"payment:{reference}"
+    assert [each for each in await audit_events(sandbox) if each[2] == about and each[1] != "personal_data_viewed"] == [
+        ("user:ann", "reversal_requested", about),
+        ("user:ann", "reversal_approved", about),
+        ("user:ann", "refused", about),
+        ("user:abe", "reversal_approved", about),
+        ("user:abe", "reversal_approved", about),
+        ("user:abe", "refused", about),
+    ]
+    assert ("user:abe", "personal_data_viewed", "reversals") in await audit_events(sandbox)
+
+
+async def test_a_viewer_only_sees_and_support_approves_nothing(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await paid_payment(sandbox)
+    vera, sam, ann = await signed_in("vera"), await signed_in("sam"), await signed_in("ann")
+    path = f"/payments/{reference}"
+    assert "Ask money back" not in await text_of(vera, path)
+    assert (await vera.post(f"{path}/reversals", **ASKED)).status == 403
+    assert await reversals_of(sandbox, reference) == []
+    assert (await ann.post(f"{path}/reversals", **ASKED)).status == 303
+    acts = {"approve": {}, "refuse": {"remark": "no"}, "resolve": {"outcome": "succeeded", "evidence": "a statement"}}
+    for who in (vera, sam):
+        for page in (await text_of(who, path), await text_of(who, "/reversals")):
+            assert "Reversal" in page
+            assert f"{path}/reversals/1" not in page
+        for act, fields in acts.items():
+            assert (await who.post(f"{path}/reversals/1/{act}", **fields)).status == 403, act
+    assert "paid twice" not in await text_of(vera, "/reversals")
+    assert [each.state for each in await reversals_of(sandbox, reference)] == [ReversalState.REQUESTED]
+    refused = [actor for actor, act, _ in await audit_events(sandbox) if act == "refused"]
+    assert (refused.count("user:vera"), refused.count("user:sam")) == (4, 3)
+
+
+async def test_a_request_is_refused_or_taken_back(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await paid_payment(sandbox)
+    sam, ann = await signed_in("sam"), await signed_in("ann")
+    path = f"/payments/{reference}/reversals"
+    assert (await sam.post(path, **ASKED)).status == 303
+    assert (await ann.post(f"{path}/1/refuse", remark=" ")).status == 400
+    assert (await ann.post(f"{path}/1/refuse", remark="no such payer")).status == 303
+    assert (await ann.post(f"{path}/1/approve")).status == 409
+    assert (await sam.post(path, **ASKED | {"number": "2"})).status == 303
+    assert "Take back" in await text_of(sam, "/reversals")
+    assert (await sam.post(f"{path}/2/refuse", remark="my mistake")).status == 303
+    assert [each.remark for each in await reversals_of(sandbox, reference)] == ["no such payer", "my mistake"]
+    assert "No reversal waits" in await text_of(sam, "/reversals")
+    assert "my mistake" in await text_of(sam, f"/payments/{reference}")
+
+
+@pytest.mark.spec("S6")
+async def test_a_form_that_is_sent_twice_asks_once(serve: Serve) -> None:
+    async with serve(environment={"MMO_CONSOLE_FOUR_EYES": "false"}) as sandbox:
+        await add_users(sandbox.directory, **STAFF)
+        reference = await paid_payment(sandbox)
+        ann = ConsoleBrowser(sandbox.ready.console)
+        await ann.sign_in("ann")
+        assert "It is sent at once." in await text_of(ann, f"/payments/{reference}")
+        statuses = [(await ann.post(f"/payments/{reference}/reversals", **ASKED)).status for _ in range(2)]
+        assert statuses == [303, 409]
+        assert (await succeeded_reversal(sandbox, reference)).amount == Money(5_000, "KES")
+        assert len(await reversals_of(sandbox, reference)) == 1
+
+
+async def test_what_is_missing_or_too_much_is_refused(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await paid_payment(sandbox)
+    ann = await signed_in("ann")
+    path = f"/payments/{reference}/reversals"
+    wrong = [{"reason": " "}, {"number": ""}, {"number": "x"}, {"amount": "many"}, {"amount": "1.234"}]
+    for fields in wrong:
+        assert (await ann.post(path, **ASKED | fields)).status == 400, fields
+    too_much = await ann.post(path, **ASKED | {"amount": "150.01"})
+    assert too_much.status == 409
+    assert b"at most 150.00 KES" in too_much.body
+    assert (await ann.post("/payments/01JD0000000000000000000000/reversals", **ASKED)).status == 404
+    assert (await ann.post(f"{path}/7/approve")).status == 404
+    assert (await ann.post(f"{path}/1/resolve", outcome="odd", evidence="none")).status == 400
+    assert (await ann.get("/reversals?show=odd")).status == 400
+    assert await reversals_of(sandbox, reference) == []
+
+
+@pytest.mark.parametrize(
+    ("operations", "said"),
+    [
+        ([ReversalOperation(False, True, Span(0), [SECOND])], "150.00 KES: the provider moves back all of a payment"),
+        ([], "No provider that is configured takes reversals of this payment"),
+    ],
+)
+async def test_the_form_says_what_the_operator_takes(
+    sandbox: Running,
+    signed_in: SignedIn,
+    monkeypatch: pytest.MonkeyPatch,
+    operations: list[ReversalOperation],
+    said: str,
+) -> None:
+    offered = {key: each for each in operations for key in adapter.OPERATIONS}
+    monkeypatch.setattr(adapter.SandboxProvider, "reversal_operations", offered)
+    page = await text_of(await signed_in("ann"), f"/payments/{await paid_payment(sandbox)}")
+    assert said in page
+    assert 'name="amount"' not in page
+
+
+@pytest.mark.spec("S5")
+async def test_money_that_came_although_the_merchant_was_told_failed_goes_back(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    payer = {"id": "c", "msisdn": TOLD_FAILED}
+    reference = (await sandbox.merchant.accepted("direct/payin", payer=payer))["gatewayReference"]
+    await sandbox.advance("73h")
+    with trio.fail_after(HANGS_AFTER_S):
+        while not await sandbox.seen("suspense"):
+            await sandbox.advance("1s")
+    sam, vera = await signed_in("sam"), await signed_in("vera")
+    way = f'href="/payments/{reference}#ask-back"'
+    for page in ("/suspense", "/suspense?show=told-wrong"):
+        assert way in await text_of(sam, page)
+        assert way not in await text_of(vera, page)
+    assert "At most 150.00 KES" in await text_of(sam, f"/payments/{reference}")
+    assert (await sam.post(f"/payments/{reference}/reversals", **ASKED | {"amount": "150.00"})).status == 303
+    page = await text_of(sam, f"/payments/{reference}")
+    assert "All that was paid has been asked back." in page
+    assert "reported after the merchant was told of a failure" in page
+    assert (await sandbox.merchant.status(reference))["status"] == "failed"
+
+
+async def test_another_user_ends_by_hand_what_nobody_tells(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await paid_payment(sandbox)
+    ann = await signed_in("ann")
+    assert (await ann.post(f"/payments/{reference}/reversals", **ASKED)).status == 303
+    id = f"{reference}-1"
+    async with open_store_of(sandbox.directory) as store:
+        decided = DecideReversal(id, "abe", is_approved=True, four_eyes=True)
+        unknown = (decided, ReversalWoke(id, "one"), ReversalCannotTell(id, "sandbox"))
+        replies = await submit_batch_once(store, unknown, GatewayClock())
+        assert not [each for each in replies if isinstance(each, Ignored)]
+    await sandbox.advance("1m")
+    ann, abe, sam = await signed_in("ann"), await signed_in("abe"), await signed_in("sam")
+    path = f"/payments/{reference}/reversals/1/resolve"
+    proof = {"outcome": "succeeded", "evidence": "statement, line 7", "provider_reference": "R-7"}
+    for who, sees in ((ann, False), (sam, False), (abe, True)):
+        assert (path in await text_of(who, "/reversals?show=sent")) is sees
+    assert (await ann.post(path, **proof)).status == 409
+    assert (await sam.post(path, **proof)).status == 403
+    assert (await abe.post(path, **proof | {"evidence": ""})).status == 400
+    assert (await abe.post(path, **proof)).status == 303
+    [ended] = await reversals_of(sandbox, reference)
+    assert (ended.state, ended.ended_by, ended.remark, ended.provider_reference) == (
+        ReversalState.SUCCEEDED,
+        "abe",
+        "statement, line 7",
+        "R-7",
+    )
+    assert ("user:abe", "reversal_resolved", f"payment:{reference}") in await audit_events(sandbox)
+
+
+async def test_the_list_shows_states_and_goes_on_with_older_ones(
+    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reversals, "PAYMENTS_PAGE_SIZE", 1)
+    sam, ann = await signed_in("sam"), await signed_in("ann")
+    older, newer = await paid_payment(sandbox), await paid_payment(sandbox)
+    for reference in (older, newer):
+        assert (await sam.post(f"/payments/{reference}/reversals", **ASKED)).status == 303
+    assert (await ann.post(f"/payments/{newer}/reversals/1/refuse", remark="no")).status == 303
+    for shown, found in (("requested", older), ("failed", newer), ("", older)):
+        page = await text_of(sam, f"/reversals?show={shown}")
+        assert f">{found}</a>" in page, shown
+        assert page.count("<section") == 1
+    assert "No reversal here" in await text_of(sam, "/reversals?show=succeeded")
+    page = await text_of(sam, "/reversals?show=all")
+    assert f">{newer}</a>" in page
+    assert f">{older}</a>" not in page
+    [link] = [each for each in page.split('"') if "before=" in each]
+    page = await text_of(sam, link.replace("&amp;", "&"))
+    assert f">{older}</a>" in page
+    assert "before=" not in page
+    assert (await sam.get("/reversals?before=nowhere")).status == 400
