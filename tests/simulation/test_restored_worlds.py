@@ -12,6 +12,7 @@ from mmo_sansio.resilience.store_mark import Recognition
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.service import store_recognition
 from mmo_trio.storage.sql.store import Store
+from mmo_trio.workers.providers.worker import ProviderWorker
 from tests.simulation.clocks.machine_clock import MachineGatewayClock
 from tests.simulation.restored_worlds import MarkFate, RestoredStore, draw_restoration, play_restored, restored_plan
 
@@ -57,9 +58,13 @@ def test_a_restored_backup_does_no_harm_in_any_world(seed: int) -> None:
     assert play_restored(seed)[2] == []
 
 
-@pytest.mark.parametrize(("judge", "seed"), [("money_is_asked_for_once", 23), ("a_reference_is_one_payment", 1)])
+@pytest.mark.parametrize(("judge", "seed"), [("money_is_asked_for_once", 17), ("a_reference_is_one_payment", 17)])
 def test_a_restored_store_that_is_served_as_it_is_pays_again(judge: str, seed: int) -> None:
-    with patch.object(store_recognition, "recognise", lambda *_, **__: Recognition.CURRENT):
+    """Submissions have commits of their own here, as where others wait: one that creates and submits hides most."""
+    with (
+        patch.object(store_recognition, "recognise", lambda *_, **__: Recognition.CURRENT),
+        patch.object(ProviderWorker, "try_reserve", lambda *_: False),
+    ):
         assert judge in _found(play_restored(seed, _Unprepared)[2])
 
 
