@@ -101,7 +101,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "conclusion_outside_of_its_commit": Finding(0, "each_end_is_called_back_once"),
         "reference_written_after_its_payment": Finding(0, "nothing_is_left"),
         "rollback_taken_for_a_commit": Finding(8, "no_answered_create_is_lost"),
-        "mark_kept_at_a_restart": Finding(19, "each_end_is_called_back_once"),
+        "mark_kept_at_a_restart": Finding(22, "each_end_is_called_back_once"),
         "breaker_not_read": Finding(0, "the_store_holds_what_was_decided"),
         "evidence_not_stored": Finding(0, "the_store_holds_what_was_decided"),
         "hold_not_stored": Finding(28, "nothing_is_submitted_on_hold"),
