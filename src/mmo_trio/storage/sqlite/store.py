@@ -156,9 +156,11 @@ class SqliteStore(Store):
             return
         self._is_closed = True
         self._writer.stop_accepting()
-        with trio.move_on_after(self._timeout_s):
-            await self._writer.finish(self._close)
-        self._readers.end()
+        try:
+            with trio.move_on_after(self._timeout_s):
+                await self._writer.finish(self._close)
+        finally:
+            self._readers.end()
 
     # Threads
 
