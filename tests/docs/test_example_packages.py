@@ -27,34 +27,17 @@ from mmo_trio.http.server.listener import serve_http
 from mmo_trio.settings.providers import PROVIDERS_GROUP
 from mmo_trio.system.ids import request_id_generator
 from tests.support.merchant import Merchant, ask
-from tests.support.mmo_process import mmo, serving_process
+from tests.support.mmo_process import SETTINGS_ON_A_FILE, mmo, serving_process
 from tests.support.operator_gateway import API_KEY, BRANDS, METHOD
 from tests.support.time_limits import HANGS_AFTER_S
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TOKEN = "token-of-pesaplus"
-CONFIGURATION = """
-[gateway]
-base_url = "https://pay.example"
-
-[database]
-url = "sqlite:///{folder}/payments.db"
-
-[egress]
-allow_private = true
-
-[keys]
-master_key_file = "{folder}/master.key"
-
-[listen]
-api = "127.0.0.1:0"
-pages = "127.0.0.1:0"
-console = "127.0.0.1:0"
-
+CONFIGURATION = f"""{SETTINGS_ON_A_FILE}
 [provider.plus]
 kind = "pesaplus"
-base_url = "{operator}"
-api_key_file = "{folder}/api-key"
+base_url = "{{operator}}"
+api_key_file = "{{folder}}/api-key"
 """
 
 

@@ -29,7 +29,7 @@ from mmo_simulators.server.serving import serve, system_now
 from mmo_trio.brands.master_key import create_master_key
 from tests.packages.environments import ROOT, Environment, a_wheel, an_environment
 from tests.support.merchant import Answer, Merchant, ask
-from tests.support.mmo_process import serving_process
+from tests.support.mmo_process import SETTINGS_ON_A_FILE, serving_process
 from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.long, pytest.mark.trio]
@@ -41,24 +41,6 @@ MARKETS = {"MTN_MOMO_BEN": "BJ", "MPESA_KEN": "KE", "MTN_MOMO_RWA": "RW", "MTN_M
 FIRST = "MTN_MOMO_RWA"
 """The account whose address the callbacks of all markets go to."""
 DEPOSIT, PAYOUT = 1_500, 1_000
-CONFIGURATION = """
-[gateway]
-base_url = "https://pay.example"
-
-[database]
-url = "sqlite:///{folder}/payments.db"
-
-[egress]
-allow_private = true
-
-[keys]
-master_key_file = "{folder}/master.key"
-
-[listen]
-api = "127.0.0.1:0"
-pages = "127.0.0.1:0"
-console = "127.0.0.1:0"
-"""
 ACCOUNT = """
 [provider.{name}]
 kind = "pawapay"
@@ -173,7 +155,7 @@ def write_settings(folder: Path, simulator: PawapaySimulator, origin: str) -> tu
     pem = signing_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (folder / "signing-key").write_bytes(pem)
     callback_key = public_pem(simulator.key)
-    config, brands = CONFIGURATION.format(folder=folder), BRAND.format(key=API_KEY)
+    config, brands = SETTINGS_ON_A_FILE.format(folder=folder), BRAND.format(key=API_KEY)
     for market, country in MARKETS.items():
         name = account_of(market)
         config += ACCOUNT.format(name=name, market=market, origin=origin, folder=folder) + json.dumps(callback_key)

@@ -29,6 +29,25 @@ from tests.support.http_version import http_version
 from tests.support.time_limits import HANGS_AFTER_S
 
 COMMAND = (sys.executable, "-m", "mmo_trio.cli")
+SETTINGS_ON_A_FILE = """
+[gateway]
+base_url = "https://pay.example"
+
+[database]
+url = "sqlite:///{folder}/payments.db"
+
+[egress]
+allow_private = true
+
+[keys]
+master_key_file = "{folder}/master.key"
+
+[listen]
+api = "127.0.0.1:0"
+pages = "127.0.0.1:0"
+console = "127.0.0.1:0"
+"""
+"""Settings of a gateway that is served on free ports, with all that it keeps in `folder`."""
 FREE_PORTS = tuple(f"--{listener}=127.0.0.1:0" for listener in ("api", "pages", "console"))
 """The options with which `mmo sandbox` and `mmo serve` take any ports; the READY line says which."""
 READY = re.compile(r"READY (.*)\n")
