@@ -41,7 +41,7 @@ AIMED: Final = (
     FaultKind.STORE_UNCERTAIN,
 )
 """Kinds of faults that begin soon after staff have asked for money back."""
-AIMED_MAX: Final = 13
+AIMED_MAX: Final = 5
 """Fewer than so many of each."""
 HAPPENING: Final = (
     *("answer_lost", "notification_contradicts", "notification_lost", "notification_late", "request_lost"),
