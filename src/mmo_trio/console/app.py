@@ -14,6 +14,7 @@ from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
 from mmo_sansio.values.clock import HOUR, Instant, earlier, format_with_microseconds, later
 from mmo_trio.admin.change_control import ChangeRefusal, ChangeRefused
+from mmo_trio.admin.explanation import DELIVERY_TEXTS
 from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionRefused
 from mmo_trio.admin.reversals import NoSuchReversal, ReversalNotPermitted, ReversalRefused
 from mmo_trio.console import brands, overview, payments, providers, reversals, second_factor, sign_in, work_lists
@@ -25,7 +26,7 @@ from mmo_trio.console.views import (
     format_json,
     format_money,
     format_response_body,
-    format_utc_milliseconds,
+    format_state,
     format_utc_seconds,
     format_words,
 )
@@ -61,10 +62,11 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app.extensions[EXTENSION] = context
     app.jinja_env.filters |= {
         "iso": format_with_microseconds,
-        "milliseconds": format_utc_milliseconds,
         "moment": format_utc_seconds,
         "money": format_money,
+        "state": format_state,
         "words": format_words,
+        "delivery": DELIVERY_TEXTS.__getitem__,
         "pretty_json": format_json,
         "response_text": format_response_body,
     }
@@ -182,7 +184,7 @@ NAVIGATION: Mapping[str, Sequence[NavigationEntry]] = {
         NavigationEntry("reversals.list_reversals", "Reversals", "undo", "e"),
         NavigationEntry("brands.list_changes", "Configuration", "settings", "f"),
         NavigationEntry("work_lists.suspense", "Suspense", "inbox", "u"),
-        NavigationEntry("work_lists.callbacks", "Failed callbacks", "alert", "c"),
+        NavigationEntry("work_lists.callbacks", "Callbacks", "alert", "c"),
     ),
     "Gateway": (
         NavigationEntry("providers.list_providers", "Providers", "phone", "v"),
