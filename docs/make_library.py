@@ -32,8 +32,9 @@ FACES = {
 HEAD = """\
 # The library
 
-This page and those that it links are made from the docstrings. They list every public name of the packages `mmo_sansio`, `mmo_merchant`, `mmo_trio`
-and `mmo_simulators`. A name that is not here is internal, and may change in any version.
+This page and those that it links are made from the docstrings. They list every public name of the
+packages `mmo_sansio`, `mmo_merchant`, `mmo_trio` and `mmo_simulators`. A name that is not here is
+internal, and may change in any version.
 
 Begin with [a payment with no I/O](../tutorial.md), and read [how it is built](../design.md)."""
 
