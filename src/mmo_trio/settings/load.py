@@ -160,11 +160,11 @@ def _contradictions(settings: Settings, found: Mapping[str, _RawSetting]) -> Ite
         if count > total:
             fault = f"is more than limits.{total_key} ({total})."
             yield fault_of(f"limits.{key}", fault, f"Lower it, or raise limits.{total_key}.")
-    has_unescaped_user = _has_unescaped_user(settings.database.url)
-    if has_unescaped_user:
+    is_misread = _has_unescaped_user(settings.database.url)
+    if is_misread:
         fault = "has an @ or a / in the user name or the password."
         yield fault_of("database.url", fault, "Write %40 for @ and %2F for /.")
-    host = None if settings.database.allow_clear or has_unescaped_user else _unverified_postgres_host(settings.database.url)
+    host = None if settings.database.allow_clear or is_misread else _unverified_postgres_host(settings.database.url)
     if host is not None:
         fault = f"would reach PostgreSQL on {host} without checking who answers, or in the clear."
         remedy = "Add sslmode=verify-full (and sslrootcert, the authority that signed its certificate) to the address,"
