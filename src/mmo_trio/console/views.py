@@ -11,7 +11,7 @@ from attrs import frozen
 from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed, format_with_microseconds
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.number_format import format_amount, format_amounts_in
 from mmo_trio.admin.timeline import TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.storage.interface.admin_types import AuditRow
@@ -26,47 +26,36 @@ def format_utc_seconds(at: Instant | None) -> str:
     return "" if at is None else format_with_microseconds(at)[:19].replace("T", " ")
 
 
-def format_money(amount: Money | None) -> str:
-    """Format an amount for people, `1,250.00 KES`; empty for None."""
-    if amount is None:
-        return ""
-    whole, point, decimals = amount.text.partition(".")
-    return f"{int(whole):,}{point}{decimals} {amount.currency}"
-
-
 def format_words(name: str | None) -> str:
     """Return a name in snake case as words, `user cancelled`; empty for None."""
     return "" if name is None else name.replace("_", " ")
 
 
 def to_reading_text(sentence: str) -> str:
-    """Return a sentence with its amounts and times as pages write them: `1,250.00 KES`, `2026-11-21 15:04:05 UTC`,
+    """Return a sentence with its amounts and times as pages write them: `KES 1,250.00`, `2026-11-21 15:04:05 UTC`,
     and reasons of failure as words."""
     sentence = _ERROR_CODE.sub(lambda found: format_words(found[0]), sentence)
     sentence = _TIME.sub(r"\1 \2 UTC", sentence)
-    return _AMOUNT.sub(lambda found: f"{int(found[1]):,}{found[2]}", sentence)
+    return format_amounts_in(sentence)
 
 
 _TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9:]{8})(?:\.[0-9]+)?Z")
 _ERROR_CODE = re.compile(rf"\b(?:{'|'.join(ErrorCode)})\b")
-_AMOUNT = re.compile(r"\b([0-9]{4,15})((?:\.[0-9]{2,3})? [A-Z]{3})\b")
 
 
-STAGE_TEXTS: Mapping[str, str] = {
+_STATE_TEXTS: Mapping[str, str] = {
+    "open": "to do",
     Stage.CREATED: "not sent yet",
     Stage.AWAITING_CUSTOMER: "waits for the payer",
     Stage.SUBMITTING: "on its way to the provider",
     Stage.AWAITING_RESULT: "waits for the result",
 }
-"""The stages before the end, for people."""
-
-STATE_TEXTS: Mapping[str, str] = {"open": "to do", "half_open": "trying again"}
-"""What is `open` waits for a person; a breaker has words of its own."""
+"""The states of what waits for a person, and the stages of a payment before its end."""
 
 
 def format_state(name: str) -> str:
     """Return a state, or the stage of a payment, in words."""
-    return STAGE_TEXTS.get(name) or STATE_TEXTS.get(name) or format_words(name)
+    return _STATE_TEXTS.get(name) or format_words(name)
 
 
 def _utc(at: Instant | None) -> str:
@@ -93,9 +82,9 @@ def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Seq
         ("First name", mask.name(party.first_name)),
         ("Last name", mask.name(party.last_name)),
         ("E-mail", mask.name(party.email)),
-        ("Asked for", format_money(order.requested)),
-        ("Settled", format_money(progress.final)),
-        ("Fee", data and format_money(data.fee)),
+        ("Asked for", format_amount(order.requested)),
+        ("Settled", progress.final and format_amount(progress.final)),
+        ("Fee", data and data.fee and format_amount(data.fee)),
         ("Labels", order.labels and mask.free_text(format_members(order.labels))),
         ("Created", _utc(order.created_at)),
         ("Sent to the provider", _utc(progress.submitted_at and order.to_utc(progress.submitted_at))),
@@ -150,7 +139,7 @@ def tell_story(
                 icon,
                 _TONES.get(icon, ""),
                 actor_name(each.actor, provider_titles),
-                to_reading_text(mask.text(each.title)),
+                mask.text(to_reading_text(each.title)),
                 f"+{format_span(gap)}" if gap >= SECOND else "",
                 each.stages[1] if each.stages is not None and each.stages[1] in _ENDS else "",
                 each.times,
