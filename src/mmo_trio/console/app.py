@@ -13,6 +13,7 @@ from quart.typing import ResponseTypes
 from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
 from mmo_sansio.values.clock import HOUR, Instant, earlier, format_with_microseconds, later
+from mmo_sansio.values.number_format import format_amount, format_count
 from mmo_trio.admin.change_control import ChangeRefusal, ChangeRefused
 from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionRefused
 from mmo_trio.admin.reversals import NoSuchReversal, ReversalNotPermitted, ReversalRefused
@@ -23,7 +24,6 @@ from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import LIVE_PATH, CurrentUser, authenticate, current_user, is_own_host
 from mmo_trio.console.views import (
     format_json,
-    format_money,
     format_response_body,
     format_utc_milliseconds,
     format_utc_seconds,
@@ -63,7 +63,8 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         "iso": format_with_microseconds,
         "milliseconds": format_utc_milliseconds,
         "moment": format_utc_seconds,
-        "money": format_money,
+        "count": format_count,
+        "money": format_amount,
         "words": format_words,
         "pretty_json": format_json,
         "response_text": format_response_body,
@@ -203,7 +204,7 @@ async def load_navigation(user: CurrentUser) -> dict[str, list[tuple[NavigationE
         waiting = {}
     return {
         group: [
-            (each, format_count(waiting.get(each.endpoint, 0)))
+            (each, format_capped_count(waiting.get(each.endpoint, 0)))
             for each in entries
             if each.permission is None or user.has_permission(each.permission)
         ]
@@ -227,7 +228,7 @@ async def _count_waiting() -> dict[str, int]:
     }
 
 
-def format_count(count: int) -> str:
+def format_capped_count(count: int) -> str:
     """Return the text of a count of what waits; empty for 0."""
     return "" if count == 0 else str(count) if count <= COUNT_MAX else f"{COUNT_MAX}+"
 

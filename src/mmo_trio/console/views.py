@@ -11,7 +11,7 @@ from attrs import frozen
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, elapsed, format_with_microseconds
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.number_format import format_amount, format_amounts_in
 from mmo_trio.admin.timeline import TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.storage.interface.admin_types import AuditRow
@@ -43,30 +43,21 @@ def format_span(span: Span) -> str:
     return f"{span // (24 * HOUR)} d {span % (24 * HOUR) // HOUR} h"
 
 
-def format_money(amount: Money | None) -> str:
-    """Format an amount for people, `1,250.00 KES`; empty for None."""
-    if amount is None:
-        return ""
-    whole, point, decimals = amount.text.partition(".")
-    return f"{int(whole):,}{point}{decimals} {amount.currency}"
-
-
 def format_words(name: str | None) -> str:
     """Return a name in snake case as words, `user cancelled`; empty for None."""
     return "" if name is None else name.replace("_", " ")
 
 
 def to_reading_text(sentence: str) -> str:
-    """Return a sentence with its amounts and times as pages write them: `1,250.00 KES`, `2026-11-21 15:04:05 UTC`,
+    """Return a sentence with its amounts and times as pages write them: `KES 1,250.00`, `2026-11-21 15:04:05 UTC`,
     and reasons of failure as words."""
     sentence = _ERROR_CODE.sub(lambda found: format_words(found[0]), sentence)
     sentence = _TIME.sub(r"\1 \2 UTC", sentence)
-    return _AMOUNT.sub(lambda found: f"{int(found[1]):,}{found[2]}", sentence)
+    return format_amounts_in(sentence)
 
 
 _TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9:]{8})(?:\.[0-9]+)?Z")
 _ERROR_CODE = re.compile(rf"\b(?:{'|'.join(ErrorCode)})\b")
-_AMOUNT = re.compile(r"\b([0-9]{4,15})((?:\.[0-9]{2,3})? [A-Z]{3})\b")
 
 
 def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Sequence[tuple[str, str]]:
@@ -88,9 +79,9 @@ def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Seq
         ("First name", mask.name(party.first_name)),
         ("Last name", mask.name(party.last_name)),
         ("E-mail", mask.name(party.email)),
-        ("Asked for", format_money(order.requested)),
-        ("Settled", format_money(progress.final)),
-        ("Fee", data and format_money(data.fee)),
+        ("Asked for", format_amount(order.requested)),
+        ("Settled", progress.final and format_amount(progress.final)),
+        ("Fee", data and data.fee and format_amount(data.fee)),
         ("Labels", order.labels and mask.free_text(order.labels)),
         ("Created", f"{format_utc_seconds(order.created_at)} UTC"),
         ("Sent to the provider", format_utc_seconds(progress.submitted_at and order.to_utc(progress.submitted_at))),
@@ -144,7 +135,7 @@ def tell_story(
                 icon,
                 _TONES.get(icon, ""),
                 actor_name(each.actor, provider_titles),
-                to_reading_text(mask.text(each.title)),
+                mask.text(to_reading_text(each.title)),
                 "" if before is None else f"+{format_span(max(Span(0), elapsed(before, each.at)))}",
                 "" if each.stages is None else each.stages[1].replace("_", " "),
                 each.times,

@@ -145,9 +145,9 @@ async def test_the_merchants_text_names_the_payment_and_both_reports() -> None:
     assert missed.splitlines()[1:3] == [
         "Since 2026-09-24 14:13:21 UTC our API has said that it failed (transaction_expired)."
         " You have not confirmed a callback.",
-        "Test Money has reported otherwise on 2026-09-24 14:13:21 UTC: it was paid, 75.00 KES, receipt SG632NMUAB.",
+        "Test Money has reported otherwise on 2026-09-24 14:13:21 UTC: it was paid, KES 75.00, receipt SG632NMUAB.",
     ]
-    assert missed.startswith(f"Payment {a.REFERENCE} (your reference order-0), payout of 150.00 KES by Test Money:")
+    assert missed.startswith(f"Payment {a.REFERENCE} (your reference order-0), payout of KES 150.00 by Test Money:")
     assert missed.endswith(f"answer to this message and name the payment and our entry {found.entry.id}.")
     called_back = merchant_message(evolve(found, called_back_at=later(EXPIRED, Span(1))))
     assert "We told you by callback on 2026-09-24 14:13:21 UTC that it failed (transaction_expired)." in called_back

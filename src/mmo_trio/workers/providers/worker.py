@@ -80,7 +80,7 @@ SUBMISSION_RETRY_DELAY_MAX_S = 300.0
 submission adds lines to its journal. Also the longest before an input that cannot be decided is repeated."""
 
 HOLD_CHECKED_EVERY_S = 30.0
-"""Seconds between two looks whether a payment that is held back has become too late to be sent."""
+"""Seconds between two looks whether a payment that is held back will not be sent at all."""
 
 TRIES_IN_PLACE = 4
 """How often an input that cannot be decided is tried, in some 4 s, before its conversation makes room for others."""
@@ -425,9 +425,9 @@ class ProviderWorker:
         return WithheldReason.TOO_LATE if self.now() >= resubmission_ends_at(order) else None
 
     def _hold(self, work: WorkItem) -> trio.Event | None:
-        """Return what holds back this submission; None where nothing does, or it has become too late to be sent."""
+        """Return what holds back this submission; None where nothing does, or it will be withheld anyway."""
         order = work.transaction.order
-        return None if self.now() >= resubmission_ends_at(order) else self.hold_of(order.provider, order.type)
+        return None if self._withheld(order) else self.hold_of(order.provider, order.type)
 
     async def _poll(self, work: WorkItem) -> None:
         provider = self.providers[work.transaction.order.provider]

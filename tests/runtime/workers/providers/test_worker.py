@@ -685,3 +685,13 @@ async def test_what_is_held_until_it_is_too_late_fails_and_is_not_sent(autojump_
         progress = harness.engine.transaction().progress
         assert (harness.sent, progress.stage) == ([], Stage.FAILED)
         assert progress.error_code is ErrorCode.PROVIDER_UNAVAILABLE
+
+
+@pytest.mark.spec("E1", "S6")
+async def test_what_is_held_fails_once_staff_close_the_provider(autojump_clock: MockClock) -> None:
+    async with at_work(WorkerHarness(held={PAYINS: trio.Event()})) as harness:
+        await harness.create()
+        await trio.sleep(1)
+        harness.worker.is_closed = lambda _: True
+        await trio.sleep(31)
+        assert (harness.sent, harness.stage) == ([], Stage.FAILED)
