@@ -10,7 +10,8 @@ from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span
 from mmo_sansio.values.model import Stage
 from mmo_trio.admin.timeline import TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
-from mmo_trio.console.views import actor_name, format_span, format_words, tell_story, to_reading_text
+from mmo_trio.console.views import actor_name, format_words, tell_story, to_reading_text
+from mmo_trio.system.display_text import format_span
 
 SEEING = PersonalDataMask(can_see_personal_data=True)
 
