@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from typing import TypeAlias, TypeVar, assert_never
+from typing import TypeAlias, TypeVar, assert_never, final
 
 from attrs import Factory, define, evolve, frozen
 
@@ -41,6 +41,7 @@ DepositKey: TypeAlias = tuple[str, str]
 """(provider, provider's transaction id)."""
 
 
+@final
 @frozen
 class Reads:
     """Names the keys that a decision will look at; a store loads exactly these."""
