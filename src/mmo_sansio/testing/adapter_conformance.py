@@ -18,7 +18,19 @@ from attrs import Factory, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages import inputs
-from mmo_sansio.providers.common import interface
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    CipherError,
+    Ciphers,
+    Conversation,
+    ExchangeFailed,
+    Finished,
+    Provider,
+    RsaPadding,
+    SignInFailed,
+    drive,
+    resume,
+)
 from mmo_sansio.providers.common.operations import PUSH, OperationKey
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
@@ -31,8 +43,8 @@ NAME: Final = "conformance"
 """The name under which the suite opens accounts."""
 
 HOOKS_URL: Final = "https://gw.example/hooks/conformance/token"
-LOST: Final = interface.ExchangeFailed("The connection broke.", may_have_arrived=True)
-UNSENT: Final = interface.ExchangeFailed("No connection.", may_have_arrived=False)
+LOST: Final = ExchangeFailed("The connection broke.", may_have_arrived=True)
+UNSENT: Final = ExchangeFailed("No connection.", may_have_arrived=False)
 UNREADABLE_BODIES: Final = (
     *(b"", b"<html>Bad gateway</html>", b"null", b"[]", b"{}", b"7", b'"\\u0000"', b"\xff\0"),
     *(b"[" * 100_000, b'{"id":' * 50_000, b'{"status":"x","code":"\\u0000","amount":1e999}'),
@@ -61,10 +73,10 @@ class TransparentCiphers:
     def rsa_bits(self, public_key: bytes) -> int:
         """Return a usual length; raises CipherError for an empty key."""
         if not public_key:
-            raise interface.CipherError("there is no key")
+            raise CipherError("there is no key")
         return 2048
 
-    def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: interface.RsaPadding) -> bytes:
+    def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
         """Return the text in reverse."""
         return plain[::-1]
 
@@ -83,12 +95,12 @@ class AdapterCase:
     country: str = "KE"
     currency: str = "KES"
     msisdn: str = "+254708374149"
-    ciphers: interface.Ciphers = Factory(TransparentCiphers)
+    ciphers: Ciphers = Factory(TransparentCiphers)
     prepare: Callable[[HttpRequest], HttpResponse | None] = lambda _: None
     """The operator's response to a request that prepares a submission, such as one for a key; None for any other
     request."""
 
-    def open_adapter(self, options: Mapping[str, Any] | None = None) -> interface.Provider:
+    def open_adapter(self, options: Mapping[str, Any] | None = None) -> Provider:
         """Return the adapter. Raises OptionError."""
         context = AdapterContext(HOOKS_URL, self.ciphers)
         chosen = self.options if options is None else options
@@ -132,7 +144,7 @@ class RecordedOptions(dict[str, Any]):
         return super().get(key, default)
 
 
-def ambiguous_outcomes() -> Iterator[HttpResponse | interface.ExchangeFailed]:
+def ambiguous_outcomes() -> Iterator[HttpResponse | ExchangeFailed]:
     """Yield outcomes of a request that may have been carried out."""
     yield LOST
     for status in AMBIGUOUS_STATUSES:
@@ -141,7 +153,7 @@ def ambiguous_outcomes() -> Iterator[HttpResponse | interface.ExchangeFailed]:
 
 
 def answer_with(
-    case: AdapterCase, outcome: HttpResponse | interface.ExchangeFailed, sent: list[HttpRequest] | None = None
+    case: AdapterCase, outcome: HttpResponse | ExchangeFailed, sent: list[HttpRequest] | None = None
 ) -> Callable[[HttpRequest], HttpResponse]:
     """Return an exchange that answers preparations, and everything else with this outcome."""
 
@@ -150,17 +162,17 @@ def answer_with(
             return prepared
         if sent is not None:
             sent.append(request)
-        if isinstance(outcome, interface.ExchangeFailed):
-            raise interface.ExchangeFailed(outcome.reason, may_have_arrived=outcome.may_have_arrived)
+        if isinstance(outcome, ExchangeFailed):
+            raise ExchangeFailed(outcome.reason, may_have_arrived=outcome.may_have_arrived)
         return outcome
 
     return exchange
 
 
-def sent_requests(case: AdapterCase, conversation: interface.Conversation) -> list[HttpRequest]:
+def sent_requests(case: AdapterCase, conversation: Conversation) -> list[HttpRequest]:
     """Return what a conversation sends when every answer but those to preparations is lost."""
     sent: list[HttpRequest] = []
-    interface.drive(conversation, answer_with(case, LOST, sent))
+    drive(conversation, answer_with(case, LOST, sent))
     return sent
 
 
@@ -206,7 +218,7 @@ def check_amounts(case: AdapterCase) -> None:
             if sent:
                 assert Decimal(amount) in named, f"{key}: {amount} is not what was sent"
             else:
-                report = interface.drive(provider.submit(transaction, now=START), answer_with(case, LOST))
+                report = drive(provider.submit(transaction, now=START), answer_with(case, LOST))
                 assert isinstance(report, inputs.ProviderFailed), f"{key}: {amount} came to {report}"
 
 
@@ -217,7 +229,7 @@ def check_submission_is_sent_once(case: AdapterCase) -> None:
         for outcome in ambiguous_outcomes():
             sent: list[HttpRequest] = []
             exchange = answer_with(case, outcome, sent)
-            report = interface.drive(provider.submit(transaction, now=START), exchange)
+            report = drive(provider.submit(transaction, now=START), exchange)
             _check_report(report, inputs.ProviderUnreachable, outcome)
             assert sum(map(_moves, sent)) <= 1, f"it was submitted twice after {outcome!r}"
 
@@ -226,7 +238,7 @@ def check_unsent_submission(case: AdapterCase) -> None:
     """Check that a submission of which no byte left was never received (S6)."""
     provider = case.open_adapter()
     for transaction in _transactions(case, provider):
-        report = interface.drive(provider.submit(transaction, now=START), answer_with(case, UNSENT))
+        report = drive(provider.submit(transaction, now=START), answer_with(case, UNSENT))
         _check_report(report, inputs.ProviderNeverReceived, UNSENT)
 
 
@@ -238,7 +250,7 @@ def check_polls(case: AdapterCase) -> None:
         for outcome in (UNSENT, *ambiguous_outcomes()):
             sent: list[HttpRequest] = []
             now = later(START, MINUTE)
-            report = interface.drive(provider.poll(transaction, now=now), answer_with(case, outcome, sent))
+            report = drive(provider.poll(transaction, now=now), answer_with(case, outcome, sent))
             _check_report(report, (inputs.ProviderUnreachable, inputs.ProviderCannotTell), outcome)
             again = [each for each in sent if (each.method, each.target) in submission]
             assert not any(map(_moves, again)), "a poll submits"
@@ -274,7 +286,7 @@ def check_sign_in(case: AdapterCase) -> None:
                 _check_sign_in_failure(case, provider, scope, HttpResponse(status, (), body))
         try:
             token = _sign_in(provider, scope, LOST)
-        except (interface.ExchangeFailed, interface.SignInFailed):
+        except (ExchangeFailed, SignInFailed):
             token = None
         assert token is None, "a lost answer brought a token"
 
@@ -330,12 +342,12 @@ def check_adapter(case: AdapterCase) -> None:
         check(case)
 
 
-def _submitted_operations(provider: interface.Provider) -> list[OperationKey]:
+def _submitted_operations(provider: Provider) -> list[OperationKey]:
     """Return all operations but deposits, which begin with the operator."""
     return [key for key in provider.operations if key != PUSH]
 
 
-def _transactions(case: AdapterCase, provider: interface.Provider) -> Iterator[Transaction]:
+def _transactions(case: AdapterCase, provider: Provider) -> Iterator[Transaction]:
     for key in _submitted_operations(provider):
         yield case.transaction(key)
 
@@ -344,21 +356,21 @@ def _moves(request: HttpRequest) -> bool:
     return request.method != "GET"
 
 
-def _submission(case: AdapterCase, provider: interface.Provider, transaction: Transaction) -> list[HttpRequest]:
+def _submission(case: AdapterCase, provider: Provider, transaction: Transaction) -> list[HttpRequest]:
     return sent_requests(case, provider.submit(transaction, now=START))
 
 
 def _check_report(
     report: inputs.ProviderReport,
     expected: type[inputs.ProviderReport] | tuple[type[inputs.ProviderReport], ...],
-    outcome: HttpResponse | interface.ExchangeFailed,
+    outcome: HttpResponse | ExchangeFailed,
 ) -> None:
     shown = f"{outcome.status} {outcome.body[:40]!r}" if isinstance(outcome, HttpResponse) else outcome
     assert isinstance(report, expected), f"{shown} came to {report}"
     assert (report.gateway_reference, report.provider) == (REFERENCE, NAME)
 
 
-def _scopes(case: AdapterCase, provider: interface.Provider) -> set[str]:
+def _scopes(case: AdapterCase, provider: Provider) -> set[str]:
     found = set()
     for transaction in _transactions(case, provider):
         requests = _submission(case, provider, transaction)
@@ -367,22 +379,20 @@ def _scopes(case: AdapterCase, provider: interface.Provider) -> set[str]:
     return {each for each in found if each is not None}
 
 
-def _sign_in(
-    provider: interface.Provider, scope: str, outcome: HttpResponse | interface.ExchangeFailed
-) -> interface.AccessToken:
+def _sign_in(provider: Provider, scope: str, outcome: HttpResponse | ExchangeFailed) -> AccessToken:
     conversation = provider.sign_in(scope, now=START)
-    step = interface.resume(conversation)
-    while not isinstance(step, interface.Finished):
+    step = resume(conversation)
+    while not isinstance(step, Finished):
         assert TARGET.fullmatch(step.target)
-        step = interface.resume(conversation, outcome)
+        step = resume(conversation, outcome)
     return step.result
 
 
-def _check_sign_in_failure(case: AdapterCase, provider: interface.Provider, scope: str, response: HttpResponse) -> None:
+def _check_sign_in_failure(case: AdapterCase, provider: Provider, scope: str, response: HttpResponse) -> None:
     try:
         _sign_in(provider, scope, response)
         shown = None
-    except interface.SignInFailed as failure:
+    except SignInFailed as failure:
         shown = failure.reason
     assert shown is not None, f"{response.status} {response.body[:40]!r} brought a token"
     assert not [each for each in _secrets(case) if each in shown], "a secret is shown"

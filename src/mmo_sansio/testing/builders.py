@@ -8,13 +8,46 @@ from typing import Any
 from attrs import evolve
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
-from mmo_sansio.messages import inputs
 from mmo_sansio.messages.changes import DepositRecorded
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    ConfirmPage,
+    CreatePayment,
+    DepositNotified,
+    Draft,
+    ProviderAccepted,
+    ProviderCannotTell,
+    ProviderFailed,
+    ProviderHinted,
+    ProviderNeverReceived,
+    ProviderSucceeded,
+    ProviderUnreachable,
+    ResolveManually,
+    StopPayment,
+    TransactionWoke,
+)
 from mmo_sansio.messages.intents import DeliverCallback, DurableIntent, SubmitToProvider
 from mmo_sansio.payments.ledger import Ledger, ReferenceUse
-from mmo_sansio.values import clock, model
+from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.model import (
+    Brand,
+    Flow,
+    Limits,
+    Method,
+    Operation,
+    Order,
+    Page,
+    Party,
+    Progress,
+    ProviderData,
+    Source,
+    Stage,
+    Terms,
+    Transaction,
+)
 from mmo_sansio.values.money import Money
 
 START = Instant(1_790_000_000 * clock.SECOND)
@@ -51,28 +84,28 @@ def ulid_digits(number: int, count: int = 8) -> str:
     return digits
 
 
-def a_party(**members: Any) -> model.Party:
+def a_party(**members: Any) -> Party:
     """Build a payer."""
-    return model.Party(**{"id": "customer-1", "msisdn": "+254700000200", **members})
+    return Party(**{"id": "customer-1", "msisdn": "+254700000200", **members})
 
 
-def a_method(**members: Any) -> model.Method:
+def a_method(**members: Any) -> Method:
     """Build a method for every operation in Kenya, from KES 10 to KES 150000."""
-    limits = {"KES": model.Limits(KES(10), KES(150_000))}
-    method = model.Method("test_ke", "test", PROVIDER_TITLE, "KE", frozenset(model.Operation), limits)
+    limits = {"KES": Limits(KES(10), KES(150_000))}
+    method = Method("test_ke", "test", PROVIDER_TITLE, "KE", frozenset(Operation), limits)
     return evolve(method, **members)
 
 
-def a_brand(**members: Any) -> model.Brand:
+def a_brand(**members: Any) -> Brand:
     """Build a merchant with one method, and a URL for results of deposits."""
     url = "https://acme.example/push"
-    return evolve(model.Brand("acme", "Acme Ltd", (a_method(),), push_result_url=url), **members)
+    return evolve(Brand("acme", "Acme Ltd", (a_method(),), push_result_url=url), **members)
 
 
-def a_draft(**members: Any) -> inputs.Draft:
+def a_draft(**members: Any) -> Draft:
     """Build a direct pay-in of KES 150."""
     standard: dict[str, Any] = {
-        "operation": model.Operation.DIRECT_PAYIN,
+        "operation": Operation.DIRECT_PAYIN,
         "method": "test_ke",
         "amount": Decimal("150.00"),
         "currency": "KES",
@@ -81,96 +114,94 @@ def a_draft(**members: Any) -> inputs.Draft:
         "merchant_reference": "order-1",
         "party": a_party(),
     }
-    return inputs.Draft(**{**standard, **members})
+    return Draft(**{**standard, **members})
 
 
 def a_create_payment(
     gateway_reference: str = REFERENCE,
     *,
-    brand: model.Brand | None = None,
-    terms: model.Terms | None = None,
+    brand: Brand | None = None,
+    terms: Terms | None = None,
     page_token: str = "page-token",
     **draft: Any,
-) -> inputs.CreatePayment:
+) -> CreatePayment:
     """Build a merchant's request for a payment; further fields are those of its draft."""
-    return inputs.CreatePayment(
-        brand or a_brand(), gateway_reference, a_draft(**draft), page_token, terms or model.Terms()
-    )
+    return CreatePayment(brand or a_brand(), gateway_reference, a_draft(**draft), page_token, terms or Terms())
 
 
-def a_begin_submission(gateway_reference: str = REFERENCE) -> inputs.BeginSubmission:
+def a_begin_submission(gateway_reference: str = REFERENCE) -> BeginSubmission:
     """Build the report that a worker is about to send the payment."""
-    return inputs.BeginSubmission(gateway_reference)
+    return BeginSubmission(gateway_reference)
 
 
-def a_stop(gateway_reference: str = REFERENCE) -> inputs.StopPayment:
+def a_stop(gateway_reference: str = REFERENCE) -> StopPayment:
     """Build the stop of a payment whose brand is on hold."""
-    return inputs.StopPayment(gateway_reference, user="amina")
+    return StopPayment(gateway_reference, user="amina")
 
 
-def a_confirmation(gateway_reference: str = REFERENCE) -> inputs.ConfirmPage:
+def a_confirmation(gateway_reference: str = REFERENCE) -> ConfirmPage:
     """Build the payer's press of the button."""
-    return inputs.ConfirmPage(gateway_reference)
+    return ConfirmPage(gateway_reference)
 
 
-def a_wake(gateway_reference: str = REFERENCE) -> inputs.TransactionWoke:
+def a_wake(gateway_reference: str = REFERENCE) -> TransactionWoke:
     """Build the input that the payment may be due."""
-    return inputs.TransactionWoke(gateway_reference)
+    return TransactionWoke(gateway_reference)
 
 
-def a_resolution(gateway_reference: str = REFERENCE, **members: Any) -> inputs.ResolveManually:
+def a_resolution(gateway_reference: str = REFERENCE, **members: Any) -> ResolveManually:
     """Build a success by hand; with an `error_code`, a failure."""
     reason = "The provider's statement of today shows it."
-    return evolve(inputs.ResolveManually(gateway_reference, "test", user="amina", reason=reason), **members)
+    return evolve(ResolveManually(gateway_reference, "test", user="amina", reason=reason), **members)
 
 
-def accepted(gateway_reference: str = REFERENCE, **members: Any) -> inputs.ProviderAccepted:
+def accepted(gateway_reference: str = REFERENCE, **members: Any) -> ProviderAccepted:
     """Build the provider's acceptance."""
-    return evolve(inputs.ProviderAccepted(gateway_reference, "test", model.Source.POLL), **members)
+    return evolve(ProviderAccepted(gateway_reference, "test", Source.POLL), **members)
 
 
-def succeeded(gateway_reference: str = REFERENCE, **members: Any) -> inputs.ProviderSucceeded:
+def succeeded(gateway_reference: str = REFERENCE, **members: Any) -> ProviderSucceeded:
     """Build the provider's notification of a success."""
-    return evolve(inputs.ProviderSucceeded(gateway_reference, "test", model.Source.WEBHOOK), **members)
+    return evolve(ProviderSucceeded(gateway_reference, "test", Source.WEBHOOK), **members)
 
 
-def failed(gateway_reference: str = REFERENCE, **members: Any) -> inputs.ProviderFailed:
+def failed(gateway_reference: str = REFERENCE, **members: Any) -> ProviderFailed:
     """Build the provider's notification of a failure."""
     standard = {
         "provider": "test",
-        "source": model.Source.WEBHOOK,
+        "source": Source.WEBHOOK,
         "error_code": ErrorCode.USER_CANCELLED,
         "native_code": "1032",
         "native_message": "Request cancelled by user",
     }
-    return inputs.ProviderFailed(gateway_reference, **{**standard, **members})
+    return ProviderFailed(gateway_reference, **{**standard, **members})
 
 
-def unreachable(gateway_reference: str = REFERENCE, **members: Any) -> inputs.ProviderUnreachable:
+def unreachable(gateway_reference: str = REFERENCE, **members: Any) -> ProviderUnreachable:
     """Build a report without a usable response."""
-    report = inputs.ProviderUnreachable(gateway_reference, "test", "The connection was reset.")
+    report = ProviderUnreachable(gateway_reference, "test", "The connection was reset.")
     return evolve(report, **members)
 
 
 def never_received(
     gateway_reference: str = REFERENCE, *, provider: str = "test", version: int = 2
-) -> inputs.ProviderNeverReceived:
+) -> ProviderNeverReceived:
     """Build the provider's certainty that it never received the payment; by default, the first submission of a direct
     payment."""
-    return inputs.ProviderNeverReceived(gateway_reference, provider, version)
+    return ProviderNeverReceived(gateway_reference, provider, version)
 
 
-def cannot_tell(gateway_reference: str = REFERENCE, **members: Any) -> inputs.ProviderCannotTell:
+def cannot_tell(gateway_reference: str = REFERENCE, **members: Any) -> ProviderCannotTell:
     """Build the report that the provider `test` cannot be polled."""
-    return evolve(inputs.ProviderCannotTell(gateway_reference, "test"), **members)
+    return evolve(ProviderCannotTell(gateway_reference, "test"), **members)
 
 
-def hinted(gateway_reference: str = REFERENCE, **members: Any) -> inputs.ProviderHinted:
+def hinted(gateway_reference: str = REFERENCE, **members: Any) -> ProviderHinted:
     """Build an unsigned notification in the name of the provider `test`."""
-    return evolve(inputs.ProviderHinted(gateway_reference, "test"), **members)
+    return evolve(ProviderHinted(gateway_reference, "test"), **members)
 
 
-def a_deposit(**members: Any) -> inputs.DepositNotified:
+def a_deposit(**members: Any) -> DepositNotified:
     """Build a deposit of KES 75 through the provider's own channel."""
     standard: dict[str, Any] = {
         "provider": "test",
@@ -182,7 +213,7 @@ def a_deposit(**members: Any) -> inputs.DepositNotified:
         "amount": KES(75),
         "party": a_party(id="account-7"),
     }
-    return inputs.DepositNotified(**{**standard, **members})
+    return DepositNotified(**{**standard, **members})
 
 
 def an_attempt(outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED, **members: Any) -> DeliveryAttempt:
@@ -193,24 +224,24 @@ def an_attempt(outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED, **members: 
 
 def callback_concluded(
     gateway_reference: str = REFERENCE, outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED
-) -> inputs.CallbackConcluded:
+) -> CallbackConcluded:
     """Build the end of the callback's one attempt."""
-    return inputs.CallbackConcluded(gateway_reference, an_attempt(outcome))
+    return CallbackConcluded(gateway_reference, an_attempt(outcome))
 
 
-def a_transaction(stage: model.Stage = model.Stage.CREATED, **members: Any) -> model.Transaction:
+def a_transaction(stage: Stage = Stage.CREATED, **members: Any) -> Transaction:
     """Build a payment in this stage, as the payment rules would have brought it there; fields of its order or progress
     are given by name.
 
     One that awaits its customer is a web pay-in whose page closes after 30 minutes.
     """
-    progress_names = {each.name for each in model.Progress.__attrs_attrs__}
+    progress_names = {each.name for each in Progress.__attrs_attrs__}
     progress = {name: value for name, value in members.items() if name in progress_names}
     order = {name: value for name, value in members.items() if name not in progress_names}
-    return model.Transaction(evolve(_an_order(stage), **order), evolve(_a_progress(stage), **progress))
+    return Transaction(evolve(_an_order(stage), **order), evolve(_a_progress(stage), **progress))
 
 
-def ledger_with(*transactions: model.Transaction) -> Ledger:
+def ledger_with(*transactions: Transaction) -> Ledger:
     """Build a ledger that holds these transactions, with their references, deposits and intents."""
     ledger = Ledger()
     for each in transactions:
@@ -219,12 +250,12 @@ def ledger_with(*transactions: model.Transaction) -> Ledger:
         if order.merchant_reference is not None:
             key = (order.brand, order.merchant_reference)
             ledger.references[key] = ReferenceUse(each.reference, order.created_at)
-        if order.flow is model.Flow.PUSH:
+        if order.flow is Flow.PUSH:
             known = each.progress.provider_reference or ""
             deposit = DepositRecorded(order.provider, known, each.reference)
             ledger.apply((deposit,))
         intent: DurableIntent
-        if stage is model.Stage.CREATED:
+        if stage is Stage.CREATED:
             intent = SubmitToProvider(each.reference)
         elif stage.is_terminal and order.result_url is not None:
             intent = DeliverCallback(each.reference)
@@ -234,10 +265,10 @@ def ledger_with(*transactions: model.Transaction) -> Ledger:
     return ledger
 
 
-def _an_order(stage: model.Stage) -> model.Order:
-    is_web = stage is model.Stage.AWAITING_CUSTOMER
-    operation = model.Operation.WEB_PAYIN if is_web else model.Operation.DIRECT_PAYIN
-    return model.Order(
+def _an_order(stage: Stage) -> Order:
+    is_web = stage is Stage.AWAITING_CUSTOMER
+    operation = Operation.WEB_PAYIN if is_web else Operation.DIRECT_PAYIN
+    return Order(
         gateway_reference=REFERENCE,
         brand="acme",
         type=operation.type,
@@ -254,32 +285,32 @@ def _an_order(stage: model.Stage) -> model.Order:
         result_url="https://acme.example/result",
         created_at=START,
         expires_at=later(START, Span(3 * clock.DAY)),
-        page=model.Page("page-token", later(START, Span(30 * clock.MINUTE))) if is_web else None,
+        page=Page("page-token", later(START, Span(30 * clock.MINUTE))) if is_web else None,
     )
 
 
-def _a_progress(stage: model.Stage) -> model.Progress:
+def _a_progress(stage: Stage) -> Progress:
     expires_at = later(START, Span(3 * clock.DAY))
-    data = model.ProviderData("test", PROVIDER_TITLE)
+    data = ProviderData("test", PROVIDER_TITLE)
     match stage:
-        case model.Stage.CREATED:
-            return model.Progress(stage, 1, expires_at)
-        case model.Stage.AWAITING_CUSTOMER:
-            return model.Progress(stage, 1, later(START, Span(30 * clock.MINUTE)))
-        case model.Stage.SUBMITTING | model.Stage.AWAITING_RESULT:
-            version, wait_s = (2, 30) if stage is model.Stage.SUBMITTING else (3, 2)
+        case Stage.CREATED:
+            return Progress(stage, 1, expires_at)
+        case Stage.AWAITING_CUSTOMER:
+            return Progress(stage, 1, later(START, Span(30 * clock.MINUTE)))
+        case Stage.SUBMITTING | Stage.AWAITING_RESULT:
+            version, wait_s = (2, 30) if stage is Stage.SUBMITTING else (3, 2)
             wake_at = later(START, Span(wait_s * clock.SECOND))
-            return model.Progress(stage, version, wake_at, provider_data=data, submitted_at=START)
-        case model.Stage.SUCCEEDED | model.Stage.FAILED:
-            progress = model.Progress(
+            return Progress(stage, version, wake_at, provider_data=data, submitted_at=START)
+        case Stage.SUCCEEDED | Stage.FAILED:
+            progress = Progress(
                 stage,
                 4,
                 None,
                 provider_data=data,
                 completed_at=later(START, clock.SECOND),
-                completion_source=model.Source.WEBHOOK,
+                completion_source=Source.WEBHOOK,
             )
-            if stage is model.Stage.SUCCEEDED:
+            if stage is Stage.SUCCEEDED:
                 return evolve(progress, final=KES(150))
             code = ErrorCode.USER_CANCELLED
             return evolve(progress, error_code=code, error_message=EXPLANATIONS[code].meaning)

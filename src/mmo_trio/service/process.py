@@ -36,8 +36,15 @@ from mmo_trio.http.server.listener import AcceptRules, OpenConnection, serve_htt
 from mmo_trio.http.streams import ConnectionListener
 from mmo_trio.pages.app import create_pages_app
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.service import sockets
 from mmo_trio.service.resources import Resources, build_resources, prepare_store
+from mmo_trio.service.sockets import (
+    Certificates,
+    Inherited,
+    open_certificates,
+    open_listening_sockets,
+    socket_url,
+    to_listener,
+)
 from mmo_trio.service.store_recognition import recognise_store
 from mmo_trio.service.wiring import Components, assemble
 from mmo_trio.settings import Settings, SettingsError, to_seconds
@@ -70,7 +77,7 @@ async def run_service(
     *,
     on_ready: Callable[[ServiceAddresses], None],
     drain: trio.Event | None = None,
-    inherited: sockets.Inherited | None = None,
+    inherited: Inherited | None = None,
     password_hasher: PasswordHasher | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or `drain`, then drain; SIGHUP reloads the certificates.
@@ -84,7 +91,7 @@ async def run_service(
         ensure_authority(config.data_directory)
     settings = config.settings
     shutdown = Shutdown(trio.Event() if drain is None else drain, _idle_grace_s(settings))
-    certificates = sockets.open_certificates(settings.listen)
+    certificates = open_certificates(settings.listen)
     with ignore_repeated_stops(shutdown.requested) if drain is None else nullcontext():
         async with open_store(settings.database.url, serving=True) as store, trio.open_nursery() as signals:
             if drain is None:
@@ -94,7 +101,7 @@ async def run_service(
                     signals.start_soon(_stop_with_parent, inherited.parent_pipe, shutdown)
                 await signals.start(_handle_signals, shutdown, certificates, idle_grace_s)
             if inherited is None:
-                listening_sockets = sockets.open_listening_sockets(settings.listen)
+                listening_sockets = open_listening_sockets(settings.listen)
             else:
                 listening_sockets = inherited.listening_sockets
             try:
@@ -105,7 +112,7 @@ async def run_service(
                 listeners = Listeners(
                     assemble(resources),
                     settings,
-                    {name: sockets.to_listener(each) for name, each in listening_sockets.items()},
+                    {name: to_listener(each) for name, each in listening_sockets.items()},
                     certificates,
                     shutdown,
                 )
@@ -156,7 +163,7 @@ class Listeners:
     settings: Settings
     connection_listeners: Mapping[str, ConnectionListener]
     """Accept the connections of `api`, `pages` and `console`, and those of `http2` where it is set."""
-    certificates: sockets.Certificates | None
+    certificates: Certificates | None
     shutdown: Shutdown
 
     async def start(self, nursery: trio.Nursery) -> None:
@@ -259,16 +266,16 @@ def listener_urls(config: ServiceConfig, listening_sockets: Mapping[str, socket.
     """Return the addresses of a gateway that listens on these sockets."""
     tls = config.settings.listen.tls_certificate is not None
     return ServiceAddresses(
-        api=sockets.socket_url(listening_sockets["api"], tls=tls),
-        pages=sockets.socket_url(listening_sockets["pages"], tls=tls),
-        console=sockets.socket_url(listening_sockets["console"], tls=False),
-        http2=sockets.socket_url(listening_sockets["http2"], tls=tls) if "http2" in listening_sockets else None,
+        api=socket_url(listening_sockets["api"], tls=tls),
+        pages=socket_url(listening_sockets["pages"], tls=tls),
+        console=socket_url(listening_sockets["console"], tls=False),
+        http2=socket_url(listening_sockets["http2"], tls=tls) if "http2" in listening_sockets else None,
     )
 
 
 async def _handle_signals(
     shutdown: Shutdown,
-    certificates: sockets.Certificates | None,
+    certificates: Certificates | None,
     idle_grace_s: float | None,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -290,7 +297,7 @@ async def _handle_signals(
                 shutdown.requested.set()
 
 
-def _reload(certificates: sockets.Certificates) -> None:
+def _reload(certificates: Certificates) -> None:
     """Read the certificate again; a bad one is logged, and the old one stays in use."""
     try:
         certificates.reload()
