@@ -27,7 +27,7 @@ holds the brands, which are the merchants' accounts, and their payment methods. 
 FILE` puts it into force, on every process before the command ends; `mmo brands show BRAND` shows a
 brand as it is in the store. A wrong key or value is rejected with a message that names it and its
 remedy, and then nothing of the file is applied. [Operating a gateway](operating.md#start) says how to
-begin, and [what is supported](supported.md) explains the numbers of clauses in parentheses.
+begin, and numbers in parentheses are [clauses](clauses.md).
 
 Limits and flows can also be changed in [the console](console.md#changing-limits-and-flows), by two users. The
 file knows nothing of such changes: `mmo brands apply FILE --dry-run` shows what it would undo.

@@ -108,6 +108,12 @@ class RedactingProvider:
             return ()
         return (yield from self._redact_conversation(self.adapter.check_account(now=now)))
 
+    def ask_availability(self, *, now: Instant) -> AccountCheck:
+        """Ask as the adapter does; an adapter that cannot ask finds nothing."""
+        if not isinstance(self.adapter, interface.ReportsAvailability):
+            return ()
+        return (yield from self._redact_conversation(self.adapter.ask_availability(now=now)))
+
     def ask_balances(self, *, now: Instant) -> BalanceInquiry:
         """Ask as the adapter does; an adapter that cannot ask reports none."""
         if not isinstance(self.adapter, ReportsBalances):
