@@ -108,7 +108,7 @@ class RedactingProvider:
             return ()
         return (yield from self._redact_conversation(self.adapter.check_account(now=now)))
 
-    def ask_availability(self, *, now: Instant) -> AccountCheck:
+    def ask_availability(self, *, now: Instant) -> interface.AccountCheck:
         """Ask as the adapter does; an adapter that cannot ask finds nothing."""
         if not isinstance(self.adapter, interface.ReportsAvailability):
             return ()
