@@ -46,7 +46,7 @@ reference twice. [Error codes](errors.md) lists the rejections.
 
 ## What the operator rejects
 
-The simulated operator takes no fraction of a shilling, as M-Pesa does not: 150.55 KES fails with
+The simulated operator takes no fraction of a shilling, as M-Pesa does not: KES 150.55 fails with
 `amount_out_of_range`, 150.00 is taken. A scenario that the header names is played in any case, and with
 `sandbox.lenient = true` (`MMO_SANDBOX_LENIENT=true`) fractions are taken.
 

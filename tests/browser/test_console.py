@@ -191,7 +191,7 @@ def test_two_users_send_money_back_without_scripts(browser: Browser, office: San
         check_axe_without_scripts(two)
         assert two.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
         screenshot(two, "console-reversals")
-        two.get_by_role("button", name="Approve: 50.00 KES goes back").click()
+        two.get_by_role("button", name="Approve: KES 50.00 goes back").click()
         expect(two.get_by_role("heading", name="Reversal 1:")).to_be_visible()
         expect(two.get_by_role("button", name="Approve")).to_have_count(0)
 
@@ -224,10 +224,10 @@ def test_the_keyboard_alone_suffices_for_an_approval(browser: Browser, office: S
         two.wait_for_load_state()
         two.keyboard.type("gr")  # The page waits only a moment for the second key.
         expect(two.get_by_role("heading", level=1)).to_have_text("Proposals")
-        expect(two.get_by_text("150.00 KES", exact=True)).to_be_visible()
+        expect(two.get_by_text("KES 150.00", exact=True)).to_be_visible()
         expect(two.get_by_text("254700000130", exact=True)).to_be_visible()
         check_axe(two)
-        tab_to(two, "Approve: 150.00 KES was paid")
+        tab_to(two, "Approve: KES 150.00 was paid")
         two.keyboard.press("Enter")
         expect(two.get_by_role("heading", name=": done")).to_be_visible()
         assert office.status(reference)["status"] == "success"

@@ -13,7 +13,9 @@ from quart.typing import ResponseTypes
 from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
 from mmo_sansio.values.clock import HOUR, Instant, earlier, format_with_microseconds, later
+from mmo_sansio.values.number_format import format_amount, format_count
 from mmo_trio.admin.change_control import ChangeRefusal, ChangeRefused
+from mmo_trio.admin.explanation import DELIVERY_TEXTS
 from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionRefused
 from mmo_trio.admin.reversals import NoSuchReversal, ReversalNotPermitted, ReversalRefused
 from mmo_trio.console import brands, overview, payments, providers, reversals, second_factor, sign_in, work_lists
@@ -21,14 +23,7 @@ from mmo_trio.console.context import EXTENSION, ConsoleContext, console
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import LIVE_PATH, CurrentUser, authenticate, current_user, is_own_host
-from mmo_trio.console.views import (
-    format_json,
-    format_money,
-    format_response_body,
-    format_utc_milliseconds,
-    format_utc_seconds,
-    format_words,
-)
+from mmo_trio.console.views import format_json, format_response_body, format_state, format_utc_seconds, format_words
 from mmo_trio.design.blueprint import STYLESHEET_ENDPOINT, create_design_blueprint
 from mmo_trio.http.asgi.web_app import WebApp, stream_response
 from mmo_trio.metrics.prometheus import PrometheusExporter
@@ -61,10 +56,12 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app.extensions[EXTENSION] = context
     app.jinja_env.filters |= {
         "iso": format_with_microseconds,
-        "milliseconds": format_utc_milliseconds,
         "moment": format_utc_seconds,
-        "money": format_money,
+        "count": format_count,
+        "money": format_amount,
+        "state": format_state,
         "words": format_words,
+        "delivery": DELIVERY_TEXTS.__getitem__,
         "pretty_json": format_json,
         "response_text": format_response_body,
     }
@@ -182,7 +179,7 @@ NAVIGATION: Mapping[str, Sequence[NavigationEntry]] = {
         NavigationEntry("reversals.list_reversals", "Reversals", "undo", "e"),
         NavigationEntry("brands.list_changes", "Configuration", "settings", "f"),
         NavigationEntry("work_lists.suspense", "Suspense", "inbox", "u"),
-        NavigationEntry("work_lists.callbacks", "Failed callbacks", "alert", "c"),
+        NavigationEntry("work_lists.callbacks", "Callbacks", "alert", "c"),
     ),
     "Gateway": (
         NavigationEntry("providers.list_providers", "Providers", "phone", "v"),
@@ -203,7 +200,7 @@ async def load_navigation(user: CurrentUser) -> dict[str, list[tuple[NavigationE
         waiting = {}
     return {
         group: [
-            (each, format_count(waiting.get(each.endpoint, 0)))
+            (each, format_capped_count(waiting.get(each.endpoint, 0)))
             for each in entries
             if each.permission is None or user.has_permission(each.permission)
         ]
@@ -227,7 +224,7 @@ async def _count_waiting() -> dict[str, int]:
     }
 
 
-def format_count(count: int) -> str:
+def format_capped_count(count: int) -> str:
     """Return the text of a count of what waits; empty for 0."""
     return "" if count == 0 else str(count) if count <= COUNT_MAX else f"{COUNT_MAX}+"
 

@@ -14,6 +14,7 @@ from mmo_sansio.payments.brand_usage import PENDING_COUNTER, daily_counter
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Brand, Operation, Transaction
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.number_format import format_amount
 from mmo_trio.admin.change_control import (
     BackTestPair,
     ChangeRefusal,
@@ -29,7 +30,6 @@ from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, require
-from mmo_trio.console.views import format_money
 from mmo_trio.storage.interface.admin_types import (
     BrandHold,
     BrandUsage,
@@ -124,7 +124,7 @@ def _limit_uses(brand: Brand, used: Mapping[tuple[str, str], BrandUsage], today:
                 spent = Money(amount(daily_counter(method, type, currency), today), currency)
                 yield LimitUse(
                     f"{type.value} by {method_name(method)} today",
-                    f"{format_money(spent)} of {format_money(most)}",
+                    f"{format_amount(spent)} of {format_amount(most)}",
                     _share(spent.minor, most.minor),
                 )
 
@@ -266,6 +266,6 @@ def _sums(tested: BackTestPair) -> Sequence[tuple[str, str, str]]:
     """Return each currency with the accepted amounts under both versions."""
     before, after = tested.before.accepted_minor, tested.after.accepted_minor
     return [
-        (each, format_money(Money(before.get(each, 0), each)), format_money(Money(after.get(each, 0), each)))
+        (each, format_amount(Money(before.get(each, 0), each)), format_amount(Money(after.get(each, 0), each)))
         for each in sorted({*before, *after})
     ]

@@ -7,7 +7,8 @@ and raises InvalidSettingValue with a sentence that says what is acceptable.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -35,6 +36,29 @@ class SettingsError(Exception):
         """The key or variable, and its file."""
         self.fault = fault
         self.remedy = remedy
+
+
+class SettingsErrors(SettingsError):
+    """Reports several unusable keys or values; the message has a line for each."""
+
+    def __init__(self, faults: Sequence[SettingsError]) -> None:
+        super().__init__(faults[0].location, faults[0].fault, faults[0].remedy)
+        self.args = ("\n".join(map(str, faults)),)
+
+
+def raise_faults(faults: Sequence[SettingsError]) -> None:
+    """Raise what was found, if anything: one fault itself, several as SettingsErrors."""
+    if faults:
+        raise faults[0] if len(faults) == 1 else SettingsErrors(faults)
+
+
+@contextmanager
+def collected(faults: list[SettingsError]) -> Iterator[None]:
+    """Append the fault that is raised in the block."""
+    try:
+        yield
+    except SettingsError as fault:
+        faults.append(fault)
 
 
 class InvalidSettingValue(ValueError):

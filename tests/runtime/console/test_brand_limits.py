@@ -34,8 +34,8 @@ async def test_brands_are_shown_with_their_holds_and_limits(sandbox: Running, si
     assert "on hold" in page
     assert "On hold since 1970-01-01 00:00:00 UTC by root" in text
     assert "0 of 7" in text
-    assert f"0.00 {currency} of 5,000.00 {currency}" in text
-    assert "10.00 KES to 150,000.00 KES" in text
+    assert f"{currency} 0.00 of {currency} 5,000.00" in text
+    assert "KES 10.00 to KES 150,000.00" in text
     assert "It has no key" in text
 
 

@@ -31,7 +31,7 @@ async def test_page_url_opens_the_page_of_that_transaction(sandbox: Running) -> 
     page = await ask(accepted["pageUrl"])
     assert page.status == 200
     assert page.headers["content-type"].startswith("text/html")
-    assert "KES\u00a0150.00" in _text(page)
+    assert "KES 150.00" in _text(page)
     assert "<button" in _text(page)
     other = await ask(accepted["pageUrl"] + "x")
     assert other.status == 404
@@ -396,11 +396,11 @@ async def _open_stream(page_url: str) -> trio.SocketStream:
 @pytest.mark.parametrize(
     ("asked", "lang", "direction", "amount", "told"),
     [
-        ("fr-CI,en;q=0.5", "fr", "ltr", "150,00\u00a0KES", "Vous avez annulé le paiement."),
-        ("de, sw;q=0.4, en;q=0.3", "sw", "ltr", "KES\u00a0150.00", "Umeghairi malipo."),
-        ("pt-MZ", "pt", "ltr", "150,00\u00a0KES", "Cancelou o pagamento."),
-        ("ar-EG", "ar", "rtl", "١٥٠٫٠٠\u00a0KES", "لقد ألغيت الدفع."),
-        ("xx;q=broken,,", "en", "ltr", "KES\u00a0150.00", "You cancelled the payment."),
+        ("fr-CI,en;q=0.5", "fr", "ltr", "150,00 KES", "Vous avez annulé le paiement."),
+        ("de, sw;q=0.4, en;q=0.3", "sw", "ltr", "KES 150.00", "Umeghairi malipo."),
+        ("pt-MZ", "pt", "ltr", "150,00 KES", "Cancelou o pagamento."),
+        ("ar-EG", "ar", "rtl", "١٥٠٫٠٠ KES", "لقد ألغيت الدفع."),
+        ("xx;q=broken,,", "en", "ltr", "KES 150.00", "You cancelled the payment."),
     ],
 )
 async def test_the_payers_language_is_spoken_to_the_end(

@@ -15,7 +15,7 @@ from rich.text import Text
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, serving_until_stopped
 from mmo_trio.cli.support.options import data_option
-from mmo_trio.cli.support.output import print_json_text, terminal
+from mmo_trio.cli.support.output import print_json_line, terminal
 from mmo_trio.cli.support.target import default_data_directory, load_sandbox_keys
 from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT, Forward, ReceivedKind, ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import CertificateAuthority, ensure_authority
@@ -112,7 +112,7 @@ class _JsonLines:
         if received.content:
             body = received.body.decode().replace("\r", " ").replace("\n", " ")  # Both are white space in JSON.
             line = f'{line[:-1]}, "{received.kind.value}": {body}}}'
-        print_json_text(line)
+        print_json_line(line)
 
 
 class _Lines:

@@ -326,7 +326,7 @@ def _print_history(history: PaymentHistory, wrong: ToldWrong | None) -> None:
     print_table(("when", "who", "what happened"), rows)
     print_line("")
     print_line("What the merchant sees:", "bold")
-    print_line(transaction_object(history.transaction).decode())
+    print_json_text(transaction_object(history.transaction).decode())
 
 
 def _to_json(history: PaymentHistory, wrong: ToldWrong | None) -> str:

@@ -22,11 +22,12 @@ from mmo_sansio.messages.inputs import ConfirmPage
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode, PayerStep
 from mmo_sansio.values.model import Page, Stage, Status, Transaction
+from mmo_sansio.values.number_format import format_amount
 from mmo_trio.design.brand_colours import brand_stylesheet
 from mmo_trio.http.asgi.web_app import OpenStreams, stream_response
 from mmo_trio.pages.context import PagesContext
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
-from mmo_trio.pages.payment.languages.texts import PageTexts, format_amount, format_time_left, spoken_suffix
+from mmo_trio.pages.payment.languages.texts import PageTexts, format_time_left, spoken_suffix
 from mmo_trio.pages.payment.shops import Shop, ShopCache
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.system.display_text import mask_own_number

@@ -15,10 +15,10 @@ from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_sansio.values.model import Brand, Method, Operation, Party
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.number_format import format_amount
 from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_bars, draw_lines
 from mmo_trio.pages.context import LISTENER_URL, find_shown_key, pages_context, reject_cross_site_post, sandbox_context
 from mmo_trio.pages.payment.languages.english import ENGLISH
-from mmo_trio.pages.payment.languages.texts import format_amount
 from mmo_trio.pages.payment.page import payment_variables
 from mmo_trio.pages.payment.shops import Shop, shop_of
 from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER, REFRESH_S, phone_variables
@@ -46,7 +46,7 @@ async def guide(*, fault: str = "") -> Response:
         "guide.html",
         texts=ENGLISH,
         brand=offer[0].name if offer else None,
-        amount=format_amount(_minimum_amount(offer[1]), ENGLISH.numbers) if offer else "",
+        amount=format_amount(_minimum_amount(offer[1])) if offer else "",
         number=PHONE_NUMBER,
         fault=fault,
         addresses=sandbox_context().addresses,

@@ -3,7 +3,6 @@ payments."""
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from types import MappingProxyType
@@ -17,10 +16,10 @@ from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_sansio.values.money import Money, decimals_of
+from mmo_sansio.values.number_format import format_amount
 from mmo_trio.http.asgi.web_app import stream_response
 from mmo_trio.pages.context import PagesContext, SandboxContext, pages_context, reject_cross_site_post, sandbox_context
 from mmo_trio.pages.payment.languages.english import ENGLISH
-from mmo_trio.pages.payment.languages.texts import format_amount
 
 PHONE_NUMBER = "254700000180"
 """The suggested number: its last digits make the simulated operator prompt a person."""
@@ -141,12 +140,12 @@ async def phone_variables(number: str, *, wrong_pin: str = "") -> dict[str, Any]
     return {
         "phone_number": number,
         "prompts": [
-            (each, format_amount(each.amount, ENGLISH.numbers), each.type == "payin", await _order_name(each))
+            (each, format_amount(each.amount), each.type == "payin", await _order_name(each))
             for each in _prompts(number)
         ],
         "messages": phone_messages(own)[-MESSAGES_MAX:],
         "shops": {each.brand.id: each.brand.name for each in await admin.brands()},
-        "money": functools.partial(format_amount, number_format=ENGLISH.numbers),
+        "money": format_amount,
         "wrong_pin": wrong_pin,
         "done": request.args.get("done", ""),
     }

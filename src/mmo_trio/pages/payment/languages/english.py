@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import EXPLANATIONS, PayerStep
-from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
+from mmo_sansio.values.number_format import ENGLISH_NUMBERS
+from mmo_trio.pages.payment.languages.texts import PageTexts
 
 ENGLISH = PageTexts(
     code="en",
     direction="ltr",
     name="English",
-    numbers=NumberFormat(thousands_separator=",", decimal_separator=".", is_currency_first=True),
+    numbers=ENGLISH_NUMBERS,
     language="Language",
     title="Pay {amount} to {brand}",
     with_provider="With",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import ErrorCode, PayerStep
-from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
+from mmo_sansio.values.number_format import NumberFormat
+from mmo_trio.pages.payment.languages.texts import PageTexts
 
 PORTUGUESE = PageTexts(
     code="pt",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import ErrorCode, PayerStep
-from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
+from mmo_sansio.values.number_format import ENGLISH_NUMBERS
+from mmo_trio.pages.payment.languages.texts import PageTexts
 
 SWAHILI = PageTexts(
     code="sw",
     direction="ltr",
     name="Kiswahili",
-    numbers=NumberFormat(thousands_separator=",", decimal_separator=".", is_currency_first=True),
+    numbers=ENGLISH_NUMBERS,
     language="Lugha",
     title="Lipa {amount} kwa {brand}",
     with_provider="Kupitia",
