@@ -22,6 +22,7 @@ from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
 from mmo_trio.cli.support.target import (
     CommandTarget,
+    chosen_gateway,
     machine_user,
     report_in_force,
     report_readable_secrets,
@@ -251,7 +252,9 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
         disclosed = keys_disclosed_through(retired, record.keys, now=now)
         if disclosed:
             ids = _format_ids([each.id for each in disclosed])
-            print_status(f"Callbacks of its payments may have carried these keys: {ids}. Retire them as leaked, too.")
+            print_status(f"Callbacks of its payments may have carried these keys: {ids}. Retire them as leaked, too:")
+            for each in disclosed:
+                print_status(f"    mmo brands key retire {brand} {each.id} --leaked{chosen_gateway()}")
     if not left:
         print_status(f"{brand} has no key any more: its requests are refused, and callbacks are not sent.")
     report_in_force(target)

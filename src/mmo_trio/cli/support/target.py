@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+import click
 import platformdirs
 import trio
 from attrs import frozen
@@ -115,6 +117,12 @@ def target_options(command: Command) -> Command:
         command(target=find_target(data, config), **arguments)
 
     return data_option(config_option(run))
+
+
+def chosen_gateway() -> str:
+    """Return the options by which the command that runs has chosen its gateway, for another command to copy."""
+    given = click.get_current_context().params
+    return "".join(f" --{name} {shlex.quote(str(given[name]))}" for name in ("data", "config") if given.get(name))
 
 
 def default_data_directory() -> Path:
