@@ -11,6 +11,7 @@ import click
 from attrs import asdict, evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.number_format import format_amounts_in
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, check_new_ids, check_removed, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
@@ -145,7 +146,8 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
         print_json(_record_to_json(record, hold))
         return
     held = [] if hold is None else [("held_at", format_instant(hold.held_at)), ("held_by", hold.held_by)]
-    print_table(("member", "value"), [*brand_texts(record.brand), *held])
+    texts = ((member, format_amounts_in(text)) for member, text in brand_texts(record.brand))
+    print_table(("member", "value"), [*texts, *held])
     click.echo()
     print_table(("key", "added", "retired", "leaked"), (key.values() for key in brand_keys_to_json(record)))
 
@@ -343,7 +345,7 @@ def _print_plan(plan: BrandsPlan) -> None:
         if names:
             print_status(f"{action}: {', '.join(names)}")
     for each in plan.differences:
-        print_status(f"  {each.text}")
+        print_status(f"  {format_amounts_in(each.text)}")
     for kept in plan.kept_methods:
         print_status(f"keep, though the file doesn't have it (--prune removes it): {kept}")
     if plan.keys_to_add:
