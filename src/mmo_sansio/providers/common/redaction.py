@@ -29,6 +29,7 @@ from mmo_sansio.providers.common.interface import (
     LocksCredentials,
     Provider,
     ProviderNotification,
+    ReportsAvailability,
     ReversalConversation,
     ReversesPayments,
     SignIn,
@@ -128,6 +129,12 @@ class RedactingProvider:
         if not isinstance(self.adapter, ChecksAccount):
             return ()
         return (yield from self._redact_conversation(self.adapter.check_account(now=now)))
+
+    def ask_availability(self, *, now: Instant) -> AccountCheck:
+        """Ask as the adapter does; an adapter that cannot ask finds nothing."""
+        if not isinstance(self.adapter, ReportsAvailability):
+            return ()
+        return (yield from self._redact_conversation(self.adapter.ask_availability(now=now)))
 
     def ask_balances(self, *, now: Instant) -> BalanceInquiry:
         """Ask as the adapter does; an adapter that cannot ask reports none."""

@@ -26,7 +26,7 @@ from mmo_sansio.messages.reversals import (
 )
 from mmo_sansio.providers.common.interface import Provider, ReversalReports, ReversesPayments
 from mmo_sansio.providers.common.operations import ReversalOperation, operation_key
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import Transaction, Type
 from mmo_sansio.values.reversals import Reversal, ReversalState, with_reported_money
 from mmo_trio.storage.interface.store import log_store_failure
 from mmo_trio.storage.sql.store import Store
@@ -89,10 +89,13 @@ class ReversalWorker:
             conversations.cancel_scope.deadline = trio.current_time() + DRAIN_GRACE_S
 
     async def _run_round(self, conversations: trio.Nursery) -> None:
-        """Begin to work at what is due, as far as there is room. Nothing is sent to a provider that is closed."""
+        """Begin to work at what is due, as far as there is room. Nothing is sent to a provider that is closed, or can't
+        process pay-outs."""
         due = await self.store.due_reversals(self.worker.now(), limit=CONVERSATIONS_MAX + len(self._active))
         for each in due:
-            is_held = each.state is ReversalState.APPROVED and self.worker.is_closed(each.provider)
+            hold = self.worker.hold_of(each.provider, Type.PAYOUT)
+            may_send = hold is None and not self.worker.is_closed(each.provider)
+            is_held = each.state is ReversalState.APPROVED and not may_send
             if each.id not in self._active and not is_held and len(self._active) < 2 * CONVERSATIONS_MAX:
                 self._active.add(each.id)
                 conversations.start_soon(self._handle, each)

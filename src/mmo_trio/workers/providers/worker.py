@@ -38,7 +38,7 @@ from mmo_sansio.messages.replies import Accepted, Applied, Reply
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Provider
 from mmo_sansio.providers.common.operations import OperationKey, resubmission_ends_at, with_poll_interval
 from mmo_sansio.values.clock import Instant, MonotonicInstant
-from mmo_sansio.values.model import Operation, Order, Stage, Transaction
+from mmo_sansio.values.model import Operation, Order, Stage, Transaction, Type
 from mmo_trio.engine.engine import Submit
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem, log_store_failure
 from mmo_trio.system.fault_report import describe_fault
@@ -78,6 +78,9 @@ STORE_RETRY_DELAY_MAX_S = 15.0
 SUBMISSION_RETRY_DELAY_MAX_S = 300.0
 """The longest delay in seconds before a payment that certainly did not reach its provider is submitted again: each
 submission adds lines to its journal. Also the longest before an input that cannot be decided is repeated."""
+
+HOLD_CHECKED_EVERY_S = 30.0
+"""Seconds between two looks whether a payment that is held back will not be sent at all."""
 
 TRIES_IN_PLACE = 4
 """How often an input that cannot be decided is tried, in some 4 s, before its conversation makes room for others."""
@@ -158,6 +161,8 @@ class ProviderWorker:
     waiting_max: int = WAITING_MAX
     is_closed: Callable[[str], bool] = lambda _: False
     """Tells whether a user has closed the provider with this name for new payments."""
+    hold_of: Callable[[str, Type], trio.Event | None] = lambda *_: None
+    """Returns what is set once the provider with this name can process payments of this type again; None: it can."""
     _conversations: trio.Nursery | None = None
     """Runs the conversations; None while none may start."""
     _timers: trio.Nursery | None = None
@@ -218,6 +223,8 @@ class ProviderWorker:
         known = self.providers.get(provider)
         if self._conversations is None or known is None or self.is_closed(provider):
             return False
+        if self.hold_of(provider, operation[0]) is not None:
+            return False
         offered = known.operations.get(operation)
         if offered is None or not offered.can_be_polled:
             return False
@@ -255,7 +262,9 @@ class ProviderWorker:
 
     async def wait_idle(self) -> None:
         """Return once the present work is finished, without waiting for later work."""
-        waited_for = frozenset(self._claimed)
+        waited_for = self._claimed.keys() - {
+            name for name, each in self._postponed.items() if self._hold(each) is not None
+        }
         while not waited_for.isdisjoint(self._claimed):
             await self._conversation_finished.wait()
         await trio.lowlevel.checkpoint()
@@ -318,8 +327,9 @@ class ProviderWorker:
         reference = work.intent.gateway_reference
         self._claimed[reference] = None
         never_received = work.transaction.progress.submissions  # None of them, or it would not be submitted again.
-        if never_received and self._timers and isinstance(work.intent, SubmitToProvider):
-            wait_s = _retry_delay_s(never_received, SUBMISSION_RETRY_DELAY_MAX_S)
+        must_wait = isinstance(work.intent, SubmitToProvider) and (never_received or self._hold(work) is not None)
+        if must_wait and self._timers:
+            wait_s = _retry_delay_s(never_received, SUBMISSION_RETRY_DELAY_MAX_S) if never_received else 0.0
             self._postponed[reference] = work
             self._timers.start_soon(self._enqueue_later, queue, work, wait_s)
         else:
@@ -327,6 +337,9 @@ class ProviderWorker:
 
     async def _enqueue_later(self, queue: _ProviderQueue, work: WorkItem, delay_s: float) -> None:
         await trio.sleep(delay_s)
+        while (hold := self._hold(work)) is not None:
+            with trio.move_on_after(HOLD_CHECKED_EVERY_S):
+                await hold.wait()
         if self._postponed.get(work.intent.gateway_reference) is work:
             del self._postponed[work.intent.gateway_reference]
             self._enqueue(queue, work)
@@ -386,6 +399,9 @@ class ProviderWorker:
         from when it may have been recorded first. A conversation whose time is over sends nothing, and says so.
         """
         reference, attempt = work.intent.gateway_reference, self._next_attempt()
+        if self._hold(work) is not None:  # It has begun while this work waited, which is postponed now.
+            self._claimed[reference] = work
+            return
         reply, began_at = await self.record_input(
             lambda: BeginSubmission(reference, self._withheld(work.transaction.order), attempt), queue=queue
         )
@@ -407,6 +423,11 @@ class ProviderWorker:
         if self.is_closed(order.provider):
             return WithheldReason.PROVIDER_CLOSED
         return WithheldReason.TOO_LATE if self.now() >= resubmission_ends_at(order) else None
+
+    def _hold(self, work: WorkItem) -> trio.Event | None:
+        """Return what holds back this submission; None where nothing does, or it will be withheld anyway."""
+        order = work.transaction.order
+        return None if self._withheld(order) else self.hold_of(order.provider, order.type)
 
     async def _poll(self, work: WorkItem) -> None:
         provider = self.providers[work.transaction.order.provider]
