@@ -116,7 +116,7 @@ def test_a_dry_run_shows_each_change_and_changes_nothing(data: Path, tmp_path: P
     words = ("brands", "apply", tmp_path / "brands.toml", "--data", data)
     said = mmo(*words, "--dry-run")
     assert said.exit_code == 0
-    assert "acme: method mpesa_ke (KE), limits.KES.max: 150000.00 KES -> 1000.00 KES" in said.stderr
+    assert "acme: method mpesa_ke (KE), limits.KES.max: KES 150,000.00 -> KES 1,000.00" in said.stderr
     assert as_json("brands", "list", "--data", data) == before
     assert as_json(*words)["differences"] == [
         {
