@@ -24,6 +24,7 @@ from mmo_trio.brands.master_key import load_master_keys, open_keyring
 from mmo_trio.cli.support.errors import NegativeAnswer, NotYetInForce
 from mmo_trio.cli.support.options import Command, config_option, data_option
 from mmo_trio.cli.support.output import print_status
+from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
@@ -139,8 +140,8 @@ def running_address(directory: Path, listener: str) -> str | None:
 
 
 def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
-    """Return the keys in use of all brands, oldest first, with their brands. Raises NegativeAnswer when there are
-    none."""
+    """Return the keys in use of all brands, oldest first, with their brands, the demo brand before others. Raises
+    NegativeAnswer when there are none."""
     target = find_target(directory, None)
     try:
         records = target.with_store(lambda store: store.admin.brands())
@@ -150,6 +151,7 @@ def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
     if not sealed:
         raise NegativeAnswer(f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key.")
     keyring = target.keyring()
+    sealed.sort(key=lambda each: each[0].id != DEMO_BRAND_ID)
     return [(brand, keyring.unseal(key.brand, key.sealed)) for brand, key in sealed]
 
 
