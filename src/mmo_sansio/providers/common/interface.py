@@ -36,7 +36,16 @@ from mmo_sansio.providers.common.balances import BalanceReport
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, ReversalOperation
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import DepositAnswerOutcome, DepositClaim, DepositTrust, Party, QrCode, Source, Transaction
+from mmo_sansio.values.model import (
+    DepositAnswerOutcome,
+    DepositClaim,
+    DepositTrust,
+    Party,
+    QrCode,
+    Source,
+    Transaction,
+    Type,
+)
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal
 
@@ -158,6 +167,8 @@ class AccountFinding:
     stopped_credential: str = ""
     """A digest of the credential with which nothing automatic may ask any more, as the provider would lock it; empty:
     none."""
+    held: Sequence[Type] = ()
+    """The types of payments that are not sent for now, as the provider says that it can't process them: they wait."""
 
     def after(self, known: AccountFinding | None) -> AccountFinding:
         """Return what is known from now on: no answer ends no refusal, and only what works lets questions go on."""
@@ -277,6 +288,15 @@ class ChecksAccount(Protocol):
 
     def check_account(self, *, now: Instant) -> AccountCheck:
         """Ask harmless questions: they move no money, and no payment depends on their answers."""
+        ...
+
+
+@runtime_checkable
+class ReportsAvailability(Protocol):
+    """Represents a provider that says what it can process now, such as an aggregator of an operator behind it."""
+
+    def ask_availability(self, *, now: Instant) -> AccountCheck:
+        """Ask harmless questions, every half minute; a finding without `held` ends what one of its part has held."""
         ...
 
 

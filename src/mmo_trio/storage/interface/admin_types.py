@@ -331,6 +331,8 @@ class NoteTopic(StrEnum):
     """When its account was checked last, and whether a person has asked for another check."""
     FINDING = "finding"
     """What is known of a part of its account."""
+    AVAILABILITY = "availability"
+    """When it was asked last what it can process."""
     RECORDING = "recording"
     """Until when what goes to and comes from it is recorded."""
     RECORDED = "recorded"

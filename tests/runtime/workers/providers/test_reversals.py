@@ -20,7 +20,7 @@ from mmo_sansio.providers.common.interface import ExchangeFailed, ReversalConver
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, OperationKey, ReversalOperation
 from mmo_sansio.testing import KES, REFERENCE, a_begin_submission, a_brand, a_create_payment, succeeded
 from mmo_sansio.values.clock import MINUTE, Instant, Span
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import Transaction, Type
 from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.engine.engine import submit_once
 from mmo_trio.storage.interface.store import OutcomeUnknown
@@ -68,6 +68,7 @@ class Harness:
     """The next answers by method; without one 202 and 200."""
     sent: list[tuple[str, str]] = Factory(list)
     closed: set[str] = Factory(set)
+    held: dict[tuple[str, Type], trio.Event] = Factory(dict)
     doubts: int = 0
     """How many of the next commits of a worker have an unknown outcome."""
     drain: trio.Event = Factory(trio.Event)
@@ -97,6 +98,7 @@ class Harness:
             lambda _: self.exchange,
             self.clock.time,
             is_closed=self.closed.__contains__,
+            hold_of=lambda *key: self.held.get(key),
         )
         return ReversalWorker(self.store, providers)
 
@@ -197,6 +199,16 @@ async def test_nothing_is_sent_to_a_provider_that_is_closed(autojump_clock: Mock
         await trio.sleep(60)
         assert harness.sent == []
         harness.closed.clear()
+        await trio.sleep(5)
+        assert len(harness.sent) == 1
+
+
+async def test_nothing_is_sent_while_the_provider_can_not_process_pay_outs(autojump_clock: MockClock) -> None:
+    async with at_work(held={("test", Type.PAYOUT): trio.Event()}) as harness:
+        await harness.ask()
+        await trio.sleep(60)
+        assert harness.sent == []
+        harness.held.clear()
         await trio.sleep(5)
         assert len(harness.sent) == 1
 
