@@ -68,7 +68,7 @@ async def pick_number() -> Response:
 @pages.get("/<number>")
 async def show_phone(number: str) -> Response:
     if not MSISDN_PATTERN.fullmatch(number):
-        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
+        return Response(await render_template("unknown.html"), 404)
     number = _without_plus(number)
     page = await render_template(
         "phone.html",
@@ -87,7 +87,7 @@ async def answer_prompt(number: str, reference: str) -> Response:
     action, pin, guide = form.get("action", APPROVE), form.get("pin", ""), form.get("guide", "")
     origin = f"/try/{guide}" if _REFERENCE_PATTERN.fullmatch(guide) else f"/phone/{_without_plus(number)}"
     if not MSISDN_PATTERN.fullmatch(number) or action not in (APPROVE, *DECLINE_CODES):
-        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
+        return Response(await render_template("unknown.html"), 404)
     is_waiting = any(each.reference == reference for each in _prompts(number))
     if operator is None or not is_waiting:
         return Response("", 303, {"Location": origin})
