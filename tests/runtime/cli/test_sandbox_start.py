@@ -34,8 +34,15 @@ MADE_KEY = re.compile(r"API key of acme \(made now, shown this once\): (\S+)\n")
 
 def started(directory: Path, *words: str | Path) -> subprocess.Popen[str]:
     command = [*COMMAND, *map(str, words), "--data", str(directory)]
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, env=environment_without_settings(), text=True, encoding="utf-8", **pipes)
+    return subprocess.Popen(
+        command,
+        env=environment_without_settings(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
 
 
 @pytest.mark.finding("newcomers-start", "screens-16")
