@@ -45,7 +45,7 @@ CHANGES_PAGE_SIZE = 20
 OPEN_METHODS_MAX = 4
 """A form of more methods shows one line of each until it is opened."""
 WAITING_MAX = 20
-"""Changes that wait for a decision and are listed above the others."""
+"""Changes that wait for a decision and are listed, the newest first."""
 BRANDS_OFFERED_MAX = 12
 """Brands that are listed to change one of them; the search finds the others."""
 
@@ -172,15 +172,16 @@ def _share(used: int, most: int) -> int:
 
 @pages.get("/configuration")
 async def list_changes() -> str:
-    """List the changes that wait for a decision, then all of them, or those of one brand; and brands to change."""
+    """List the changes that wait for a decision and those that were decided, of all brands or of one; and brands to
+    change."""
     admin, text, brand = console().store.admin, query_argument("q"), query_argument("brand")
-    waiting = await admin.configuration_changes(state=ChangeState.OPEN, brand=brand, limit=WAITING_MAX + 1)
-    page = await read_page(partial(admin.configuration_changes, brand=brand), lambda each: each.id, CHANGES_PAGE_SIZE)
+    waiting = await admin.configuration_changes(state=ChangeState.OPEN, brand=brand, limit=WAITING_MAX)
+    read = partial(admin.configuration_changes, brand=brand, without=ChangeState.OPEN)
+    page = await read_page(read, lambda each: each.id, CHANGES_PAGE_SIZE)
     brands = [each.brand for each in await admin.brands() if is_found(text or "", each.brand)]
     return await render_template(
         "configuration/list.html",
-        waiting=waiting[:WAITING_MAX],
-        is_more_waiting=len(waiting) > WAITING_MAX,
+        waiting=waiting,
         page=page,
         brands=brands[:BRANDS_OFFERED_MAX],
         left_out=max(0, len(brands) - BRANDS_OFFERED_MAX),
