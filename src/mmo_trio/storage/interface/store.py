@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from attrs import frozen
 
@@ -40,6 +40,10 @@ class StoreCorrupt(Exception):
 
 class StoreUnusable(Exception):
     """The store can't be opened as it is; the message says why and names the remedy."""
+
+
+STORE_ERRORS: Final = (StoreUnavailable, OutcomeUnknown, StoreUnusable)
+"""What says that the store, and not an input, has held something up."""
 
 
 def log_store_failure(logger: Any, event: str, error: Exception, **details: object) -> None:
