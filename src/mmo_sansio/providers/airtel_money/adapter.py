@@ -18,7 +18,6 @@ from mmo_sansio.messages.reversals import ReversalFailed
 from mmo_sansio.providers.airtel_money import results, wire
 from mmo_sansio.providers.airtel_money.account import AirtelAccount, read_account
 from mmo_sansio.providers.airtel_money.codes import STALE_KEY_CODES, is_inconclusive_status
-from mmo_sansio.providers.airtel_money.refunds import REFUND, refund_report
 from mmo_sansio.providers.airtel_money.wire import parse_response
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
 from mmo_sansio.providers.common.balances import AccountBalance, BalanceInquiry, BalanceReport, parse_balance
@@ -172,7 +171,7 @@ class AirtelMoneyProvider:
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
         """The refunds of pay-ins."""
-        return dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), REFUND)
+        return dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), results.REFUND)
 
     def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
         """Ask for a refund of the payment by its airtel_money_id."""
@@ -192,7 +191,7 @@ class AirtelMoneyProvider:
             answer = parse_response((yield request))
         except ExchangeFailed as failure:
             return about.unanswered(failure)
-        report = refund_report(answer, about)
+        report = results.refund_report(answer, about)
         if answer.code in STALE_KEY_CODES:
             self._key = None
             if was_kept and isinstance(report, ReversalFailed):
