@@ -24,9 +24,10 @@ from mmo_trio.admin.change_control import (
     is_expired,
     may_revert_alone,
 )
-from mmo_trio.brands.description import brand_differences, method_name
+from mmo_trio.brands.description import method_name
 from mmo_trio.brands.edit import BRAND_LIMITS, METHOD_LIMITS, InvalidEdit, brand_form, edit_brand
 from mmo_trio.console.context import console
+from mmo_trio.console.differences import show_differences
 from mmo_trio.console.parameters import PAGE_SIZE, cut_page, form_field, query_argument, read_page, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, require
@@ -248,7 +249,7 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
     return await render_template(
         "configuration/change.html",
         change=change,
-        differences=brand_differences(change.before, change.after),
+        differences=show_differences(change.before, change.after),
         day=day,
         begin=Instant(number * DAY),
         tested=tested,
