@@ -1,5 +1,5 @@
-"""Every finding of the security reviews has a heading in docs/internals/security_findings.md, and every finding a test that
-names it."""
+"""Every finding of the security reviews has a heading in docs/internals/security_findings.md, and a test that names
+it."""
 
 from __future__ import annotations
 
