@@ -12,7 +12,7 @@ import trio
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli.commands import reversals
-from mmo_trio.cli.support.target import MachineUser
+from mmo_trio.cli.support.target import MachineUser, machine_user
 from mmo_trio.storage.open_store import open_store
 from tests.conformance.driver import NOON, submit_batch
 from tests.conformance.inputs import brand, creation, reference, succeeded
@@ -61,6 +61,14 @@ def test_another_user_of_the_machine_approves(data: Path, monkeypatch: pytest.Mo
     assert listed == shown == approved
     told = mmo("explain", PAID, "--data", data)
     assert "asked for money back [nothing → requested]" in " ".join(told.output.split())
+
+
+def test_a_name_that_was_typed_is_recorded_and_is_no_other_pair_of_eyes(data: Path) -> None:
+    asked = as_json("tx", "reverse", PAID, "--reason", "Paid twice.", "--user", "amina", "--data", data)
+    assert asked["askedBy"] == f"cli:{machine_user().name}"
+    assert "another user" in refusal("tx", "reversals", "approve", FIRST, "--user", "brian", "--data", data)
+    recorded = {(each["action"], each["detail"].get("user")) for each in as_json("audit", "list", "--data", data)}
+    assert recorded >= {("reversal_requested", "amina"), ("reversal_approved", "brian"), ("refused", "brian")}
 
 
 def test_what_was_not_sent_is_taken_back(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
