@@ -62,7 +62,7 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_provider_closed": "1 while the provider is closed by hand for new payments.",
         "mmo_provider_account_state": "1 for what is known of a part of the account with a provider, on all nodes.",
         "mmo_provider_balance": "What is in an account with a provider, in whole units of its currency, on all nodes.",
-        "mmo_provider_balance_age_seconds": "Seconds since a provider has told the balance of an account.",
+        "mmo_provider_balance_seconds_old": "Seconds since a provider has told the balance of an account.",
         "mmo_provider_float_hours": "Hours until a float is empty at the rate of the last hours; absent while nothing"
         " is spent.",
         "mmo_provider_float_low": "1 while a float is below a threshold of the settings.",
@@ -234,12 +234,12 @@ class PrometheusExporter:
             ),
         )
         yield from _float_metrics(self.float_monitor.floats)
-        monitor, refusals = self.float_monitor, self.float_monitor.refusals
-        ages = {key: elapsed(at, monitor.now()) / SECOND for key, at in monitor.known_at.items()}
-        yield _gauge(
-            "mmo_provider_balance_age_seconds", *(({"provider": p, "account": a}, age) for (p, a), age in ages.items())
+        monitor, now = self.float_monitor, self.float_monitor.now()
+        ages = (({"provider": p, "account": a}, elapsed(at, now) / SECOND) for (p, a), at in monitor.known_at.items())
+        yield _gauge("mmo_provider_balance_seconds_old", *ages)
+        yield _counter(
+            "mmo_provider_float_refusals", *(({"provider": name}, monitor.refusals[name]) for name in counts)
         )
-        yield _counter("mmo_provider_float_refusals", *(({"provider": name}, refusals[name]) for name in counts))
 
 
 def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]:

@@ -25,7 +25,12 @@ _NEXT_STEPS = {
     ReversalState.REQUESTED: "Another user approves it: `mmo tx reversals approve {id}`.",
     ReversalState.APPROVED: "The gateway that serves this store sends it.",
 }
+_NEEDS_PERSON = (
+    "The gateway can't ask {provider} about {id}. Look for the payment's receipt in the provider's portal or statement."
+    " If the money went back: `mmo tx reversals resolve {id} --succeeded`; if the provider says it did not: --failed."
+)
 
+Change = Callable[[Reversals, ResolutionUser], Awaitable[Reversal]]
 user_option = click.option("--user", help="The person who decides, if it is not you; recorded next to your name.")
 
 
@@ -81,6 +86,7 @@ def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) ->
     shown = [each for each in found if with_ended or not each.state.has_ended]
     columns = ("id", "brand", "provider", "amount", "state", "askedAt", "askedBy", "approvedBy")
     print_rows(columns, [_to_json(each) for each in shown], as_json=as_json)
+    _print_advice(shown)
 
 
 @reversals.command()
@@ -97,9 +103,10 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
     found = target.with_store(find)
     if as_json:
         print_json([_to_json(each) for each in found])
-        return
-    for each in found:
-        print_table(("member", "value"), _to_json(each).items())
+    else:
+        for each in found:
+            print_table(("member", "value"), _to_json(each).items())
+    _print_advice(found)
 
 
 @reversals.command()
@@ -150,13 +157,7 @@ def resolve(
     _change(target, end, user, as_json=as_json)
 
 
-def _change(
-    target: CommandTarget,
-    change: Callable[[Reversals, ResolutionUser], Awaitable[Reversal]],
-    user: str | None,
-    *,
-    as_json: bool,
-) -> None:
+def _change(target: CommandTarget, change: Change, user: str | None, *, as_json: bool) -> None:
     """Let the user of the machine change a reversal; `user`, a name that was typed, is no other pair of eyes."""
     machine = machine_user()
     name = f"cli:{machine.name}"
@@ -178,6 +179,12 @@ def _change(
     else:
         print_table(("member", "value"), _to_json(changed).items())
     print_status(_NEXT_STEPS.get(changed.state, "Done.").format(id=changed.id))
+
+
+def _print_advice(shown: Sequence[Reversal]) -> None:
+    for each in shown:
+        if each.needs_person:
+            print_status(_NEEDS_PERSON.format(id=each.id, provider=each.provider))
 
 
 def _to_json(reversal: Reversal) -> dict[str, object]:
