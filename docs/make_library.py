@@ -36,7 +36,7 @@ This page and those that it links are made from the docstrings. They list every 
 packages `mmo_sansio`, `mmo_merchant`, `mmo_trio` and `mmo_simulators`. A name that is not here is
 internal, and may change in any version.
 
-Begin with [a payment with no I/O](../tutorial.md), and read [how it is built](../design.md)."""
+Begin with [a payment with no I/O](../tutorial.md), and read [how it is built](../internals/design.md)."""
 
 LINE_LENGTH_MAX = 100
 """Longer signatures have one line for each argument."""

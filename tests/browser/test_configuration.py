@@ -164,7 +164,7 @@ def test_each_end_of_a_change_is_told(browser: Browser, tmp_path: Path) -> None:
         go_back(two)
         check_everywhere(two, "console-change-reverted")
         two.goto(f"{office.console}/configuration/{propose(one, office, '80')}")
-        two.get_by_label("Why not").fill("the shop needs it")
+        two.get_by_label("Reason to reject").fill("the shop needs it")
         two.get_by_role("button", name="Reject").click()
         expect(two.get_by_role("heading", level=1)).to_contain_text("rejected")
         check_everywhere(two, "console-change-rejected")

@@ -21,10 +21,11 @@ OF_SECOND_LOOKS = {
 }
 """Of the second security audit, its part on HTTP, and the second look at the specification."""
 STORE_FINDINGS = {f"postgres-F{number}" for number in range(1, 12)}
-"""Of the review of the store on PostgreSQL; docs/operating.md says what operators need to know of them."""
-OF_USERS = re.compile(r"(specification|new-users|operators|money|postgres|rules|audit)-[A-Za-z0-9-]+")
-"""Of the reviews of the specification, by new users, of the operators' interfaces, of what is told about money, of the
-store on PostgreSQL once more, of the payment rules, and of the second security audit."""
+"""Of the review of the store on PostgreSQL; docs/postgresql.md says what operators need to know of them."""
+OF_USERS = re.compile(r"(specification|new-users|newcomers|screens|operators|money|postgres|rules|audit)-[A-Za-z0-9-]+")
+"""Of the reviews of the specification, by new users and newcomers, of the screens, of the operators' interfaces, of
+what is told about money, of the store on PostgreSQL once more, of the payment rules, and of the second security
+audit."""
 MARK = re.compile(r"mark\.finding\(([^)]*)\)")
 
 

@@ -153,7 +153,7 @@ async def _waiting_figures(
         waiting_figure(
             "Stuck", backlog.stuck, None, "work_lists.stuck", note="sent over an hour ago", count_max=STUCK_COUNT_MAX
         ),
-        waiting_figure("Callbacks failed", recent, before, "work_lists.callbacks", count_max=callbacks_max),
+        waiting_figure("Callbacks not delivered", recent, before, "work_lists.callbacks", count_max=callbacks_max),
     ]
     if backlog.reversals:  # They are rare.
         note = "without an outcome"
@@ -170,7 +170,7 @@ async def _provider_health(query: CountQuery) -> list[Health]:
             name,
             title,
             counted.get(name),
-            stopped="closed by staff" if name in closed else "",
+            stopped="stopped by staff" if name in closed else "",
             breaker=breakers.get(name),
         )
         for name, title in console().provider_titles.items()
@@ -328,7 +328,7 @@ class HealthLevel(StrEnum):
     """Says how something does; the worst is the last."""
 
     QUIET = "quiet"
-    """Nothing happened."""
+    """Nothing happened, or too little to tell."""
     WELL = "well"
     WEAK = "weak"
     FAILING = "failing"
@@ -354,7 +354,7 @@ def judge_health(
     *,
     stopped: str = "",
     breaker: BreakerState | None = None,
-    breaker_text: str = "breaker open",
+    breaker_text: str = "stopped by its breaker",
     failed_callbacks: int = 0,
 ) -> Health:
     """Judge a provider or merchant. `stopped` says in words why nothing more is sent, when staff has stopped it."""
@@ -371,9 +371,12 @@ def judge_health(
     elif rate is not None and rate < WEAK_RATE:
         level, text = HealthLevel.WEAK, "many payments fail"
     elif failed_callbacks:
-        level, text = HealthLevel.WEAK, f"{failed_callbacks:,} callbacks failed"
+        callbacks = "1 callback" if failed_callbacks == 1 else f"{failed_callbacks:,} callbacks"
+        level, text = HealthLevel.WEAK, f"{callbacks} not delivered"
     elif not (known.created or known.ended):
         level, text = HealthLevel.QUIET, "no payments"
+    elif rate is None:
+        level, text = HealthLevel.QUIET, "too few to tell"
     else:
         level, text = HealthLevel.WELL, "well"
     return Health(key, title, level, text, known.created, format_rate(known.success_rate))

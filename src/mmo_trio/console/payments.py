@@ -16,10 +16,11 @@ from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.clock import DAY, Instant, format_with_microseconds, from_datetime, later
 from mmo_sansio.values.dialling_codes import possible_msisdns
-from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
-from mmo_trio.admin.explanation import conclusions, load_payment_history
+from mmo_trio.admin.explanation import alarms, load_payment_history, remarks
 from mmo_trio.admin.reference_search import search_by_beginning
+from mmo_trio.admin.resolution import SUCCESS
 from mmo_trio.admin.reversals import money_left
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import find_told_wrong, merchant_message
@@ -252,7 +253,6 @@ async def show_payment(reference: str) -> str:
     about = f"payment:{transaction.reference}"
     await record_view(about)
     rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
-    outcomes = _possible_outcomes(transaction)
     wrong = find_told_wrong(transaction, history.suspense, history.callbacks)
     return await render_template(
         "payment.html",
@@ -260,7 +260,8 @@ async def show_payment(reference: str) -> str:
         fields=list_payment_fields(transaction, mask),
         order=transaction.order,
         api_object=format_json(transaction_object(transaction).decode()) if mask.can_see_personal_data else "",
-        conclusions=[mask.text(to_reading_text(each)) for each in conclusions(history)],
+        alarms=[(mask.text(to_reading_text(each.text)), each.entry) for each in alarms(history)],
+        conclusions=[mask.text(to_reading_text(each)) for each in remarks(history)],
         merchant_text=wrong and mask.text(merchant_message(wrong)),
         story=tell_story(timeline(history, with_free_text=mask.can_see_personal_data), mask, console().provider_titles),
         callbacks=history.callbacks,
@@ -271,8 +272,7 @@ async def show_payment(reference: str) -> str:
         reversal_operation=console().reversal_operation(transaction),
         audit_events=[show_event(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED],
         views=[show_event(each, mask) for each in rows if each.event.action == PERSONAL_DATA_VIEWED],
-        outcomes=outcomes,
-        outcome_options=[("", "choose"), *((each, _outcome_text(each)) for each in outcomes)],
+        outcome_groups=_possible_outcomes(transaction),
         is_proposed=any(each.state in UNFINISHED_STATES for each in proposals),
     )
 
@@ -287,13 +287,13 @@ async def find_payment(reference: str) -> Transaction:
     return transaction
 
 
-def _possible_outcomes(transaction: Transaction) -> Sequence[str]:
-    """Return the outcomes that a person may propose now: `success`, or error codes."""
+def _possible_outcomes(transaction: Transaction) -> Sequence[tuple[str, Sequence[str]]]:
+    """Return the outcomes that a person may propose now, `success` or error codes, by who can act on them."""
     resolution = ResolveManually(transaction.reference, transaction.order.provider, "", "")
     reachable = target_stages(transaction.progress.stage, resolution)
-    outcomes = ["success"] if Stage.SUCCEEDED in reachable else []
-    return outcomes + ([code.value for code in ErrorCode] if Stage.FAILED in reachable else [])
-
-
-def _outcome_text(outcome: str) -> str:
-    return "success: the money has moved" if outcome == "success" else f"failed: {format_words(outcome)}"
+    groups = [("Paid: the money has moved", [SUCCESS])] if Stage.SUCCEEDED in reachable else []
+    if Stage.FAILED in reachable:
+        for title, who in (("by the payer", "payer"), ("by the merchant", "merchant"), ("by our staff", "staff")):
+            codes = [code.value for code in ErrorCode if EXPLANATIONS[code].who_acts == who]
+            groups.append((f"Failed, to be mended {title}", codes))
+    return groups

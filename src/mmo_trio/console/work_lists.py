@@ -3,12 +3,11 @@ suspense book, failed callbacks; and the audit log."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from quart import Blueprint, Response, render_template, request
 from werkzeug.exceptions import Conflict
 
-from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.clock import elapsed
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
@@ -29,19 +28,9 @@ from mmo_trio.console.parameters import (
 )
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, current_user, record_action, record_view, require
-from mmo_trio.console.views import format_span, show_event
+from mmo_trio.console.views import show_event
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, Proposal, SuspenseEntry
-
-OUTCOME_TEXTS: Mapping[DeliveryOutcome, str] = {
-    DeliveryOutcome.DELIVERED: "delivered",
-    DeliveryOutcome.NON_2XX: "not accepted",
-    DeliveryOutcome.TIMEOUT: "no answer in time",
-    DeliveryOutcome.TRANSPORT_ERROR: "not reached",
-    DeliveryOutcome.EGRESS_REFUSED: "address refused",
-    DeliveryOutcome.KEY_REVOKED: "key revoked",
-    DeliveryOutcome.BREAKER_OPEN: "breaker open",
-}
-"""The outcomes of callbacks, in words."""
+from mmo_trio.system.display_text import format_span
 
 pages = Blueprint("work_lists", __name__)
 
@@ -187,7 +176,6 @@ async def callbacks() -> str:
         next_page=last and last[0],
         brand=brand,
         brand_options=[(each.brand.id, each.brand.name) for each in await store.admin.brands()],
-        outcome_texts=OUTCOME_TEXTS,
     )
 
 

@@ -191,7 +191,7 @@ async def test_a_rejection_needs_a_remark(sandbox: Running, signed_in: SignedIn)
     answer = await abe.post("/configuration/1/reject", remark=" ")
     assert answer.status == 400
     page = answer.body.decode()
-    assert "Say why not." in page[page.index('id="remark-error"') :].partition("</span>")[0]
+    assert "Say why." in page[page.index('id="remark-error"') :].partition("</span>")[0]
     async with open_store_of(sandbox.directory) as store:
         assert [each.state for each in await store.admin.configuration_changes()] == [ChangeState.OPEN]
 

@@ -122,7 +122,7 @@ async def test_a_request_is_refused_or_taken_back(sandbox: Running, signed_in: S
     assert (await ann.post(f"{path}/1/refuse", remark="no such payer")).status == 303
     assert (await ann.post(f"{path}/1/approve")).status == 409
     assert (await sam.post(path, **ASKED | {"number": "2"})).status == 303
-    assert "Take back" in await text_of(sam, "/reversals")
+    assert "Withdraw" in await text_of(sam, "/reversals")
     assert (await sam.post(f"{path}/2/refuse", remark="my mistake")).status == 303
     assert [each.remark for each in await reversals_of(sandbox, reference)] == ["no such payer", "my mistake"]
     assert "No reversal waits" in await text_of(sam, "/reversals")

@@ -92,8 +92,8 @@ async def test_every_name_label_and_value_is_there(serve: Serve) -> None:
 
 
 async def test_the_operators_page_names_every_figure_and_no_other(serve: Serve) -> None:
-    page = (DEPLOY.parent / "docs" / "operating.md").read_text(encoding="utf-8")
-    table = page.partition("### Metrics")[2].partition("### ")[0]
+    page = (DEPLOY.parent / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    table = page.partition("## Metrics")[2].partition("## ")[0]
     named = set(re.findall(r"`(mmo_[a-z_]+)`", table))
     async with serve() as sandbox:
         text = (await ask(f"{sandbox.ready.console}/metrics")).body.decode()

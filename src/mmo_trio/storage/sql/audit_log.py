@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditKey, AuditRow
 from mmo_trio.storage.interface.audit_chain import next_row
-from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, select
+from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, select, values_of
 
 _AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash, key_id, mac"
 
@@ -19,16 +19,7 @@ def append_audit(event: AuditEvent, key: AuditKey) -> SqlQuery[AuditRow]:
     row = next_row(AuditHead(number - 1, hash), event, key)
     yield from execute(
         f"INSERT INTO audit ({_AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        row.number,
-        event.at,
-        event.actor,
-        event.action,
-        event.about,
-        event.detail,
-        row.previous_hash,
-        row.hash,
-        row.key_id,
-        row.mac,
+        *(row.number, *values_of(event), row.previous_hash, row.hash, row.key_id, row.mac),
     )
     yield from execute("UPDATE audit_head SET hash = ?", row.hash)
     return row

@@ -15,7 +15,7 @@ from mmo_trio.storage.interface.admin_types import (
     ProviderNote,
 )
 from mmo_trio.storage.sql.monitoring import hold_brand
-from mmo_trio.storage.sql.statements import ANY_OF, Row, SqlQuery, execute, returns_row, select
+from mmo_trio.storage.sql.statements import ANY_OF, Row, SqlQuery, execute, returns_row, select, values_of
 
 SELECT_STORE_STATE = "SELECT id, epoch, raised_at, former_ids FROM store_state"
 SELECT_CONFIGURATION = """
@@ -56,10 +56,7 @@ def close_provider(closed: ClosedProvider) -> SqlQuery[bool]:
     change = returns_row(
         "INSERT INTO closed_providers (name, closed_at, closed_by, reason) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (name) DO NOTHING RETURNING 1",
-        closed.name,
-        closed.closed_at,
-        closed.closed_by,
-        closed.reason,
+        *values_of(closed),
     )
     return raising_generation(change)
 

@@ -27,7 +27,7 @@ from mmo_trio.storage.interface.admin_types import (
 from mmo_trio.storage.sql.audit_log import append_audit
 from mmo_trio.storage.sql.brand_keys import save_brands
 from mmo_trio.storage.sql.serialization import parse_brand, parse_recorded_request, serialize_brand
-from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, select
+from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, select, select_one, values_of
 
 _COLUMNS = (
     "version_before, version_after, reason, proposed_by, proposed_at, state, decided_by, decided_at, remark,"
@@ -41,21 +41,11 @@ _ROWS_MAX = 50
 
 def add_configuration_change(change: ConfigurationChange, event: tuple[AuditEvent, AuditKey]) -> SqlQuery[int]:
     """Store a proposed change of a brand together with its audit event, and return its id."""
+    _, _, _, *others = values_of(change)
     rows = yield from execute(
         f"INSERT INTO configuration_changes (brand, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " RETURNING id",
-        change.after.id,
-        serialize_brand(change.before),
-        serialize_brand(change.after),
-        change.reason,
-        change.proposed_by,
-        change.proposed_at,
-        change.state.value,
-        change.decided_by,
-        change.decided_at,
-        change.remark,
-        change.reverted_by,
-        change.reverted_at,
+        *(change.after.id, serialize_brand(change.before), serialize_brand(change.after), *others),
     )
     yield from append_audit(*event)
     return int(rows[0][0])
@@ -76,8 +66,7 @@ def configuration_changes(
 
 def configuration_change(id: int) -> SqlQuery[ConfigurationChange | None]:
     """Return the change with this id."""
-    rows = yield from execute(f"SELECT id, {_COLUMNS} FROM configuration_changes WHERE id = ?", id)
-    return _parse_change(rows[0]) if rows else None
+    return select_one(_parse_change, f"SELECT id, {_COLUMNS} FROM configuration_changes WHERE id = ?", id)
 
 
 def decide_configuration_change(

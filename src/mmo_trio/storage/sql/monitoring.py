@@ -22,7 +22,7 @@ from mmo_trio.storage.interface.admin_types import (
 )
 from mmo_trio.storage.sql.payment_search import stuck_transactions
 from mmo_trio.storage.sql.serialization import parse_breaker
-from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_row, select
+from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_row, select, values_of
 
 
 def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
@@ -109,9 +109,7 @@ def hold_brand(hold: BrandHold) -> SqlQuery[bool]:
     """Put a brand on hold; return False when it is already."""
     return returns_row(
         "INSERT INTO brand_holds (brand, held_at, held_by) VALUES (?, ?, ?) ON CONFLICT (brand) DO NOTHING RETURNING 1",
-        hold.brand,
-        hold.held_at,
-        hold.held_by,
+        *values_of(hold),
     )
 
 

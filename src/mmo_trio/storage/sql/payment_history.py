@@ -9,7 +9,7 @@ from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, Suspense
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposal, ProposalState, SuspenseEntry
 from mmo_trio.storage.sql.audit_log import append_audit
-from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, returns_row, select
+from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, returns_row, select, select_one, values_of
 
 
 def timeline(gateway_reference: str) -> SqlQuery[Sequence[JournalEntry]]:
@@ -136,18 +136,7 @@ def add_proposal(proposal: Proposal) -> SqlQuery[int | None]:
     rows = yield from execute(
         f"INSERT INTO proposals ({_PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING RETURNING id",
-        proposal.gateway_reference,
-        proposal.brand,
-        proposal.error_code,
-        proposal.provider_reference,
-        proposal.reason,
-        proposal.evidence,
-        proposal.proposed_by,
-        proposal.proposed_at,
-        proposal.state.value,
-        proposal.decided_by,
-        proposal.decided_at,
-        proposal.remark,
+        *values_of(proposal)[1:],
     )
     return int(rows[0][0]) if rows else None
 
@@ -167,8 +156,7 @@ def proposals(
 
 def proposal(id: int) -> SqlQuery[Proposal | None]:
     """Return the proposal with this id."""
-    rows = yield from execute(f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals WHERE id = ?", id)
-    return _parse_proposal(rows[0]) if rows else None
+    return select_one(_parse_proposal, f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals WHERE id = ?", id)
 
 
 def update_proposal(

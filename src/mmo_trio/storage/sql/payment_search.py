@@ -46,31 +46,17 @@ def search_payments(
 ) -> SqlQuery[PaymentPage]:
     """Return payments by any reference (the gateway's, the merchant's, for reconciliation, the provider's), and by one
     of these msisdns, newest first. Each has an index of its own, in the order of the page."""
-    rows = yield from execute(
-        "SELECT t.order_row, t.progress FROM reference_uses AS used JOIN transactions AS t"
-        " ON t.gateway_reference = used.gateway_reference AND t.brand = used.brand"
-        f" WHERE used.merchant_reference = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
-        text,
-        *_position_values(before),
-        limit + 1,
-    )
-    found = _parse_transactions(rows)
-    rows = yield from execute(
-        "SELECT t.order_row, t.progress FROM receipts AS given JOIN transactions AS t"
-        " ON t.gateway_reference = given.gateway_reference AND t.brand = given.brand"
-        f" WHERE given.receipt = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
-        text,
-        *_position_values(before),
-        limit + 1,
-    )
-    found += _parse_transactions(rows)
-    for column, value in (
-        ("gateway_reference", text.upper()),
-        ("reconciliation_reference", text),
-        *(("msisdn", each) for each in msisdns),
+    of_named = "JOIN transactions AS t ON t.gateway_reference = named.gateway_reference AND t.brand = named.brand"
+    found: list[Transaction] = []
+    for source, column, value in (
+        (f"reference_uses AS named {of_named}", "named.merchant_reference", text),
+        (f"receipts AS named {of_named}", "named.receipt", text),
+        ("transactions AS t", "t.gateway_reference", text.upper()),
+        ("transactions AS t", "t.reconciliation_reference", text),
+        *(("transactions AS t", "t.msisdn", each) for each in msisdns),
     ):
         rows = yield from execute(
-            f"{_SELECT} WHERE t.{column} = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
+            f"SELECT t.order_row, t.progress FROM {source} WHERE {column} = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
             value,
             *_position_values(before),
             limit + 1,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from attrs import Factory, define, frozen
+from attrs import AttrsInstance, Factory, astuple, define, frozen
 
 from mmo_sansio.values.clock import Instant
 
@@ -49,6 +50,17 @@ def execute(text: str, *values: Any) -> SqlQuery[Sequence[Row]]:
 def select(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[list[T]]:
     """Return the parsed rows of one statement."""
     return [parse(row) for row in (yield from execute(text, *values))]
+
+
+def select_one(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[T | None]:
+    """Return the parsed row of one statement that finds at most one."""
+    rows = yield from execute(text, *values)
+    return parse(rows[0]) if rows else None
+
+
+def values_of(record: AttrsInstance) -> list[Any]:
+    """Return the values of a record's attributes in their order, each as a database takes it."""
+    return [each.value if isinstance(each, Enum) else each for each in astuple(record, recurse=False)]
 
 
 def returns_row(text: str, *values: Any) -> SqlQuery[bool]:

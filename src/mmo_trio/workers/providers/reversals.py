@@ -13,17 +13,8 @@ import structlog
 import trio
 from attrs import Factory, define, evolve
 
+from mmo_sansio.messages import reversals
 from mmo_sansio.messages.replies import ReversalApplied
-from mmo_sansio.messages.reversals import (
-    ReversalAccepted,
-    ReversalCannotTell,
-    ReversalFailed,
-    ReversalNeverReceived,
-    ReversalReport,
-    ReversalSucceeded,
-    ReversalUnreachable,
-    ReversalWoke,
-)
 from mmo_sansio.providers.common.interface import Provider, ReversalReports, ReversesPayments
 from mmo_sansio.providers.common.operations import ReversalOperation, operation_key
 from mmo_sansio.values.model import Transaction, Type
@@ -52,12 +43,12 @@ RETRY_DELAY_S = 30.0
 """Seconds before a reversal is tried again that could not be decided; it holds up no other."""
 
 REVERSAL_LABELS = {
-    ReversalAccepted: "accepted",
-    ReversalSucceeded: "succeeded",
-    ReversalFailed: "failed",
-    ReversalUnreachable: "unreachable",
-    ReversalNeverReceived: "never_received",
-    ReversalCannotTell: "cannot_tell",
+    reversals.ReversalAccepted: "accepted",
+    reversals.ReversalSucceeded: "succeeded",
+    reversals.ReversalFailed: "failed",
+    reversals.ReversalUnreachable: "unreachable",
+    reversals.ReversalNeverReceived: "never_received",
+    reversals.ReversalCannotTell: "cannot_tell",
 }
 """The label of each kind of report in the metrics."""
 
@@ -104,7 +95,7 @@ class ReversalWorker:
         attempt = self._next_attempt()
         try:
             reply, began_at = await self.worker.record_input(
-                lambda: ReversalWoke(due.id, attempt), tries_max=TRIES_IN_PLACE
+                lambda: reversals.ReversalWoke(due.id, attempt), tries_max=TRIES_IN_PLACE
             )
             if isinstance(reply, ReversalApplied):
                 report = await self._converse(reply, reply.reversal.may_send(attempt), began_at)
@@ -118,7 +109,7 @@ class ReversalWorker:
         finally:
             self._active.discard(due.id)
 
-    async def _converse(self, woken: ReversalApplied, is_to_be_sent: bool, began_at: float) -> ReversalReport:
+    async def _converse(self, woken: ReversalApplied, is_to_be_sent: bool, began_at: float) -> reversals.ReversalReport:
         """Send the reversal or ask after it, and return the report, whatever happens."""
         reversal, name = woken.reversal, woken.reversal.provider
         payment = with_reported_money(reversal, woken.transaction)
@@ -134,14 +125,14 @@ class ReversalWorker:
         begin = provider.reverse if is_to_be_sent else provider.poll_reversal
         exchange = self.worker.exchange_for(name) if is_to_be_sent else self.worker.ask_for(name)
         deadline = began_at + CONVERSATION_TIMEOUT_S
-        report: ReversalReport
+        report: reversals.ReversalReport
         try:
             conversation = begin(reversal, payment, now=self.worker.now())
             report = await drive_by_deadline(conversation, exchange, deadline, self.worker.counts[name])
         except Exception as fault:
             logger.error("reversal_conversation_failed", provider=name, fault=describe_fault(fault))
             report = about.unreachable(f"A fault of ours: {type(fault).__name__}.")
-        if isinstance(report, ReversalAccepted | ReversalUnreachable) and report.poll_after is None:
+        if isinstance(report, reversals.ReversalAccepted | reversals.ReversalUnreachable) and report.poll_after is None:
             return evolve(report, poll_after=operation.poll_interval(reversal.polls))
         return report
 
