@@ -77,7 +77,7 @@ async def show_payment(reference: str) -> Response:
     context = pages_context()
     transaction = await context.store.transaction(reference)
     if transaction is None or transaction.order.page is None:
-        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
+        return Response(await render_template("unknown.html"), 404)
     order, token = transaction.order, transaction.order.page.token
     record = await context.store.brand_record(order.brand)
     shop = Shop(order.brand) if record is None else shop_of(record.brand)

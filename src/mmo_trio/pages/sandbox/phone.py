@@ -66,7 +66,7 @@ async def pick_number() -> Response:
 @pages.get("/<number>")
 async def show_phone(number: str, *, wrong_pin: str = "", status: int = 200) -> Response:
     if not MSISDN_PATTERN.fullmatch(number):
-        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
+        return Response(await render_template("unknown.html"), 404)
     number = _without_plus(number)
     page = await render_template(
         "phone.html",
@@ -84,7 +84,7 @@ async def answer_prompt(number: str, reference: str) -> Response:
     form, operator = await request.form, sandbox_context().operator
     action, pin = form.get("action", APPROVE), form.get("pin", "")
     if not MSISDN_PATTERN.fullmatch(number) or action not in (APPROVE, *DECLINE_CODES):
-        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
+        return Response(await render_template("unknown.html"), 404)
     is_waiting = any(each.reference == reference for each in _prompts(number))
     if operator is None or not is_waiting:
         return _redirect_to_phone(number)
