@@ -85,7 +85,7 @@ def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) ->
     found = target.with_store(lambda store: store.list_reversals(only_unfinished=not with_ended, limit=limit))
     shown = [each for each in found if with_ended or not each.state.has_ended]
     columns = ("id", "brand", "provider", "amount", "state", "askedAt", "askedBy", "approvedBy")
-    print_rows(columns, [_to_json(each) for each in shown], as_json=as_json)
+    print_rows(columns, [_to_json(each) if as_json else _to_row(each) for each in shown], as_json=as_json)
     _print_advice(shown)
 
 
@@ -105,7 +105,7 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
         print_json([_to_json(each) for each in found])
     else:
         for each in found:
-            print_table(("member", "value"), _to_json(each).items())
+            print_table(("member", "value"), _to_row(each).items())
     _print_advice(found)
 
 
@@ -177,7 +177,7 @@ def _change(target: CommandTarget, change: Change, user: str | None, *, as_json:
     if as_json:
         print_json(_to_json(changed))
     else:
-        print_table(("member", "value"), _to_json(changed).items())
+        print_table(("member", "value"), _to_row(changed).items())
     print_status(_NEXT_STEPS.get(changed.state, "Done.").format(id=changed.id))
 
 
@@ -185,6 +185,11 @@ def _print_advice(shown: Sequence[Reversal]) -> None:
     for each in shown:
         if each.needs_person:
             print_status(_NEEDS_PERSON.format(id=each.id, provider=each.provider))
+
+
+def _to_row(reversal: Reversal) -> dict[str, object]:
+    """Return a reversal for a table, whose amounts are for people."""
+    return {**_to_json(reversal), "amount": reversal.amount}
 
 
 def _to_json(reversal: Reversal) -> dict[str, object]:
