@@ -175,7 +175,7 @@ KES_30 = Money(30_00, "KES")
 def test_a_line_of_money_that_went_back_is_the_reversal_s(known_by: str, has_direction: bool, amount: Money) -> None:
     paid = a_record(1)
     back = a_reversal(paid, amount=amount)
-    names = {
+    names: dict[str, dict[str, Any]] = {
         "receipt": {"receipt": back.receipt, "reference": None},
         "own reference": {"receipt": "OTHER", "reference": back.gateway_reference},
         "receipt of the payment": {"receipt": "OTHER", "reference": paid.receipt},
