@@ -25,7 +25,7 @@ FACES = {
     " merchants](../merchant_client.md)",
     "mmo_trio": "the service: to serve a gateway from a program of your own, with providers of your own",
     "mmo_simulators": "operators to test a gateway against; the guide is [a simulator in a test of your"
-    " own](../providers/README.md#a-simulator-in-a-test-of-your-own)",
+    " own](../internals/operators.md#a-simulator-in-a-test-of-your-own)",
 }
 """What each face is for, in the order of the reference; `mmo_sansio` says that these are the faces."""
 

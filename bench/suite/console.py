@@ -146,6 +146,7 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
         "search, nothing": lambda b, n: b.search(f"nothing-{n}"),
         "a payment": lambda b, n: b.get(f"/payments/{numbered_reference(place(n))}"),
         "stuck": lambda b, n: b.get("/stuck"),
+        "reversals": lambda b, n: b.get("/reversals"),
         "suspense": lambda b, n: b.get("/suspense"),
         "failed callbacks": lambda b, n: b.get("/callbacks"),
         "providers": lambda b, n: b.get("/providers"),

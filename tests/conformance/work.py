@@ -124,7 +124,10 @@ async def check_audit_log(open_store: OpenStore) -> None:
         newest = await store.admin.audit(limit=2)
         assert [row.number for row in newest] == [5, 4]
         assert [row.number for row in await store.admin.audit(before=4, limit=2)] == [3, 2]
+        assert [row.number for row in await store.admin.audit(after=1, limit=2)] == [3, 2], "those next above it"
         assert [row.number for row in await store.admin.audit(about="payment:0")] == [4, 2]
+        assert [row.number for row in await store.admin.audit(actor="user:ada", limit=2)] == [5, 4]
+        assert not await store.admin.audit(actor="user:bob")
         assert [row.number for row in await store.admin.audit_after(3, limit=1)] == [4]
 
 

@@ -14,7 +14,7 @@ from werkzeug.exceptions import BadRequest, NotFound, TooManyRequests
 from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
-from mmo_sansio.values.clock import DAY, Instant, format_with_microseconds, from_datetime, later
+from mmo_sansio.values.clock import DAY, Instant, Span, elapsed, format_with_microseconds, from_datetime, later
 from mmo_sansio.values.dialling_codes import possible_msisdns
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
@@ -29,8 +29,11 @@ from mmo_trio.console.kept_inputs import keep_text, kept_text
 from mmo_trio.console.parameters import (
     PAGE_SIZE,
     TEXT_LENGTH_MAX,
+    ListPage,
     form_field,
     format_position,
+    link_page,
+    list_brand_options,
     parse_choice,
     parse_phone_number,
     parse_position,
@@ -49,8 +52,15 @@ from mmo_trio.console.views import (
 )
 from mmo_trio.http.asgi.host import TakeTurn, turns_of
 from mmo_trio.http.asgi.web_app import stream_response
-from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, PaymentFilter, PaymentPage
+from mmo_trio.storage.interface.admin_types import (
+    UNFINISHED_STATES,
+    CountDimension,
+    CountQuery,
+    PaymentFilter,
+    PaymentPage,
+)
 from mmo_trio.storage.sql.admin_store import AdminStore
+from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.system.display_text import guard_cell, mask_number
 
 AUDIT_ROWS_MAX = 200
@@ -64,6 +74,9 @@ EXPORT_COLUMNS = (
     *("createdAt", "gatewayReference", "brand", "merchantReference", "type", "flow", "method", "country"),
     *("provider", "providerReference", "msisdn", "amount", "currency", "status", "errorCode", "completedAt"),
 )
+
+COUNTED_MAX = Span(31 * DAY)
+"""Selections of more days are listed without a count."""
 
 SELECTION_FIELDS = ("brand", "method", "provider", "status", "code", "from", "until")
 
@@ -98,6 +111,7 @@ def read_selection() -> PaymentSelection:
             begin=_parse_time(fields.get("from"), is_end=False),
             end=_parse_time(fields.get("until"), is_end=True),
             before=parse_position(query_argument("before")),
+            after=parse_position(query_argument("after")),
             limit=PAGE_SIZE,
         ),
         fields,
@@ -122,22 +136,53 @@ async def list_payments() -> str:
     """Show the newest payments of a selection."""
     selection = read_selection()
     admin = console().store.admin
-    found = await admin.list_payments(selection.payment_filter)
+    page = await _read_page(selection.payment_filter)
     brands = [each.brand for each in await admin.brands()]
     return await render_template(
         "payments.html",
-        rows=found.transactions,
-        next_page=found.next_position and selection.fields | {"before": format_position(found.next_position)},
-        is_full=len(found.transactions) == PAGE_SIZE,
+        page=page,
+        is_full=len(page.rows) == PAGE_SIZE,
         selection=selection.fields,
         quick=_quick_selections(selection.fields),
         has_filters=bool(set(selection.fields) - {"status"}),
-        brand_options=[(each.id, each.name) for each in brands],
+        brand_options=await list_brand_options(),
         method_options=[(key, key) for key in sorted({method.key for each in brands for method in each.methods})],
         provider_options=list(console().provider_titles.items()),
         status_options=[(each, each) for each in Status],
         code_options=[(each, format_words(each)) for each in ErrorCode],
     )
+
+
+async def _read_page(payment_filter: PaymentFilter) -> ListPage[Transaction]:
+    """Return the page of a selection that the request asks for. Upwards, what is less than a page is the first one."""
+    admin = console().store.admin
+    if payment_filter.after is not None:
+        found = await admin.list_payments(payment_filter)
+        if found.next_position is not None:
+            rows = found.transactions
+            older = format_position(position_of(rows[-1])) if rows else None
+            return link_page(rows, after=format_position(found.next_position), before=older)
+        payment_filter = evolve(payment_filter, after=None)
+    found = await admin.list_payments(payment_filter)
+    rows, before, following = found.transactions, payment_filter.before, found.next_position
+    newer = None if before is None else format_position(position_of(rows[0]) if rows else before)
+    page = link_page(rows, after=newer, before=None if following is None else format_position(following))
+    total = await _count(payment_filter)
+    return evolve(page, first=1 if before is None else page.first, total=page.total if total is None else total)
+
+
+async def _count(payment_filter: PaymentFilter) -> int | None:
+    """Return how many payments a selection of whole days has, where the counts of the charts tell; None elsewhere."""
+    begin, end = payment_filter.begin, payment_filter.end
+    chosen = [(each, value) for each in CountDimension if (value := getattr(payment_filter, each)) is not None]
+    has_content = payment_filter.status is not None or payment_filter.error_code is not None
+    if begin is None or end is None or begin % DAY or end % DAY or elapsed(begin, end) > COUNTED_MAX:
+        return None
+    if has_content or len(chosen) > 1:
+        return None
+    query = CountQuery(DAY, begin, end, chosen[0] if chosen else None)
+    counts = await console().store.admin.count_payments(query, by=None)
+    return sum(each.count for each in counts if each.status is Status.PENDING)
 
 
 def _quick_selections(fields: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:

@@ -15,6 +15,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.timeline import HIDDEN_TEXT
+from mmo_trio.console.parameters import PAGE_SIZE
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import open_store_of
 from tests.support.sandbox_gateway import Running
@@ -272,11 +273,11 @@ async def test_text_that_would_turn_the_line_around_is_shown_as_its_escape(
 
 
 async def test_lists_are_read_a_page_at_a_time(sandbox: Running, signed_in: SignedIn) -> None:
-    references = [(await made(sandbox))["gatewayReference"] for _ in range(53)]
+    references = [(await made(sandbox))["gatewayReference"] for _ in range(PAGE_SIZE + 3)]
     vera = await signed_in("vera")
     first = (await vera.get("/payments?brand=demo")).body.decode()
     links = [f'"/payments/{each}"' for each in references]
-    assert sum(each in first for each in links) == 50
+    assert sum(each in first for each in links) == PAGE_SIZE
     older = first.split('rel="next" href="')[1].split('"')[0].replace("&amp;", "&")
     second = (await vera.get(older)).body.decode()
     assert all((each in first) != (each in second) for each in links)
@@ -293,7 +294,7 @@ async def test_figures_count_what_happened(sandbox: Running, signed_in: SignedIn
     for by, key in (("brand", "demo"), ("method", "mpesa_ke"), ("provider", "sandbox")):
         page = (await vera.get(f"/?by={by}")).body.decode()
         row = page.split("<h2>By")[1].split("<tbody>")[1]
-        cells = re.findall('<td class="num">([^<]*)</td>', row)
+        cells = re.findall('<td class="num" data-name="[^"]+">([^<]*)</td>', row)
         assert f">{key}</a>" in row
         assert cells[:4] == ["3", "1", "2", "33.3 %"], by
         assert "<svg" in page

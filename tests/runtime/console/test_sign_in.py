@@ -27,6 +27,7 @@ PAGES = (
     "/providers",
     "/breakers",
     "/brands",
+    "/brands/demo",
     "/payments/01JD0000000000000000000000",
 )
 ACTS = (

@@ -342,6 +342,7 @@ CREATE TABLE audit (
 );
 
 CREATE INDEX audit_by_subject ON audit (about, number);
+CREATE INDEX audit_by_actor ON audit (actor, number);
 
 CREATE TABLE audit_head (number bigint NOT NULL, hash text NOT NULL);
 

@@ -273,6 +273,7 @@ CREATE TABLE audit (
 ) STRICT;
 
 CREATE INDEX audit_by_subject ON audit (about, number);
+CREATE INDEX audit_by_actor ON audit (actor, number);
 
 CREATE TABLE audit_head (number INTEGER NOT NULL, hash TEXT NOT NULL) STRICT;
 
