@@ -20,8 +20,8 @@ def with_notice(response: Response, text: str) -> Response:
 
 def take_notice() -> str:
     """Return the notice of the page that is being made; empty when there is none."""
-    g.notice = "" if is_automatic() else unquote(cookie(NOTICE_COOKIE))
-    return g.notice
+    text = g.notice = "" if is_automatic() else unquote(cookie(NOTICE_COOKIE))
+    return text
 
 
 def forget_shown_notice(response: Response) -> Response:
