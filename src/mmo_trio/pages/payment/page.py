@@ -53,6 +53,9 @@ LANGUAGE_PARAMETER = "lang"
 PRESSED_PARAMETER = "pressed"
 """Marks in the query that the browser comes from the button; see `_render_payment`."""
 
+PART_PARAMETER = "part"
+"""Asks for colours that hold within elements of the class `branded` only."""
+
 KEPT = {"Cache-Control": "public, max-age=86400"}
 """For what has another address when it changes."""
 
@@ -142,7 +145,10 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
         """Give the page the colour of its shop; the policy of the page permits no style in the page itself."""
         if not _COLOUR_PATTERN.fullmatch(colour):
             return await _unknown_token_response()
-        return Response(brand_stylesheet(f"#{colour}"), content_type="text/css; charset=utf-8", headers=KEPT)
+        sheet = brand_stylesheet(f"#{colour}")
+        if PART_PARAMETER in request.args:
+            sheet = sheet.replace(":root", ".branded")
+        return Response(sheet, content_type="text/css; charset=utf-8", headers=KEPT)
 
     @pages.get("/logo/<digest>")
     async def logo(digest: str) -> Response:
