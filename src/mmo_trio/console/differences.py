@@ -68,8 +68,8 @@ def _show(setting: str, old: Any, new: Any) -> ShownDifference:
         case frozenset(), frozenset():
             return ShownDifference(setting, None, None, members=list(_members(old, new)))
         case _:
-            shown = (None if each is None else MarkedText("", _text(each), "") for each in (old, new))
-            return ShownDifference(setting, *shown, is_number=isinstance(old or new, Money))
+            is_amount = isinstance(new if old is None else old, Money)
+            return ShownDifference(setting, _unmarked(old), _unmarked(new), is_number=is_amount)
 
 
 def _mark(head: str, old: str, new: str) -> tuple[MarkedText, MarkedText]:
@@ -86,9 +86,10 @@ def _ratio(old: int, new: int) -> str:
     """Return how the new number compares with the old one, `10 × as much`; a zero too many is easily overlooked."""
     if old <= 0 or new <= 0:
         return ""
-    if new >= 2 * old:
-        return f"{new / old:,.4g} × as much"
-    return f"{old / new:,.4g} × less" if old >= 2 * new else f"{(new / old - 1) * 100:+.3g} %"
+    if max(old, new) < 2 * min(old, new):
+        return f"{(new / old - 1) * 100:+.3g} %"
+    times = f"{max(old, new) / min(old, new):,.1f}".removesuffix(".0")
+    return f"{times} × as much" if new > old else f"{times} × less"
 
 
 def _members(old: frozenset[str], new: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -96,5 +97,7 @@ def _members(old: frozenset[str], new: frozenset[str]) -> Iterator[tuple[str, st
         yield each, "removed" if each not in new else "added" if each not in old else ""
 
 
-def _text(value: Any) -> str:
-    return format_amount(value) if isinstance(value, Money) else value_text(value)
+def _unmarked(value: Any) -> MarkedText | None:
+    if value is None:
+        return None
+    return MarkedText("", format_amount(value) if isinstance(value, Money) else value_text(value), "")

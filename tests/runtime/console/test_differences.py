@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
@@ -19,7 +21,7 @@ def a_method(key: str, *, most: str = "150000.00", flows: frozenset[Operation] =
     )
 
 
-def with_methods(*methods: Method, **changes: object) -> Brand:
+def with_methods(*methods: Method, **changes: Any) -> Brand:
     return evolve(a_brand(), methods=methods, **changes)
 
 
@@ -35,6 +37,7 @@ def shown_amount(old: str, new: str) -> ShownDifference:
     [
         ("150000.00", "5000.00", ("150", ",000.00"), ("5", ",000.00"), "30 × less"),
         ("100000.00", "1000000.00", ("1", "00,000.00"), ("1,0", "00,000.00"), "10 × as much"),
+        ("100.00", "1000000.00", ("1", "00.00"), ("1,000,0", "00.00"), "10,000 × as much"),
         ("10000.00", "12500.00", ("10,0", "00.00"), ("12,5", "00.00"), "+25 %"),
         ("10000.00", "9999.99", ("10,000.00", ""), ("9,999.99", ""), "-0.0001 %"),
     ],
