@@ -156,7 +156,7 @@ def test_two_users_end_a_payment_by_hand_without_scripts(browser: Browser, offic
         one.get_by_label("Reason").fill("the customer has a receipt")
         one.get_by_label("Evidence").fill("statement of today, line 17")
         one.get_by_role("button", name="Propose").click()
-        expect(one.get_by_role("heading", name="Proposal 1: open")).to_be_visible()
+        expect(one.get_by_role("heading", name="Proposal 1: to do")).to_be_visible()
         expect(one.get_by_role("button", name="Approve")).to_have_count(0)
         sign_in(two, office, "abe")
         two.get_by_role("navigation").get_by_role("link", name="Proposals").click()
@@ -218,7 +218,7 @@ def test_the_keyboard_alone_suffices_for_an_approval(browser: Browser, office: S
         one.keyboard.type("statement of today, line 17")
         tab_to(one, "Propose")
         one.keyboard.press("Enter")
-        expect(one.get_by_role("heading", name=": open")).to_be_visible()
+        expect(one.get_by_role("heading", name=": to do")).to_be_visible()
         check_axe(one)
         sign_in(two, office, "abe")
         two.wait_for_load_state()
@@ -246,6 +246,7 @@ def test_scripts_add_local_times_copying_and_a_list_of_shortcuts(browser: Browse
         assert page.evaluate("navigator.clipboard.readText()") == page.url.rpartition("/")[2]
         page.keyboard.press("?")
         expect(page.get_by_role("dialog")).to_contain_text("find a payment")
+        expect(page.get_by_role("button", name="Close")).to_be_focused()
         check_axe(page)
         page.get_by_role("button", name="Switch shortcuts off").click()
         page.get_by_role("button", name="Close").click()
@@ -265,9 +266,74 @@ def test_an_open_page_shows_what_happens(browser: Browser, office: Sandbox) -> N
     with browser_page(browser, viewport=WIDE) as page:
         sign_in(page, office, "vera")
         page.goto(f"{office.console}/payments")
-        expect(page.locator("[data-live].good")).to_be_visible()
+        expect(page.locator("[data-live].good")).to_contain_text("Up to date:")
         created = office.create("direct/payin")["gatewayReference"]
         expect(page.get_by_role("link", name=created)).to_be_visible()
+
+
+@pytest.mark.finding("screens-2")
+def test_a_payment_made_between_two_streams_is_shown(browser: Browser, office: Sandbox) -> None:
+    with browser_page(browser, viewport=WIDE) as page:
+        sign_in(page, office, "vera")
+        page.route("**/events", lambda route: route.fulfill(body="retry: 500\n\n", content_type="text/event-stream"))
+        page.goto(f"{office.console}/payments")
+        created = office.create("direct/payin")["gatewayReference"]
+        expect(page.locator("[data-live].good")).to_have_count(0)
+        page.unroute("**/events")
+        expect(page.get_by_role("link", name=created)).to_be_visible()
+        expect(page.locator("[data-live].good")).to_be_visible()
+
+
+@pytest.mark.finding("screens-2")
+def test_a_page_without_a_connection_does_not_say_that_it_is_up_to_date(browser: Browser, office: Sandbox) -> None:
+    with browser_page(browser, viewport=WIDE) as page:
+        sign_in(page, office, "vera")
+        page.goto(f"{office.console}/payments")
+        expect(page.locator("[data-live].good")).to_be_visible()
+        page.context.set_offline(True)
+        expect(page.locator("[data-live].bad")).to_contain_text("May be out of date: as of")
+        expect(page.get_by_role("status")).to_contain_text("May be out of date")
+        created = office.create("direct/payin")["gatewayReference"]
+        page.context.set_offline(False)
+        expect(page.locator("[data-live].good")).to_be_visible()
+        expect(page.get_by_role("link", name=created)).to_be_visible()
+
+
+@pytest.mark.finding("screens-2")
+def test_a_page_that_nobody_has_seen_for_a_while_makes_up_for_it(browser: Browser, office: Sandbox) -> None:
+    with browser_page(browser, viewport=WIDE) as page:
+        sign_in(page, office, "vera")
+        page.goto(f"{office.console}/payments")
+        expect(page.locator("[data-live].good")).to_be_visible()
+        show = "Object.defineProperty(document, 'hidden', {get: () => %s, configurable: true});"
+        show += "document.dispatchEvent(new Event('visibilitychange'))"
+        page.evaluate(show % "true")
+        created = office.create("direct/payin")["gatewayReference"]
+        page.wait_for_timeout(3_000)
+        expect(page.locator("[data-live].good")).to_have_count(0)
+        expect(page.get_by_role("link", name=created)).to_have_count(0)
+        page.evaluate(show % "false")
+        expect(page.get_by_role("link", name=created)).to_be_visible()
+        expect(page.locator("[data-live].good")).to_be_visible()
+
+
+@pytest.mark.finding("screens-2")
+def test_what_is_new_is_announced_where_the_list_is_in_use(browser: Browser, office: Sandbox) -> None:
+    with browser_page(browser, viewport=WIDE) as page:
+        sign_in(page, office, "vera")
+        page.goto(f"{office.console}/payments")
+        expect(page.locator("[data-live].good")).to_be_visible()
+        page.keyboard.press("j")
+        created = [office.create("direct/payin")["gatewayReference"] for _ in range(2)]
+        news = page.get_by_role("button", name="2 new payments · show")
+        expect(news).to_be_visible()
+        expect(page.locator("[data-live].good")).to_have_count(0)
+        expect(page.get_by_role("link", name=created[1])).to_have_count(0)
+        check_axe(page)
+        news.click()
+        for each in created:
+            expect(page.get_by_role("link", name=each)).to_be_visible()
+        expect(page.locator("[data-live].good")).to_be_visible()
 
 
 def wait_until_stuck(page: Page, crowded: Sandbox) -> None:

@@ -186,3 +186,69 @@ def test_an_answer_to_a_payment_of_another_phone_changes_nothing(page: Page, san
     page.get_by_role("button", name="Refuse").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Phone {mine}")
     assert sandbox.status(reference)["status"] == "pending"
+
+
+@pytest.mark.finding("screens-13")
+def test_a_wrong_pin_leaves_the_guide_where_it_is(page: Page, sandbox: Sandbox) -> None:
+    number = next(_NUMBERS)
+    for _ in range(3):
+        sandbox.create("direct/payin", msisdn=number)
+    page.set_viewport_size({"width": 1100, "height": 900})
+    page.goto(sandbox.pages)
+    page.get_by_label("Phone number").fill(number)
+    page.get_by_role("button", name="Make this payment").click()
+    page.get_by_role("button", name="Pay KES 10.00").click()
+    own = page.locator("form.prompt").first
+    expect(own.get_by_role("heading")).to_have_text("Pay KES 10.00?")
+    own.get_by_label("PIN").fill("123")
+    own.get_by_role("button", name="Approve").click()
+    expect(own.get_by_role("alert")).to_contain_text("A PIN has four digits")
+    expect(page.get_by_role("heading", level=1)).to_have_text("KES 10.00")
+    own.get_by_label("PIN").fill("1234")
+    page.keyboard.press("Enter")
+    expect(page.locator(".paid")).to_have_text("Paid. Thank you.")
+    expect(page.locator(".bubble")).to_contain_text("You have paid KES 10.00 to Demo Shop.")
+
+
+@pytest.mark.finding("screens-13")
+def test_the_operators_message_comes_to_the_phone_by_itself(page: Page, sandbox: Sandbox) -> None:
+    number = next(_NUMBERS)
+    page.goto(phone_of(sandbox, number))
+    sandbox.create("direct/payin", msisdn=number)
+    page.get_by_label("PIN").fill("1234")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".bubble")).to_contain_text("You have paid KES 150.00 to Demo Shop.")
+    expect(page.locator(STATUS)).to_have_text("Approved.")
+
+
+@pytest.mark.finding("screens-13")
+def test_a_pin_that_is_typed_stays_when_another_prompt_comes(page: Page, sandbox: Sandbox) -> None:
+    number = next(_NUMBERS)
+    sandbox.create("direct/payin", msisdn=number)
+    page.goto(phone_of(sandbox, number))
+    page.get_by_label("PIN").fill("12")
+    sandbox.create("direct/payin", msisdn=number)
+    expect(page.locator(STATUS)).to_contain_text("something new")
+    expect(page.get_by_label("PIN")).to_have_value("12")
+
+
+@pytest.mark.finding("screens-13")
+def test_the_command_of_the_front_is_copied_whole_and_never_wraps(browser: Browser, sandbox: Sandbox) -> None:
+    with browser_page(
+        browser, permissions=["clipboard-read", "clipboard-write"], viewport={"width": 390, "height": 800}
+    ) as page:
+        page.goto(sandbox.pages)
+        lines, height = page.locator(".sample code").evaluate(
+            "code => [code.textContent.split('\\n').length, code.getBoundingClientRect().height]"
+        )
+        line_height = page.locator(".sample pre").evaluate("pre => parseFloat(getComputedStyle(pre).lineHeight)")
+        assert height < (lines + 1) * line_height
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        pay, code = (page.locator(".split > .card").nth(at).bounding_box() for at in (0, 1))
+        assert pay is not None
+        assert code is not None
+        assert code["y"] >= pay["y"] + pay["height"] + 8
+        page.get_by_role("button", name="Copy").click()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied.startswith(f"curl {sandbox.api}/gateway/mmo/v2/web/payin/mpesa_ke")
+        assert '"amount": {"value": 10.00, "currency": "KES"}' in copied

@@ -55,5 +55,5 @@ def test_each_public_name_has_its_entry_and_is_explained(
 
 
 def test_the_reference_is_found_from_the_first_pages(root: Path) -> None:
-    for page in ("README.md", "docs/tutorial.md", "docs/design.md", "docs/merchant_client.md"):
+    for page in ("README.md", "docs/tutorial.md", "docs/internals/design.md", "docs/merchant_client.md"):
         assert "`help(mmo_" in (root / page).read_text(encoding="utf-8"), page

@@ -202,12 +202,12 @@ def _source_text(source: Source | None) -> str:
 
 DELIVERY_TEXTS: Mapping[str, str] = {
     DeliveryOutcome.DELIVERED: "delivered",
-    DeliveryOutcome.NON_2XX: "not delivered: not accepted",
-    DeliveryOutcome.TIMEOUT: "not delivered: no answer in time",
-    DeliveryOutcome.TRANSPORT_ERROR: "not delivered: not reached",
-    DeliveryOutcome.EGRESS_REFUSED: "not delivered: address refused",
-    DeliveryOutcome.KEY_REVOKED: "not delivered: key revoked",
-    DeliveryOutcome.BREAKER_OPEN: "not delivered: callbacks stopped",
+    DeliveryOutcome.NON_2XX: "not delivered (not accepted)",
+    DeliveryOutcome.TIMEOUT: "not delivered (no answer in time)",
+    DeliveryOutcome.TRANSPORT_ERROR: "not delivered (not reached)",
+    DeliveryOutcome.EGRESS_REFUSED: "not delivered (address refused)",
+    DeliveryOutcome.KEY_REVOKED: "not delivered (key revoked)",
+    DeliveryOutcome.BREAKER_OPEN: "not delivered (callbacks stopped)",
 }
 """The outcomes of callbacks in a few words, by which console and command line name them."""
 

@@ -24,14 +24,17 @@ from mmo_trio.admin.change_control import (
     is_expired,
     may_revert_alone,
 )
-from mmo_trio.brands.description import brand_differences, method_name
+from mmo_trio.brands.description import method_name
 from mmo_trio.brands.edit import BRAND_LIMITS, METHOD_LIMITS, InvalidEdit, brand_form, edit_brand
 from mmo_trio.console.context import console
-from mmo_trio.console.parameters import form_field, redirect_to
+from mmo_trio.console.differences import show_differences
+from mmo_trio.console.notices import with_notice
+from mmo_trio.console.parameters import PAGE_SIZE, cut_page, form_field, query_argument, read_page, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, require
 from mmo_trio.storage.interface.admin_types import (
     BrandHold,
+    BrandRecord,
     BrandUsage,
     ChangeState,
     ConfigurationChange,
@@ -41,11 +44,11 @@ from mmo_trio.storage.interface.admin_types import (
 
 NEWEST_READ_MAX = 200
 """The newest payments of a brand in which the latest use of its keys is looked for."""
-BRANDS_WITH_KEYS_MAX = 25
-"""Brands whose newest payments one page reads."""
-
-RECENT_MAX = 25
-"""Changes that were decided and that the list still shows."""
+CHANGES_PAGE_SIZE = 20
+WAITING_MAX = 20
+"""Changes that wait for a decision and are listed above the others."""
+BRANDS_OFFERED_MAX = 12
+"""Brands that are listed to change one of them; the search finds the others."""
 
 INVALID_FIELD = "Nothing was proposed: one field needs another value."
 NO_REASON = "Nothing was proposed: it needs a reason."
@@ -72,34 +75,69 @@ class BrandRow:
     breaker: str | None
     """The state of the breaker of its callbacks; None before the first callback."""
     usage: Sequence[LimitUse]
-    keys: Sequence[tuple[StoredApiKey, Instant | None]]
-    """Each with when the newest payment with it was created; None when none of the newest has it."""
+    key_count: int
+
+    @property
+    def fullest(self) -> LimitUse | None:
+        """Return the limit of which the largest share is used; None where nothing is counted."""
+        counted = [each for each in self.usage if each.share is not None]
+        return max(counted, key=lambda each: each.share or 0, default=None)
+
+
+@frozen
+class _BrandStates:
+    """Holds what the store knows of all brands besides their configuration."""
+
+    holds: Mapping[str, BrandHold]
+    used: Mapping[tuple[str, str], BrandUsage]
+    """By brand and counter."""
+    breakers: Mapping[str, str]
 
 
 @pages.get("/brands")
 async def list_brands() -> str:
-    """List the brands with their methods, limits, keys and holds."""
-    store, today = console().store, console().now() // DAY
-    holds = {each.brand: each for each in await store.admin.brand_holds()}
-    used = {(each.brand, each.counter): each for each in await store.admin.brand_usage()}
-    breakers = await store.breakers()
-    rows = []
-    for number, record in enumerate(await store.admin.brands()):
-        newest: Sequence[Transaction] = ()
-        if record.keys and number < BRANDS_WITH_KEYS_MAX:
-            selection = PaymentFilter(brand=record.brand.id, limit=NEWEST_READ_MAX)
-            newest = (await store.admin.list_payments(selection)).transactions
-        breaker = breakers.get(record.brand.id)
-        rows.append(
-            BrandRow(
-                record.brand,
-                holds.get(record.brand.id),
-                None if breaker is None else breaker.state.value,
-                list(_limit_uses(record.brand, used, today)),
-                [(each, _last_use(each, newest)) for each in record.keys],
-            )
-        )
-    return await render_template("brands.html", rows=rows)
+    """List the brands that a text is found in, by name, id or method."""
+    store, text = console().store, query_argument("q")
+    page = cut_page([each for each in await store.admin.brands() if is_found(text or "", each.brand)], PAGE_SIZE)
+    states = await _brand_states()
+    return await render_template(
+        "brands.html", page=page, rows=[_brand_row(each, states) for each in page.rows], text=text
+    )
+
+
+@pages.get("/brands/<brand>")
+async def show_brand(brand: str) -> str:
+    """Show a brand with its methods, limits, keys and hold."""
+    store = console().store
+    record = await store.brand_record(brand)
+    if record is None:
+        raise NotFound(ChangeRefusal.NO_BRAND.value)
+    newest: Sequence[Transaction] = ()
+    if record.keys:
+        newest = (await store.admin.list_payments(PaymentFilter(brand=brand, limit=NEWEST_READ_MAX))).transactions
+    keys = [(each, _last_use(each, newest)) for each in record.keys]
+    return await render_template("brand.html", row=_brand_row(record, await _brand_states()), keys=keys)
+
+
+def is_found(text: str, brand: Brand) -> bool:
+    """Return whether a text is part of a brand's name or id, or of a method's key, in capitals or not."""
+    words = (brand.name, brand.id, *(each.key for each in brand.methods))
+    return any(text.casefold() in word.casefold() for word in words)
+
+
+async def _brand_states() -> _BrandStates:
+    admin = console().store.admin
+    return _BrandStates(
+        {each.brand: each for each in await admin.brand_holds()},
+        {(each.brand, each.counter): each for each in await admin.brand_usage()},
+        {brand: each.state.value for brand, each in (await console().store.breakers()).items()},
+    )
+
+
+def _brand_row(record: BrandRecord, states: _BrandStates) -> BrandRow:
+    brand, today = record.brand, console().now() // DAY
+    usage = list(_limit_uses(brand, states.used, today))
+    return BrandRow(brand, states.holds.get(brand.id), states.breakers.get(brand.id), usage, len(record.keys))
 
 
 def _last_use(key: StoredApiKey, newest: Sequence[Transaction]) -> Instant | None:
@@ -135,12 +173,21 @@ def _share(used: int, most: int) -> int:
 
 @pages.get("/configuration")
 async def list_changes() -> str:
-    """List the changes that wait for a decision, then the newest others."""
-    admin = console().store.admin
-    waiting = await admin.configuration_changes(state=ChangeState.OPEN)
-    newest = [each for each in await admin.configuration_changes(limit=RECENT_MAX) if each not in waiting]
-    brands = [each.brand for each in await admin.brands()]
-    return await render_template("configuration/list.html", waiting=waiting, newest=newest, brands=brands)
+    """List the changes that wait for a decision, then all of them, or those of one brand; and brands to change."""
+    admin, text, brand = console().store.admin, query_argument("q"), query_argument("brand")
+    waiting = await admin.configuration_changes(state=ChangeState.OPEN, brand=brand, limit=WAITING_MAX + 1)
+    page = await read_page(partial(admin.configuration_changes, brand=brand), lambda each: each.id, CHANGES_PAGE_SIZE)
+    brands = [each.brand for each in await admin.brands() if is_found(text or "", each.brand)]
+    return await render_template(
+        "configuration/list.html",
+        waiting=waiting[:WAITING_MAX],
+        is_more_waiting=len(waiting) > WAITING_MAX,
+        page=page,
+        brands=brands[:BRANDS_OFFERED_MAX],
+        left_out=max(0, len(brands) - BRANDS_OFFERED_MAX),
+        text=text,
+        brand=brand,
+    )
 
 
 @pages.get("/brands/<brand>/configuration")
@@ -168,7 +215,7 @@ async def propose(brand: str) -> Response | tuple[str, int]:
         if refused.refusal is not ChangeRefusal.NOTHING_CHANGES:
             raise
         return await _edit_form(before, form, reason, str(refused)), 400
-    return redirect_to("brands.show_change", id=change.id)
+    return with_notice(redirect_to("brands.show_change", id=change.id), f"Change {change.id} is proposed.")
 
 
 async def _edit_form(
@@ -203,7 +250,7 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
     return await render_template(
         "configuration/change.html",
         change=change,
-        differences=brand_differences(change.before, change.after),
+        differences=show_differences(change.before, change.after),
         day=day,
         begin=Instant(number * DAY),
         tested=tested,
@@ -220,7 +267,7 @@ async def approve(id: int) -> Response:
     """Bring a change into force that another user has proposed."""
     user = await require(Permission.CHANGE_CONFIGURATION)
     await _changes().apply(user.name, id)
-    return redirect_to("brands.show_change", id=id)
+    return with_notice(redirect_to("brands.show_change", id=id), f"Change {id} is in force.")
 
 
 @pages.post("/configuration/<int:id>/reject")
@@ -231,7 +278,7 @@ async def reject(id: int) -> Response | tuple[str, int]:
     if not remark:
         return await show_change(id, lacks_remark=True), 400
     await _changes().reject(user.name, id, remark)
-    return redirect_to("brands.show_change", id=id)
+    return with_notice(redirect_to("brands.show_change", id=id), f"Change {id} is rejected.")
 
 
 @pages.post("/configuration/<int:id>/revert")
@@ -243,7 +290,8 @@ async def revert(id: int) -> Response | tuple[str, int]:
     if not remark:
         return await show_change(id, lacks_remark=True), 400
     change = await _changes().revert(user.name, id, remark)
-    return redirect_to("brands.show_change", id=change.id)
+    text = f"Change {id} is taken back." if change.id == id else f"The way back is proposed: change {change.id}."
+    return with_notice(redirect_to("brands.show_change", id=change.id), text)
 
 
 def _changes() -> ConfigurationChanges:

@@ -16,7 +16,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.model import Status
 from mmo_trio.console.context import console
-from mmo_trio.console.parameters import parse_choice
+from mmo_trio.console.parameters import cut_page, parse_choice
 from mmo_trio.console.views import format_utc_seconds
 from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_bars, draw_lines
 from mmo_trio.storage.interface.admin_types import (
@@ -27,7 +27,7 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentCount,
 )
 
-ROWS_MAX = 50
+ROWS_PAGE_SIZE = 20
 HEALTH_ROWS_MAX = 12
 
 FAILED_CALLBACKS_READ_MAX = 1_000
@@ -101,13 +101,20 @@ async def show() -> str:
         brands=brands,
         charts=charts,
         steps=[
-            (rows[0][0], [cell for _, cells in rows for cell in cells])
-            for rows in zip(*(each.rows for each in charts), strict=True)
+            (
+                drawn[0][0],
+                [
+                    (name, cell)
+                    for chart, (_, cells) in zip(charts, drawn, strict=True)
+                    for (_, name), cell in zip(chart.legend, cells, strict=True)
+                ],
+            )
+            for drawn in zip(*(each.rows for each in charts), strict=True)
         ],
-        rows=rows[:ROWS_MAX],
+        page=cut_page(rows, ROWS_PAGE_SIZE),
         format_rate=format_rate,
         format_latency=format_latency,
-        left_out=max(0, len(rows) - ROWS_MAX),
+        health_rows_max=HEALTH_ROWS_MAX,
         view=period,
         views=OVERVIEW_PERIODS.values(),
         by=by,
@@ -178,7 +185,7 @@ async def _provider_health(query: CountQuery) -> list[Health]:
 
 
 async def _brand_health(query: CountQuery, failed: Sequence[tuple[int, CallbackRecorded]]) -> list[Health]:
-    """Return how each merchant does, the worst first and HEALTH_ROWS_MAX at most."""
+    """Return how each merchant does, the worst first."""
     store = console().store
     counted = statistics_by_key(await store.admin.count_payments(query, by=CountDimension.BRAND))
     holds = {each.brand for each in await store.admin.brand_holds()}
@@ -199,7 +206,7 @@ async def _brand_health(query: CountQuery, failed: Sequence[tuple[int, CallbackR
                 failed_callbacks=failures[brand.id],
             )
         )
-    return worst_first(found)[:HEALTH_ROWS_MAX]
+    return worst_first(found)
 
 
 LATENCY_BUCKETS: Sequence[int] = (*LATENCY_BOUNDS_S, 0)

@@ -220,7 +220,8 @@ def _detail_text(name: str, value: object, mask: PersonalDataMask) -> str:
         case str():
             return value if name in _PLAIN_MEMBERS else mask.free_text(value) or ""
         case list():
-            return ", ".join(str(each) for each in value)
+            more = f" and {len(value) - LISTED_MAX:,} more" if len(value) > LISTED_MAX else ""
+            return ", ".join(str(each) for each in value[:LISTED_MAX]) + more
         case dict():
             return ", ".join(f"{_words_of_member(str(key))} {each}" for key, each in value.items())
         case _:
@@ -231,6 +232,9 @@ def _words_of_member(name: str) -> str:
     """Return the name of a member in words: `proposedBy` becomes `proposed by`."""
     return re.sub("([a-z])([A-Z])", r"\1 \2", name).replace("_", " ").lower()
 
+
+LISTED_MAX = 12
+"""Members of a list in an event's details that are shown; `mmo audit list` has them all."""
 
 _PLAIN_MEMBERS = frozenset(
     {"loginUser", "outcome", "proposedBy", "role", "session", "user", "versionAfter", "versionBefore", "wanted"}

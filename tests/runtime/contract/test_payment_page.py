@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import html
 import re
 from urllib.parse import urlsplit
@@ -249,6 +250,16 @@ async def test_every_page_has_its_headers_and_no_cookie(sandbox: Running) -> Non
     assert "set-cookie" not in pressed.headers
 
 
+@pytest.mark.spec("W1")
+async def test_the_script_is_compressed_for_browsers_that_can_read_it(sandbox: Running) -> None:
+    url = f"{sandbox.ready.pages}/static/payment.js"
+    plain, packed = await ask(url), await ask(url, headers={"Accept-Encoding": "gzip, br"})
+    assert "content-encoding" not in plain.headers
+    assert (packed.headers["content-encoding"], packed.headers["vary"]) == ("gzip", "Accept-Encoding")
+    assert gzip.decompress(packed.body) == plain.body
+    assert (await ask(url, headers={"If-None-Match": packed.headers["etag"]})).status == 304
+
+
 @pytest.mark.spec("W3")
 async def test_a_token_cant_be_guessed_and_a_guess_learns_nothing(sandbox: Running) -> None:
     urls = [(await sandbox.merchant.accepted("web/payin"))["pageUrl"] for _ in range(50)]
@@ -410,7 +421,7 @@ async def test_the_payers_language_is_spoken_to_the_end(
     headers = {"Accept-Language": asked}
     page = _text(await ask(accepted["pageUrl"], headers=headers))
     assert f'<html lang="{lang}" dir="{direction}">' in page
-    assert f"<bdi>{amount}</bdi>" in page
+    assert f'<h1 class="amount">{amount}</h1>' in page
     await _press(accepted["pageUrl"])
     await sandbox.merchant.ended(accepted["gatewayReference"])
     assert told in _text(await ask(accepted["pageUrl"], headers=headers))

@@ -232,5 +232,7 @@ def announce(ready: ServiceAddresses) -> None:
 def announce_sandbox(directory: Path, ready: ServiceAddresses) -> None:
     """Print the READY line, the address at which a person begins, and where the data are."""
     announce(ready)
+    for brand, api_key in ready.made_keys.items():
+        click.echo(f"API key of {brand} (made now, shown this once): {api_key}")
     click.echo(f"Start at {ready.pages}/ with a payment page and a virtual phone.")
     click.echo(f"The data are in {directory}; `mmo sandbox --reset` begins again without them.")

@@ -19,6 +19,7 @@ from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.number_format import format_amount
 from mmo_sansio.values.strict_json import JsonNumber
 from mmo_trio.system.display_text import ascii_json, visible_text
 
@@ -196,11 +197,17 @@ def _cell(value: object) -> Text:
 
 
 def _cell_text(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False)
-    return "" if value is None else str(value)
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case Money():
+            return format_amount(value)
+        case dict() | list():
+            return json.dumps(value, ensure_ascii=False)
+        case _:
+            return str(value)
 
 
 def format_instant(instant: Instant | None) -> str | None:

@@ -205,6 +205,8 @@ class PaymentFilter:
     """Created at this time or later."""
     end: Instant | None = None
     """Created before this time."""
+    after: Position | None = None
+    """In place of `before`: those that come next after this position, upwards."""
 
     def matches(self, transaction: Transaction) -> bool:
         """Return whether a transaction is selected, whatever its position."""
@@ -226,8 +228,8 @@ class PaymentPage:
 
     transactions: Sequence[Transaction]
     next_position: Position | None
-    """None when there is nothing older. A page with few payments may have one: a search scans so many payments at most,
-    and then says how far it came."""
+    """None when there is nothing older, or upwards nothing newer. A page with few payments may have one: a search scans
+    so many payments at most, and then says how far it came."""
 
 
 class CountDimension(StrEnum):

@@ -15,7 +15,7 @@ from mmo_trio.storage.interface import admin_types
 from mmo_trio.storage.sql.audit_log import append_audit
 from mmo_trio.storage.sql.brand_keys import save_brands
 from mmo_trio.storage.sql.serialization import parse_brand, parse_recorded_request, serialize_brand
-from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, select, select_one, values_of
+from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, select, select_newest, select_one, values_of
 
 _COLUMNS = (
     "version_before, version_after, reason, proposed_by, proposed_at, state, decided_by, decided_at, remark,"
@@ -42,16 +42,19 @@ def add_configuration_change(
 
 
 def configuration_changes(
-    *, brand: str | None = None, state: admin_types.ChangeState | None = None, limit: int = 50
+    *,
+    brand: str | None = None,
+    state: admin_types.ChangeState | None = None,
+    before: int | None = None,
+    after: int | None = None,
+    limit: int = 50,
 ) -> SqlQuery[Sequence[admin_types.ConfigurationChange]]:
-    """Return changes of one brand or in one state, the newest first."""
+    """Return changes of one brand or in one state, the newest first: those with ids below a number, or those next above
+    one."""
     where = Where().and_("brand = ?", brand).and_("state = ?", state and state.value)
-    return select(
-        _parse_change,
-        f"SELECT id, {_COLUMNS} FROM configuration_changes {where} ORDER BY id DESC LIMIT ?",
-        *where.values,
-        limit,
-    )
+    where.and_("id < ?", before).and_("id > ?", after)
+    text = f"SELECT id, {_COLUMNS} FROM configuration_changes {where}"
+    return select_newest(_parse_change, text, "id", *where.values, after=after, limit=limit)
 
 
 def configuration_change(id: int) -> SqlQuery[admin_types.ConfigurationChange | None]:

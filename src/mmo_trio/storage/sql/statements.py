@@ -51,6 +51,15 @@ def select(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[list[
     return [parse(row) for row in (yield from execute(text, *values))]
 
 
+def select_newest(
+    parse: Callable[[Row], T], text: str, key: str, *values: Any, after: object | None, limit: int
+) -> SqlQuery[Sequence[T]]:
+    """Return parsed rows of a table with the highest keys first: the highest of all, or where they come after a key,
+    those next to it."""
+    rows = yield from execute(f"{text} ORDER BY {key}{' DESC' if after is None else ''} LIMIT ?", *values, limit)
+    return [parse(row) for row in (rows if after is None else reversed(rows))]
+
+
 def select_one(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[T | None]:
     """Return the parsed row of one statement that finds at most one."""
     rows = yield from execute(text, *values)

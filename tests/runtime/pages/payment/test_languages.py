@@ -15,12 +15,18 @@ from mmo_sansio.values.money import Money
 from mmo_sansio.values.number_format import NumberFormat, format_amount
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.english import ENGLISH
-from mmo_trio.pages.payment.languages.texts import PageTexts, format_time_left, spoken_suffix
+from mmo_trio.pages.payment.languages.texts import (
+    PageTexts,
+    PluralCategory,
+    format_time_left,
+    format_time_waited,
+    spoken_suffix,
+)
 from mmo_trio.pages.payment.page import PayerStatus, status_sentence
 from mmo_trio.system.display_text import mask_own_number
 
 SENTENCES = [each.name for each in attrs.fields(PageTexts) if each.type in ("str", str)]
-SAME_IN_SOME = {"code", "direction", "minutes", "hours"}
+SAME_IN_SOME = {"code", "direction"}
 
 
 def fields_of(text: str) -> set[str]:
@@ -147,6 +153,60 @@ def test_an_amount_keeps_every_digit(form: NumberFormat) -> None:
 )
 def test_time_is_rounded_up(left: Span, written: str) -> None:
     assert format_time_left(left, ENGLISH) == written
+
+
+@pytest.mark.parametrize(
+    ("waited", "written"), [(MINUTE, "1 min"), (2 * MINUTE - 1, "1 min"), (2 * HOUR, "120 min"), (3 * HOUR - 1, "2 h")]
+)
+def test_time_that_has_passed_is_rounded_down(waited: Span, written: str) -> None:
+    assert format_time_waited(waited, ENGLISH) == written
+
+
+CLDR_FORMS = {
+    "en": {"one": [1], "other": [0, 2, 3, 10, 11, 71, 100, 120]},
+    "fr": {"one": [0, 1], "other": [2, 3, 10, 11, 71, 100, 120]},
+    "sw": {"one": [1], "other": [0, 2, 3, 10, 11, 71, 100, 120]},
+    "pt": {"one": [1], "other": [0, 2, 3, 10, 11, 71, 100, 120]},
+    "ar": {
+        "zero": [0],
+        "one": [1],
+        "two": [2],
+        "few": [*range(3, 11), *range(103, 111)],
+        "many": [*range(11, 100), *range(111, 121)],
+        "other": [100, 101, 102, 200],
+    },
+}
+"""Numbers by their forms, as CLDR has them; Portuguese is that of Portugal, which is spoken in Africa."""
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_plurals_follow_cldr(code: str) -> None:
+    texts = LANGUAGES[code]
+    for form, counts in CLDR_FORMS[code].items():
+        assert {texts.plural(each) for each in counts} == {PluralCategory(form)}
+    for forms in (texts.minutes, texts.hours):
+        assert PluralCategory.OTHER in forms
+        assert set(forms) <= {texts.plural(each) for each in range(201)}
+        assert fields_of(forms[PluralCategory.OTHER]) == {"count"}
+
+
+@pytest.mark.parametrize(
+    ("code", "left", "written"),
+    [
+        ("ar", MINUTE, "دقيقة واحدة"),
+        ("ar", 2 * MINUTE, "دقيقتان"),
+        ("ar", 5 * MINUTE, "٥ دقائق"),
+        ("ar", 11 * MINUTE, "١١ دقيقة"),
+        ("ar", 100 * MINUTE, "١٠٠ دقيقة"),
+        ("ar", 3 * HOUR, "٣ ساعات"),
+        ("sw", 3 * HOUR, "masaa 3"),
+        ("sw", 5 * MINUTE, "dakika 5"),
+        ("fr", 0, "0 min"),
+        ("pt", 72 * HOUR, "72 h"),
+    ],
+)
+def test_times_have_the_form_of_their_number(code: str, left: Span, written: str) -> None:
+    assert format_time_left(left, LANGUAGES[code]) == written
 
 
 @pytest.mark.spec("W3")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 
 from attrs import frozen
 
@@ -12,7 +13,27 @@ from mmo_sansio.values.number_format import NumberFormat, format_count
 from mmo_trio.system.display_text import MASK_CHARACTER, mask_own_number
 
 MINUTES_MAX = 120
-"""The longest time left that is shown in minutes; above it, in hours."""
+"""The longest time that is shown in minutes; above it, in hours."""
+
+
+class PluralCategory(StrEnum):
+    """Names the forms that a noun has beside a number (Unicode CLDR, Language Plural Rules)."""
+
+    ZERO = "zero"
+    ONE = "one"
+    TWO = "two"
+    FEW = "few"
+    MANY = "many"
+    OTHER = "other"
+
+
+PluralRule = Callable[[int], PluralCategory]
+"""Chooses the form beside a whole number, from 0."""
+
+
+def one_or_other(count: int) -> PluralCategory:
+    """Follow CLDR's rule of English, Swahili and European Portuguese."""
+    return PluralCategory.ONE if count == 1 else PluralCategory.OTHER
 
 
 @frozen
@@ -39,12 +60,18 @@ class PageTexts:
     """The button, with `{amount}`."""
     time_left: str
     """With `{time}`."""
-    minutes: str
-    """With `{count}`."""
-    hours: str
+    plural: PluralRule
+    minutes: Mapping[PluralCategory, str]
+    """The forms that differ from OTHER, and OTHER; with `{count}` where the number is written."""
+    hours: Mapping[PluralCategory, str]
     closed: str
     sending: str
     waiting: str
+    slow: str
+    """For a payment that has waited longer than most."""
+    waited: str
+    """With `{time}`: how long it has waited."""
+    no_connection: str
     pin_warning: str
     check_status: str
     paid: str
@@ -66,6 +93,12 @@ class PageTexts:
     back: str
     unknown_title: str
     unknown: str
+    missing_title: str
+    """For an address that no page has."""
+    missing: str
+    fault_title: str
+    """For any other request that cannot be answered."""
+    fault: str
     busy_title: str
     busy: str
     reasons: Mapping[ErrorCode, str]
@@ -76,10 +109,18 @@ class PageTexts:
 
 def format_time_left(left: Span, texts: PageTexts) -> str:
     """Format the time that is left, rounded up: `29 min`, `71 h`."""
-    minutes = max(0, -(-left // MINUTE))
-    if minutes <= MINUTES_MAX:
-        return texts.minutes.format(count=format_count(minutes, texts.numbers))
-    return texts.hours.format(count=format_count(-(-left // HOUR), texts.numbers))
+    return _format_time(max(0, -(-left // MINUTE)), -(-left // HOUR), texts)
+
+
+def format_time_waited(waited: Span, texts: PageTexts) -> str:
+    """Format how long something has waited, rounded down: `1 min`, `3 h`."""
+    return _format_time(waited // MINUTE, waited // HOUR, texts)
+
+
+def _format_time(minutes: int, hours: int, texts: PageTexts) -> str:
+    count, forms = (minutes, texts.minutes) if minutes <= MINUTES_MAX else (hours, texts.hours)
+    form = forms.get(texts.plural(count), forms[PluralCategory.OTHER])
+    return form.format(count=format_count(count, texts.numbers))
 
 
 def spoken_suffix(msisdn: str) -> str:
