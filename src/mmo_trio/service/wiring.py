@@ -239,13 +239,9 @@ def build_workers(foundation: Foundation) -> Workers:
     """Build one worker of each kind. Raises SettingsError for a provider without an account."""
     resources, accounts, engine = foundation.resources, foundation.accounts, foundation.engine
     simulated_operator = _simulated_operator(foundation)
-    opened = accounts.operator_accounts.items()
-    account_checks = AccountChecks(
-        resources.store.admin,
-        accounts.provider_accounts,
-        resources.clock.time,
-        with_availability=[name for name, each in opened if isinstance(each.adapter, ReportsAvailability)],
-    )
+    opened, admin = accounts.operator_accounts.items(), resources.store.admin
+    asked = [name for name, each in opened if isinstance(each.adapter, ReportsAvailability)]
+    account_checks = AccountChecks(admin, accounts.provider_accounts, resources.clock.time, with_availability=asked)
     providers = _provider_worker(foundation, account_checks, simulated_operator)
     deadline_s = to_seconds(resources.limits.callback_timeout)
     deliver = partial(resources.clients.deliveries.deliver, deadline_s=deadline_s)

@@ -25,6 +25,13 @@ _NEXT_STEPS = {
     ReversalState.REQUESTED: "Another user approves it: `mmo tx reversals approve {id}`.",
     ReversalState.APPROVED: "The gateway that serves this store sends it.",
 }
+_NEEDS_PERSON = (
+    "The gateway can't ask {provider} about {id}. Look for the payment's receipt in the provider's portal or statement."
+    " If the money went back: `mmo tx reversals resolve {id} --succeeded`; if the provider says it did not: --failed."
+)
+
+Change = Callable[[Reversals, ResolutionUser], Awaitable[Reversal]]
+user_option = click.option("--user", help="The person who decides, if it is not you; recorded next to your name.")
 
 
 @click.command()
@@ -32,10 +39,17 @@ _NEXT_STEPS = {
 @brand_option
 @click.option("--reason", required=True, help="Why the money goes back; kept in the journal.")
 @click.option("--amount", help="A part, such as 50.00, where the operator takes that; by default all that is left.")
+@user_option
 @target_options
 @json_option
 def reverse(
-    reference: str, brand: str | None, reason: str, amount: str | None, target: CommandTarget, as_json: bool
+    reference: str,
+    brand: str | None,
+    reason: str,
+    amount: str | None,
+    user: str | None,
+    target: CommandTarget,
+    as_json: bool,
 ) -> None:
     """Ask the money of a payment back; the payment itself stays as it is.
 
@@ -44,16 +58,16 @@ def reverse(
     if not reason.strip():
         raise UsageProblem("--reason is empty: say why.")
 
-    async def ask(staff: Reversals, user: ResolutionUser) -> Reversal:
+    async def ask(staff: Reversals, by: ResolutionUser) -> Reversal:
         found = await find_transaction(staff.store, reference, brand)
         currency = found.order.requested.currency
         try:
             part = None if amount is None else to_money(check_amount(parse_number(amount)), currency)
         except AmountError as error:
             raise UsageProblem(f"--amount {error}.") from None
-        return await staff.request(user, Role.ADMIN, found, part, reason)
+        return await staff.request(by, Role.ADMIN, found, part, reason)
 
-    _change(target, ask, as_json=as_json)
+    _change(target, ask, user, as_json=as_json)
 
 
 @click.group()
@@ -72,6 +86,7 @@ def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) ->
     shown = [each for each in found if with_ended or not each.state.has_ended]
     columns = ("id", "brand", "provider", "amount", "state", "askedAt", "askedBy", "approvedBy")
     print_rows(columns, [_to_json(each) if as_json else _to_row(each) for each in shown], as_json=as_json)
+    _print_advice(shown)
 
 
 @reversals.command()
@@ -88,28 +103,31 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
     found = target.with_store(find)
     if as_json:
         print_json([_to_json(each) for each in found])
-        return
-    for each in found:
-        print_table(("member", "value"), _to_row(each).items())
+    else:
+        for each in found:
+            print_table(("member", "value"), _to_row(each).items())
+    _print_advice(found)
 
 
 @reversals.command()
 @click.argument("id")
+@user_option
 @target_options
 @json_option
-def approve(id: str, target: CommandTarget, as_json: bool) -> None:
-    """Approve a reversal that another user has asked for."""
-    _change(target, lambda staff, user: staff.decide(user, id, is_approved=True), as_json=as_json)
+def approve(id: str, user: str | None, target: CommandTarget, as_json: bool) -> None:
+    """Approve a reversal that another user of the machine has asked for."""
+    _change(target, lambda staff, by: staff.decide(by, id, is_approved=True), user, as_json=as_json)
 
 
 @reversals.command()
 @click.argument("id")
 @click.option("--remark", required=True, help="Why; kept in the journal.")
+@user_option
 @target_options
 @json_option
-def refuse(id: str, remark: str, target: CommandTarget, as_json: bool) -> None:
+def refuse(id: str, remark: str, user: str | None, target: CommandTarget, as_json: bool) -> None:
     """Refuse a reversal, or take back one's own, that was not sent yet."""
-    _change(target, lambda staff, user: staff.decide(user, id, is_approved=False, remark=remark), as_json=as_json)
+    _change(target, lambda staff, by: staff.decide(by, id, is_approved=False, remark=remark), user, as_json=as_json)
 
 
 @reversals.command()
@@ -117,33 +135,40 @@ def refuse(id: str, remark: str, target: CommandTarget, as_json: bool) -> None:
 @click.option("--succeeded/--failed", default=None, required=True, help="Whether the money was moved back.")
 @click.option("--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal.")
 @click.option("--provider-reference", help="The provider's own id of the reversal.")
+@user_option
 @target_options
 @json_option
 def resolve(
-    id: str, succeeded: bool, evidence: str, provider_reference: str | None, target: CommandTarget, as_json: bool
+    id: str,
+    succeeded: bool,
+    evidence: str,
+    provider_reference: str | None,
+    user: str | None,
+    target: CommandTarget,
+    as_json: bool,
 ) -> None:
     """End a reversal by hand whose operator does not tell its outcome."""
 
-    async def end(staff: Reversals, user: ResolutionUser) -> Reversal:
+    async def end(staff: Reversals, by: ResolutionUser) -> Reversal:
         return await staff.resolve(
-            user, id, succeeded=succeeded, evidence=evidence, provider_reference=provider_reference
+            by, id, succeeded=succeeded, evidence=evidence, provider_reference=provider_reference
         )
 
-    _change(target, end, as_json=as_json)
+    _change(target, end, user, as_json=as_json)
 
 
-def _change(
-    target: CommandTarget, change: Callable[[Reversals, ResolutionUser], Awaitable[Reversal]], *, as_json: bool
-) -> None:
-    name = f"cli:{machine_user().name}"
-    user = ResolutionUser(name, name, can_propose=True, can_approve=True)
+def _change(target: CommandTarget, change: Change, user: str | None, *, as_json: bool) -> None:
+    """Let the user of the machine change a reversal; `user`, a name that was typed, is no other pair of eyes."""
+    machine = machine_user()
+    name = f"cli:{machine.name}"
+    by = ResolutionUser(name, name, can_propose=True, can_approve=True, people=machine.people(user))
     console = target.settings.console
 
     async def run(store: Store) -> Reversal:
         clock = target.clock()
         audit_log = AuditLog(store.admin, (await target.open_keyring(store)).audit_key, clock.now)
         submit = partial(submit_once, store, clock=clock)
-        return await change(Reversals(store, submit, audit_log, console.four_eyes, console.reversal_limits), user)
+        return await change(Reversals(store, submit, audit_log, console.four_eyes, console.reversal_limits), by)
 
     try:
         changed = target.with_store(run)
@@ -154,6 +179,12 @@ def _change(
     else:
         print_table(("member", "value"), _to_row(changed).items())
     print_status(_NEXT_STEPS.get(changed.state, "Done.").format(id=changed.id))
+
+
+def _print_advice(shown: Sequence[Reversal]) -> None:
+    for each in shown:
+        if each.needs_person:
+            print_status(_NEEDS_PERSON.format(id=each.id, provider=each.provider))
 
 
 def _to_row(reversal: Reversal) -> dict[str, object]:

@@ -88,9 +88,8 @@ class CommandTarget:
         """Append an audit event: what the command is about to do. The actor is the user of the machine; `user`,
         the name that was typed, is a detail. Raises SettingsError when the master key can't be read."""
         machine = machine_user()
-        people = {"user": user, "loginUser": machine.login_user, "sudoUser": machine.sudo_user}
         audit_log = AuditLog(store.admin, (await self.open_keyring(store)).audit_key, self.clock().now)
-        await audit_log.record(f"cli:{machine.name}", action, about, **detail, **people)
+        await audit_log.record(f"cli:{machine.name}", action, about, **detail, **machine.people(user))
 
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""
@@ -186,6 +185,10 @@ class MachineUser:
     def acting_for(self, user: str | None) -> str:
         """Return the name for the journal and the suspense book; `user` is the name that was typed."""
         return self.name if user in (None, "", self.name) else f"{self.name} for {user}"
+
+    def people(self, user: str | None) -> Mapping[str, str | None]:
+        """Return the details of an audit event beside its actor; `user` is the name that was typed."""
+        return {"user": user, "loginUser": self.login_user, "sudoUser": self.sudo_user}
 
 
 def machine_user() -> MachineUser:

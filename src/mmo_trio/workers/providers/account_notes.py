@@ -145,7 +145,9 @@ class AccountChecks:
                 known, now = asked.get(name, ProviderNote(name, NoteTopic.AVAILABILITY)), self.now()
                 is_due = elapsed(known.at, now) >= AVAILABILITY_ASKED_EVERY
                 if is_due and await self.store.note_provider(evolve(known, at=now), replacing=known):
-                    checks.start_soon(self._ask_availability, name)
+                    adapter = self.accounts[name].provider
+                    assert isinstance(adapter, ReportsAvailability)
+                    checks.start_soon(self._learn_all, name, adapter.ask_availability(now=now), partial(self.ask, name))
             last = {each.provider: each for each in notes if each.topic is NoteTopic.CHECK}
             for name in self.accounts:
                 known, now = last.get(name, ProviderNote(name, NoteTopic.CHECK)), self.now()
@@ -163,11 +165,6 @@ class AccountChecks:
         assert isinstance(adapter, ChecksAccount)
         send = self.accounts[name].ask if is_asked_for else partial(self.ask, name)
         await self._learn_all(name, adapter.check_account(now=self.now()), send)
-
-    async def _ask_availability(self, name: str) -> None:
-        adapter = self.accounts[name].provider
-        assert isinstance(adapter, ReportsAvailability)
-        await self._learn_all(name, adapter.ask_availability(now=self.now()), partial(self.ask, name))
 
     async def _learn_all(self, name: str, check: AccountCheck, send: SendRequest) -> None:
         try:

@@ -62,6 +62,8 @@ class FloatMonitor:
     """Returns the gateway's own time."""
     floats: Sequence[KnownFloat] = ()
     """What is known of all accounts, as of the last round."""
+    known_at: dict[tuple[str, str], Instant] = Factory(dict)
+    """When the last balance was told that this process has known, by provider and account."""
     refusals: Counter[str] = Factory(Counter)
     """Pay-outs that each provider has refused to this process for lack of float."""
     _unwritten: dict[str, ProviderNote] = Factory(dict)
@@ -78,6 +80,8 @@ class FloatMonitor:
                     if trio.current_time() >= first_at:
                         await self._ask_due(inquiries)
                     self.floats = await known_floats(self.store, self.now())
+                    latest = [each.forecast.latest for each in self.floats]
+                    self.known_at |= {each.key: each.at for each in latest if each.provider in self.providers}
                 except Exception as error:
                     log_store_failure(logger, "float_round_failed", error)
                 with trio.move_on_after(ROUND_S):

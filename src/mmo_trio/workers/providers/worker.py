@@ -249,9 +249,8 @@ class ProviderWorker:
 
     async def wait_idle(self) -> None:
         """Return once the present work is finished, without waiting for later work."""
-        waited_for = self._claimed.keys() - {
-            name for name, each in self._postponed.items() if self._hold(each) is not None
-        }
+        held = {name for name, each in self._postponed.items() if self._hold(each) is not None}
+        waited_for = self._claimed.keys() - held
         while not waited_for.isdisjoint(self._claimed):
             await self._conversation_finished.wait()
         await trio.lowlevel.checkpoint()
