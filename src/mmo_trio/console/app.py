@@ -10,7 +10,7 @@ from quart.typing import ResponseTypes
 from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
 from mmo_sansio.values.clock import format_with_microseconds
-from mmo_sansio.values.number_format import format_amount, format_amounts_in, format_count
+from mmo_sansio.values.number_format import format_amount, format_count
 from mmo_trio.admin.change_control import ChangeRefusal, ChangeRefused
 from mmo_trio.admin.explanation import DELIVERY_TEXTS
 from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionRefused
@@ -57,7 +57,6 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app.jinja_env.filters |= {
         "iso": format_with_microseconds,
         "moment": format_utc_seconds,
-        "amounts": format_amounts_in,
         "count": format_count,
         "money": format_amount,
         "state": format_state,

@@ -207,6 +207,8 @@ async def propose(brand: str) -> Response | tuple[str, int]:
     user = await require(Permission.CHANGE_CONFIGURATION)
     reason, version = await form_field("reason", is_required=False), await form_field("version", length_max=64)
     before, form = await _changes().brand(brand), await request.form
+    if version != brand_version(before):
+        raise ChangeRefused(ChangeRefusal.VERSION_CHANGED)
     try:
         after = edit_brand(before, form)
     except InvalidEdit as invalid:
@@ -248,7 +250,7 @@ async def _edit_form(
         fault=fault,
         lacks_reason=fault == NO_REASON,
         invalid=invalid,
-        changed=() if after is None else brand_differences(brand, after),
+        changed=() if after is None else show_differences(brand, after),
         checked="" if after is None else brand_version(after),
         methods=methods,
         brand_limits=BRAND_LIMITS,
