@@ -18,6 +18,7 @@ from mmo_sansio.values.number_format import format_amount
 from mmo_trio.admin.change_control import (
     BackTestPair,
     ChangeRefusal,
+    ChangeRefused,
     ConfigurationChanges,
     brand_version,
     is_expired,

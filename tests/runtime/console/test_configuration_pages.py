@@ -194,7 +194,7 @@ async def test_what_is_proposed_is_what_was_seen(sandbox: Running, signed_in: Si
     assert seen.status == 200
     page = seen.body.decode()
     assert "What you have changed so far" in page
-    assert "limits.pending_payments" in page
+    assert ">Pending payments</th>" in page
     found = re.search('name="checked" value="([0-9a-f]+)"', page)
     assert found is not None
     other = await ann.post(path, **(form | {"pending_payments": "8"}), checked=found[1])
