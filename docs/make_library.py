@@ -19,13 +19,13 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 FACES = {
     "mmo_sansio": "the core: payments, inputs, decisions, time and money",
-    "mmo_sansio.providers": "for adapters; the guide is [adding an operator](../providers/adding.md)",
+    "mmo_sansio.providers": "for adapters; the guide is [adding an operator](../internals/adding.md)",
     "mmo_sansio.testing": "builders, a world in virtual time, and the checks of adapters, for tests of your own",
     "mmo_merchant": "for merchants' programs: clients, inboxes and the gap closer; the guide is [the client for"
     " merchants](../merchant_client.md)",
     "mmo_trio": "the service: to serve a gateway from a program of your own, with providers of your own",
     "mmo_simulators": "operators to test a gateway against; the guide is [a simulator in a test of your"
-    " own](../providers/README.md#a-simulator-in-a-test-of-your-own)",
+    " own](../internals/operators.md#a-simulator-in-a-test-of-your-own)",
 }
 """What each face is for, in the order of the reference; `mmo_sansio` says that these are the faces."""
 

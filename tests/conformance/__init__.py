@@ -74,6 +74,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     work.check_brand_limits,
     work.check_sealed_audit_keys,
     work.check_users_and_sessions,
+    work.check_kept_inputs,
     work.check_sign_in_attempts,
     work.check_second_factors,
     proposals.check_proposals,

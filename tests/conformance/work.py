@@ -168,6 +168,21 @@ async def check_users_and_sessions(open_store: OpenStore) -> None:
         await admin.end_session(b"2")
 
 
+async def check_kept_inputs(open_store: OpenStore) -> None:
+    """What a user has typed is found by that user alone, until it is too old."""
+    async with open_store() as store:
+        for at, (name, id) in enumerate([("ada", "1"), ("bob", "1"), ("ada", "ü")]):
+            await store.admin.keep_input(name, id, f"{name} {at}\0".encode(), after_noon(at))
+    async with open_store() as store:
+        admin = store.admin
+        assert await admin.kept_input("ada", "1") == b"ada 0\0"
+        assert await admin.kept_input("bob", "1") == b"bob 1\0"
+        assert await admin.kept_input("bob", "ü") is None
+        await admin.begin_session(ConsoleSession(b"1", "ada", NOON, NOON), expire_before=after_noon(1))
+        assert await admin.kept_input("ada", "1") is None
+        assert await admin.kept_input("bob", "1") == b"bob 1\0"
+
+
 async def check_sign_in_attempts(open_store: OpenStore) -> None:
     """Attempts are found by name or network, whatever the name, until they are forgotten or too old."""
     first, elsewhere, later, other = (

@@ -1,7 +1,7 @@
 """Adapters of the mobile money operators, and what an adapter of your own is built from.
 
 An adapter turns payments into the operator's requests and its responses into reports; the shell sends and waits. It
-never sees the ledger. `docs/providers/adding.md` builds one step by step.
+never sees the ledger. `docs/internals/adding.md` builds one step by step.
 """
 
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding

@@ -17,9 +17,12 @@ from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionRefused
 from mmo_trio.admin.reversals import NoSuchReversal, ReversalNotPermitted, ReversalRefused
 from mmo_trio.console import brands, live, overview, payments, providers, reversals, second_factor, sign_in, work_lists
 from mmo_trio.console.context import EXTENSION, ConsoleContext, console
+from mmo_trio.console.form_filling import fill_form
+from mmo_trio.console.kept_inputs import kept_form
+from mmo_trio.console.notices import forget_shown_notice, take_notice
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
-from mmo_trio.console.sessions import LIVE_PATH, CurrentUser, authenticate, is_own_host
+from mmo_trio.console.sessions import FRESH_FIELDS, LIVE_PATH, CurrentUser, authenticate, is_own_host, page_path
 from mmo_trio.console.views import format_json, format_response_body, format_state, format_utc_seconds, format_words
 from mmo_trio.design.blueprint import STYLESHEET_ENDPOINT, create_design_blueprint
 from mmo_trio.http.asgi.web_app import WebApp
@@ -87,17 +90,29 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
             return _unknown_host_response()
         if request.endpoint not in PUBLIC_ENDPOINTS:
             if not await authenticate():
-                return redirect_to("sign_in.show_form")
+                return await sign_in.interrupt()
             if await second_factor.is_enrolment_due():
                 return redirect_to("second_factor.show")
             # Before the page reads anything: what happens meanwhile is news to it.
             g.store_state = await live.store_state(context)
+            if id := request.args.get(sign_in.TYPED_ARGUMENT):
+                g.typed_form = await kept_form(g.user.name, id)
         return None
+
+    @app.after_request
+    async def finish(response: Response) -> Response:
+        if (form := g.get("typed_form")) and response.status_code == 200:
+            page = await response.get_data(as_text=True)
+            response.set_data(fill_form(page, form.action, form.fields, fresh=FRESH_FIELDS))
+        return forget_shown_notice(response)
 
     @app.context_processor
     async def template_variables() -> dict[str, object]:
         settings, user = context.settings, g.get("user")
         return {
+            "page_path": user and await page_path(),
+            "typed_form": g.get("typed_form"),
+            "notice": take_notice(),
             "store_state": g.get("store_state"),
             "now": context.now(),
             "user": user,

@@ -24,9 +24,11 @@ from mmo_trio.admin.change_control import (
     is_expired,
     may_revert_alone,
 )
-from mmo_trio.brands.description import brand_differences, method_name
+from mmo_trio.brands.description import method_name
 from mmo_trio.brands.edit import BRAND_LIMITS, METHOD_LIMITS, InvalidEdit, brand_form, edit_brand
 from mmo_trio.console.context import console
+from mmo_trio.console.differences import show_differences
+from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import PAGE_SIZE, cut_page, form_field, query_argument, read_page, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, require
@@ -213,7 +215,7 @@ async def propose(brand: str) -> Response | tuple[str, int]:
         if refused.refusal is not ChangeRefusal.NOTHING_CHANGES:
             raise
         return await _edit_form(before, form, reason, str(refused)), 400
-    return redirect_to("brands.show_change", id=change.id)
+    return with_notice(redirect_to("brands.show_change", id=change.id), f"Change {change.id} is proposed.")
 
 
 async def _edit_form(
@@ -248,7 +250,7 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
     return await render_template(
         "configuration/change.html",
         change=change,
-        differences=brand_differences(change.before, change.after),
+        differences=show_differences(change.before, change.after),
         day=day,
         begin=Instant(number * DAY),
         tested=tested,
@@ -265,7 +267,7 @@ async def approve(id: int) -> Response:
     """Bring a change into force that another user has proposed."""
     user = await require(Permission.CHANGE_CONFIGURATION)
     await _changes().apply(user.name, id)
-    return redirect_to("brands.show_change", id=id)
+    return with_notice(redirect_to("brands.show_change", id=id), f"Change {id} is in force.")
 
 
 @pages.post("/configuration/<int:id>/reject")
@@ -276,7 +278,7 @@ async def reject(id: int) -> Response | tuple[str, int]:
     if not remark:
         return await show_change(id, lacks_remark=True), 400
     await _changes().reject(user.name, id, remark)
-    return redirect_to("brands.show_change", id=id)
+    return with_notice(redirect_to("brands.show_change", id=id), f"Change {id} is rejected.")
 
 
 @pages.post("/configuration/<int:id>/revert")
@@ -288,7 +290,8 @@ async def revert(id: int) -> Response | tuple[str, int]:
     if not remark:
         return await show_change(id, lacks_remark=True), 400
     change = await _changes().revert(user.name, id, remark)
-    return redirect_to("brands.show_change", id=change.id)
+    text = f"Change {id} is taken back." if change.id == id else f"The way back is proposed: change {change.id}."
+    return with_notice(redirect_to("brands.show_change", id=change.id), text)
 
 
 def _changes() -> ConfigurationChanges:

@@ -19,12 +19,13 @@ from mmo_sansio.values.dialling_codes import possible_msisdns
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
 from mmo_trio.admin.explanation import alarms, load_payment_history, remarks
-from mmo_trio.admin.reference_search import search_by_beginning
+from mmo_trio.admin.reference_search import search_by_beginning, search_by_reference
 from mmo_trio.admin.resolution import SUCCESS
 from mmo_trio.admin.reversals import money_left
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import find_told_wrong, merchant_message
 from mmo_trio.console.context import console
+from mmo_trio.console.kept_inputs import keep_text, kept_text
 from mmo_trio.console.parameters import (
     PAGE_SIZE,
     TEXT_LENGTH_MAX,
@@ -37,6 +38,7 @@ from mmo_trio.console.parameters import (
     parse_phone_number,
     parse_position,
     query_argument,
+    redirect_to,
 )
 from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
@@ -255,32 +257,50 @@ def csv_lines(rows: Sequence[Sequence[str]]) -> bytes:
     return text.getvalue().encode("utf-8", "replace")
 
 
+@pages.get("/search")
+async def show_search() -> str:
+    """Show the search alone. A text in the address is filled in, and not searched for."""
+    return await render_template("found.html", rows=None, text=query_argument("text") or "")
+
+
 @pages.post("/search")
-async def search() -> str:
-    """Search by a reference or a phone number, which is in the body as it is personal data. Where nothing is found, the
-    text is taken for the beginning of a reference."""
+async def search() -> Response:
+    """Keep the text, and lead to what it finds: the address doesn't tell it, as it may be personal data."""
     text = await form_field("text", length_max=TEXT_LENGTH_MAX)
-    before = parse_position(await form_field("before", is_required=False))
+    return redirect_to("payments.show_found", id=await keep_text(current_user().name, text))
+
+
+@pages.get("/search/<id>")
+async def show_found(id: str) -> str | Response:
+    """Search by a reference or a phone number; one exact hit leads to its payment. Where nothing is found, the text is
+    taken for the beginning or the end of a reference."""
+    text = await kept_text(current_user().name, id)
+    if text is None:
+        raise NotFound("This search is over: type it again, at the top.")
+    before = parse_position(query_argument("before"))
     digits = parse_phone_number(text)
     may_see = current_user().has_permission(Permission.SEE_PERSONAL_DATA)
     admin, msisdns = console().store.admin, list[str]()
     if may_see and digits is not None:
         countries = (method.country for each in await admin.brands() for method in each.brand.methods)
         msisdns = possible_msisdns(digits, countries)
-    is_beginning = await form_field("beginning", is_required=False) != ""
+    is_beginning = query_argument("beginning") is not None
     found = PaymentPage((), None)
     if not is_beginning:
-        found = await admin.search_payments(text, msisdns=msisdns, before=before, limit=PAGE_SIZE)
+        found = await search_by_reference(admin, text, msisdns=msisdns, before=before, limit=PAGE_SIZE)
         is_beginning = before is None and not found.transactions
     if may_see and digits is not None:
         references = [each.reference for each in found.transactions]
         await record_action(PERSONAL_DATA_VIEWED, "search", number=mask_number(digits), payments=references)
+    if len(found.transactions) == 1 and before is None and found.next_position is None:
+        return redirect_to("payments.show_payment", reference=found.transactions[0].reference)
     if is_beginning:
         found = await search_by_beginning(admin, text, before=before, limit=PAGE_SIZE)
     return await render_template(
         "found.html",
         rows=found.transactions,
         next_page=format_position(found.next_position),
+        id=id,
         text=text,
         is_number=digits is not None and not may_see,
         is_beginning=is_beginning,

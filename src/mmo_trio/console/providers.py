@@ -11,6 +11,7 @@ from werkzeug.exceptions import Conflict, NotFound
 from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.values.clock import DAY, HOUR, Instant, earlier
 from mmo_trio.console.context import console
+from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import cut_page, form_field, query_argument, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, record_action, require
@@ -94,7 +95,7 @@ async def close_provider(name: str) -> Response:
     await record_action("provider_closed", f"provider:{name}", reason=reason)
     if not await console().store.admin.close_provider(ClosedProvider(name, now, user.name, reason)):
         raise Conflict("It is closed already.")
-    return redirect_to("providers.list_providers")
+    return with_notice(redirect_to("providers.list_providers"), f"{name} takes no new payments.")
 
 
 @pages.post("/providers/<name>/enable")
@@ -104,7 +105,7 @@ async def open_provider(name: str) -> Response:
     await record_action("provider_opened", f"provider:{name}")
     if not await console().store.admin.open_provider(name):
         raise Conflict("It isn't closed.")
-    return redirect_to("providers.list_providers")
+    return with_notice(redirect_to("providers.list_providers"), f"{name} takes payments again.")
 
 
 @pages.get("/breakers")

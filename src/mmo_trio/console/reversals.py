@@ -14,6 +14,7 @@ from mmo_sansio.values.money import AmountError, Money, check_amount, parse_numb
 from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
 from mmo_trio.admin.reversals import Reversals
 from mmo_trio.console.context import console
+from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import (
     ListPage,
     form_field,
@@ -26,6 +27,7 @@ from mmo_trio.console.parameters import (
 )
 from mmo_trio.console.payments import find_payment
 from mmo_trio.console.sessions import current_user, record_view
+from mmo_trio.console.views import format_words
 from mmo_trio.console.work_lists import resolution_user
 
 PAYMENTS_PAGE_SIZE = 8
@@ -148,4 +150,5 @@ def _parse_amount(text: str, currency: str) -> Money:
 
 
 def _redirect_to_payment(reversal: Reversal) -> Response:
-    return redirect_to("payments.show_payment", reference=reversal.payment)
+    response = redirect_to("payments.show_payment", reference=reversal.payment)
+    return with_notice(response, f"Reversal {reversal.number}: {format_words(reversal.state)}.")

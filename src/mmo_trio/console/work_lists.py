@@ -16,6 +16,7 @@ from mmo_trio.admin.resolution import SUCCESS, ResolutionRefusal, ResolutionRefu
 from mmo_trio.admin.reversals import find_paid_after_all
 from mmo_trio.admin.told_wrong import list_told_wrong, merchant_message
 from mmo_trio.console.context import console
+from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import (
     CARDS_PAGE_SIZE,
     PAGE_SIZE,
@@ -33,7 +34,7 @@ from mmo_trio.console.parameters import (
 )
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, current_user, record_action, record_view, require
-from mmo_trio.console.views import show_event
+from mmo_trio.console.views import format_state, show_event
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, Proposal, SuspenseEntry
 from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.system.display_text import format_span
@@ -118,7 +119,8 @@ def resolution_user(user: CurrentUser) -> ResolutionUser:
 
 
 def _redirect_to_payment(proposal: Proposal) -> Response:
-    return redirect_to("payments.show_payment", reference=proposal.gateway_reference)
+    response = redirect_to("payments.show_payment", reference=proposal.gateway_reference)
+    return with_notice(response, f"Proposal {proposal.id}: {format_state(proposal.state)}.")
 
 
 @pages.get("/suspense")
@@ -168,7 +170,7 @@ async def close_suspense(id: int) -> Response:
     if not closed:
         await record_action("suspense_was_not_open", f"suspense:{id}")
         raise Conflict("There is no open entry with this number.")
-    return redirect_to("work_lists.suspense")
+    return with_notice(redirect_to("work_lists.suspense"), f"Entry {id} is closed.")
 
 
 @pages.get("/callbacks")

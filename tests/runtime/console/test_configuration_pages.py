@@ -55,7 +55,8 @@ async def test_two_users_change_a_limit_and_one_goes_back(sandbox: Running, sign
     assert (await ann.post("/configuration/1/approve")).status == 403
     assert await first_brand(sandbox) == before
     shown = (await abe.get("/configuration/1?day=today")).body.decode()
-    assert ", limits.KES.max" in shown
+    assert '<th scope="row" rowspan="2">Max KES</th>' in shown
+    assert "<mark>" in shown
     assert (await abe.post("/configuration/1/approve")).status == 303
     after = await first_brand(sandbox)
     assert {each.maximum.text for each in after.methods[0].limits.values()} <= {"100", "100.00", "100.000"}

@@ -51,8 +51,9 @@ def _parse_user(row: Row) -> ConsoleUser:
 
 
 def begin_session(session: ConsoleSession, *, expire_before: Instant) -> SqlQuery[None]:
-    """Store a session, and delete those that began before a time."""
+    """Store a session, and delete the sessions and the inputs from before a time."""
     yield from execute("DELETE FROM sessions WHERE began_at < ?", expire_before)
+    yield from execute("DELETE FROM console_inputs WHERE at < ?", expire_before)
     yield from execute(
         "INSERT INTO sessions (digest, user_name, began_at, seen_at) VALUES (?, ?, ?, ?)", *values_of(session)
     )
@@ -76,6 +77,20 @@ def touch_session(digest: bytes, at: Instant) -> SqlQuery[None]:
 def end_session(digest: bytes) -> SqlQuery[None]:
     """End a session, if it is there."""
     yield from execute("DELETE FROM sessions WHERE digest = ?", digest)
+
+
+def keep_input(user: str, id: str, sealed: bytes, at: Instant) -> SqlQuery[None]:
+    """Keep what a user has typed."""
+    yield from execute(
+        "INSERT INTO console_inputs (user_name, id, sealed, at) VALUES (?, ?, ?, ?)", user, id, sealed, at
+    )
+
+
+def kept_input(user: str, id: str) -> SqlQuery[bytes | None]:
+    """Return what a user has typed, sealed."""
+    return select_one(
+        lambda row: bytes(row[0]), "SELECT sealed FROM console_inputs WHERE user_name = ? AND id = ?", user, id
+    )
 
 
 def record_sign_in_attempt(attempt: SignInAttempt, *, expire_before: Instant) -> SqlQuery[None]:
