@@ -52,7 +52,8 @@ def test_a_listener_pays(browser: Browser, sandbox: Sandbox, scripts: bool) -> N
         assert wrong.description == "A PIN has four digits; on this phone any four will do."
         phone.write("PIN", "4321")
         phone.press("button", "Approve")
-        phone.expect_announced("Approved. The money is on its way.")
+        phone.expect_announced("Approved.")
+        phone.expect("You have paid KES 150.00 to Demo Shop. Your balance is KES 999,850.00.")
         phone.check()
         paying.expect_announced("Paid. Thank you.")
         paying.check()
