@@ -141,6 +141,13 @@ def docs(session: nox.Session) -> None:
     session.run("pytest", *THREE_ON_EACH, "-m", "not long", "tests/docs", *session.posargs)
 
 
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def site(session: nox.Session) -> None:
+    """Make the pages a site with a search, `docs/_build/index.html`, without a warning."""
+    session.install(*nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), "site"))
+    session.run("sphinx-build", "-n", "-W", "--keep-going", "-b", "dirhtml", "docs", "docs/_build", *session.posargs)
+
+
 @nox.session(python=MAIN_PYTHON)
 def clauses(session: nox.Session) -> None:
     """List every clause of the specification with the tests that prove it through a socket."""

@@ -26,8 +26,12 @@ INTRODUCTION = """\
 server that is measured has the first core of the machine, load generator and database share the
 second, unless a table says that the database is free on both. Ratios, taken between rounds side by
 side, are the message: the machine's own speed comes and goes. `MMO_TEST_POSTGRES` chooses the
-PostgreSQL, and the interpreter that runs the benchmarks runs every server as well.
+PostgreSQL, and the interpreter that runs the benchmarks runs every server as well. `bench/results`
+has every figure.
 """
+
+RATIOS_ONLY = ("rising",)
+"""Of these benchmarks the page shows the ratios; their other tables are in the saved results."""
 
 
 @frozen
@@ -135,6 +139,8 @@ def section(saved: Mapping[str, Any]) -> str:
     """Return the section of one benchmark."""
     parts = [f"## {saved['title']}{_of(saved)}\n", f"{saved['how']}\n"]
     for table in saved["tables"]:
+        if saved["name"] in RATIOS_ONLY and "ratios" not in table["caption"]:
+            continue
         parts += [f"**{table['caption']}**\n", markdown(table["columns"], table["rows"])]
         parts.append(f"\nLimited by: {table['limited_by']}\n")
     parts += [f"{note}\n" for note in saved["notes"]]
@@ -158,16 +164,21 @@ def _machines(saved: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _goals(saved: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the table of what was asked, each with the worst that was seen in any setting."""
+    worst: dict[str, Goal] = {}
+    for results in (each for one in saved for each in one["goals"]):
+        goal = Goal(**results)
+        other = worst.get(goal.what, goal)
+        worst[goal.what] = (max if goal.at_most else min)(goal, other, key=lambda each: each.seen)
     rows = []
-    for each in saved:
-        for results in each["goals"]:
-            goal = Goal(**results)
-            bound = "at most" if goal.at_most else "at least"
-            asked, seen = (f"{_number(value)}{goal.unit}" for value in (goal.asked, goal.seen))
-            rows.append([f"{goal.what}{_of(each)}", f"{bound} {asked}", seen, "yes" if goal.is_met else "**no**"])
+    for goal in worst.values():
+        bound = "at most" if goal.at_most else "at least"
+        asked, seen = (f"{_number(value)}{goal.unit}" for value in (goal.asked, goal.seen))
+        rows.append([goal.what, f"{bound} {asked}", seen, "yes" if goal.is_met else "**no**"])
     if not rows:
         return []
-    return ["## What was asked\n", markdown(["figure", "asked", "seen", "met"], rows)]
+    head = "## What was asked\n\nBeside it stands the worst that was seen in any setting.\n"
+    return [head, markdown(["figure", "asked", "worst seen", "met"], rows)]
 
 
 def _of(saved: Mapping[str, Any]) -> str:

@@ -26,8 +26,8 @@ This page is generated from the code by `docs/make_brands.py`; a test compares t
 holds the brands, which are the merchants' accounts, and their payment methods. `mmo brands apply
 FILE` puts it into force, on every process before the command ends; `mmo brands show BRAND` shows a
 brand as it is in the store. A wrong key or value is rejected with a message that names it and its
-remedy, and then nothing of the file is applied. [Operating a gateway](operating.md#start) says how to
-begin, and [what is supported](supported.md) explains the numbers of clauses in parentheses.
+remedy, and then nothing of the file is applied. [Run a gateway](run_a_gateway.md) says how to
+begin, and numbers in parentheses are [clauses](clauses.md).
 
 Limits and flows can also be changed in [the console](console.md#changing-limits-and-flows), by two users. The
 file knows nothing of such changes: `mmo brands apply FILE --dry-run` shows what it would undo.

@@ -58,14 +58,14 @@ def page() -> str:
             (
                 HEAD.replace("EXAMPLE", example),
                 "## Rejected requests\n\nNothing was stored, except where the advice says that it is unknown.",
-                *(_section(each, f"HTTP {each.status}, {each.title}") for each in rejections),
+                *(_section(each, f"{each.status}. ") for each in rejections),
                 "## Failed payments\n\nThe payment was accepted and has failed: its transaction"
                 " object carries the code"
                 " in `errorCode`, and the sentence below in `errorMessage`.",
                 "On the [payment page](payment_page.md) the code decides how the page ends, and what it tells the payer"
                 " to do:",
                 _endings(),
-                *(_section(each, "`errorCode` of a transaction") for each in failures),
+                *(_section(each, "") for each in failures),
             )
         )
         + "\n"
@@ -83,7 +83,7 @@ def _endings() -> str:
 
 
 def _section(each: ErrorPage, kind: str) -> str:
-    return f"### {each.code}\n\n{kind}. {each.meaning}\n\n*Who acts: {ACTS[each.who_acts]}.* {each.advice}"
+    return f"### {each.code}\n\n{kind}{each.meaning} *Who acts: {ACTS[each.who_acts]}.* {each.advice}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Write `docs/library/`, the reference of the packages, from the faces and their docstrings. Nothing is imported: the
-source is read, so the pages are the same wherever they are made.
+source is read, so the pages are the same wherever they are made. They are part of the site, not of the repository.
 
-PYTHONPATH=src python docs/make_library.py
+python docs/make_library.py
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 FACES = {
     "mmo_sansio": "the core: payments, inputs, decisions, time and money",
-    "mmo_sansio.providers": "for adapters; the guide is [adding an operator](../providers/adding.md)",
+    "mmo_sansio.providers": "for adapters; the guide is [adding an operator](../internals/adding.md)",
     "mmo_sansio.testing": "builders, a world in virtual time, and the checks of adapters, for tests of your own",
     "mmo_merchant": "for merchants' programs: clients, inboxes and the gap closer; the guide is [the client for"
     " merchants](../merchant_client.md)",
     "mmo_trio": "the service: to serve a gateway from a program of your own, with providers of your own",
     "mmo_simulators": "operators to test a gateway against; the guide is [a simulator in a test of your"
-    " own](../providers/README.md#a-simulator-in-a-test-of-your-own)",
+    " own](../internals/operators.md#a-simulator-in-a-test-of-your-own)",
 }
 """What each face is for, in the order of the reference; `mmo_sansio` says that these are the faces."""
 
 HEAD = """\
 # The library
 
-This page and those that it links are generated from the docstrings by `docs/make_library.py`; a test
-compares them. They list every public name of the packages `mmo_sansio`, `mmo_merchant`, `mmo_trio`
-and `mmo_simulators`. A name that is not here is internal, and may change in any version. Numbers such
-as K5 are those of [the specification's clauses](../supported.md).
+This page and those that it links are made from the docstrings. They list every public name of the
+packages `mmo_sansio`, `mmo_merchant`, `mmo_trio` and `mmo_simulators`. A name that is not here is
+internal, and may change in any version.
 
-Begin with [a payment with no I/O](../tutorial.md), and read [how it is built](../design.md)."""
+Begin with [a payment with no I/O](../tutorial.md), and read [how it is built](../internals/design.md)."""
 
 LINE_LENGTH_MAX = 100
 """Longer signatures have one line for each argument."""
 
 _MODULE_ROLE = re.compile(r":mod:`~?([a-z_.]+)`")
 _ROLE = re.compile(r":[a-z]+:`~?(?:[a-z_]+\.)*([A-Za-z_.]+)`")
+_CLAUSE = re.compile(r"\b[GPMACTLRSKWQEV][0-9]{1,2}\b")
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
 
@@ -201,8 +201,9 @@ def _item(code: str, docstring: str) -> str:
 
 
 def _text(docstring: str) -> str:
-    """Return a docstring as Markdown: names instead of roles, and code where it is indented."""
-    return _ROLE.sub(r"`\1`", _MODULE_ROLE.sub(r"`\1`", cleandoc(docstring)))
+    """Return a docstring as Markdown: names instead of roles, and links to clauses."""
+    plain = _ROLE.sub(r"`\1`", _MODULE_ROLE.sub(r"`\1`", cleandoc(docstring)))
+    return _CLAUSE.sub(lambda found: f"[{found[0]}](../clauses.md#{found[0].lower()})", plain)
 
 
 def _literal(statement: ast.stmt | None) -> str:

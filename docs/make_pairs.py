@@ -1,4 +1,5 @@
-"""Write `docs/concurrency.md`: the pairs of inputs that may not be decided without each other, and what excludes it.
+"""Write `docs/internals/concurrency.md`: the pairs of inputs that may not be decided without each other, and what
+excludes it.
 
 PYTHONPATH=src:. python docs/make_pairs.py
 """
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from tests.support.input_pairs import Footprint, Pair, RowKind, kinds, pairs, representatives
 
-PAGE = Path(__file__).with_name("concurrency.md")
+PAGE = Path(__file__).with_name("internals") / "concurrency.md"
 
 HEAD = """\
 # Concurrent inputs

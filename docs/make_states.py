@@ -1,4 +1,4 @@
-"""Write `docs/states.md` from the table of transitions, so that the page always agrees with the
+"""Write `docs/internals/states.md` from the table of transitions, so that it always agrees with the
 code.
 
 PYTHONPATH=src python docs/make_states.py
@@ -13,7 +13,7 @@ from mmo_sansio.payments import states
 from mmo_sansio.payments.states import TRANSITION_INPUTS, TRANSITIONS
 from mmo_sansio.values.model import Stage
 
-PAGE = Path(__file__).with_name("states.md")
+PAGE = Path(__file__).with_name("internals") / "states.md"
 
 INITIAL_STAGES = (
     (Stage.CREATED, "CreatePayment"),

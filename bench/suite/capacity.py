@@ -180,7 +180,7 @@ def _reckoned(cost: Cost) -> Table:
         ["a link to the standby for it, Gbit/s", f"{log_mb * 8 / 1000:.2f}"],
         ["cores of gateways for it", f"{by_processor * cost.lived.cpu_us / 1e6:.0f}"],
     ]
-    return Table("reckoned from the higher load", ["what", "amount"], rows, "see docs/capacity.md.")
+    return Table("reckoned from the higher load", ["what", "amount"], rows, "see docs/internals/capacity.md.")
 
 
 def _by_statement(cost: Cost) -> Table:

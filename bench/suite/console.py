@@ -40,6 +40,8 @@ class Browser:
     connection: http.client.HTTPConnection
     cookies: dict[str, str] = field(factory=dict)
     form_token: str = ""
+    location: str = ""
+    """Where the last answer leads."""
 
     def get(self, path: str) -> float:
         """Return the milliseconds until the complete page has arrived."""
@@ -48,6 +50,14 @@ class Browser:
     def post(self, path: str, **fields: str) -> float:
         """Return the milliseconds for a form."""
         return self._ask("POST", path, urlencode({"form_token": self.form_token} | fields))
+
+    def search(self, text: str, *, before: str = "") -> float:
+        """Return the milliseconds for a search, until the complete page of what it found has arrived."""
+        took_ms, position = self.post("/search", text=text), f"?before={before}" if before else ""
+        while self.location:
+            took_ms += self.get(self.location + position)
+            position = ""
+        return took_ms
 
     def _ask(self, method: str, path: str, body: str | None) -> float:
         headers = {"Cookie": "; ".join(f"{k}={v}" for k, v in self.cookies.items())}
@@ -59,6 +69,7 @@ class Browser:
         text = answer.read().decode()
         took_ms = (time.perf_counter() - since) * 1000
         assert answer.status in (200, 303), (path, answer.status)
+        self.location = answer.headers.get("Location", "")
         for name, value in answer.getheaders():
             if name.lower() == "set-cookie":
                 key, _, rest = value.partition("=")
@@ -128,13 +139,14 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
         "payments": lambda b, n: b.get(f"/payments?before={before(n)}"),
         "payments of a brand": lambda b, n: b.get(f"/payments?brand={brand}&before={before(n)}"),
         "payments, nothing fits": lambda b, n: b.get(f"/payments?brand={brand}&status=failed&before={before(n)}"),
-        "search, gatewayReference": lambda b, n: b.post("/search", text=numbered_reference(place(n))),
-        "search, merchantReference": lambda b, n: b.post("/search", text=f"order-{place(n)}"),
-        "search, providerReference (all have it)": lambda b, n: b.post("/search", text="SBX-0123456789"),
-        "search, number (all have it)": lambda b, n: b.post("/search", text="254700000007", before=before(n)),
-        "search, nothing": lambda b, n: b.post("/search", text=f"nothing-{n}"),
+        "search, gatewayReference": lambda b, n: b.search(numbered_reference(place(n))),
+        "search, merchantReference": lambda b, n: b.search(f"order-{place(n)}"),
+        "search, providerReference (all have it)": lambda b, n: b.search("SBX-0123456789"),
+        "search, number (all have it)": lambda b, n: b.search("254700000007", before=before(n)),
+        "search, nothing": lambda b, n: b.search(f"nothing-{n}"),
         "a payment": lambda b, n: b.get(f"/payments/{numbered_reference(place(n))}"),
         "stuck": lambda b, n: b.get("/stuck"),
+        "reversals": lambda b, n: b.get("/reversals"),
         "suspense": lambda b, n: b.get("/suspense"),
         "failed callbacks": lambda b, n: b.get("/callbacks"),
         "providers": lambda b, n: b.get("/providers"),

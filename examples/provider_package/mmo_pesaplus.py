@@ -1,4 +1,4 @@
-"""The operator Pesaplus, which does not exist, as a kind of provider; `docs/providers/adding.md`
+"""The operator Pesaplus, which does not exist, as a kind of provider; `docs/internals/adding.md`
 explains each part."""
 
 from __future__ import annotations

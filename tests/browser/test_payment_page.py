@@ -31,7 +31,7 @@ BUTTON = "main button"
 def test_a_payer_pays_and_is_taken_back_to_the_shop(page: Page, sandbox: Sandbox, shop: Shop) -> None:
     created = sandbox.create(successRedirectUrl=f"{shop.url}/thanks?order=7")
     page.goto(created["pageUrl"])
-    expect(page.get_by_role("heading", level=1)).to_have_text("KES\u00a0150.00")
+    expect(page.get_by_role("heading", level=1)).to_have_text("KES 150.00")
     expect(page.get_by_text("Demo Shop")).to_be_visible()
     expect(page.get_by_text("254 •••••• 678")).to_be_visible()
     assert "254712345678" not in page.content()
@@ -125,13 +125,13 @@ def test_it_is_used_with_the_keyboard_alone(page: Page, sandbox: Sandbox) -> Non
 @pytest.mark.parametrize(
     ("locale", "language", "direction", "amount"),
     [
-        ("en-KE", "en", "ltr", "KES\u00a0150.00"),
-        ("fr-CI", "fr", "ltr", "150,00\u00a0KES"),
-        ("sw-TZ", "sw", "ltr", "KES\u00a0150.00"),
-        ("pt-MZ", "pt", "ltr", "150,00\u00a0KES"),
-        ("ar-EG", "ar", "rtl", "١٥٠٫٠٠\u00a0KES"),
-        ("ar-MA", "ar", "rtl", "150,00\u00a0KES"),
-        ("de-DE", "en", "ltr", "KES\u00a0150.00"),
+        ("en-KE", "en", "ltr", "KES 150.00"),
+        ("fr-CI", "fr", "ltr", "150,00 KES"),
+        ("sw-TZ", "sw", "ltr", "KES 150.00"),
+        ("pt-MZ", "pt", "ltr", "150,00 KES"),
+        ("ar-EG", "ar", "rtl", "١٥٠٫٠٠ KES"),
+        ("ar-MA", "ar", "rtl", "150,00 KES"),
+        ("de-DE", "en", "ltr", "KES 150.00"),
     ],
 )
 def test_the_browsers_language_is_spoken(

@@ -52,7 +52,7 @@ def test_a_first_time_user_pays_with_page_and_phone_side_by_side(page: Page, san
     expect(phone.locator(STATUS)).to_contain_text("Nothing waits")
     paying.get_by_role("button").click()
     expect(paying.locator(STATUS)).to_contain_text("Confirm the payment on your phone")
-    expect(phone.get_by_role("heading", level=2)).to_have_text("Pay KES\u00a010.00?")
+    expect(phone.get_by_role("heading", level=2)).to_have_text("Pay KES 10.00?")
     check_axe(phone)
     phone.get_by_label("PIN").fill("1234")
     phone.get_by_role("button", name="Approve").click()
@@ -74,11 +74,11 @@ def test_page_and_phone_are_one_screen_for_the_keyboard_alone(page: Page, sandbo
     field.fill(number)
     field.press("Enter")
     expect(page.get_by_text("2 tickets, Nairobi to Mombasa")).to_be_visible()
-    assert page.evaluate(TEXT_ORDER)[:5] == ["Demo Shop", "KES\u00a010.00", "Confirm here", "PIN on your phone", "Done"]
-    while page.evaluate("document.activeElement.textContent.trim()") != "Pay KES\u00a010.00":
+    assert page.evaluate(TEXT_ORDER)[:5] == ["Demo Shop", "KES 10.00", "Confirm here", "PIN on your phone", "Done"]
+    while page.evaluate("document.activeElement.textContent.trim()") != "Pay KES 10.00":
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    prompt = page.get_by_role("heading", name="Pay KES\u00a010.00?")
+    prompt = page.get_by_role("heading", name="Pay KES 10.00?")
     expect(prompt).to_be_visible()
     expect(page.locator("li[aria-current=step]")).to_have_text("PIN on your phone")
     check_axe(page)
@@ -90,8 +90,8 @@ def test_page_and_phone_are_one_screen_for_the_keyboard_alone(page: Page, sandbo
     pin.fill("1234")
     page.keyboard.press("Enter")
     expect(page.locator(".paid")).to_have_text("Paid. Thank you.")
-    expect(page.locator(".bubble")).to_contain_text("You have paid KES\u00a010.00 to Demo Shop.")
-    expect(page.locator(".bubble")).to_contain_text("Your balance is KES\u00a0999,990.00.")
+    expect(page.locator(".bubble")).to_contain_text("You have paid KES 10.00 to Demo Shop.")
+    expect(page.locator(".bubble")).to_contain_text("Your balance is KES 999,990.00.")
     check_axe(page)
     # The answer to the PIN is shown again, as the page had to follow only if the payment ended after that answer.
     page.goto(f"{page.url.partition('?')[0]}?done=approve")
@@ -164,7 +164,7 @@ def test_a_number_is_picked_or_chosen_among_those_that_wait(narrow_page: Page, s
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Phone {number}")
     screenshot(page, "phone-empty")
     created = sandbox.create("direct/payin", msisdn=number)
-    expect(page.get_by_role("heading", level=2)).to_have_text("Pay KES\u00a0150.00?")
+    expect(page.get_by_role("heading", level=2)).to_have_text("Pay KES 150.00?")
     picture(page, "phone-narrow")
     page.get_by_role("link", name="Another phone").click()
     page.get_by_role("link", name=number).click()
@@ -186,3 +186,69 @@ def test_an_answer_to_a_payment_of_another_phone_changes_nothing(page: Page, san
     page.get_by_role("button", name="Refuse").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Phone {mine}")
     assert sandbox.status(reference)["status"] == "pending"
+
+
+@pytest.mark.finding("screens-13")
+def test_a_wrong_pin_leaves_the_guide_where_it_is(page: Page, sandbox: Sandbox) -> None:
+    number = next(_NUMBERS)
+    for _ in range(3):
+        sandbox.create("direct/payin", msisdn=number)
+    page.set_viewport_size({"width": 1100, "height": 900})
+    page.goto(sandbox.pages)
+    page.get_by_label("Phone number").fill(number)
+    page.get_by_role("button", name="Make this payment").click()
+    page.get_by_role("button", name="Pay KES 10.00").click()
+    own = page.locator("form.prompt").first
+    expect(own.get_by_role("heading")).to_have_text("Pay KES 10.00?")
+    own.get_by_label("PIN").fill("123")
+    own.get_by_role("button", name="Approve").click()
+    expect(own.get_by_role("alert")).to_contain_text("A PIN has four digits")
+    expect(page.get_by_role("heading", level=1)).to_have_text("KES 10.00")
+    own.get_by_label("PIN").fill("1234")
+    page.keyboard.press("Enter")
+    expect(page.locator(".paid")).to_have_text("Paid. Thank you.")
+    expect(page.locator(".bubble")).to_contain_text("You have paid KES 10.00 to Demo Shop.")
+
+
+@pytest.mark.finding("screens-13")
+def test_the_operators_message_comes_to_the_phone_by_itself(page: Page, sandbox: Sandbox) -> None:
+    number = next(_NUMBERS)
+    page.goto(phone_of(sandbox, number))
+    sandbox.create("direct/payin", msisdn=number)
+    page.get_by_label("PIN").fill("1234")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".bubble")).to_contain_text("You have paid KES 150.00 to Demo Shop.")
+    expect(page.locator(STATUS)).to_have_text("Approved.")
+
+
+@pytest.mark.finding("screens-13")
+def test_a_pin_that_is_typed_stays_when_another_prompt_comes(page: Page, sandbox: Sandbox) -> None:
+    number = next(_NUMBERS)
+    sandbox.create("direct/payin", msisdn=number)
+    page.goto(phone_of(sandbox, number))
+    page.get_by_label("PIN").fill("12")
+    sandbox.create("direct/payin", msisdn=number)
+    expect(page.locator(STATUS)).to_contain_text("something new")
+    expect(page.get_by_label("PIN")).to_have_value("12")
+
+
+@pytest.mark.finding("screens-13")
+def test_the_command_of_the_front_is_copied_whole_and_never_wraps(browser: Browser, sandbox: Sandbox) -> None:
+    with browser_page(
+        browser, permissions=["clipboard-read", "clipboard-write"], viewport={"width": 390, "height": 800}
+    ) as page:
+        page.goto(sandbox.pages)
+        lines, height = page.locator(".sample code").evaluate(
+            "code => [code.textContent.split('\\n').length, code.getBoundingClientRect().height]"
+        )
+        line_height = page.locator(".sample pre").evaluate("pre => parseFloat(getComputedStyle(pre).lineHeight)")
+        assert height < (lines + 1) * line_height
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        pay, code = (page.locator(".split > .card").nth(at).bounding_box() for at in (0, 1))
+        assert pay is not None
+        assert code is not None
+        assert code["y"] >= pay["y"] + pay["height"] + 8
+        page.get_by_role("button", name="Copy").click()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied.startswith(f"curl {sandbox.api}/gateway/mmo/v2/web/payin/mpesa_ke")
+        assert '"amount": {"value": 10.00, "currency": "KES"}' in copied

@@ -1,4 +1,4 @@
-"""What is about a payment goes to one shard; what goes to all shards is what docs/operating.md lists."""
+"""What is about a payment goes to one shard; what goes to all shards is what docs/citus.md lists."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ACROSS_SHARDS = {
     "usage": r"SELECT brand, counter, day, amount FROM brand_usage",
     "a payment's history for staff": r"FROM (journal|callbacks)\b",
 }
-"""As in docs/operating.md."""
+"""As in docs/citus.md."""
 
 IN_ONE_SHARD = (
     r"INSERT INTO brand_batches",

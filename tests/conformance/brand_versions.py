@@ -78,6 +78,8 @@ async def check_change_needs_two_users(open_store: OpenStore) -> None:
         assert [each.brand for each in await store.admin.brands()] == [_LIMITED]
         assert [each.event.actor for each in await store.admin.audit()] == ["user:bob", "user:ada"]
         assert list(await store.admin.configuration_changes(brand="acme")) == [_applied(stored, "bob")]
+        assert list(await store.admin.configuration_changes(after=stored.id - 1)) == [_applied(stored, "bob")]
+        assert not await store.admin.configuration_changes(before=stored.id)
         assert not await store.admin.configuration_changes(brand="globex")
         assert not await store.admin.configuration_changes(state=ChangeState.OPEN)
 

@@ -10,7 +10,7 @@ from attrs import evolve
 from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import BeginSubmission, UnmatchedNotified
-from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.evidence import STUCK_AFTER
 from mmo_sansio.providers.common.balances import AccountBalance
@@ -241,12 +241,17 @@ async def check_payment_selections(open_store: OpenStore) -> None:
         first = await admin.list_payments(evolve(between, limit=1))
         assert numbers(first) == [3]
         assert numbers(await admin.list_payments(evolve(between, limit=1, before=first.next_position))) == [2]
+        upwards = await admin.list_payments(evolve(between, limit=1, after=Position(after_noon(1), reference(1))))
+        assert (numbers(upwards), upwards.next_position) == ([2], Position(after_noon(2), reference(2)))
+        assert numbers(await admin.list_payments(PaymentFilter(after=upwards.next_position))) == [5, 4, 3]
         [provider] = {each.order.provider for each in (await admin.list_payments(PaymentFilter())).transactions}
         routed = PaymentFilter(provider=provider, limit=4)
         page = await admin.list_payments(routed)
         assert numbers(page) == [5, 4, 3, 2]
         rest = await admin.list_payments(evolve(routed, before=page.next_position))
         assert (numbers(rest), rest.next_position) == ([1, 0], None)
+        back = await admin.list_payments(evolve(routed, after=Position(after_noon(0), reference(0))))
+        assert (numbers(back), back.next_position is not None) == ([4, 3, 2, 1], True)
         assert numbers(await admin.list_payments(evolve(routed, brand="globex"))) == [5]
         assert numbers(await admin.list_payments(evolve(routed, status=Status.SUCCESS))) == [2]
         assert not (await admin.list_payments(PaymentFilter(provider="acme"))).transactions
@@ -268,6 +273,8 @@ async def check_suspense_book(open_store: OpenStore) -> None:
         unreadable = [SuspenseReason.LATE_RESULT, SuspenseReason.UNREADABLE]
         assert await store.admin.suspense_entries(reasons=unreadable) == [entry]
         assert not await store.admin.suspense_entries(reasons=unreadable, before=entry.id)
+        assert await store.admin.suspense_entries(after=entry.id - 1) == [entry]
+        assert not await store.admin.suspense_entries(after=entry.id)
         assert await store.admin.close_suspense(entry.id, by="ada", note="a test call", now=after_noon(9))
         assert not await store.admin.close_suspense(entry.id, by="bob", note="", now=after_noon(10))
         assert not await store.admin.close_suspense(entry.id + 1, by="bob", note="", now=after_noon(10))

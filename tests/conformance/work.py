@@ -124,7 +124,10 @@ async def check_audit_log(open_store: OpenStore) -> None:
         newest = await store.admin.audit(limit=2)
         assert [row.number for row in newest] == [5, 4]
         assert [row.number for row in await store.admin.audit(before=4, limit=2)] == [3, 2]
+        assert [row.number for row in await store.admin.audit(after=1, limit=2)] == [3, 2], "those next above it"
         assert [row.number for row in await store.admin.audit(about="payment:0")] == [4, 2]
+        assert [row.number for row in await store.admin.audit(actor="user:ada", limit=2)] == [5, 4]
+        assert not await store.admin.audit(actor="user:bob")
         assert [row.number for row in await store.admin.audit_after(3, limit=1)] == [4]
 
 
@@ -163,6 +166,21 @@ async def check_users_and_sessions(open_store: OpenStore) -> None:
         assert await admin.user("eve") is None
         assert await admin.session(b"2") is None
         await admin.end_session(b"2")
+
+
+async def check_kept_inputs(open_store: OpenStore) -> None:
+    """What a user has typed is found by that user alone, until it is too old."""
+    async with open_store() as store:
+        for at, (name, id) in enumerate([("ada", "1"), ("bob", "1"), ("ada", "ü")]):
+            await store.admin.keep_input(name, id, f"{name} {at}\0".encode(), after_noon(at))
+    async with open_store() as store:
+        admin = store.admin
+        assert await admin.kept_input("ada", "1") == b"ada 0\0"
+        assert await admin.kept_input("bob", "1") == b"bob 1\0"
+        assert await admin.kept_input("bob", "ü") is None
+        await admin.begin_session(ConsoleSession(b"1", "ada", NOON, NOON), expire_before=after_noon(1))
+        assert await admin.kept_input("ada", "1") is None
+        assert await admin.kept_input("bob", "1") == b"bob 1\0"
 
 
 async def check_sign_in_attempts(open_store: OpenStore) -> None:

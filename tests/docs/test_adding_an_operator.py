@@ -1,4 +1,4 @@
-"""The operator of `docs/providers/adding.md` is an adapter that does what the page's table says one
+"""The operator of `docs/internals/adding.md` is an adapter that does what the page's table says one
 has to."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BOTH = pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT], ids=["pay-in",
 
 @pytest.fixture(scope="module")
 def page(root: Path) -> str:
-    return (root / "docs/providers/adding.md").read_text(encoding="utf-8")
+    return (root / "docs/internals/adding.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def test_every_kind_of_provider_has_its_page(pages: dict[str, str], kind: str) -
     page = "sandbox.md" if kind == "sandbox" else f"providers/{kind}.md"
     assert page in pages
     assert f"`{kind}`" in pages["settings.md"]
-    assert "only provider" not in pages["operating.md"]
+    assert "only provider" not in pages["run_a_gateway.md"]
 
 
 @pytest.mark.finding("new-users-M3", "specification-A4")
@@ -97,5 +97,5 @@ def test_every_metric_is_documented(pages: dict[str, str], root: Path) -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in (root / "src/mmo_trio/metrics").glob("*.py"))
     names = set(METRIC.findall(source))
     assert len(names) > 20
-    documented = set(re.findall(r"`(mmo_[a-z_]+?)(?:_total)?`", pages["operating.md"]))
+    documented = set(re.findall(r"`(mmo_[a-z_]+?)(?:_total)?`", pages["monitoring.md"]))
     assert [each for each in sorted(names) if each not in documented] == []

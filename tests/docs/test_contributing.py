@@ -9,12 +9,12 @@ NAMED = re.compile(r"`((?:src|tests|docs|deploy)/[^`\s]+)`")
 
 
 def test_the_files_of_each_task_are_there(root: Path) -> None:
-    page = (root / "docs/contributing.md").read_text(encoding="utf-8")
+    page = (root / "docs/internals/contributing.md").read_text(encoding="utf-8")
     named = [path for path in NAMED.findall(page) if "NAME" not in path and "ROOM" not in path]
     assert len(named) > 40
     assert [path for path in named if not (root / path).exists()] == []
 
 
 def test_there_are_ten_tasks(root: Path) -> None:
-    page = (root / "docs/contributing.md").read_text(encoding="utf-8")
+    page = (root / "docs/internals/contributing.md").read_text(encoding="utf-8")
     assert re.findall(r"^### (\d+)\. ", page, re.MULTILINE) == [str(n) for n in range(1, 11)]

@@ -105,7 +105,7 @@ def test_the_image_asks_the_listener_that_it_exposes(
     assert python == "python"
     ports = re.findall(r"^EXPOSE (\d+) \d+$", text, re.M)
     assert f"'https://127.0.0.1:{ports[0]}/readyz'" in arguments[1]
-    assert f'api = "0.0.0.0:{ports[0]}"' in (root / "docs/operating.md").read_text(encoding="utf-8")
+    assert f'api = "0.0.0.0:{ports[0]}"' in (root / "docs/run_a_gateway.md").read_text(encoding="utf-8")
 
     monkeypatch.setattr(_Readiness, "status", status)
     with ThreadingHTTPServer(("127.0.0.1", 0), _Readiness) as server:

@@ -144,7 +144,7 @@ async def test_a_provider_of_another_package_serves_a_payment(tmp_path: Path) ->
 
 
 def test_the_example_provider_is_the_code_of_the_page(root: Path) -> None:
-    page = (root / "docs/providers/adding.md").read_text(encoding="utf-8")
+    page = (root / "docs/internals/adding.md").read_text(encoding="utf-8")
     module = (root / "examples/provider_package/mmo_pesaplus.py").read_text(encoding="utf-8")
     imports, statements = parts("\n".join(BLOCK.findall(page)))
     assert (imports, statements) == parts(module)

@@ -1,4 +1,4 @@
-"""The README's first payment by hand works: sandbox, receiver, request, callback, look-up."""
+"""The first payment by hand works: sandbox, receiver, request, callback, look-up."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def call(api: str, path: str, key: str, body: str | None = None) -> dict[str, An
 
 
 @pytest.mark.spec("C1", "C6", "K1", "L2")
-def test_the_first_payment_of_the_readme(root: Path, tmp_path: Path) -> None:
-    (create, rest), (look_up, _) = CURL.findall((root / "README.md").read_text(encoding="utf-8"))
+def test_the_first_payment_by_hand(root: Path, tmp_path: Path) -> None:
+    (create, rest), (look_up, _) = CURL.findall((root / "docs/get_started.md").read_text(encoding="utf-8"))
     [body] = re.findall(r"-d '(.*)'", rest, re.DOTALL)
     data = ["--data", str(tmp_path / "data")]
     with running(tmp_path / "sandbox", "sandbox", *data, *FREE_PORTS) as sandbox_says:

@@ -10,7 +10,7 @@ CODE = re.compile(r"`((?:mmo_\w+(?:\.\w+)*)|(?:[A-Z]\w+))`")
 
 
 def test_every_name_of_the_glossary_is_in_the_code(root: Path) -> None:
-    page = (root / "docs/glossary.md").read_text(encoding="utf-8")
+    page = (root / "docs/internals/glossary.md").read_text(encoding="utf-8")
     source = "".join(path.read_text("utf-8") for path in (root / "src").rglob("*.py"))
     assert len(TERM.findall(page)) >= 30
     unknown = []

@@ -1,4 +1,4 @@
-"""The page about operation agrees with settings, suspense book and log events."""
+"""The pages for those who run a gateway agree with settings, suspense book, log events and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from mmo_sansio.messages.changes import SuspenseReason
 from mmo_trio.brands.file import parse_brands
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.sections import SECTIONS, SETTINGS
+from tests.support.postgres_server import postgres_server
 from tests.support.time_limits import HANGS_AFTER_S
 
 TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -27,17 +29,19 @@ NAMED = re.compile(rf"`({'|'.join(SECTIONS)})\.([a-z_]+)`")
 
 @pytest.fixture
 def page(root: Path) -> str:
-    """Return the page about operation."""
-    return (root / "docs/operating.md").read_text(encoding="utf-8")
+    """Return the page by which a gateway begins."""
+    return (root / "docs/run_a_gateway.md").read_text(encoding="utf-8")
 
 
-def test_every_reason_of_the_suspense_book_has_its_action(page: str) -> None:
+def test_every_reason_of_the_suspense_book_has_its_action(root: Path) -> None:
+    page = (root / "docs/operating.md").read_text(encoding="utf-8")
     table = page.partition("## The suspense book")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(SuspenseReason)
 
 
-def test_the_log_events_that_it_names_are_logged(root: Path, page: str) -> None:
+def test_the_log_events_that_are_named_are_logged(root: Path) -> None:
+    page = (root / "docs/monitoring.md").read_text(encoding="utf-8")
     table = page.partition("| Event |")[2].partition("\n\n")[0]
     events = re.findall(r"`([a-z]+_[a-z_]+)`", table)
     source = "".join(path.read_text("utf-8") for path in (root / "src").rglob("*.py"))
@@ -45,8 +49,9 @@ def test_the_log_events_that_it_names_are_logged(root: Path, page: str) -> None:
     assert [each for each in events if f'"{each}' not in source] == []
 
 
-def test_every_row_about_postgresql_is_tested(root: Path, page: str) -> None:
+def test_every_row_about_postgresql_is_tested(root: Path) -> None:
     """A test names its row by the first cell."""
+    page = (root / "docs/postgresql.md").read_text(encoding="utf-8")
     table = page.partition("| What is set |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| (.+?) \|", table, re.MULTILINE)
     tested = []
@@ -58,40 +63,58 @@ def test_every_row_about_postgresql_is_tested(root: Path, page: str) -> None:
     assert sorted(rows) == sorted(tested)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/operating.md", "docs/callbacks.md"])
+OF_OPERATORS = ("run_a_gateway", "emergencies", "operating", "monitoring", "postgresql", "callbacks", "clauses")
+
+
+@pytest.mark.parametrize("name", ["README.md", *(f"docs/{each}.md" for each in OF_OPERATORS)])
 def test_pages_name_only_existing_settings(root: Path, name: str) -> None:
     for section, key in NAMED.findall((root / name).read_text(encoding="utf-8")):
         if (section, key) != ("gateway", "db"):
             assert f"{section}.{key}" in SETTINGS
 
 
-def test_the_settings_to_copy_can_be_loaded(page: str, tmp_path: Path) -> None:
-    text, *_ = TOML.findall(page)
-    file = tmp_path / "mmo.toml"
-    file.write_text(text, encoding="utf-8")
-    settings = load_settings(file=file, environment={})
+@pytest.fixture
+def copied(page: str, tmp_path: Path, empty_database: str) -> Path:
+    """Return a folder with the files that the page says to make; the database is an empty one."""
+    settings, brands, *_ = TOML.findall(page)
+    local = settings.replace("/etc/mmo", str(tmp_path)).replace("/var/lib/mmo", str(tmp_path))
+    url = re.findall(r'^url = "(.*)"$', local, re.MULTILINE)[0]
+    (tmp_path / "mmo.toml").write_text(local.replace(url, empty_database), encoding="utf-8")
+    (tmp_path / "brands.toml").write_text(brands, encoding="utf-8")
+    certificate = trustme.CA().issue_cert("pay.example")
+    certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    certificate.cert_chain_pems[0].write_to_path(str(tmp_path / "chain.pem"))
+    of_operator = trustme.CA(key_type=trustme.KeyType.RSA).issue_cert("api.example", key_type=trustme.KeyType.RSA)
+    (tmp_path / "daraja.cer").write_bytes(of_operator.cert_chain_pems[0].bytes())
+    for secret in re.findall(r'_file = ".*/(daraja_\w+)"', settings):
+        (tmp_path / secret).write_text("a-secret", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def empty_database() -> Iterator[str]:
+    """The address of an empty database of PostgreSQL."""
+    with postgres_server() as server:
+        yield server.fresh()
+
+
+def test_the_settings_to_copy_can_be_loaded(copied: Path) -> None:
+    settings = load_settings(file=copied / "mmo.toml", environment={})
     assert settings.gateway.base_url == "https://pay.example.com"
-    assert list(settings.providers) == ["sandbox"]
+    assert list(settings.providers) == ["mpesa_ke"]
 
 
 def test_the_brands_to_copy_can_be_read(page: str) -> None:
     _, text, *_ = TOML.findall(page)
     assert tomllib.loads(text)
-    [configured] = parse_brands(text, source="brands.toml", providers={"sandbox": "Sandbox"}, rules=EgressRules())
+    [configured] = parse_brands(text, source="brands.toml", providers={"mpesa_ke": "M-Pesa"}, rules=EgressRules())
     assert configured.brand.id == "acme"
 
 
-def test_the_start_of_the_page_leads_up_to_serving(page: str, tmp_path: Path) -> None:
-    for name, text in zip(("mmo.toml", "brands.toml"), TOML.findall(page), strict=False):
-        local = text.replace("/etc/mmo", str(tmp_path)).replace("/var/lib/mmo", str(tmp_path))
-        (tmp_path / name).write_text(local, encoding="utf-8")
-    certificate = trustme.CA().issue_cert("pay.example")
-    certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
-    certificate.cert_chain_pems[0].write_to_path(str(tmp_path / "chain.pem"))
-    start = page.partition("## Start")[2].partition("\n## ")[0]
-    [block] = re.findall(r"^```sh\n(.*?)^```$", start, re.MULTILINE | re.DOTALL)
-    *lines, last = block.replace("/etc/mmo", str(tmp_path)).splitlines()
-    assert last.startswith("mmo serve ")
+def test_the_start_of_the_page_leads_up_to_serving(page: str, copied: Path) -> None:
+    made = page.partition("## 5. Make the store")[2].partition("\n## ")[0]
+    [block] = re.findall(r"^```sh\n(.*?)^```$", made, re.MULTILINE | re.DOTALL)
+    lines = block.replace("/etc/mmo", str(copied)).splitlines()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MMO_")}
     for line in lines:
         done = subprocess.run(
@@ -103,5 +126,13 @@ def test_the_start_of_the_page_leads_up_to_serving(page: str, tmp_path: Path) ->
             check=False,
         )
         assert done.returncode == 0, f"{line}\n{done.stderr}"
-    assert (tmp_path / "gateway.db").exists()
-    assert (tmp_path / "master.key").exists()
+    assert len(lines) == 4
+    assert (copied / "master.key").exists()
+
+
+def test_the_unit_that_the_page_starts_serves_the_settings_of_the_page(root: Path, page: str) -> None:
+    unit = (root / "deploy/mmo-gateway.service").read_text(encoding="utf-8")
+    [start] = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    assert f"ExecStart={start} --workers 2\n" in page
+    assert "cp deploy/mmo-gateway.service /etc/systemd/system/" in page
+    assert [each.name for each in (root / "docs").glob("*.md") if "KillMode=" in each.read_text("utf-8")] == []

@@ -21,7 +21,7 @@ def test_every_promise_names_the_window_and_the_look_up(root: Path) -> None:
     promises = {
         "the introduction of /docs": INTRODUCTION,
         "the page of merchant_transactionid_duplicate": GUIDANCE[problems.DUPLICATE_REFERENCE].advice,
-        "README.md": (root / "README.md").read_text(encoding="utf-8").partition("## Where next")[0],
+        "docs/get_started.md": (root / "docs/get_started.md").read_text(encoding="utf-8"),
         "docs/api.md, overview": (root / "docs/api.md").read_text(encoding="utf-8").partition("## Repeat")[0],
         "docs/api.md, table": (root / "docs/api.md").read_text(encoding="utf-8").partition("| You got |")[2],
         **{f"merchantReference {number}": each["description"] for number, each in enumerate(references)},

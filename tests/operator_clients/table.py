@@ -1,4 +1,4 @@
-"""Writes the tables of docs/providers/README.md about which callbacks a client's own model reads."""
+"""Writes the tables of docs/internals/operators.md about which callbacks a client's own model reads."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from tests.operator_clients.table import CALLBACKS, callback_table
 
 TIMEOUT_S = 300
 ENVIRONMENTS = Path(os.environ.get("MMO_TEST_CLIENTS", ".nox/operator_clients_environments"))
-PAGE = Path(__file__).parents[2] / "docs/providers/README.md"
+PAGE = Path(__file__).parents[2] / "docs/internals/operators.md"
 
 ROUTES: Mapping[str, tuple[SimulatedRoute[Any], ...]] = {
     "airtel": airtel.ROUTES,

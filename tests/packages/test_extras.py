@@ -97,7 +97,7 @@ def test_a_merchants_commands_need_no_gateway(wheel: Path, tmp_path: Path) -> No
     pay_roll = tmp_path / "salaries.csv"
     pay_roll.write_text("msisdn,amount,currency,country,method\n254712345001,20,KES,KE,mpesa_ke\n", encoding="utf-8")
     checked = ("mmo", "pay-outs", str(pay_roll), "--result-url", "https://my.shop/results", "--dry-run")
-    assert "1 pay-outs; 20.00 KES" in environment.run(*checked)[0]
+    assert "1 pay-outs; KES 20.00" in environment.run(*checked)[0]
     records, statement = tmp_path / "records.ndjson", tmp_path / "statement.csv"
     records.write_text(json.dumps(RECORD) + "\n", encoding="utf-8")
     statement.write_text("Receipt,Amount\nRECEIPT1,150.00\n", encoding="utf-8")

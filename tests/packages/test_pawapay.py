@@ -4,7 +4,7 @@ callback that pawaPay has not just signed for it."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from functools import partial
@@ -80,6 +80,8 @@ class Stage:
     """Holds pawaPay on its socket, and a gateway that serves."""
 
     simulator: PawapaySimulator
+    check: Callable[[], str]
+    """Has the gateway check the first account, and prints what is known of it."""
     gateway: str
     """Where the gateway's API is reached."""
     hook: str
@@ -105,6 +107,16 @@ class Stage:
         headers = {name.decode(): value.decode() for name, value in request.headers}
         answer: Answer = await ask(request.target.decode(), method="POST", headers=headers, body=request.body)
         return answer.status
+
+    async def set_availability(self, **states: str) -> None:
+        """Have the operator behind the first account process deposits or pay-outs or not; the gateway learns it."""
+        self.simulator.open_accounts([{"account": FIRST, **states}])
+        with trio.fail_after(HANGS_AFTER_S):
+            while True:
+                known = await trio.to_thread.run_sync(self.check)
+                if all(each in known for each in states.values()):
+                    break
+                await trio.sleep(0.5)
 
     def balances(self) -> Mapping[str, str]:
         return {each["account"]: each["balance"] for each in self.simulator.snapshot()["accounts"]}
@@ -144,7 +156,8 @@ async def staged(environment: Environment, folder: Path) -> AsyncIterator[Stage]
         async with serving_process(*arguments, log=folder / "log", command=command) as process:
             hook = process.ready["api"] + address.strip().removeprefix("https://pay.example")
             simulator.open_accounts([{"account": "merchant", "callback_url": hook, "request_key": request_key}])
-            yield Stage(simulator, process.ready["api"], hook, sent)
+            check = partial(environment.run, "mmo", "providers", "check", account_of(FIRST), "--config", str(config))
+            yield Stage(simulator, lambda: check("--ask")[0], process.ready["api"], hook, sent)
 
 
 def write_settings(folder: Path, simulator: PawapaySimulator, origin: str) -> tuple[Path, Path, str]:
@@ -187,6 +200,20 @@ async def test_deposits_and_pay_outs_of_five_countries(stage: Stage) -> None:
         wallet = f"{PROVIDERS[market][0].code}/{currency_of(market)}"
         assert Decimal(stage.balances()[wallet]) - Decimal(opening[wallet]) == DEPOSIT - PAYOUT
     assert len(stage.simulator.snapshot()["payments"]) == 2 * len(MARKETS)
+
+
+@pytest.mark.spec("E1", "S6")
+async def test_what_an_operator_can_not_process_waits_until_it_can(stage: Stage) -> None:
+    merchant = stage.merchant(FIRST)
+    await stage.set_availability(DEPOSIT="CLOSED", PAYOUT="DELAYED")
+    held = [await stage.pay(FIRST, "direct/payin", DEPOSIT) for _ in range(3)]
+    sent = await stage.pay(FIRST, "direct/payout", PAYOUT)
+    await until_accepted(merchant, sent)
+    assert [each["reference"] for each in stage.simulator.snapshot()["payments"]] == [sent]
+    assert [(await merchant.status(each))["status"] for each in held] == ["pending"] * 3
+    await stage.set_availability(DEPOSIT="OPERATIONAL", PAYOUT="OPERATIONAL")
+    assert [(await merchant.ended(each))["status"] for each in (*held, sent)] == ["success"] * 4
+    assert sorted(each["reference"] for each in stage.simulator.snapshot()["payments"]) == sorted([*held, sent])
 
 
 async def test_a_published_number_fails_with_its_code(stage: Stage) -> None:

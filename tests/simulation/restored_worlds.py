@@ -126,7 +126,7 @@ def restored_plan(seed: int) -> WorldPlan:
 
 @define(eq=False)
 class RestoredStore:
-    """Backs up the store of a world, loses it, and does what staff do then, as docs/operating.md says."""
+    """Backs up the store of a world, loses it, and does what staff do then, as docs/emergencies.md says."""
 
     restoration: Restoration
     mark_file: Path

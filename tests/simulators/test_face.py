@@ -11,7 +11,7 @@ import pytest
 
 import mmo_simulators
 
-PAGE = Path(__file__).parents[2] / "docs/providers/README.md"
+PAGE = Path(__file__).parents[2] / "docs/internals/operators.md"
 
 
 @pytest.mark.parametrize("name", mmo_simulators.__all__)

@@ -23,7 +23,7 @@ import psycopg
 import trio
 
 operating_row = pytest.mark.operating_row
-"""Marks a test of a row of the table of PostgreSQL's settings in docs/operating.md, by the row's first cell."""
+"""Marks a test of a row of the table of PostgreSQL's settings in docs/postgresql.md, by the row's first cell."""
 
 
 def execute(url: str, *statements: str) -> list[tuple[object, ...]]:

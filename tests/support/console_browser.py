@@ -43,6 +43,13 @@ class ConsoleBrowser:
         sent = {"form_token": self.form_token} | fields
         return await self._request(path, "POST", urlencode(sent).encode())
 
+    async def search(self, text: str) -> Answer:
+        """Search for a text, and follow to what it has found."""
+        answer = await self.post("/search", text=text)
+        while answer.status == 303:
+            answer = await self.get(answer.headers["location"])
+        return answer
+
     async def sign_in(self, name: str, password: str = PASSWORD, code: str = "") -> Answer:
         """Sign in with the form and follow to the first page."""
         await self.get("/sign-in")

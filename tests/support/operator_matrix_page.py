@@ -1,4 +1,4 @@
-"""Formats the courses of `operator_matrix.py` as the table of docs/providers/README.md."""
+"""Formats the courses of `operator_matrix.py` as the table of docs/internals/operators.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Describes what can happen to a payment, and plays it with each operator and operation: the table of
-docs/providers/README.md shows what comes of it."""
+docs/internals/operators.md shows what comes of it."""
 
 from __future__ import annotations
 

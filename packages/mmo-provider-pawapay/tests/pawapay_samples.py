@@ -250,9 +250,8 @@ SIGNED_CALLBACK_BASE: Final = (
     b';alg="ecdsa-p256-sha256";keyid="CUSTOMER_TEST_KEY";created=1714657551;expires=1714657611'
 )
 
-# https://docs.pawapay.io/v2/api-reference/toolkit/active-configuration, without its instructions for payers and its
-# later operations.
-ACTIVE_CONFIGURATION: Final = b"""{
+# https://docs.pawapay.io/v2/api-reference/toolkit/active-configuration
+ACTIVE_CONFIGURATION: Final = """{
 "companyName": "Merchant Inc.",
 "signatureConfiguration": {
 "signedRequestsOnly": true,
@@ -283,6 +282,38 @@ ACTIVE_CONFIGURATION: Final = b"""{
 "authType": "PROVIDER_AUTH",
 "pinPrompt": "AUTOMATIC",
 "pinPromptRevivable": true,
+"pinPromptInstructions": {
+"channels": [
+{
+"type": "USSD",
+"displayName": {
+"en": "Not getting the PIN prompt?",
+"fr": "Not getting Le Pin prompt"
+},
+"quickLink": "tel*182*1*3%23",
+"instructions": {
+"en": [
+{
+"text": "Dial *182# on your phone",
+"template": "Dial {{shortCode}} on your phone",
+"variables": {
+"shortCode": "*182#"
+}
+}
+],
+"fr": [
+{
+"text": "Composez *182# sur votre téléphone",
+"template": "Composez {{shortCode}} sur votre téléphone",
+"variables": {
+"shortCode": "*182#"
+}
+}
+]
+}
+}
+]
+},
 "minTransactionLimit": "1",
 "maxTransactionLimit": "1000",
 "decimalsInAmount": "NONE",
@@ -297,6 +328,21 @@ ACTIVE_CONFIGURATION: Final = b"""{
 "decimalsInAmount": "NONE",
 "status": "DELAYED",
 "callbackUrl": "https://merchant.com/payoutCallback"
+},
+{
+"operationType": "REFUND",
+"minTransactionLimit": "1",
+"maxTransactionLimit": "1000",
+"decimalsInAmount": "NONE",
+"status": "CLOSED",
+"callbackUrl": "https://merchant.com/refundCallback"
+},
+{
+"operationType": "USSD_DEPOSIT",
+"callbackUrl": "https://merchant.com/ussdCallback"
+},
+{
+"operationType": "NAME_LOOKUP"
 }
 ]
 }
@@ -305,7 +351,7 @@ ACTIVE_CONFIGURATION: Final = b"""{
 ]
 }
 ]
-}"""
+}""".encode()
 
 # https://docs.pawapay.io/v2/api-reference/toolkit/availability
 AVAILABILITY: Final = b"""[

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pawapay_samples import (
     ACCEPTED,
     ACTIVE_CONFIGURATION,
     AUTHENTICATION_ERROR,
+    AVAILABILITY,
     DEPOSIT_COMPLETED,
     DEPOSIT_FAILED,
     DEPOSIT_REQUEST,
@@ -63,7 +65,7 @@ from mmo_sansio import (
     earlier,
     later,
 )
-from mmo_sansio.providers import BalanceReport, ExchangeFailed, OptionError, drive
+from mmo_sansio.providers import AccountFinding, BalanceReport, ExchangeFailed, OptionError, ReportsAvailability, drive
 from mmo_sansio.testing import ADAPTER_CHECKS, REFERENCE, START, AdapterCase, AdapterCheck, numbered_reference
 from mmo_sansio.testing.adapter_conformance import check_options, check_secrets
 
@@ -416,6 +418,31 @@ class TestAmountsOfTheMarket:
             report = drive(account.submit(payment, now=now), exchange)
             assert isinstance(report, ProviderFailed)
             assert len(asked) == questions
+
+
+class TestAvailability:
+    """https://docs.pawapay.io/v2/api-reference/toolkit/availability, with the documentation's example."""
+
+    def ask(self, answer: HttpResponse, market: str = "MTN_MOMO_ZMB") -> Mapping[str, AccountFinding]:
+        provider = an_account(market=market)
+        assert isinstance(provider, ReportsAvailability)
+        return {each.part: each for each in drive(provider.ask_availability(now=START), answering(answer, []))}
+
+    def test_what_the_operator_does_not_process_is_held(self) -> None:
+        found = self.ask(HttpResponse(200, (), AVAILABILITY))
+        assert (found["deposit"].code, found["deposit"].held) == ("CLOSED", (Type.PAYIN,))
+        assert (found["payout"].code, found["payout"].held) == ("OPERATIONAL", ())
+
+    def test_what_is_only_delayed_is_sent_and_shown(self) -> None:
+        found = self.ask(HttpResponse(200, (), AVAILABILITY), "AIRTEL_OAPI_ZMB")
+        assert (found["payout"].state, found["payout"].code, found["payout"].held) == ("warned", "DELAYED", ())
+
+    @pytest.mark.parametrize(
+        "answer", [HttpResponse(503), HttpResponse(200), HttpResponse(200, (), b"[]"), HttpResponse(200, (), b"[7]")]
+    )
+    def test_what_says_nothing_holds_nothing(self, answer: HttpResponse) -> None:
+        found = self.ask(answer)
+        assert [(found[part].state, found[part].held) for part in ("deposit", "payout")] == [("unknown", ())] * 2
 
 
 WALLETS = """{"balances": [

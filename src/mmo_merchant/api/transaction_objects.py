@@ -1,4 +1,4 @@
-"""Reads the transaction object, which look-ups, records and callbacks share (T1 to T5)."""
+"""Reads the transaction object, which look-ups, records and callbacks share (T1 to T4)."""
 
 from __future__ import annotations
 

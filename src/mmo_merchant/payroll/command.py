@@ -20,6 +20,7 @@ from mmo_merchant.payroll.payment_run import Pace, PaymentRun, PayrollClient
 from mmo_sansio.http.egress_rules import EgressRules, delivery_url_error
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.money import Money, to_money
+from mmo_sansio.values.number_format import format_amount
 
 _SETTINGS: Final = "TOML with options that are not given here, and the table `columns`: heading by field."
 
@@ -107,7 +108,7 @@ def pay_outs(file: Path, gateway: str, key: str, dry_run: bool, status: bool, **
 
 
 def _report(title: str, amounts: Sequence[Money]) -> None:
-    click.echo(f"{title}: {len(amounts)} pay-outs; {', '.join(map(str, totals(amounts))) or 'no money'}")
+    click.echo(f"{title}: {len(amounts)} pay-outs; {', '.join(map(format_amount, totals(amounts))) or 'no money'}")
 
 
 def _pay(journal: Journal, lines: Sequence[PayLine], gateway: str, key: str, options: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ class DifferenceKind(StrEnum):
     MISSING_IN_RECORDS = "missing_in_records"
     """Money moved by the statement, and no record has its receipt or reference."""
     MISSING_IN_STATEMENT = "missing_in_statement"
-    """A payment has succeeded by the records, and no line has its receipt or reference."""
+    """A payment, or its reversal, has succeeded by the records, and no line has its receipt or reference."""
     AMOUNT_DIFFERS = "amount_differs"
     CURRENCY_DIFFERS = "currency_differs"
     DIRECTION_DIFFERS = "direction_differs"
@@ -55,6 +55,9 @@ class RecordedPayment:
     """What the provider has told of its fee; None: nothing."""
     is_expected: bool = True
     """Whether a statement of the period must have it. Others may be matched, as they lie near its borders."""
+    reverses: tuple[str | None, ...] = ()
+    """Of money that goes back: what its payment is known by. The gatewayReference is then the reversal's id, and the
+    receipt that of the reversal."""
 
 
 def sum_fees(payments: Iterable[RecordedPayment]) -> dict[str, int]:
@@ -109,7 +112,8 @@ class Difference:
     def _record_text(self, record: RecordedPayment) -> str:
         if self.kind is DifferenceKind.FEE_DIFFERS:
             return str(record.fee)
-        return f"{record.type.value} {record.amount} {record.status.value}"
+        what = "reversal" if record.reverses else record.type.value
+        return f"{what} {record.amount} {record.status.value}"
 
     def _line_text(self, line: StatementLine) -> str:
         if self.kind is DifferenceKind.FEE_DIFFERS:
@@ -138,7 +142,8 @@ class Reconciliation:
     def add_record(self, record: RecordedPayment) -> None:
         """Add a payment of the records; all of them come before the first line."""
         self._records[record.gateway_reference] = record
-        for key in {record.gateway_reference, record.merchant_reference, record.receipt} - {None, ""}:
+        names = (record.gateway_reference, record.merchant_reference, record.receipt, *record.reverses)
+        for key in {*names} - {None, ""}:
             assert key is not None
             self._by_key.setdefault(key, []).append(record)
 
@@ -164,6 +169,9 @@ class Reconciliation:
         if not free and line.status is Status.SUCCESS:
             return [Difference(DifferenceKind.DUPLICATE_LINE, candidates[0], line)]
         record = min(free or candidates, key=lambda each: _distance(each, line))
+        if line.status is Status.FAILED and (back := self._sent_back(record)):
+            self._settled.update(each.gateway_reference for each in (record, *back))
+            return []
         if line.status is Status.SUCCESS:
             self._settled.add(record.gateway_reference)
         else:
@@ -180,16 +188,24 @@ class Reconciliation:
         return record.gateway_reference in self._settled or record.gateway_reference in self._contradicted
 
     def _find(self, line: StatementLine) -> list[RecordedPayment]:
-        """Return the payments that a line may be about: those of its receipt, else those of its reference."""
+        """Return the payments that a line may be about: those of its receipt, else those of its reference; if money
+        moved in its direction by some of them, only these."""
         for key in (line.receipt, line.reference):
             if key and (found := self._by_key.get(key)):
-                return found
+                return [each for each in found if not _is_other_direction(each, line)] or found
         return []
 
+    def _sent_back(self, record: RecordedPayment) -> list[RecordedPayment]:
+        """Return the reversals of a payment if all of its money has gone back by them: some statements then say of the
+        payment itself that it is reversed."""
+        known = () if record.reverses else self._by_key[record.gateway_reference]
+        back = [each for each in known if each.reverses and each.status is Status.SUCCESS]
+        return back if sum(each.amount.minor for each in back) == record.amount.minor else []
 
-def _distance(record: RecordedPayment, line: StatementLine) -> tuple[bool, bool, bool]:
+
+def _distance(record: RecordedPayment, line: StatementLine) -> tuple[bool, bool]:
     """Return how unlike a line is to a payment that has its reference; a reference may have been used again (C12)."""
-    return record.status is not line.status, record.amount != line.amount, _is_other_direction(record, line)
+    return record.status is not line.status, record.amount != line.amount
 
 
 def _is_other_direction(record: RecordedPayment, line: StatementLine) -> bool:

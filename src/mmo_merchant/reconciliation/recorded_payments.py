@@ -1,4 +1,4 @@
-"""Reads what the records of the gateway say of a payment, from its transaction object."""
+"""Reads what the records of the gateway say of a payment, from its transaction object, and of its reversals."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from attrs import frozen
 from mmo_merchant.reconciliation.comparison import RecordedPayment
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, parse_timestamp
-from mmo_sansio.values.model import Status, Type
+from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_sansio.values.money import Money, to_money
+from mmo_sansio.values.reversals import Reversal, ReversalState
 
 
 class RecordError(ValueError):
@@ -26,9 +27,9 @@ class Period:
     begin: Instant = clock.FIRST_INSTANT
     end: Instant = clock.LAST_INSTANT
 
-    def has(self, ended_at: str | None) -> bool:
+    def has(self, ended_at: Instant | None) -> bool:
         """Tell whether a payment that ended at this time belongs to it."""
-        return ended_at is not None and self.begin <= parse_timestamp(ended_at) < self.end
+        return ended_at is not None and self.begin <= ended_at < self.end
 
 
 EVER: Final = Period()
@@ -38,7 +39,7 @@ def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
     """Return what a transaction object says. Raises RecordError."""
     try:
         members = json.loads(text, parse_float=Decimal, parse_int=Decimal)
-        provider = members["providerData"] or {}
+        provider, ended_at = members["providerData"] or {}, members["completedAt"]
         return RecordedPayment(
             members["gatewayReference"],
             members["merchantReference"],
@@ -48,10 +49,26 @@ def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
             _money(members["finalAmount"] or members["requestedAmount"]),
             provider.get("name", ""),
             None if provider.get("fee") is None else _money(provider["fee"]),
-            is_expected=period.has(members["completedAt"]),
+            is_expected=period.has(ended_at and parse_timestamp(ended_at)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise RecordError(f"This line is no transaction object ({error!r}): {text[:80]!r}.") from None
+
+
+def recorded_reversal(reversal: Reversal, payment: Transaction, period: Period = EVER) -> RecordedPayment:
+    """Return what the records say of money of a payment that goes back, as a payment in the other direction."""
+    ends = {ReversalState.SUCCEEDED: Status.SUCCESS, ReversalState.FAILED: Status.FAILED}
+    return RecordedPayment(
+        reversal.id,
+        payment.order.merchant_reference,
+        reversal.provider_reference,
+        Type.PAYOUT if payment.order.type is Type.PAYIN else Type.PAYIN,
+        ends.get(reversal.state, Status.PENDING),
+        reversal.amount,
+        reversal.provider,
+        is_expected=period.has(reversal.ended_at),
+        reverses=(payment.reference, reversal.receipt or payment.progress.provider_reference),
+    )
 
 
 def _money(members: Any) -> Money:

@@ -1,7 +1,7 @@
 """Writes what merchants receive: responses to their requests (clauses C6, G5, L1, L2, R6), problem documents (RFC 7807;
 clauses G3, P1, P4), and the requests that deliver a payment's result (K1) or its QR code (Q1).
 
-The transaction as merchants see it has one serializer, for look-ups, records and callbacks (clauses T1 to T5).
+The transaction as merchants see it has one serializer, for look-ups, records and callbacks (clauses T1 to T4).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias, assert_never
+from collections.abc import Iterable, Mapping, Set
+from typing import TypeAlias, TypeVar, assert_never, final
 
 from attrs import Factory, define, evolve, frozen
 
@@ -28,6 +28,9 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import DepositClaim, Status, Transaction, UsageShare
 from mmo_sansio.values.reversals import Reversal
 
+T = TypeVar("T")
+KeyT = TypeVar("KeyT")
+
 ReferenceKey: TypeAlias = tuple[str, str]
 """(brand, merchantReference)."""
 
@@ -38,6 +41,7 @@ DepositKey: TypeAlias = tuple[str, str]
 """(provider, provider's transaction id)."""
 
 
+@final
 @frozen
 class Reads:
     """Names the keys that a decision will look at; a store loads exactly these."""
@@ -117,6 +121,14 @@ class NotPrefetched(AssertionError):
     same."""
 
 
+def _known(loaded: Mapping[KeyT, T], key: KeyT, prefetched: Set[KeyT] | None) -> T | None:
+    """Return what is loaded under a key. Raises NotPrefetched for a key that is not among those that were read."""
+    found = loaded.get(key)
+    if found is None and prefetched is not None and key not in prefetched:
+        raise NotPrefetched(key)
+    return found
+
+
 @define
 class Ledger:
     """Holds transactions and their reversals, consumed references, deposits, their claims and open intents.
@@ -161,55 +173,31 @@ class Ledger:
 
     def transaction(self, gateway_reference: str) -> Transaction | None:
         """Return the transaction with this reference, if there is one."""
-        found = self.transactions.get(gateway_reference)
-        if found is None and self.prefetched and gateway_reference not in self.prefetched.transactions:
-            raise NotPrefetched(gateway_reference)
-        return found
+        return _known(self.transactions, gateway_reference, self.prefetched and self.prefetched.transactions)
 
     def reference_use(self, brand: str, merchant_reference: str) -> ReferenceUse | None:
         """Return the newest use of this merchantReference by this brand, if there is one."""
-        key = (brand, merchant_reference)
-        found = self.references.get(key)
-        if found is None and self.prefetched and key not in self.prefetched.references:
-            raise NotPrefetched(key)
-        return found
+        return _known(self.references, (brand, merchant_reference), self.prefetched and self.prefetched.references)
 
     def deposit(self, provider: str, provider_reference: str) -> str | None:
         """Return the gatewayReference that this deposit became, if it was reported before."""
-        key = (provider, provider_reference)
-        found = self.deposits.get(key)
-        if found is None and self.prefetched and key not in self.prefetched.deposits:
-            raise NotPrefetched(key)
-        return found
+        return _known(self.deposits, (provider, provider_reference), self.prefetched and self.prefetched.deposits)
 
     def claim(self, provider: str, receipt: str) -> DepositClaim | None:
         """Return the claim with this receipt, open or settled, if there is one."""
-        key = (provider, receipt)
-        found = self.claims.get(key)
-        if found is None and self.prefetched and key not in self.prefetched.claims:
-            raise NotPrefetched(key)
-        return found
+        return _known(self.claims, (provider, receipt), self.prefetched and self.prefetched.claims)
 
     def reversals_of(self, gateway_reference: str) -> tuple[Reversal, ...]:
         """Return the reversals of this payment, in the order of their numbers."""
-        found = self.reversals.get(gateway_reference)
-        if found is None and self.prefetched and gateway_reference not in self.prefetched.reversals:
-            raise NotPrefetched(gateway_reference)
-        return found or ()
+        return _known(self.reversals, gateway_reference, self.prefetched and self.prefetched.reversals) or ()
 
     def open_intent(self, key: IntentKey) -> DurableIntent | None:
         """Return this durable intent, if it is scheduled and not concluded."""
-        found = self.intents.get(key)
-        if found is None and self.prefetched and key not in self.prefetched.intents:
-            raise NotPrefetched(key)
-        return found
+        return _known(self.intents, key, self.prefetched and self.prefetched.intents)
 
     def used_on(self, brand: str, counter: str, day: int) -> int:
         """Return what this counter of a brand shows on this day; a later day begins at 0."""
-        key = (brand, counter)
-        found = self.usage.get(key)
-        if found is None and self.prefetched and key not in self.prefetched.usage:
-            raise NotPrefetched(key)
+        found = _known(self.usage, (brand, counter), self.prefetched and self.prefetched.usage)
         return found.amount if found is not None and found.day >= day else 0
 
     def is_held(self, brand: str) -> bool:

@@ -110,6 +110,11 @@ class Reversal:
         return is_open and self.attempt == attempt and not self.is_restored and not self.is_accepted
 
     @property
+    def needs_person(self) -> bool:
+        """Tell whether it was sent, and nothing can ask the provider any more what became of it."""
+        return self.state in (ReversalState.SENT, ReversalState.UNKNOWN) and self.wake_at is None
+
+    @property
     def is_counted(self) -> bool:
         """Tell whether its money was moved back, or may be."""
         return self.state is not ReversalState.FAILED or self.is_contradicted

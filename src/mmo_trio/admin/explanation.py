@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
 
@@ -11,11 +11,12 @@ from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.messages.inputs import WithheldReason
 from mmo_sansio.payments.evidence import CONTRARY_REASONS
-from mmo_sansio.values.clock import LAST_INSTANT, format_with_microseconds
+from mmo_sansio.values.clock import LAST_INSTANT, elapsed, format_with_microseconds
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import DepositClaim, Source, Stage, Status, Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, SuspenseEntry
 from mmo_trio.storage.sql.store import Store
+from mmo_trio.system.display_text import format_span
 
 CLAIMS_READ_MAX = 10_000
 """Open claims that are searched for those of a payment; more are open only while an operator does not answer."""
@@ -68,10 +69,28 @@ async def open_claims(store: Store, reference: str) -> Sequence[DepositClaim]:
     return [each for each in await store.due_claims(LAST_INSTANT, limit=CLAIMS_READ_MAX) if each.payment == reference]
 
 
+@frozen
+class Alarm:
+    """Says what is wrong about a payment, and needs a person."""
+
+    text: str
+    entry: int | None = None
+    """The entry of the suspense book that says so; None for a callback."""
+
+
 def conclusions(history: PaymentHistory) -> list[str]:
-    """Return sentences that say how a payment ended, whether the merchant knows, and what to do."""
+    """Return sentences that say what is wrong, how a payment ended, whether the merchant knows, and what to do."""
+    return [*(each.text for each in alarms(history)), *remarks(history)]
+
+
+def alarms(history: PaymentHistory) -> list[Alarm]:
+    """Return what is wrong about a payment: reports that contradict its end, and a callback that was not delivered."""
+    return [*_contradictions(history), *_undelivered(history)]
+
+
+def remarks(history: PaymentHistory) -> list[str]:
+    """Return the conclusions without what is wrong."""
     return [
-        *_contradiction_sentences(history),
         *_outcome_sentences(history.transaction),
         *_withheld_sentences(history),
         *_same_reference_sentences(history),
@@ -86,8 +105,9 @@ def conclusions(history: PaymentHistory) -> list[str]:
 _CONTRADICTIONS = (*CONTRARY_REASONS, SuspenseReason.CONFLICTING_DEPOSIT)
 
 
-def _contradiction_sentences(history: PaymentHistory) -> Iterator[str]:
+def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
     """Tell what was reported and says otherwise than the end, as long as nobody has looked into it."""
+    progress = history.transaction.progress
     ended = {Status.SUCCESS: "success", Status.FAILED: "failed"}.get(history.transaction.status)
     for each in history.suspense if ended is not None else ():
         if each.closed_at is not None or each.reason not in _CONTRADICTIONS:
@@ -97,8 +117,12 @@ def _contradiction_sentences(history: PaymentHistory) -> Iterator[str]:
             continue
         words = (told.get(name) for name in ("result", "amount", "errorCode", "providerReference"))
         report = ", ".join(word for word in words if word)
-        how = "and has not confirmed it" if told.get("confirmed") is False else "after its end"
-        yield f"{each.provider} said otherwise {how}: {report} (entry {each.id} of the suspense book)."
+        at = progress.completed_at or each.first_at
+        when = "before that" if each.first_at < at else f"{format_span(elapsed(at, each.first_at))} later"
+        doubt = ", and has not confirmed it" if told.get("confirmed") is False else ""
+        end = f"It ended as {ended}, {_source_text(progress.completion_source)}"
+        report = f"{each.provider} reported {report}{doubt}"
+        yield Alarm(f"{end}; {when} {report}. Entry {each.id} of the suspense book is to do.", each.id)
 
 
 def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
@@ -176,6 +200,17 @@ def _source_text(source: Source | None) -> str:
     }.get(source or Source.EXPIRY, "")
 
 
+DELIVERY_TEXTS: Mapping[str, str] = {
+    DeliveryOutcome.DELIVERED: "delivered",
+    DeliveryOutcome.NON_2XX: "not delivered (not accepted)",
+    DeliveryOutcome.TIMEOUT: "not delivered (no answer in time)",
+    DeliveryOutcome.TRANSPORT_ERROR: "not delivered (not reached)",
+    DeliveryOutcome.EGRESS_REFUSED: "not delivered (address refused)",
+    DeliveryOutcome.KEY_REVOKED: "not delivered (key revoked)",
+    DeliveryOutcome.BREAKER_OPEN: "not delivered (callbacks stopped)",
+}
+"""The outcomes of callbacks in a few words, by which console and command line name them."""
+
 _DELIVERY_FAILURE_TEXTS = {
     DeliveryOutcome.NON_2XX: "the merchant's server answered {status}",
     DeliveryOutcome.TIMEOUT: "the merchant's server took longer than it may",
@@ -215,13 +250,19 @@ def _callback_sentences(history: PaymentHistory) -> Iterator[str]:
         if attempt.outcome is DeliveryOutcome.DELIVERED:
             yield f"The merchant was called back and answered {attempt.status}."
             continue
-        why = _DELIVERY_FAILURE_TEXTS[attempt.outcome].format(status=attempt.status)
-        detail = f" ({attempt.detail.rstrip('.')})" if attempt.detail else ""
-        yield f"The callback was not delivered: {why}{detail}. It is not sent again."
         if history.brand is not None:
             yield "The merchant learns the result by a look-up or from the records."
         if attempt.status in (401, 403):
             yield "The merchant's server refused our X-API-KEY: it compares with another key."
+
+
+def _undelivered(history: PaymentHistory) -> Iterator[Alarm]:
+    for each in history.callbacks:
+        attempt = each.attempt
+        if attempt.outcome is not DeliveryOutcome.DELIVERED:
+            why = _DELIVERY_FAILURE_TEXTS[attempt.outcome].format(status=attempt.status)
+            detail = f" ({attempt.detail.rstrip('.')})" if attempt.detail else ""
+            yield Alarm(f"The callback was not delivered: {why}{detail}. It is not sent again.")
 
 
 def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
@@ -241,9 +282,10 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
 
 
 def _open_suspense_sentences(history: PaymentHistory) -> Iterator[str]:
-    waiting = [f"entry {each.id}" for each in history.suspense if each.closed_at is None]
+    told = {each.entry for each in _contradictions(history)}
+    waiting = [f"entry {each.id}" for each in history.suspense if each.closed_at is None and each.id not in told]
     if waiting:
-        yield f"Open in the suspense book: {', '.join(waiting)}. A person must look at it."
+        yield f"To do in the suspense book: {', '.join(waiting)}. A person must look at it."
 
 
 def _claim_sentences(history: PaymentHistory) -> Iterator[str]:

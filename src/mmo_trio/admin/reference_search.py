@@ -1,6 +1,9 @@
-"""Finds payments by the beginning of a reference, by reading the newest ones: no index has beginnings."""
+"""Finds payments by a reference as people write it; and by its beginning or end, by reading the newest payments, as no
+index has these."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.model import Status, Transaction
@@ -10,6 +13,33 @@ from mmo_trio.storage.sql.payment_search import PAYMENTS_SCANNED_MAX, position_o
 
 READ_AT_ONCE = 250
 """Payments that are read from the store at once."""
+
+
+SHORTEST_END = 4
+"""Letters and digits that make the end of a reference; fewer are at the end of too many."""
+
+
+async def search_by_reference(
+    admin: AdminStore, text: str, *, msisdns: Sequence[str] = (), before: Position | None = None, limit: int = 50
+) -> PaymentPage:
+    """Return what `search_payments` finds by a reference; where that is nothing, by another spelling of it."""
+    page = await admin.search_payments(text, msisdns=msisdns, before=before, limit=limit)
+    for spelling in spellings(text):
+        if page.transactions:
+            break
+        page = await admin.search_payments(spelling, before=before, limit=limit)
+    return page
+
+
+def spellings(text: str) -> Sequence[str]:
+    """Return a reference as it may be written instead: without a number sign, with hyphens for spaces, in other
+    capitals. Each is looked for by an index."""
+    bare = text.strip().removeprefix("#").strip()
+    written = (bare, "-".join(bare.split()))
+    found = dict.fromkeys(
+        cased for each in written for cased in (each, each.lower(), each.upper(), each.capitalize()) if cased
+    )
+    return [each for each in found if each != text]
 
 
 async def search_by_beginning(
@@ -23,15 +53,17 @@ async def search_by_beginning(
     scanned_max: int = PAYMENTS_SCANNED_MAX,
 ) -> PaymentPage:
     """Return payments of which any reference (the gateway's, the merchant's, for reconciliation, the provider's) begins
-    with this text, newest first. One call reads `scanned_max` payments; the page's position is where a next call goes
-    on, None when there are no older payments."""
+    or ends with the letters and digits of this text, newest first. One call reads `scanned_max` payments; the page's
+    position is where a next call goes on, None when there are no older payments."""
     found: list[Transaction] = []
-    at, scanned = before, 0
+    at, scanned, sought = before, 0, _letters_and_digits(beginning)
+    if not sought:
+        return PaymentPage((), None)
     while scanned < scanned_max:
         page = await admin.list_payments(PaymentFilter(brand=brand, before=at, limit=READ_AT_ONCE))
         for each in page.transactions:
             scanned, at = scanned + 1, position_of(each)
-            if status in (None, each.status) and _begins(each, beginning):
+            if status in (None, each.status) and _has_part(each, sought):
                 found.append(each)
                 if len(found) == limit:
                     return PaymentPage(found, at)
@@ -40,9 +72,18 @@ async def search_by_beginning(
     return PaymentPage(found, at)
 
 
-def _begins(transaction: Transaction, beginning: str) -> bool:
+def _has_part(transaction: Transaction, sought: str) -> bool:
     order = transaction.order
-    references = (order.merchant_reference, order.reconciliation_reference, transaction.progress.provider_reference)
-    return transaction.reference.startswith(beginning.upper()) or any(
-        each is not None and each.startswith(beginning) for each in references
+    references = (
+        transaction.reference,
+        order.merchant_reference,
+        order.reconciliation_reference,
+        transaction.progress.provider_reference,
     )
+    written = [_letters_and_digits(each) for each in references if each is not None]
+    return any(each.startswith(sought) or (len(sought) >= SHORTEST_END and each.endswith(sought)) for each in written)
+
+
+def _letters_and_digits(text: str) -> str:
+    """Return what remains of a reference however it is written."""
+    return "".join(each for each in text.casefold() if each.isalnum())

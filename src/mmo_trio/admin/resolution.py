@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from mmo_sansio.messages.inputs import Input, ResolveManually
 from mmo_sansio.messages.replies import Applied, Reply
@@ -112,6 +112,8 @@ class ResolutionUser:
     """The user's name in the audit log."""
     can_propose: bool
     can_approve: bool
+    people: Mapping[str, str | None] = field(factory=dict)
+    """What the audit log holds of who else acts, where a command is run."""
 
     def actor_for(self, proposal: Proposal | None, *, four_eyes: bool) -> ProposalActor:
         """Return the relation of this user to the proposal."""

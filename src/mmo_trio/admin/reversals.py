@@ -118,7 +118,7 @@ class Reversals:
     async def _carry_out(
         self, user: ResolutionUser, input_: ReversalInput, action: str, about: str, **detail: object
     ) -> Reversal:
-        await self.audit_log.record(user.actor, action, about, **detail)
+        await self.audit_log.record(user.actor, action, about, **detail, **user.people)
         reply = await self.submit(input_)
         if not isinstance(reply, ReversalApplied):
             await self._refuse(user, about, reply.reason if isinstance(reply, Ignored) else "It is not possible.")
@@ -127,7 +127,7 @@ class Reversals:
     async def _refuse(
         self, user: ResolutionUser, about: str, why: str, refusal: type[ReversalRefused] = ReversalRefused
     ) -> NoReturn:
-        await self.audit_log.record(user.actor, "refused", about, remark=why)
+        await self.audit_log.record(user.actor, "refused", about, remark=why, **user.people)
         raise refusal(why)
 
 

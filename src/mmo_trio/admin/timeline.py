@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Order, Stage
-from mmo_trio.admin.explanation import PaymentHistory
+from mmo_trio.admin.explanation import DELIVERY_TEXTS, PaymentHistory
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 
 
@@ -168,6 +168,8 @@ def _input_text(line: JournalEntry) -> str:
         return "says that the money will not move, and had reported a receipt: it is asked again"
     if line.input_name == "ProviderHinted" and "suspense" in json.loads(line.detail):
         return "reported a result, now in the suspense book"
+    if line.input_name == "CallbackConcluded" and (outcome := json.loads(line.detail).get("outcome")) in DELIVERY_TEXTS:
+        return f"concluded the callback: {DELIVERY_TEXTS[outcome]}"
     if line.input_name == "BeginSubmission" and line.stage_after == Stage.FAILED:
         return "did not send the payment to its provider"
     return _INPUT_TEXTS.get(line.input_name, line.input_name)

@@ -15,6 +15,7 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.payments.evidence import CONTRARY_REASONS, contradicts
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction, Type
+from mmo_sansio.values.number_format import format_amount, format_amounts_in
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.sql.store import Store
 
@@ -119,11 +120,12 @@ def merchant_message(wrong: ToldWrong) -> str:
     how = f"We told you by callback on {_time(wrong.told_at)} that it {told}."
     if wrong.called_back_at is None:
         how = f"Since {_time(wrong.told_at)} our API has said that it {told}. You have not confirmed a callback."
+    amount = format_amount(order.requested)
     details = [_member(entry, "errorCode"), wrong.amount, wrong.receipt and f"receipt {wrong.receipt}"]
-    report = ", ".join(each for each in details if each)
+    report = format_amounts_in(", ".join(each for each in details if each))
     return "\n".join(
         (
-            f"Payment {order.gateway_reference} ({name}), {order.type} of {order.requested} by {order.provider_title}:",
+            f"Payment {order.gateway_reference} ({name}), {order.type} of {amount} by {order.provider_title}:",
             how,
             f"{order.provider_title} has reported otherwise on {_time(entry.first_at)}: it {words[wrong.reported]}"
             + (f", {report}." if report else "."),

@@ -20,13 +20,7 @@ from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Order
 from mmo_sansio.values.problems import TOO_MANY_REQUESTS, ProblemError
 from mmo_trio.api.forwarded import TrustedProxies
-from mmo_trio.brands.delivery_key import (
-    HOST_NOT_VOUCHED_FOR,
-    DeliveryRefused,
-    keys_to_vouch,
-    maker_of,
-    select_delivery_key,
-)
+from mmo_trio.brands import delivery_key
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.brands.used_hosts import UsedHosts
@@ -175,21 +169,21 @@ class Authenticator:
         owner = self._brand_by_host.get(self._trusted_proxies.requested_host(context.client, head))
         return owner is None or owner == brand
 
-    async def delivery_key(self, order: Order, url: str) -> bytes | DeliveryRefused:
+    async def delivery_key(self, order: Order, url: str) -> bytes | delivery_key.DeliveryRefused:
         """Return the key that a callback or QR code of this payment to this URL carries now, or why nothing may be
         sent (A4). It is never cached.
 
         Raises StoreUnavailable, and SealError when the key was sealed with another master key."""
         record = await self._store.brand_record(order.brand)
-        selected = select_delivery_key(record, order, url)
-        if isinstance(selected, DeliveryRefused):
+        selected = delivery_key.select_delivery_key(record, order, url)
+        if isinstance(selected, delivery_key.DeliveryRefused):
             return selected
         assert record is not None, "it has the selected key"
-        maker = maker_of(order, record.keys)
+        maker = delivery_key.maker_of(order, record.keys)
         if maker is not None and maker.retired_at is not None:
-            vouching = keys_to_vouch(record, maker)
+            vouching = delivery_key.keys_to_vouch(record, maker)
             if vouching is not None and not await self._used_hosts.is_used(order.brand, url, vouching):
-                return HOST_NOT_VOUCHED_FOR
+                return delivery_key.HOST_NOT_VOUCHED_FOR
         try:
             return self._keyring.unseal(order.brand, selected.sealed)
         except SealError:

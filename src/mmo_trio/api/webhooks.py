@@ -13,18 +13,9 @@ from attrs import define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead, unpack_body
 from mmo_sansio.messages.inputs import Input
+from mmo_sansio.providers.common import interface
 from mmo_sansio.providers.common.balances import BalanceReport
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
-from mmo_sansio.providers.common.interface import (
-    AccountFinding,
-    AuthenticatesNotifications,
-    DepositAnswer,
-    DepositReport,
-    DepositValidation,
-    LocksCredentials,
-    Provider,
-    ProviderNotification,
-)
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.problems import ProblemError
@@ -47,7 +38,7 @@ class Webhooks:
     endpoints: Mapping[str, WebhookEndpoint]
     store: Store
     submit: Submit
-    learn: Callable[[AccountFinding], Awaitable[None]]
+    learn: Callable[[interface.AccountFinding], Awaitable[None]]
     """Keeps what a notification says about our account."""
     learn_balances: Callable[[BalanceReport], Awaitable[None]]
     """Keeps what a notification says about our balances."""
@@ -78,22 +69,22 @@ class Webhooks:
 
         return Admitted(self.body_limit, respond)
 
-    async def handle_notification(self, provider: Provider, request: HttpRequest) -> HttpResponse:
+    async def handle_notification(self, provider: interface.Provider, request: HttpRequest) -> HttpResponse:
         """Make the notification durable, then answer; one that is not the provider's own leaves a line in the log only.
         The provider repeats one that could not be stored."""
-        if isinstance(provider, AuthenticatesNotifications):
+        if isinstance(provider, interface.AuthenticatesNotifications):
             fault = provider.refuse_notification(request, now=self.now())
             if fault is not None:
                 logger.warning("notification_refused", provider=provider.name, reason=fault, once_a_second=True)
                 return HttpResponse(401)
         notification = provider.read_notification(request)
-        finding = provider.read_finding(request) if isinstance(provider, LocksCredentials) else None
+        finding = provider.read_finding(request) if isinstance(provider, interface.LocksCredentials) else None
         try:
             if finding is not None:
                 await self.learn(finding)
             if isinstance(notification, BalanceReport):
                 await self.learn_balances(notification)
-            if isinstance(notification, DepositValidation):
+            if isinstance(notification, interface.DepositValidation):
                 is_acceptable = await self._would_accept_deposit(provider, notification.deposit)
                 return provider.answer_notification(request, is_acceptable)
             for each in await self._inputs_for(provider, notification):
@@ -103,13 +94,15 @@ class Webhooks:
             return HttpResponse(503, ((b"retry-after", b"5"),))
         return provider.answer_notification(request, True)
 
-    async def _inputs_for(self, provider: Provider, notification: ProviderNotification) -> Sequence[Input]:
+    async def _inputs_for(
+        self, provider: interface.Provider, notification: interface.ProviderNotification
+    ) -> Sequence[Input]:
         match notification:
-            case AccountFinding() | BalanceReport() | DepositValidation():
+            case interface.AccountFinding() | BalanceReport() | interface.DepositValidation():
                 return ()
-            case DepositReport():
+            case interface.DepositReport():
                 return await deposit_inputs(self.store, provider, notification, self.references.next())
-            case DepositAnswer():
+            case interface.DepositAnswer():
                 claim, owner = await self.store.deposit_claim(provider.name, notification.receipt), None
                 if claim is not None and claim.payment is None:
                     owner = await deposit_owner(self.store, claimed_deposit(claim))
@@ -117,7 +110,7 @@ class Webhooks:
             case _:
                 return (notification,)
 
-    async def _would_accept_deposit(self, provider: Provider, deposit: DepositReport) -> bool:
+    async def _would_accept_deposit(self, provider: interface.Provider, deposit: interface.DepositReport) -> bool:
         """Return whether a deposit would find its owner: a payment that waits for this amount, or a brand."""
         payment = await payment_named_by(self.store, provider, deposit)
         if payment is not None:

@@ -17,6 +17,9 @@ from mmo_trio.settings.values import SettingsError
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.sql.store import Store
 
+NAMES_SHOWN_MAX = 5
+"""Brands that one sentence names."""
+
 PENDING_SHOWN_MAX = 1_000
 """Pending payments of a brand that are counted."""
 
@@ -175,19 +178,21 @@ async def apply_brands_file(
     *,
     now: Instant,
     is_sandbox: bool,
-) -> None:
+) -> Mapping[str, str]:
     """Store the brands of this file before the service starts; a brand that staff have disabled stays disabled.
 
-    Raises SettingsError, also when a brand would have no key."""
+    Return the keys that a sandbox makes for brands without one, by brand. Raises SettingsError, elsewhere also when a
+    brand would have no key."""
     configured = read_brands_file(file, providers=provider_titles, rules=rules)
     plan = plan_brands(
         await store.admin.brands(), configured, keyring, prune=False, is_sandbox=is_sandbox, may_enable=False
     )
     await check_new_ids(store, plan)
-    if plan.brands_needing_keys:
+    if (keyless := plan.brands_needing_keys) and not is_sandbox:
+        more = f" and {len(keyless) - NAMES_SHOWN_MAX} more" if len(keyless) > NAMES_SHOWN_MAX else ""
         raise SettingsError(
             f"{file}",
-            f"these brands have no API key: {', '.join(plan.brands_needing_keys)}.",
+            f"these brands have no API key: {', '.join(keyless[:NAMES_SHOWN_MAX])}{more}.",
             "Give them api_keys, or run `mmo brands apply`, which makes keys and shows them.",
         )
-    await apply_plan(store, keyring, plan, now=now)
+    return await apply_plan(store, keyring, plan, now=now)

@@ -86,42 +86,67 @@ class BrandDifference:
 
 
 def brand_differences(before: Brand, after: Brand) -> list[BrandDifference]:
-    """Return what differs between two versions of one brand, in the order of the file."""
-    old, new = dict(brand_texts(before)), dict(brand_texts(after))
-    members = [*old, *(each for each in new if each not in old)]
+    """Return what differs between two versions of one brand, method by method."""
     return [
-        BrandDifference(after.id, each, old.get(each), new.get(each))
-        for each in members
-        if old.get(each) != new.get(each)
+        BrandDifference(
+            after.id,
+            _member_text(*member),
+            None if old is None else value_text(old),
+            None if new is None else value_text(new),
+        )
+        for member, old, new in changed_values(before, after)
     ]
+
+
+def changed_values(before: Brand, after: Brand) -> list[tuple[Member, Any, Any]]:
+    """Return each value that differs between two versions of one brand, old and new, None where there is none: those of
+    the brand, then those of each method, in the order of the file."""
+    old, new = dict(_values(before)), dict(_values(after))
+    members = [*old, *(each for each in new if each not in old)]
+    methods = list(dict.fromkeys(method for method, _ in members))
+    changed = [each for each in members if old.get(each) != new.get(each)]
+    return [(each, old.get(each), new.get(each)) for each in sorted(changed, key=lambda each: methods.index(each[0]))]
 
 
 def brand_texts(brand: Brand) -> Iterator[tuple[str, str]]:
     """Yield what a brand has, as texts by their place in the file: `page.colour`, for each method its provider as
     `method mpesa_ke (KE)`, then `method mpesa_ke (KE), limits.KES.max`. What is empty is left out."""
+    return ((_member_text(*member), value_text(value)) for member, value in _values(brand))
+
+
+Member = tuple[str, str]
+"""The name of a method, empty for the brand itself, and the place of a value in it, empty for the method's provider."""
+
+
+def _member_text(method: str, place: str) -> str:
+    return ", ".join(filter(None, (method and f"method {method}", place)))
+
+
+def _values(brand: Brand) -> Iterator[tuple[Member, Any]]:
     for each in _FIELDS[Brand]:
         if each.key != "method":
-            yield from _texts(each.key, getattr(brand, each.attribute))
+            yield from _leaves("", each.key, getattr(brand, each.attribute))
     for method in brand.methods:
-        name = f"method {method_name(method)}"
-        yield name, f"provider {method.provider}"
+        name = method_name(method)
+        yield (name, ""), f"provider {method.provider}"
         for each in METHOD_FIELDS:
             if each.key not in ("key", "country", "provider"):
-                yield from _texts(f"{name}, {each.key}", getattr(method, each.attribute))
+                yield from _leaves(name, each.key, getattr(method, each.attribute))
 
 
-def _texts(member: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield a value as text, or each value in a table; what is empty is left out."""
+def _leaves(method: str, place: str, value: Any) -> Iterator[tuple[Member, Any]]:
+    """Yield a value, or each value in a table; what is empty is left out."""
     members = _members(value)
     if members is None:
-        if text := _text(value):
-            yield member, text
+        if value_text(value):
+            yield (method, place), value
         return
     for key, each in members.items():
-        yield from _texts(f"{member}.{key}", each)
+        yield from _leaves(method, f"{place}.{key}", each)
 
 
-def _text(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Return a value of a brand as text; empty for None."""
     match value:
         case None:
             return ""

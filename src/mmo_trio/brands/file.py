@@ -16,26 +16,8 @@ from typing import Any, Final, NoReturn
 
 from attrs import Factory, evolve, field, fields, frozen
 
-from mmo_sansio.http.egress_rules import (
-    FORBIDDEN_REDIRECT_SCHEMES,
-    EgressRules,
-    UrlError,
-    delivery_url_error,
-    parse_result_host,
-    parse_url,
-)
-from mmo_sansio.values.model import (
-    Brand,
-    BrandLimits,
-    Limits,
-    Logo,
-    Method,
-    Operation,
-    PageAppearance,
-    ReferenceReuse,
-    ReusePolicy,
-    Type,
-)
+from mmo_sansio.http import egress_rules
+from mmo_sansio.values import model
 from mmo_sansio.values.money import CURRENCIES, AmountError, Money, check_amount, parse_number, to_money
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.settings.values import SettingsError
@@ -63,7 +45,7 @@ class FileTable:
     values: Mapping[str, Any]
     providers: Mapping[str, str] = Factory(dict)
     """The titles of the configured providers by name."""
-    rules: EgressRules = EgressRules()
+    rules: egress_rules.EgressRules = egress_rules.EgressRules()
     """What push_result_url has to keep."""
     folder: Path = Path()
     """Where logos are found."""
@@ -176,7 +158,7 @@ def _amount(table: FileTable, key: str) -> Money:
         table.fail(key, f"it {error}.", 'Write it like "10.50".')
 
 
-DAILY_LIMITS: Final[Mapping[str, Type]] = {f"daily_{each.value}": each for each in Type}
+DAILY_LIMITS: Final[Mapping[str, model.Type]] = {f"daily_{each.value}": each for each in model.Type}
 """The keys of the largest sum of a day, by type of payment."""
 
 METHOD_LIMIT_FIELDS: Final = (
@@ -195,14 +177,14 @@ METHOD_LIMIT_FIELDS: Final = (
 """The keys of a method's limits in one currency."""
 
 
-def limit_amounts(limits: Limits) -> Mapping[str, Money]:
+def limit_amounts(limits: model.Limits) -> Mapping[str, Money]:
     """Return the limits of a method in one currency by their keys."""
     daily = {key: limits.daily[type] for key, type in DAILY_LIMITS.items() if type in limits.daily}
     return {"min": limits.minimum, "max": limits.maximum, **daily}
 
 
 @_kind("table by currency")
-def method_limits(table: FileTable, key: str) -> Mapping[str, Limits]:
+def method_limits(table: FileTable, key: str) -> Mapping[str, model.Limits]:
     """Read the limits of a method by currency. Raises SettingsError."""
     values = table.values.get(key)
     example = 'Write limits.KES = { min = "10", max = "150000" }.'
@@ -219,7 +201,7 @@ def method_limits(table: FileTable, key: str) -> Mapping[str, Limits]:
         if amounts["min"].minor > amounts["max"].minor:
             table.fail(where, "min is above max.", "Exchange them.")
         daily = {type: amounts[name] for name, type in DAILY_LIMITS.items() if name in amounts}
-        limits[currency] = Limits(amounts["min"], amounts["max"], daily)
+        limits[currency] = model.Limits(amounts["min"], amounts["max"], daily)
     return limits
 
 
@@ -232,8 +214,8 @@ def _provider(table: FileTable, key: str) -> str:
 
 
 @_kind("list of texts")
-def _flows(table: FileTable, key: str) -> frozenset[Operation]:
-    operations = {each.value: each for each in Operation}
+def _flows(table: FileTable, key: str) -> frozenset[model.Operation]:
+    operations = {each.value: each for each in model.Operation}
     flows = table.text_list(key)
     for flow in flows:
         if flow not in operations:
@@ -275,7 +257,7 @@ METHOD_FIELDS: Final = (
     BrandField(
         "tax_authority_account",
         FieldKind("text", partial(FileTable.text, length_max=20)),
-        f"`{fields(Method).tax_authority_account.default}`",
+        f"`{fields(model.Method).tax_authority_account.default}`",
         "`party.msisdn` of the tax payouts: the authority's account, 1 to 20 characters (M5).",
     ),
     BrandField(
@@ -290,10 +272,10 @@ METHOD_FIELDS: Final = (
 
 
 @_kind("`[[brand.method]]` tables")
-def _methods(table: FileTable, key: str) -> tuple[Method, ...]:
+def _methods(table: FileTable, key: str) -> tuple[model.Method, ...]:
     read = [each.attributes(METHOD_FIELDS) for each in table.tables(key, "[[brand.method]]")]
     _check_unique(table.location, key, (f"{each['key']} in {each['country']}" for each in read))
-    return tuple(Method(provider_title=table.providers[each["provider"]], **each) for each in read)
+    return tuple(model.Method(provider_title=table.providers[each["provider"]], **each) for each in read)
 
 
 @_kind("number")
@@ -323,13 +305,13 @@ BRAND_LIMIT_FIELDS: Final = (
 
 
 @_kind("table")
-def brand_limits(table: FileTable, key: str) -> BrandLimits:
+def brand_limits(table: FileTable, key: str) -> model.BrandLimits:
     """Read the limits of a brand as a whole. Raises SettingsError."""
     limits = table.table(key, "Write limits.pending_payments = 1000.")
     read = limits.attributes(BRAND_LIMIT_FIELDS)
     if "requests_burst" in read and "requests_per_second" not in read:
         limits.fail("requests_burst", "it needs requests_per_second.", "Give both.")
-    return BrandLimits(**read)
+    return model.BrandLimits(**read)
 
 
 _LOGO_SIGNATURES = (
@@ -350,7 +332,7 @@ def _colour(table: FileTable, key: str) -> str:
 
 
 @_kind("file name")
-def logo(table: FileTable, key: str) -> Logo:
+def logo(table: FileTable, key: str) -> model.Logo:
     """Read a picture. The first bytes decide what it is, not its name. SVG is not accepted: it may hold scripts and
     addresses of other servers."""
     file = table.text(key, length_max=1024)
@@ -368,7 +350,7 @@ def logo(table: FileTable, key: str) -> Logo:
     media_type = next((name for name, at, first in _LOGO_SIGNATURES if content[at : at + len(first)] == first), None)
     if media_type is None:
         refuse("is neither PNG, JPEG nor WebP.")
-    return Logo(media_type, content)
+    return model.Logo(media_type, content)
 
 
 PAGE_FIELDS: Final = (
@@ -395,8 +377,8 @@ PAGE_FIELDS: Final = (
 
 
 @_kind("table")
-def _page(table: FileTable, key: str) -> PageAppearance:
-    return PageAppearance(**table.table(key, 'Write page.colour = "#0a6b48".').attributes(PAGE_FIELDS))
+def _page(table: FileTable, key: str) -> model.PageAppearance:
+    return model.PageAppearance(**table.table(key, 'Write page.colour = "#0a6b48".').attributes(PAGE_FIELDS))
 
 
 @_kind("list of texts")
@@ -425,7 +407,7 @@ def _enabled(table: FileTable, key: str) -> bool:
 def _push_result_url(table: FileTable, key: str) -> str:
     url = table.text(key, length_max=2048)
     host = _host.read(table, "host") if "host" in table.values else None
-    if (fault := delivery_url_error(url, rules=table.rules, brand_host=host)) is not None:
+    if (fault := egress_rules.delivery_url_error(url, rules=table.rules, brand_host=host)) is not None:
         table.fail(key, fault, "Give a URL as a merchant would as resultUrl.")
     return url
 
@@ -434,8 +416,8 @@ def _push_result_url(table: FileTable, key: str) -> str:
 def _host(table: FileTable, key: str) -> str:
     host = table.text(key)
     try:
-        target = parse_url(f"https://{host}/")
-    except UrlError as error:
+        target = egress_rules.parse_url(f"https://{host}/")
+    except egress_rules.UrlError as error:
         table.fail(key, str(error), 'Give a host name only, such as "acme.example".')
     if (target.path_and_query, target.port) != ("/", 443):
         table.fail(key, f"{host!r} is more than a name.", 'Write it like "acme.example".')
@@ -443,21 +425,21 @@ def _host(table: FileTable, key: str) -> str:
 
 
 @_kind("text or table by type")
-def _reuse_policy(table: FileTable, key: str) -> ReusePolicy:
+def _reuse_policy(table: FileTable, key: str) -> model.ReusePolicy:
     """Read one choice for every type of payment, or a table with a choice for each; the rest has the default."""
     value = table.values[key]
     if not isinstance(value, dict):
-        return ReusePolicy.same_for_all(_read_reuse(table, key))
-    choices, types = FileTable(f"{table.location}, {key}", value), [each.value for each in Type]
+        return model.ReusePolicy.same_for_all(_read_reuse(table, key))
+    choices, types = FileTable(f"{table.location}, {key}", value), [each.value for each in model.Type]
     choices.allow_only(types)
-    return ReusePolicy(**{type: _read_reuse(choices, type) for type in types if type in value})
+    return model.ReusePolicy(**{type: _read_reuse(choices, type) for type in types if type in value})
 
 
-def _read_reuse(table: FileTable, key: str) -> ReferenceReuse:
-    value, known = table.values[key], [each.value for each in ReferenceReuse]
+def _read_reuse(table: FileTable, key: str) -> model.ReferenceReuse:
+    value, known = table.values[key], [each.value for each in model.ReferenceReuse]
     if value not in known:
         table.fail(key, f"{value!r} is none.", f"Use one of: {', '.join(known)}.")
-    return ReferenceReuse(value)
+    return model.ReferenceReuse(value)
 
 
 @_kind("list of texts")
@@ -466,7 +448,7 @@ def _redirect_schemes(table: FileTable, key: str) -> frozenset[str]:
     for scheme in schemes:
         if not _SCHEME_PATTERN.fullmatch(scheme):
             table.fail(key, f"{scheme!r} is no scheme.", 'Write it like "acmeapp".')
-        if scheme in FORBIDDEN_REDIRECT_SCHEMES:
+        if scheme in egress_rules.FORBIDDEN_REDIRECT_SCHEMES:
             table.fail(key, f"{scheme} is dangerous in a browser.", "Leave it out.")
     return schemes
 
@@ -474,8 +456,8 @@ def _redirect_schemes(table: FileTable, key: str) -> frozenset[str]:
 @_kind("list of host names")
 def _result_hosts(table: FileTable, key: str) -> tuple[str, ...]:
     try:
-        return tuple(sorted({parse_result_host(each) for each in table.text_list(key)}))
-    except UrlError as error:
+        return tuple(sorted({egress_rules.parse_result_host(each) for each in table.text_list(key)}))
+    except egress_rules.UrlError as error:
         table.fail(key, str(error), 'Give host names only, such as "pay.acme.example" or "*.acme.example".')
 
 
@@ -514,7 +496,7 @@ BRAND_FIELDS: Final = (
     BrandField(
         "reference_reuse",
         _reuse_policy,
-        ", ".join(f"`{type.value} = {ReusePolicy().for_type(type).value}`" for type in Type),
+        ", ".join(f"`{type.value} = {model.ReusePolicy().for_type(type).value}`" for type in model.Type),
         "When a `merchantReference` may be used again after its window (C12): `unless_paid`, `never` or"
         " `after_window`, for all types of payment or for each.",
     ),
@@ -543,14 +525,16 @@ BRAND_FIELDS: Final = (
 class ConfiguredBrand:
     """Holds a brand as the file describes it."""
 
-    brand: Brand
+    brand: model.Brand
     api_keys: tuple[str, ...] = field(repr=False)
     """The keys of the brand; empty: one is made if it has none."""
     enabled: bool | None = None
     """What the file says about it; None: nothing, and a new brand is enabled."""
 
 
-def read_brands_file(path: Path, *, providers: Mapping[str, str], rules: EgressRules) -> Sequence[ConfiguredBrand]:
+def read_brands_file(
+    path: Path, *, providers: Mapping[str, str], rules: egress_rules.EgressRules
+) -> Sequence[ConfiguredBrand]:
     """Read the brands in this file. Raises SettingsError.
 
     `providers` are the titles of the configured providers by name; `rules` check push_result_url.
@@ -564,7 +548,7 @@ def read_brands_file(path: Path, *, providers: Mapping[str, str], rules: EgressR
 
 
 def parse_brands(
-    text: str, *, source: str, providers: Mapping[str, str], rules: EgressRules
+    text: str, *, source: str, providers: Mapping[str, str], rules: egress_rules.EgressRules
 ) -> Sequence[ConfiguredBrand]:
     """Parse the brands in this text. Raises SettingsError.
 
@@ -587,7 +571,7 @@ def _parse_brand(source: str, table: FileTable) -> ConfiguredBrand:
     table = evolve(table, location=f"{source}, brand {_ID.read(table, 'id')}")
     read = {"api_keys": (), "methods": (), **table.attributes(BRAND_FIELDS)}
     api_keys = read.pop("api_keys")
-    return ConfiguredBrand(Brand(**read), api_keys, read.get("enabled"))
+    return ConfiguredBrand(model.Brand(**read), api_keys, read.get("enabled"))
 
 
 def _check_unique(location: str, name: str, values: Iterable[str]) -> None:

@@ -1,38 +1,33 @@
-"""Creates the web app of the console listener: its pages, the navigation around them, and the stream of events by which
-open pages learn that something has happened, so that they load themselves again."""
+"""Creates the web app of the console listener: its pages, and the navigation around them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 
-import trio
 from attrs import frozen
 from quart import Response, current_app, g, render_template, request
 from quart.typing import ResponseTypes
 from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
-from mmo_sansio.values.clock import HOUR, Instant, earlier, format_with_microseconds, later
+from mmo_sansio.values.clock import format_with_microseconds
+from mmo_sansio.values.number_format import format_amount, format_count
 from mmo_trio.admin.change_control import ChangeRefusal, ChangeRefused
+from mmo_trio.admin.explanation import DELIVERY_TEXTS
 from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionRefused
 from mmo_trio.admin.reversals import NoSuchReversal, ReversalNotPermitted, ReversalRefused
-from mmo_trio.console import brands, overview, payments, providers, reversals, second_factor, sign_in, work_lists
+from mmo_trio.console import brands, live, overview, payments, providers, reversals, second_factor, sign_in, work_lists
 from mmo_trio.console.context import EXTENSION, ConsoleContext, console
+from mmo_trio.console.form_filling import fill_form
+from mmo_trio.console.kept_inputs import kept_form
+from mmo_trio.console.notices import forget_shown_notice, take_notice
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
-from mmo_trio.console.sessions import LIVE_PATH, CurrentUser, authenticate, current_user, is_own_host
-from mmo_trio.console.views import (
-    format_json,
-    format_money,
-    format_response_body,
-    format_utc_milliseconds,
-    format_utc_seconds,
-    format_words,
-)
+from mmo_trio.console.sessions import FRESH_FIELDS, LIVE_PATH, CurrentUser, authenticate, is_own_host, page_path
+from mmo_trio.console.views import format_json, format_response_body, format_state, format_utc_seconds, format_words
 from mmo_trio.design.blueprint import STYLESHEET_ENDPOINT, create_design_blueprint
-from mmo_trio.http.asgi.web_app import WebApp, stream_response
+from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.metrics.prometheus import PrometheusExporter
-from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, ChangeState, CountQuery
+from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, ChangeState
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.display_text import visible_text
 
@@ -61,10 +56,12 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app.extensions[EXTENSION] = context
     app.jinja_env.filters |= {
         "iso": format_with_microseconds,
-        "milliseconds": format_utc_milliseconds,
         "moment": format_utc_seconds,
-        "money": format_money,
+        "count": format_count,
+        "money": format_amount,
+        "state": format_state,
         "words": format_words,
+        "delivery": DELIVERY_TEXTS.__getitem__,
         "pretty_json": format_json,
         "response_text": format_response_body,
     }
@@ -84,7 +81,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     async def metrics() -> Response:
         return Response(await exporter.render(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
-    app.get(LIVE_PATH)(stream_events)
+    app.get(LIVE_PATH)(live.stream_events)
 
     @app.before_request
     async def admit() -> Response | None:
@@ -93,15 +90,31 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
             return _unknown_host_response()
         if request.endpoint not in PUBLIC_ENDPOINTS:
             if not await authenticate():
-                return redirect_to("sign_in.show_form")
+                return await sign_in.interrupt()
             if await second_factor.is_enrolment_due():
                 return redirect_to("second_factor.show")
+            # Before the page reads anything: what happens meanwhile is news to it.
+            g.store_state = await live.store_state(context)
+            if id := request.args.get(sign_in.TYPED_ARGUMENT):
+                g.typed_form = await kept_form(g.user.name, id)
         return None
+
+    @app.after_request
+    async def finish(response: Response) -> Response:
+        if (form := g.get("typed_form")) and response.status_code == 200:
+            page = await response.get_data(as_text=True)
+            response.set_data(fill_form(page, form.action, form.fields, fresh=FRESH_FIELDS))
+        return forget_shown_notice(response)
 
     @app.context_processor
     async def template_variables() -> dict[str, object]:
         settings, user = context.settings, g.get("user")
         return {
+            "page_path": user and await page_path(),
+            "typed_form": g.get("typed_form"),
+            "notice": take_notice(),
+            "store_state": g.get("store_state"),
+            "now": context.now(),
             "user": user,
             "four_eyes": settings.four_eyes,
             "second_factor": settings.second_factor,
@@ -182,7 +195,7 @@ NAVIGATION: Mapping[str, Sequence[NavigationEntry]] = {
         NavigationEntry("reversals.list_reversals", "Reversals", "undo", "e"),
         NavigationEntry("brands.list_changes", "Configuration", "settings", "f"),
         NavigationEntry("work_lists.suspense", "Suspense", "inbox", "u"),
-        NavigationEntry("work_lists.callbacks", "Failed callbacks", "alert", "c"),
+        NavigationEntry("work_lists.callbacks", "Callbacks", "alert", "c"),
     ),
     "Gateway": (
         NavigationEntry("providers.list_providers", "Providers", "phone", "v"),
@@ -203,7 +216,7 @@ async def load_navigation(user: CurrentUser) -> dict[str, list[tuple[NavigationE
         waiting = {}
     return {
         group: [
-            (each, format_count(waiting.get(each.endpoint, 0)))
+            (each, format_capped_count(waiting.get(each.endpoint, 0)))
             for each in entries
             if each.permission is None or user.has_permission(each.permission)
         ]
@@ -227,45 +240,6 @@ async def _count_waiting() -> dict[str, int]:
     }
 
 
-def format_count(count: int) -> str:
+def format_capped_count(count: int) -> str:
     """Return the text of a count of what waits; empty for 0."""
     return "" if count == 0 else str(count) if count <= COUNT_MAX else f"{COUNT_MAX}+"
-
-
-STREAM_LIFETIME_S = 30.0
-"""The lifetime of a stream; the browser then opens the next one, and a session that has ended ends it."""
-CHECK_INTERVAL_S = 2.0
-"""Seconds between two looks at the store, for all streams together."""
-
-
-async def stream_events() -> Response:
-    """Send an event whenever payments were created or ended, or a user has done something."""
-    context = console()
-    streams, user = context.live_streams, current_user().actor
-    if not streams.has_room_for(user) or context.closing.is_set():
-        return Response("", 503, {"Retry-After": "30"})
-
-    async def events() -> AsyncGenerator[bytes, None]:
-        with streams.hold(user), suppress(StoreUnavailable, OutcomeUnknown):
-            last, ends_at = await _fingerprint(context), trio.current_time() + STREAM_LIFETIME_S
-            yield b"retry: 5000\n\n"
-            while trio.current_time() < ends_at and not context.closing.is_set():
-                with trio.move_on_after(CHECK_INTERVAL_S):
-                    await context.closing.wait()
-                now = await _fingerprint(context)
-                if now != last:
-                    last = now
-                    yield b"data: changed\n\n"
-
-    return stream_response(events())
-
-
-async def _fingerprint(context: ConsoleContext) -> object:
-    """Return what differs after a payment was created or ended, and after a user has acted."""
-    known, at_s = context.fingerprint, trio.current_time()
-    if at_s >= known.at_s + CHECK_INTERVAL_S:
-        admin, now = context.store.admin, context.now()
-        begin = Instant(now - now % HOUR)
-        counts = await admin.count_payments(CountQuery(HOUR, earlier(begin, HOUR), later(begin, HOUR)), by=None)
-        known.at_s, known.found = at_s, (frozenset(counts), (await admin.audit_head()).number)
-    return known.found

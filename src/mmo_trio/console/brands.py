@@ -14,6 +14,7 @@ from mmo_sansio.payments.brand_usage import PENDING_COUNTER, daily_counter
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Brand, Operation, Transaction
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.number_format import format_amount
 from mmo_trio.admin.change_control import (
     BackTestPair,
     ChangeRefusal,
@@ -23,15 +24,17 @@ from mmo_trio.admin.change_control import (
     is_expired,
     may_revert_alone,
 )
-from mmo_trio.brands.description import brand_differences, method_name
+from mmo_trio.brands.description import method_name
 from mmo_trio.brands.edit import BRAND_LIMITS, METHOD_LIMITS, InvalidEdit, brand_form, edit_brand
 from mmo_trio.console.context import console
-from mmo_trio.console.parameters import form_field, redirect_to
+from mmo_trio.console.differences import show_differences
+from mmo_trio.console.notices import with_notice
+from mmo_trio.console.parameters import PAGE_SIZE, cut_page, form_field, query_argument, read_page, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, require
-from mmo_trio.console.views import format_money
 from mmo_trio.storage.interface.admin_types import (
     BrandHold,
+    BrandRecord,
     BrandUsage,
     ChangeState,
     ConfigurationChange,
@@ -41,11 +44,13 @@ from mmo_trio.storage.interface.admin_types import (
 
 NEWEST_READ_MAX = 200
 """The newest payments of a brand in which the latest use of its keys is looked for."""
-BRANDS_WITH_KEYS_MAX = 25
-"""Brands whose newest payments one page reads."""
-
-RECENT_MAX = 25
-"""Changes that were decided and that the list still shows."""
+CHANGES_PAGE_SIZE = 20
+OPEN_METHODS_MAX = 4
+"""A form of more methods shows one line of each until it is opened."""
+WAITING_MAX = 20
+"""Changes that wait for a decision and are listed, the newest first."""
+BRANDS_OFFERED_MAX = 12
+"""Brands that are listed to change one of them; the search finds the others."""
 
 INVALID_FIELD = "Nothing was proposed: one field needs another value."
 NO_REASON = "Nothing was proposed: it needs a reason."
@@ -72,34 +77,69 @@ class BrandRow:
     breaker: str | None
     """The state of the breaker of its callbacks; None before the first callback."""
     usage: Sequence[LimitUse]
-    keys: Sequence[tuple[StoredApiKey, Instant | None]]
-    """Each with when the newest payment with it was created; None when none of the newest has it."""
+    key_count: int
+
+    @property
+    def fullest(self) -> LimitUse | None:
+        """Return the limit of which the largest share is used; None where nothing is counted."""
+        counted = [each for each in self.usage if each.share is not None]
+        return max(counted, key=lambda each: each.share or 0, default=None)
+
+
+@frozen
+class _BrandStates:
+    """Holds what the store knows of all brands besides their configuration."""
+
+    holds: Mapping[str, BrandHold]
+    used: Mapping[tuple[str, str], BrandUsage]
+    """By brand and counter."""
+    breakers: Mapping[str, str]
 
 
 @pages.get("/brands")
 async def list_brands() -> str:
-    """List the brands with their methods, limits, keys and holds."""
-    store, today = console().store, console().now() // DAY
-    holds = {each.brand: each for each in await store.admin.brand_holds()}
-    used = {(each.brand, each.counter): each for each in await store.admin.brand_usage()}
-    breakers = await store.breakers()
-    rows = []
-    for number, record in enumerate(await store.admin.brands()):
-        newest: Sequence[Transaction] = ()
-        if record.keys and number < BRANDS_WITH_KEYS_MAX:
-            selection = PaymentFilter(brand=record.brand.id, limit=NEWEST_READ_MAX)
-            newest = (await store.admin.list_payments(selection)).transactions
-        breaker = breakers.get(record.brand.id)
-        rows.append(
-            BrandRow(
-                record.brand,
-                holds.get(record.brand.id),
-                None if breaker is None else breaker.state.value,
-                list(_limit_uses(record.brand, used, today)),
-                [(each, _last_use(each, newest)) for each in record.keys],
-            )
-        )
-    return await render_template("brands.html", rows=rows)
+    """List the brands that a text is found in, by name, id or method."""
+    store, text = console().store, query_argument("q")
+    page = cut_page([each for each in await store.admin.brands() if is_found(text or "", each.brand)], PAGE_SIZE)
+    states = await _brand_states()
+    return await render_template(
+        "brands.html", page=page, rows=[_brand_row(each, states) for each in page.rows], text=text
+    )
+
+
+@pages.get("/brands/<brand>")
+async def show_brand(brand: str) -> str:
+    """Show a brand with its methods, limits, keys and hold."""
+    store = console().store
+    record = await store.brand_record(brand)
+    if record is None:
+        raise NotFound(ChangeRefusal.NO_BRAND.value)
+    newest: Sequence[Transaction] = ()
+    if record.keys:
+        newest = (await store.admin.list_payments(PaymentFilter(brand=brand, limit=NEWEST_READ_MAX))).transactions
+    keys = [(each, _last_use(each, newest)) for each in record.keys]
+    return await render_template("brand.html", row=_brand_row(record, await _brand_states()), keys=keys)
+
+
+def is_found(text: str, brand: Brand) -> bool:
+    """Return whether a text is part of a brand's name or id, or of a method's key, in capitals or not."""
+    words = (brand.name, brand.id, *(each.key for each in brand.methods))
+    return any(text.casefold() in word.casefold() for word in words)
+
+
+async def _brand_states() -> _BrandStates:
+    admin = console().store.admin
+    return _BrandStates(
+        {each.brand: each for each in await admin.brand_holds()},
+        {(each.brand, each.counter): each for each in await admin.brand_usage()},
+        {brand: each.state.value for brand, each in (await console().store.breakers()).items()},
+    )
+
+
+def _brand_row(record: BrandRecord, states: _BrandStates) -> BrandRow:
+    brand, today = record.brand, console().now() // DAY
+    usage = list(_limit_uses(brand, states.used, today))
+    return BrandRow(brand, states.holds.get(brand.id), states.breakers.get(brand.id), usage, len(record.keys))
 
 
 def _last_use(key: StoredApiKey, newest: Sequence[Transaction]) -> Instant | None:
@@ -124,7 +164,7 @@ def _limit_uses(brand: Brand, used: Mapping[tuple[str, str], BrandUsage], today:
                 spent = Money(amount(daily_counter(method, type, currency), today), currency)
                 yield LimitUse(
                     f"{type.value} by {method_name(method)} today",
-                    f"{format_money(spent)} of {format_money(most)}",
+                    f"{format_amount(spent)} of {format_amount(most)}",
                     _share(spent.minor, most.minor),
                 )
 
@@ -135,12 +175,22 @@ def _share(used: int, most: int) -> int:
 
 @pages.get("/configuration")
 async def list_changes() -> str:
-    """List the changes that wait for a decision, then the newest others."""
-    admin = console().store.admin
-    waiting = await admin.configuration_changes(state=ChangeState.OPEN)
-    newest = [each for each in await admin.configuration_changes(limit=RECENT_MAX) if each not in waiting]
-    brands = [each.brand for each in await admin.brands()]
-    return await render_template("configuration/list.html", waiting=waiting, newest=newest, brands=brands)
+    """List the changes that wait for a decision and those that were decided, of all brands or of one; and brands to
+    change."""
+    admin, text, brand = console().store.admin, query_argument("q"), query_argument("brand")
+    waiting = await admin.configuration_changes(state=ChangeState.OPEN, brand=brand, limit=WAITING_MAX)
+    read = partial(admin.configuration_changes, brand=brand, without=ChangeState.OPEN)
+    page = await read_page(read, lambda each: each.id, CHANGES_PAGE_SIZE)
+    brands = [each.brand for each in await admin.brands() if is_found(text or "", each.brand)]
+    return await render_template(
+        "configuration/list.html",
+        waiting=waiting,
+        page=page,
+        brands=brands[:BRANDS_OFFERED_MAX],
+        left_out=max(0, len(brands) - BRANDS_OFFERED_MAX),
+        text=text,
+        brand=brand,
+    )
 
 
 @pages.get("/brands/<brand>/configuration")
@@ -153,27 +203,45 @@ async def edit(brand: str) -> str:
 
 @pages.post("/brands/<brand>/configuration")
 async def propose(brand: str) -> Response | tuple[str, int]:
-    """Store the proposal of a change of a brand; show the form again with what was wrong next to its field."""
+    """Store the proposal of a change of a brand. Show the form again with what was wrong next to its field, and before
+    that with what it changes, as long as that is not what the user has seen."""
     user = await require(Permission.CHANGE_CONFIGURATION)
     reason, version = await form_field("reason", is_required=False), await form_field("version", length_max=64)
-    before = await _changes().brand(brand)
-    form = await request.form
-    if not reason:
-        return await _edit_form(before, form, fault=NO_REASON), 400
+    before, form = await _changes().brand(brand), await request.form
+    if version != brand_version(before):
+        raise ChangeRefused(ChangeRefusal.VERSION_CHANGED)
     try:
-        change = await _changes().propose(user.name, brand, version, partial(edit_brand, form=form), reason)
+        after = edit_brand(before, form)
     except InvalidEdit as invalid:
-        return await _edit_form(before, form, reason, INVALID_FIELD, invalid), 400
-    except ChangeRefused as refused:
-        if refused.refusal is not ChangeRefusal.NOTHING_CHANGES:
-            raise
-        return await _edit_form(before, form, reason, str(refused)), 400
-    return redirect_to("brands.show_change", id=change.id)
+        return await _edit_form(before, form, reason, INVALID_FIELD, invalid=invalid), 400
+    if after == before:
+        return await _edit_form(before, form, reason, ChangeRefusal.NOTHING_CHANGES.value), 400
+    if form.get("act") == "check" or form.get("checked") not in (None, brand_version(after)):
+        return await _edit_form(before, form, reason, after=after), 200
+    if not reason:
+        return await _edit_form(before, form, fault=NO_REASON, after=after), 400
+    change = await _changes().propose(user.name, brand, version, partial(edit_brand, form=form), reason)
+    return with_notice(redirect_to("brands.show_change", id=change.id), f"Change {change.id} is proposed.")
 
 
 async def _edit_form(
-    brand: Brand, form: Mapping[str, str], reason: str = "", fault: str = "", invalid: InvalidEdit | None = None
+    brand: Brand,
+    form: Mapping[str, str],
+    reason: str = "",
+    fault: str = "",
+    *,
+    invalid: InvalidEdit | None = None,
+    after: Brand | None = None,
 ) -> str:
+    """Return the form with what was typed; `after` is the brand that it makes, whose differences are shown."""
+    unchanged = brand_form(brand)
+    methods = []
+    for number, each in enumerate(brand.methods):
+        begin = f"{number}."
+        names = {name for name in (*unchanged, *form) if name.startswith(begin)}
+        is_changed = any(form.get(name, "") != unchanged.get(name, "") for name in names)
+        is_open = is_changed or (invalid is not None and invalid.field.startswith(begin))
+        methods.append((each, method_name(each), is_changed, is_open or len(brand.methods) <= OPEN_METHODS_MAX))
     return await render_template(
         "configuration/edit.html",
         brand=brand,
@@ -181,8 +249,11 @@ async def _edit_form(
         form=form,
         reason=reason,
         fault=fault,
+        lacks_reason=fault == NO_REASON,
         invalid=invalid,
-        methods=[(each, method_name(each)) for each in brand.methods],
+        changed=() if after is None else show_differences(brand, after),
+        checked="" if after is None else brand_version(after),
+        methods=methods,
         brand_limits=BRAND_LIMITS,
         method_limits=METHOD_LIMITS,
         flows=list(Operation),
@@ -203,7 +274,7 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
     return await render_template(
         "configuration/change.html",
         change=change,
-        differences=brand_differences(change.before, change.after),
+        differences=show_differences(change.before, change.after),
         day=day,
         begin=Instant(number * DAY),
         tested=tested,
@@ -220,7 +291,7 @@ async def approve(id: int) -> Response:
     """Bring a change into force that another user has proposed."""
     user = await require(Permission.CHANGE_CONFIGURATION)
     await _changes().apply(user.name, id)
-    return redirect_to("brands.show_change", id=id)
+    return with_notice(redirect_to("brands.show_change", id=id), f"Change {id} is in force.")
 
 
 @pages.post("/configuration/<int:id>/reject")
@@ -231,7 +302,7 @@ async def reject(id: int) -> Response | tuple[str, int]:
     if not remark:
         return await show_change(id, lacks_remark=True), 400
     await _changes().reject(user.name, id, remark)
-    return redirect_to("brands.show_change", id=id)
+    return with_notice(redirect_to("brands.show_change", id=id), f"Change {id} is rejected.")
 
 
 @pages.post("/configuration/<int:id>/revert")
@@ -243,7 +314,8 @@ async def revert(id: int) -> Response | tuple[str, int]:
     if not remark:
         return await show_change(id, lacks_remark=True), 400
     change = await _changes().revert(user.name, id, remark)
-    return redirect_to("brands.show_change", id=change.id)
+    text = f"Change {id} is taken back." if change.id == id else f"The way back is proposed: change {change.id}."
+    return with_notice(redirect_to("brands.show_change", id=change.id), text)
 
 
 def _changes() -> ConfigurationChanges:
@@ -266,6 +338,6 @@ def _sums(tested: BackTestPair) -> Sequence[tuple[str, str, str]]:
     """Return each currency with the accepted amounts under both versions."""
     before, after = tested.before.accepted_minor, tested.after.accepted_minor
     return [
-        (each, format_money(Money(before.get(each, 0), each)), format_money(Money(after.get(each, 0), each)))
+        (each, format_amount(Money(before.get(each, 0), each)), format_amount(Money(after.get(each, 0), each)))
         for each in sorted({*before, *after})
     ]

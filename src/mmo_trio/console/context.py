@@ -26,10 +26,10 @@ EXTENSION = "mmo_console"
 
 
 @define(eq=False)
-class Fingerprint:
-    """Is what was last found of the state of the store, for all event streams."""
+class KnownState:
+    """Is what was last found of the state of the store, for all pages and event streams."""
 
-    found: object = None
+    text: str = ""
     at_s: float = -math.inf
     """Trio's time."""
 
@@ -63,7 +63,7 @@ class ConsoleContext:
     live_streams: OpenStreams = Factory(lambda: OpenStreams(limit=100, limit_each=5))
     """Event streams; pages without one stay as they are."""
     exports: OpenStreams = Factory(lambda: OpenStreams(limit=2, limit_each=1))
-    fingerprint: Fingerprint = Factory(Fingerprint)
+    known_state: KnownState = Factory(KnownState)
     closing: trio.Event = Factory(trio.Event)
     """Set when the listeners close, which ends the event streams."""
 

@@ -16,7 +16,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.model import Status
 from mmo_trio.console.context import console
-from mmo_trio.console.parameters import parse_choice
+from mmo_trio.console.parameters import cut_page, parse_choice, query_argument
 from mmo_trio.console.views import format_utc_seconds
 from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_bars, draw_lines
 from mmo_trio.storage.interface.admin_types import (
@@ -27,8 +27,8 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentCount,
 )
 
-ROWS_MAX = 50
-HEALTH_ROWS_MAX = 12
+ROWS_PAGE_SIZE = 15
+HEALTH_ROWS_MAX = 8
 
 FAILED_CALLBACKS_READ_MAX = 1_000
 """Failed callbacks that are counted, the newest first."""
@@ -100,14 +100,22 @@ async def show() -> str:
         providers=providers,
         brands=brands,
         charts=charts,
+        as_table=query_argument("table") is not None,
         steps=[
-            (rows[0][0], [cell for _, cells in rows for cell in cells])
-            for rows in zip(*(each.rows for each in charts), strict=True)
+            (
+                drawn[0][0],
+                [
+                    (name, cell)
+                    for chart, (_, cells) in zip(charts, drawn, strict=True)
+                    for (_, name), cell in zip(chart.legend, cells, strict=True)
+                ],
+            )
+            for drawn in zip(*(each.rows for each in charts), strict=True)
         ],
-        rows=rows[:ROWS_MAX],
+        page=cut_page(rows, ROWS_PAGE_SIZE),
         format_rate=format_rate,
         format_latency=format_latency,
-        left_out=max(0, len(rows) - ROWS_MAX),
+        health_rows_max=HEALTH_ROWS_MAX,
         view=period,
         views=OVERVIEW_PERIODS.values(),
         by=by,
@@ -153,7 +161,7 @@ async def _waiting_figures(
         waiting_figure(
             "Stuck", backlog.stuck, None, "work_lists.stuck", note="sent over an hour ago", count_max=STUCK_COUNT_MAX
         ),
-        waiting_figure("Callbacks failed", recent, before, "work_lists.callbacks", count_max=callbacks_max),
+        waiting_figure("Callbacks not delivered", recent, before, "work_lists.callbacks", count_max=callbacks_max),
     ]
     if backlog.reversals:  # They are rare.
         note = "without an outcome"
@@ -170,7 +178,7 @@ async def _provider_health(query: CountQuery) -> list[Health]:
             name,
             title,
             counted.get(name),
-            stopped="closed by staff" if name in closed else "",
+            stopped="stopped by staff" if name in closed else "",
             breaker=breakers.get(name),
         )
         for name, title in console().provider_titles.items()
@@ -178,7 +186,7 @@ async def _provider_health(query: CountQuery) -> list[Health]:
 
 
 async def _brand_health(query: CountQuery, failed: Sequence[tuple[int, CallbackRecorded]]) -> list[Health]:
-    """Return how each merchant does, the worst first and HEALTH_ROWS_MAX at most."""
+    """Return how each merchant does, the worst first."""
     store = console().store
     counted = statistics_by_key(await store.admin.count_payments(query, by=CountDimension.BRAND))
     holds = {each.brand for each in await store.admin.brand_holds()}
@@ -199,7 +207,7 @@ async def _brand_health(query: CountQuery, failed: Sequence[tuple[int, CallbackR
                 failed_callbacks=failures[brand.id],
             )
         )
-    return worst_first(found)[:HEALTH_ROWS_MAX]
+    return worst_first(found)
 
 
 LATENCY_BUCKETS: Sequence[int] = (*LATENCY_BOUNDS_S, 0)
@@ -328,7 +336,7 @@ class HealthLevel(StrEnum):
     """Says how something does; the worst is the last."""
 
     QUIET = "quiet"
-    """Nothing happened."""
+    """Nothing happened, or too little to tell."""
     WELL = "well"
     WEAK = "weak"
     FAILING = "failing"
@@ -354,7 +362,7 @@ def judge_health(
     *,
     stopped: str = "",
     breaker: BreakerState | None = None,
-    breaker_text: str = "breaker open",
+    breaker_text: str = "stopped by its breaker",
     failed_callbacks: int = 0,
 ) -> Health:
     """Judge a provider or merchant. `stopped` says in words why nothing more is sent, when staff has stopped it."""
@@ -371,9 +379,12 @@ def judge_health(
     elif rate is not None and rate < WEAK_RATE:
         level, text = HealthLevel.WEAK, "many payments fail"
     elif failed_callbacks:
-        level, text = HealthLevel.WEAK, f"{failed_callbacks:,} callbacks failed"
+        callbacks = "1 callback" if failed_callbacks == 1 else f"{failed_callbacks:,} callbacks"
+        level, text = HealthLevel.WEAK, f"{callbacks} not delivered"
     elif not (known.created or known.ended):
         level, text = HealthLevel.QUIET, "no payments"
+    elif rate is None:
+        level, text = HealthLevel.QUIET, "too few to tell"
     else:
         level, text = HealthLevel.WELL, "well"
     return Health(key, title, level, text, known.created, format_rate(known.success_rate))

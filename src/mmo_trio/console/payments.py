@@ -14,25 +14,31 @@ from werkzeug.exceptions import BadRequest, NotFound, TooManyRequests
 from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
-from mmo_sansio.values.clock import DAY, Instant, format_with_microseconds, from_datetime, later
+from mmo_sansio.values.clock import DAY, Instant, Span, elapsed, format_with_microseconds, from_datetime, later
 from mmo_sansio.values.dialling_codes import possible_msisdns
-from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
-from mmo_trio.admin.explanation import conclusions, load_payment_history
-from mmo_trio.admin.reference_search import search_by_beginning
+from mmo_trio.admin.explanation import alarms, load_payment_history, remarks
+from mmo_trio.admin.reference_search import search_by_beginning, search_by_reference
+from mmo_trio.admin.resolution import SUCCESS
 from mmo_trio.admin.reversals import money_left
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import find_told_wrong, merchant_message
 from mmo_trio.console.context import console
+from mmo_trio.console.kept_inputs import keep_text, kept_text
 from mmo_trio.console.parameters import (
     PAGE_SIZE,
     TEXT_LENGTH_MAX,
+    ListPage,
     form_field,
     format_position,
+    link_page,
+    list_brand_options,
     parse_choice,
     parse_phone_number,
     parse_position,
     query_argument,
+    redirect_to,
 )
 from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
@@ -46,8 +52,15 @@ from mmo_trio.console.views import (
 )
 from mmo_trio.http.asgi.host import TakeTurn, turns_of
 from mmo_trio.http.asgi.web_app import stream_response
-from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, PaymentFilter, PaymentPage
+from mmo_trio.storage.interface.admin_types import (
+    UNFINISHED_STATES,
+    CountDimension,
+    CountQuery,
+    PaymentFilter,
+    PaymentPage,
+)
 from mmo_trio.storage.sql.admin_store import AdminStore
+from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.system.display_text import guard_cell, mask_number
 
 AUDIT_ROWS_MAX = 200
@@ -61,6 +74,9 @@ EXPORT_COLUMNS = (
     *("createdAt", "gatewayReference", "brand", "merchantReference", "type", "flow", "method", "country"),
     *("provider", "providerReference", "msisdn", "amount", "currency", "status", "errorCode", "completedAt"),
 )
+
+COUNTED_MAX = Span(31 * DAY)
+"""Selections of more days are listed without a count."""
 
 SELECTION_FIELDS = ("brand", "method", "provider", "status", "code", "from", "until")
 
@@ -95,6 +111,7 @@ def read_selection() -> PaymentSelection:
             begin=_parse_time(fields.get("from"), is_end=False),
             end=_parse_time(fields.get("until"), is_end=True),
             before=parse_position(query_argument("before")),
+            after=parse_position(query_argument("after")),
             limit=PAGE_SIZE,
         ),
         fields,
@@ -119,22 +136,53 @@ async def list_payments() -> str:
     """Show the newest payments of a selection."""
     selection = read_selection()
     admin = console().store.admin
-    found = await admin.list_payments(selection.payment_filter)
+    page = await _read_page(selection.payment_filter)
     brands = [each.brand for each in await admin.brands()]
     return await render_template(
         "payments.html",
-        rows=found.transactions,
-        next_page=found.next_position and selection.fields | {"before": format_position(found.next_position)},
-        is_full=len(found.transactions) == PAGE_SIZE,
+        page=page,
+        is_full=len(page.rows) == PAGE_SIZE,
         selection=selection.fields,
         quick=_quick_selections(selection.fields),
         has_filters=bool(set(selection.fields) - {"status"}),
-        brand_options=[(each.id, each.name) for each in brands],
+        brand_options=await list_brand_options(),
         method_options=[(key, key) for key in sorted({method.key for each in brands for method in each.methods})],
         provider_options=list(console().provider_titles.items()),
         status_options=[(each, each) for each in Status],
         code_options=[(each, format_words(each)) for each in ErrorCode],
     )
+
+
+async def _read_page(payment_filter: PaymentFilter) -> ListPage[Transaction]:
+    """Return the page of a selection that the request asks for. Upwards, what is less than a page is the first one."""
+    admin = console().store.admin
+    if payment_filter.after is not None:
+        found = await admin.list_payments(payment_filter)
+        if found.next_position is not None:
+            rows = found.transactions
+            older = format_position(position_of(rows[-1])) if rows else None
+            return link_page(rows, after=format_position(found.next_position), before=older)
+        payment_filter = evolve(payment_filter, after=None)
+    found = await admin.list_payments(payment_filter)
+    rows, before, following = found.transactions, payment_filter.before, found.next_position
+    newer = None if before is None else format_position(position_of(rows[0]) if rows else before)
+    page = link_page(rows, after=newer, before=None if following is None else format_position(following))
+    total = await _count(payment_filter)
+    return evolve(page, first=1 if before is None else page.first, total=page.total if total is None else total)
+
+
+async def _count(payment_filter: PaymentFilter) -> int | None:
+    """Return how many payments a selection of whole days has, where the counts of the charts tell; None elsewhere."""
+    begin, end = payment_filter.begin, payment_filter.end
+    chosen = [(each, value) for each in CountDimension if (value := getattr(payment_filter, each)) is not None]
+    has_content = payment_filter.status is not None or payment_filter.error_code is not None
+    if begin is None or end is None or begin % DAY or end % DAY or elapsed(begin, end) > COUNTED_MAX:
+        return None
+    if has_content or len(chosen) > 1:
+        return None
+    query = CountQuery(DAY, begin, end, chosen[0] if chosen else None)
+    counts = await console().store.admin.count_payments(query, by=None)
+    return sum(each.count for each in counts if each.status is Status.PENDING)
 
 
 def _quick_selections(fields: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
@@ -209,32 +257,50 @@ def csv_lines(rows: Sequence[Sequence[str]]) -> bytes:
     return text.getvalue().encode("utf-8", "replace")
 
 
+@pages.get("/search")
+async def show_search() -> str:
+    """Show the search alone. A text in the address is filled in, and not searched for."""
+    return await render_template("found.html", rows=None, text=query_argument("text") or "")
+
+
 @pages.post("/search")
-async def search() -> str:
-    """Search by a reference or a phone number, which is in the body as it is personal data. Where nothing is found, the
-    text is taken for the beginning of a reference."""
+async def search() -> Response:
+    """Keep the text, and lead to what it finds: the address doesn't tell it, as it may be personal data."""
     text = await form_field("text", length_max=TEXT_LENGTH_MAX)
-    before = parse_position(await form_field("before", is_required=False))
+    return redirect_to("payments.show_found", id=await keep_text(current_user().name, text))
+
+
+@pages.get("/search/<id>")
+async def show_found(id: str) -> str | Response:
+    """Search by a reference or a phone number; one exact hit leads to its payment. Where nothing is found, the text is
+    taken for the beginning or the end of a reference."""
+    text = await kept_text(current_user().name, id)
+    if text is None:
+        raise NotFound("This search is over: type it again, at the top.")
+    before = parse_position(query_argument("before"))
     digits = parse_phone_number(text)
     may_see = current_user().has_permission(Permission.SEE_PERSONAL_DATA)
     admin, msisdns = console().store.admin, list[str]()
     if may_see and digits is not None:
         countries = (method.country for each in await admin.brands() for method in each.brand.methods)
         msisdns = possible_msisdns(digits, countries)
-    is_beginning = await form_field("beginning", is_required=False) != ""
+    is_beginning = query_argument("beginning") is not None
     found = PaymentPage((), None)
     if not is_beginning:
-        found = await admin.search_payments(text, msisdns=msisdns, before=before, limit=PAGE_SIZE)
+        found = await search_by_reference(admin, text, msisdns=msisdns, before=before, limit=PAGE_SIZE)
         is_beginning = before is None and not found.transactions
     if may_see and digits is not None:
         references = [each.reference for each in found.transactions]
         await record_action(PERSONAL_DATA_VIEWED, "search", number=mask_number(digits), payments=references)
+    if len(found.transactions) == 1 and before is None and found.next_position is None:
+        return redirect_to("payments.show_payment", reference=found.transactions[0].reference)
     if is_beginning:
         found = await search_by_beginning(admin, text, before=before, limit=PAGE_SIZE)
     return await render_template(
         "found.html",
         rows=found.transactions,
         next_page=format_position(found.next_position),
+        id=id,
         text=text,
         is_number=digits is not None and not may_see,
         is_beginning=is_beginning,
@@ -252,7 +318,6 @@ async def show_payment(reference: str) -> str:
     about = f"payment:{transaction.reference}"
     await record_view(about)
     rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
-    outcomes = _possible_outcomes(transaction)
     wrong = find_told_wrong(transaction, history.suspense, history.callbacks)
     return await render_template(
         "payment.html",
@@ -260,7 +325,8 @@ async def show_payment(reference: str) -> str:
         fields=list_payment_fields(transaction, mask),
         order=transaction.order,
         api_object=format_json(transaction_object(transaction).decode()) if mask.can_see_personal_data else "",
-        conclusions=[mask.text(to_reading_text(each)) for each in conclusions(history)],
+        alarms=[(mask.text(to_reading_text(each.text)), each.entry) for each in alarms(history)],
+        conclusions=[mask.text(to_reading_text(each)) for each in remarks(history)],
         merchant_text=wrong and mask.text(merchant_message(wrong)),
         story=tell_story(timeline(history, with_free_text=mask.can_see_personal_data), mask, console().provider_titles),
         callbacks=history.callbacks,
@@ -271,8 +337,7 @@ async def show_payment(reference: str) -> str:
         reversal_operation=console().reversal_operation(transaction),
         audit_events=[show_event(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED],
         views=[show_event(each, mask) for each in rows if each.event.action == PERSONAL_DATA_VIEWED],
-        outcomes=outcomes,
-        outcome_options=[("", "choose"), *((each, _outcome_text(each)) for each in outcomes)],
+        outcome_groups=_possible_outcomes(transaction),
         is_proposed=any(each.state in UNFINISHED_STATES for each in proposals),
     )
 
@@ -287,13 +352,13 @@ async def find_payment(reference: str) -> Transaction:
     return transaction
 
 
-def _possible_outcomes(transaction: Transaction) -> Sequence[str]:
-    """Return the outcomes that a person may propose now: `success`, or error codes."""
+def _possible_outcomes(transaction: Transaction) -> Sequence[tuple[str, Sequence[str]]]:
+    """Return the outcomes that a person may propose now, `success` or error codes, by who can act on them."""
     resolution = ResolveManually(transaction.reference, transaction.order.provider, "", "")
     reachable = target_stages(transaction.progress.stage, resolution)
-    outcomes = ["success"] if Stage.SUCCEEDED in reachable else []
-    return outcomes + ([code.value for code in ErrorCode] if Stage.FAILED in reachable else [])
-
-
-def _outcome_text(outcome: str) -> str:
-    return "success: the money has moved" if outcome == "success" else f"failed: {format_words(outcome)}"
+    groups = [("Paid: the money has moved", [SUCCESS])] if Stage.SUCCEEDED in reachable else []
+    if Stage.FAILED in reachable:
+        for title, who in (("by the payer", "payer"), ("by the merchant", "merchant"), ("by our staff", "staff")):
+            codes = [code.value for code in ErrorCode if EXPLANATIONS[code].who_acts == who]
+            groups.append((f"Failed, to be mended {title}", codes))
+    return groups

@@ -11,7 +11,8 @@ from werkzeug.exceptions import Conflict, NotFound
 from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.values.clock import DAY, HOUR, Instant, earlier
 from mmo_trio.console.context import console
-from mmo_trio.console.parameters import form_field, redirect_to
+from mmo_trio.console.notices import with_notice
+from mmo_trio.console.parameters import cut_page, form_field, query_argument, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, record_action, require
 from mmo_trio.console.views import format_utc_seconds, show_event
@@ -20,7 +21,9 @@ from mmo_trio.storage.interface.admin_types import AuditRow, ClosedProvider, Not
 from mmo_trio.workers.providers.account_notes import read_finding_note
 from mmo_trio.workers.providers.float_monitor import KnownFloat, float_refusals, known_floats
 
-HISTORY_ROWS_MAX = 50
+HISTORY_ROWS_MAX = 20
+PROVIDERS_PAGE_SIZE = 6
+"""Providers of a page: each may have several accounts, with a chart each."""
 CHARTED: Final = DAY
 """How far back the chart of a balance goes."""
 
@@ -41,7 +44,14 @@ async def list_providers() -> str:
     breakers = console().provider_breakers()
     rows, history = [], list[AuditRow]()
     accounts = dict[str, list[tuple[KnownFloat, DrawnChart]]]()
-    for name, title in console().provider_titles.items():
+    text = query_argument("q")
+    found_titles = [
+        (name, title)
+        for name, title in console().provider_titles.items()
+        if text is None or text.casefold() in f"{name} {title}".casefold()
+    ]
+    page = cut_page(found_titles, PROVIDERS_PAGE_SIZE)
+    for name, title in page.rows:
         state = breakers.get(name)
         found = [(each.at, read_finding_note(each)) for each in notes if each.provider == name]
         rows.append((name, title, closed.get(name), state.value if state else "none", found, name in recorded))
@@ -55,6 +65,8 @@ async def list_providers() -> str:
     return await render_template(
         "providers.html",
         rows=rows,
+        page=page,
+        text=text,
         accounts=accounts,
         refusals=refusals,
         audit_events=[show_event(each, mask) for each in history[:HISTORY_ROWS_MAX]],
@@ -83,7 +95,7 @@ async def close_provider(name: str) -> Response:
     await record_action("provider_closed", f"provider:{name}", reason=reason)
     if not await console().store.admin.close_provider(ClosedProvider(name, now, user.name, reason)):
         raise Conflict("It is closed already.")
-    return redirect_to("providers.list_providers")
+    return with_notice(redirect_to("providers.list_providers"), f"{name} takes no new payments.")
 
 
 @pages.post("/providers/<name>/enable")
@@ -93,7 +105,7 @@ async def open_provider(name: str) -> Response:
     await record_action("provider_opened", f"provider:{name}")
     if not await console().store.admin.open_provider(name):
         raise Conflict("It isn't closed.")
-    return redirect_to("providers.list_providers")
+    return with_notice(redirect_to("providers.list_providers"), f"{name} takes payments again.")
 
 
 @pages.get("/breakers")

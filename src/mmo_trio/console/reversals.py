@@ -14,7 +14,9 @@ from mmo_sansio.values.money import AmountError, Money, check_amount, parse_numb
 from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
 from mmo_trio.admin.reversals import Reversals
 from mmo_trio.console.context import console
+from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import (
+    ListPage,
     form_field,
     format_position,
     parse_position,
@@ -25,9 +27,10 @@ from mmo_trio.console.parameters import (
 )
 from mmo_trio.console.payments import find_payment
 from mmo_trio.console.sessions import current_user, record_view
+from mmo_trio.console.views import format_words
 from mmo_trio.console.work_lists import resolution_user
 
-PAYMENTS_PAGE_SIZE = 12
+PAYMENTS_PAGE_SIZE = 8
 """Payments of a page: each reversal of theirs may have a form of several fields."""
 
 _UNFINISHED = frozenset(each for each in ReversalState if not each.has_ended)
@@ -60,10 +63,14 @@ async def list_reversals() -> str:
         await record_view("reversals", [each.id for each in found])
     return await render_template(
         "reversals.html",
-        rows=[(each, payments.get(each.payment)) for each in found],
+        page=ListPage(
+            [(each, payments.get(each.payment)) for each in found],
+            None,
+            {} if before else None,
+            None if next_position is None else {"before": format_position(next_position)},
+        ),
         selected=selected,
         selections=[(name, title) for name, (title, _) in SELECTIONS.items()],
-        next_page=format_position(next_position),
     )
 
 
@@ -143,4 +150,5 @@ def _parse_amount(text: str, currency: str) -> Money:
 
 
 def _redirect_to_payment(reversal: Reversal) -> Response:
-    return redirect_to("payments.show_payment", reference=reversal.payment)
+    response = redirect_to("payments.show_payment", reference=reversal.payment)
+    return with_notice(response, f"Reversal {reversal.number}: {format_words(reversal.state)}.")

@@ -21,6 +21,7 @@ from werkzeug.exceptions import Conflict, Forbidden, NotFound, TooManyRequests
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.admin.sealed_secrets import second_factor_owner
 from mmo_trio.console.context import console
+from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.sessions import client_address, current_user, record_action
 from mmo_trio.console.sign_in_limit import admit_attempt, forgive_failures
@@ -175,7 +176,7 @@ async def remove() -> Response:
         return Response(await show(fault), 403)
     await record_action("second_factor_removed", user.actor)
     await console().store.admin.remove_second_factor(user.name, session=user.session.digest)
-    return redirect_to("second_factor.show")
+    return with_notice(redirect_to("second_factor.show"), "Your second factor is removed.")
 
 
 async def _check_has_factor() -> None:

@@ -7,12 +7,13 @@ import json
 import secrets
 from collections.abc import Sequence
 from hashlib import sha256
+from urllib.parse import parse_qsl, urlencode
 
 from attrs import frozen
-from quart import Response, g, request
-from werkzeug.exceptions import Forbidden
+from quart import Response, current_app, g, request, url_for
+from werkzeug.exceptions import Forbidden, HTTPException
 
-from mmo_sansio.values.clock import MINUTE, SECOND, earlier, elapsed
+from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Span, earlier, elapsed
 from mmo_trio.api.forwarded import parse_address
 from mmo_trio.console.context import console
 from mmo_trio.console.permissions import Permission, PersonalDataMask, is_permitted
@@ -24,6 +25,12 @@ SESSION_COOKIE = "mmo_console"
 FORM_COOKIE = "mmo_console_form"
 """Holds the secret of the sign-in form's token, as there is no session yet."""
 FORM_FIELD = "form_token"
+PAGE_FIELD = "from_page"
+"""The path of the page on which a form stands."""
+FRESH_FIELDS = frozenset({FORM_FIELD, PAGE_FIELD})
+"""The fields of a form that belong to its page, and not to what was typed."""
+ENDED_SESSION_KEPT = DAY
+"""How long a session is remembered after its end, so that a form of its user is known as such."""
 PERSONAL_DATA_VIEWED = "personal_data_viewed"
 """The action of a user who sees a payer's number, name or other personal data unmasked."""
 LIVE_PATH = "/events"
@@ -65,8 +72,9 @@ class CurrentUser:
 
 
 async def authenticate() -> bool:
-    """Set `g.user` before a request is handled; return False where it has no session, or one that has ended. Raises
-    Forbidden."""
+    """Set `g.user` before a request is handled; return False where it has no session, or one that has ended, whose user
+    is `g.former_user`. Raises Forbidden."""
+    g.former_user = None
     g.user = user = await _load_user()
     if user is not None and request.method == "POST":
         await check_form_token(user.form_token)
@@ -122,11 +130,15 @@ async def _load_user() -> CurrentUser | None:
     session, account = found
     idle = elapsed(session.seen_at, now)
     is_over = elapsed(session.began_at, now) >= settings.session_life or idle >= settings.session_idle
-    if account.disabled_at is not None or is_over:
+    user = CurrentUser(account, session, derive_form_token(token))
+    if account.disabled_at is not None:
+        return None
+    if is_over:
+        g.former_user = user
         return None
     if idle >= MINUTE and not is_automatic():
         await admin.touch_session(session.digest, now)
-    return CurrentUser(account, session, derive_form_token(token))
+    return user
 
 
 def is_automatic() -> bool:
@@ -138,7 +150,7 @@ async def begin_session(account: ConsoleUser, response: Response) -> None:
     """Begin a session of this user; only the cookie of the response holds its token."""
     token, now = secrets.token_urlsafe(TOKEN_BYTES), console().now()
     session = ConsoleSession(token_digest(token), account.name, now, now)
-    life = console().settings.session_life
+    life = Span(console().settings.session_life + ENDED_SESSION_KEPT)
     await console().store.admin.begin_session(session, expire_before=earlier(now, life))
     set_cookie(response, SESSION_COOKIE, token, max_age_s=life // SECOND)
 
@@ -178,6 +190,24 @@ def client_address() -> str:
     reported = request.headers.getlist("X-Forwarded-For")
     address = console().trusted_proxies.client_address(peer, reported)
     return peer if address is None else str(address)
+
+
+async def page_path() -> str | None:
+    """Return the path of the page that this request is for, or on which its form stands."""
+    text = request.full_path if request.method == "GET" else str((await request.form).get(PAGE_FIELD, ""))
+    return own_path(text)
+
+
+def own_path(text: str) -> str | None:
+    """Return the path of a page of the console; None for any other text.
+
+    The routes take it apart and put it together again, so that it leads nowhere else."""
+    path, _, query = text.partition("?")
+    try:
+        endpoint, values = current_app.url_map.bind("").match(path, "GET")
+    except HTTPException:
+        return None
+    return url_for(endpoint, **values) + (f"?{urlencode(fields)}" if (fields := parse_qsl(query)) else "")
 
 
 async def check_form_token(expected: str) -> None:

@@ -3,28 +3,59 @@
 from __future__ import annotations
 
 import secrets
+from urllib.parse import urlencode
 
-from quart import Blueprint, Response, render_template, request
+from quart import Blueprint, Response, g, render_template, request, url_for
 
 from mmo_sansio.values.clock import SECOND
 from mmo_trio.admin.auditing import replace_unprintable
 from mmo_trio.console import second_factor, sessions
 from mmo_trio.console.context import console
+from mmo_trio.console.kept_inputs import UnsentForm, keep_form, seal_form
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.sign_in_limit import admit_attempt, forgive_failures
 from mmo_trio.storage.interface.admin_types import ConsoleUser
 
 NAME_CHARACTERS_MAX = 64
+TYPED_ARGUMENT = "typed"
+"""The query parameter of a page with a form to fill again: the id of what was typed."""
 WRONG_CREDENTIALS_TEXT = "Name, password or code is wrong."
 
 pages = Blueprint("sign_in", __name__)
 
 
+async def interrupt() -> Response:
+    """Lead to the sign-in, and from there to where the browser was going. A form of a session that has ended is shown
+    again with what was typed. Raises Forbidden where another site has sent it."""
+    former, place = g.former_user, await sessions.page_path()
+    if request.method != "POST" or former is None or request.blueprint in (pages.name, second_factor.pages.name):
+        return redirect_to("sign_in.show_form", to=None if place == url_for("overview.show") else place)
+    await sessions.check_form_token(former.form_token)
+    form = await request.form
+    fields = [(name, value) for name, value in form.items(multi=True) if name not in sessions.FRESH_FIELDS]
+    typed = seal_form(former.name, UnsentForm(request.path, fields))
+    return await show_form(status=403, to=place, name=former.name, typed=typed)
+
+
 @pages.get("/sign-in")
-async def show_form(fault: str | None = None, status: int = 200) -> Response:
-    secret = _form_secret()
-    page = await render_template("sign_in.html", fault=fault, form_token=sessions.derive_form_token(secret), user=None)
+async def show_form(
+    fault: str | None = None, status: int = 200, *, to: str | None = None, name: str = "", typed: str = ""
+) -> Response:
+    secret, to = _form_secret(), to or sessions.own_path(request.args.get("to", ""))
+    page = await render_template(
+        "sign_in.html",
+        fault=fault,
+        form_token=sessions.derive_form_token(secret),
+        user=None,
+        to=to,
+        has_ended=sessions.cookie(sessions.SESSION_COOKIE) != "",
+        name=name,
+        typed=typed,
+    )
     response = Response(page, status)
+    if to and request.headers.get("Sec-Fetch-Site") == "cross-site":
+        # A link on another site comes without the cookie of a session; from this page the browser sends it.
+        response.headers["Refresh"] = f"0; url={to}"
     sessions.set_cookie(response, sessions.FORM_COOKIE, secret)
     return response
 
@@ -36,10 +67,10 @@ async def sign_in() -> Response:
     form, store = await request.form, console().store.admin
     # No user's name has unprintable characters, and no store returns all of them as they were.
     name = replace_unprintable(form.get("name", "").strip()[:NAME_CHARACTERS_MAX])
-    address, now = sessions.client_address(), console().now()
+    typed, address, now = form.get("typed", ""), sessions.client_address(), console().now()
     # Counted before the check, so that concurrent attempts are limited as well.
     if wait := await admit_attempt(store, name, address, now):
-        response = await show_form(second_factor.TOO_MANY_ATTEMPTS_TEXT, 429)
+        response = await show_form(second_factor.TOO_MANY_ATTEMPTS_TEXT, 429, name=name, typed=typed)
         response.headers["Retry-After"] = str(wait // SECOND + 1)
         return response
     user = await _find_user(name, form.get("password", ""))
@@ -47,16 +78,19 @@ async def sign_in() -> Response:
     audit_log = console().audit_log
     if user is None:
         await audit_log.record("nobody", "sign_in_failed", name=name, address=address)
-        return await show_form(WRONG_CREDENTIALS_TEXT, 403)
+        return await show_form(WRONG_CREDENTIALS_TEXT, 403, name=name, typed=typed)
     actor, kind = f"user:{user.name}", None
     if factor is not None:
         kind = await second_factor.accept_code(factor, form.get("code", ""))
         if kind is None:
             await audit_log.record(actor, "second_factor_failed", actor, address=address)
-            return await show_form(WRONG_CREDENTIALS_TEXT, 403)
+            return await show_form(WRONG_CREDENTIALS_TEXT, 403, name=name, typed=typed)
     await forgive_failures(store, name, address)
     await audit_log.record(actor, "signed_in", actor, address=address, secondFactor=kind)
-    response = redirect_to("overview.show")
+    to = sessions.own_path(request.args.get("to", "")) or url_for("overview.show")
+    if id := await keep_form(user.name, typed):
+        to += ("&" if "?" in to else "?") + urlencode({TYPED_ARGUMENT: id})
+    response = Response("", 303, {"Location": to})
     await sessions.begin_session(user, response)
     return response
 

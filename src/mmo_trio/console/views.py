@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, elapsed, format_with_microseconds
+from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed, format_with_microseconds
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.number_format import format_amount, format_amounts_in
 from mmo_trio.admin.timeline import TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.storage.interface.admin_types import AuditRow
+from mmo_trio.system.display_text import format_span
 
 RESPONSE_CHARACTERS_MAX = 4_000
 """Limit on the characters of a merchant's response that are shown."""
@@ -25,56 +26,49 @@ def format_utc_seconds(at: Instant | None) -> str:
     return "" if at is None else format_with_microseconds(at)[:19].replace("T", " ")
 
 
-def format_utc_milliseconds(at: Instant) -> str:
-    """Format an instant in UTC for a timeline, in which several events have the same second."""
-    return format_with_microseconds(at)[:23].replace("T", " ")
-
-
-def format_span(span: Span) -> str:
-    """Format a length of time: `0.04 s`, `12 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`."""
-    if span < 10 * SECOND:
-        return f"{span / SECOND:.2f} s" if span < SECOND else f"{span / SECOND:.1f} s"
-    if span < MINUTE:
-        return f"{span // SECOND} s"
-    if span < HOUR:
-        return f"{span // MINUTE} min {span % MINUTE // SECOND} s"
-    if span < 24 * HOUR:
-        return f"{span // HOUR} h {span % HOUR // MINUTE} min"
-    return f"{span // (24 * HOUR)} d {span % (24 * HOUR) // HOUR} h"
-
-
-def format_money(amount: Money | None) -> str:
-    """Format an amount for people, `1,250.00 KES`; empty for None."""
-    if amount is None:
-        return ""
-    whole, point, decimals = amount.text.partition(".")
-    return f"{int(whole):,}{point}{decimals} {amount.currency}"
-
-
 def format_words(name: str | None) -> str:
     """Return a name in snake case as words, `user cancelled`; empty for None."""
     return "" if name is None else name.replace("_", " ")
 
 
 def to_reading_text(sentence: str) -> str:
-    """Return a sentence with its amounts and times as pages write them: `1,250.00 KES`, `2026-11-21 15:04:05 UTC`,
+    """Return a sentence with its amounts and times as pages write them: `KES 1,250.00`, `2026-11-21 15:04:05 UTC`,
     and reasons of failure as words."""
     sentence = _ERROR_CODE.sub(lambda found: format_words(found[0]), sentence)
     sentence = _TIME.sub(r"\1 \2 UTC", sentence)
-    return _AMOUNT.sub(lambda found: f"{int(found[1]):,}{found[2]}", sentence)
+    return format_amounts_in(sentence)
 
 
 _TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9:]{8})(?:\.[0-9]+)?Z")
 _ERROR_CODE = re.compile(rf"\b(?:{'|'.join(ErrorCode)})\b")
-_AMOUNT = re.compile(r"\b([0-9]{4,15})((?:\.[0-9]{2,3})? [A-Z]{3})\b")
+
+
+_STATE_TEXTS: Mapping[str, str] = {
+    "open": "to do",
+    Stage.CREATED: "not sent yet",
+    Stage.AWAITING_CUSTOMER: "waits for the payer",
+    Stage.SUBMITTING: "on its way to the provider",
+    Stage.AWAITING_RESULT: "waits for the result",
+}
+"""The states of what waits for a person, and the stages of a payment before its end."""
+
+
+def format_state(name: str) -> str:
+    """Return a state, or the stage of a payment, in words."""
+    return _STATE_TEXTS.get(name) or format_words(name)
+
+
+def _utc(at: Instant | None) -> str:
+    return "" if at is None else f"{format_utc_seconds(at)} UTC"
 
 
 def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Sequence[tuple[str, str]]:
     """Return the names and values of a payment's members; absent ones are left out."""
     order, progress = transaction.order, transaction.progress
     data, party = progress.provider_data, order.party
+    has_ended = progress.stage.is_terminal
     rows = [
-        ("Status", transaction.status if progress.stage.is_terminal else f"pending: {format_words(progress.stage)}"),
+        ("Status", transaction.status if has_ended else f"pending: {format_state(progress.stage)}"),
         ("Brand", order.brand),
         ("Type and flow", f"{order.type}, {order.flow}"),
         ("Gateway reference", transaction.reference),
@@ -88,19 +82,19 @@ def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Seq
         ("First name", mask.name(party.first_name)),
         ("Last name", mask.name(party.last_name)),
         ("E-mail", mask.name(party.email)),
-        ("Asked for", format_money(order.requested)),
-        ("Settled", format_money(progress.final)),
-        ("Fee", data and format_money(data.fee)),
-        ("Labels", order.labels and mask.free_text(order.labels)),
-        ("Created", f"{format_utc_seconds(order.created_at)} UTC"),
-        ("Sent to the provider", format_utc_seconds(progress.submitted_at and order.to_utc(progress.submitted_at))),
-        ("Expires", format_utc_seconds(order.to_utc(order.expires_at))),
-        ("Completed", format_utc_seconds(progress.completed_at)),
+        ("Asked for", format_amount(order.requested)),
+        ("Settled", progress.final and format_amount(progress.final)),
+        ("Fee", data and data.fee and format_amount(data.fee)),
+        ("Labels", order.labels and mask.free_text(format_members(order.labels))),
+        ("Created", _utc(order.created_at)),
+        ("Sent to the provider", _utc(progress.submitted_at and order.to_utc(progress.submitted_at))),
+        ("Expires", "" if has_ended else _utc(order.to_utc(order.expires_at))),
+        ("Completed", _utc(progress.completed_at)),
         ("Result by", progress.completion_source),
         ("Reason of failure", format_words(progress.error_code)),
         ("Meaning", progress.error_message),
         ("Provider's error", data and _provider_error_text(data.error_code, data.error_message, mask)),
-        ("Provider's data on the customer", data and mask.free_text(data.party_data)),
+        ("Provider's data on the customer", data and mask.free_text(format_members(data.party_data))),
         ("Callback to", order.result_url and mask.url(order.result_url)),
     ]
     return [(name, str(value)) for name, value in rows if value]
@@ -121,9 +115,9 @@ class StoryStep:
     actor: str
     text: str
     gap: str
-    """The time since the step before, such as `+1.2 s`; empty for the first."""
-    stage: str
-    """The stage that the payment has reached by it; empty where it stays."""
+    """The time since the step before, such as `+1.2 s`; empty for the first, and below a second."""
+    end: str
+    """The end that the payment has reached by it, `succeeded` or `failed`; empty elsewhere."""
     times: int
     members: str
     """What is known about it, as formatted JSON; empty when nothing is."""
@@ -137,6 +131,7 @@ def tell_story(
     for each in entries:
         icon = _icon(each)
         members = {name: mask.text(value) for name, value in each.members.items()}
+        gap = Span(0) if before is None else elapsed(before, each.at)
         steps.append(
             StoryStep(
                 each.at,
@@ -144,9 +139,9 @@ def tell_story(
                 icon,
                 _TONES.get(icon, ""),
                 actor_name(each.actor, provider_titles),
-                to_reading_text(mask.text(each.title)),
-                "" if before is None else f"+{format_span(max(Span(0), elapsed(before, each.at)))}",
-                "" if each.stages is None else each.stages[1].replace("_", " "),
+                mask.text(to_reading_text(each.title)),
+                f"+{format_span(gap)}" if gap >= SECOND else "",
+                each.stages[1] if each.stages is not None and each.stages[1] in _ENDS else "",
                 each.times,
                 json.dumps(members, indent=2, ensure_ascii=False) if members else "",
             )
@@ -162,6 +157,8 @@ def _icon(entry: TimelineEntry) -> str:
         return "cross"
     return _ICONS.get(entry.kind, _ICONS[""])
 
+
+_ENDS = frozenset((Stage.SUCCEEDED, Stage.FAILED))
 
 _ICONS = {
     "": "shield",
@@ -223,7 +220,8 @@ def _detail_text(name: str, value: object, mask: PersonalDataMask) -> str:
         case str():
             return value if name in _PLAIN_MEMBERS else mask.free_text(value) or ""
         case list():
-            return ", ".join(str(each) for each in value)
+            more = f" and {len(value) - LISTED_MAX:,} more" if len(value) > LISTED_MAX else ""
+            return ", ".join(str(each) for each in value[:LISTED_MAX]) + more
         case dict():
             return ", ".join(f"{_words_of_member(str(key))} {each}" for key, each in value.items())
         case _:
@@ -235,10 +233,24 @@ def _words_of_member(name: str) -> str:
     return re.sub("([a-z])([A-Z])", r"\1 \2", name).replace("_", " ").lower()
 
 
+LISTED_MAX = 12
+"""Members of a list in an event's details that are shown; `mmo audit list` has them all."""
+
 _PLAIN_MEMBERS = frozenset(
     {"loginUser", "outcome", "proposedBy", "role", "session", "user", "versionAfter", "versionBefore", "wanted"}
 )
 """The members of an audit event's detail that are no free text."""
+
+
+def format_members(text: str | None) -> str | None:
+    """Return the members of a JSON object as words, `first name Jane, last name Doe`; any other text stays as it is."""
+    try:
+        members = json.loads(text or "")
+    except ValueError:
+        return text
+    if not isinstance(members, dict):
+        return text
+    return ", ".join(f"{_words_of_member(str(name))} {value}" for name, value in members.items())
 
 
 def format_json(text: str) -> str:

@@ -3,12 +3,12 @@ suspense book, failed callbacks; and the audit log."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from functools import partial
 
-from quart import Blueprint, Response, render_template, request
+from attrs import evolve
+from quart import Blueprint, Response, render_template
 from werkzeug.exceptions import Conflict
 
-from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.clock import elapsed
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
@@ -16,32 +16,28 @@ from mmo_trio.admin.resolution import SUCCESS, ResolutionRefusal, ResolutionRefu
 from mmo_trio.admin.reversals import find_paid_after_all
 from mmo_trio.admin.told_wrong import list_told_wrong, merchant_message
 from mmo_trio.console.context import console
+from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import (
     CARDS_PAGE_SIZE,
     PAGE_SIZE,
+    ListPage,
     form_field,
+    format_position,
+    list_brand_options,
     parse_choice,
     parse_position,
     parse_row_number,
     query_argument,
+    read_page,
     redirect_to,
     split_page,
 )
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, current_user, record_action, record_view, require
-from mmo_trio.console.views import format_span, show_event
+from mmo_trio.console.views import format_state, show_event
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, Proposal, SuspenseEntry
-
-OUTCOME_TEXTS: Mapping[DeliveryOutcome, str] = {
-    DeliveryOutcome.DELIVERED: "delivered",
-    DeliveryOutcome.NON_2XX: "not accepted",
-    DeliveryOutcome.TIMEOUT: "no answer in time",
-    DeliveryOutcome.TRANSPORT_ERROR: "not reached",
-    DeliveryOutcome.EGRESS_REFUSED: "address refused",
-    DeliveryOutcome.KEY_REVOKED: "key revoked",
-    DeliveryOutcome.BREAKER_OPEN: "breaker open",
-}
-"""The outcomes of callbacks, in words."""
+from mmo_trio.storage.sql.payment_search import position_of
+from mmo_trio.system.display_text import format_span
 
 pages = Blueprint("work_lists", __name__)
 
@@ -53,10 +49,10 @@ async def stuck() -> str:
     found = await console().store.admin.stuck_transactions(console().gateway_time(), after=after, limit=PAGE_SIZE + 1)
     shown, last = split_page(found)
     now = console().gateway_time()
+    following = None if last is None else {"after": format_position(position_of(last))}
     rows = [(each, format_span(elapsed(each.progress.submitted_at or each.order.created_at, now))) for each in shown]
-    return await render_template(
-        "stuck.html", rows=rows, next_page=last and f"{last.order.created_at}-{last.reference}"
-    )
+    page = ListPage(rows, None if after else 1, {} if after else None, following)
+    return await render_template("stuck.html", page=page)
 
 
 @pages.get("/resolutions")
@@ -123,7 +119,8 @@ def resolution_user(user: CurrentUser) -> ResolutionUser:
 
 
 def _redirect_to_payment(proposal: Proposal) -> Response:
-    return redirect_to("payments.show_payment", reference=proposal.gateway_reference)
+    response = redirect_to("payments.show_payment", reference=proposal.gateway_reference)
+    return with_notice(response, f"Proposal {proposal.id}: {format_state(proposal.state)}.")
 
 
 @pages.get("/suspense")
@@ -131,25 +128,27 @@ async def suspense() -> str:
     """List the entries of the suspense book, the newest first: the open ones, all, or those that contradict what a
     merchant was told."""
     store, selected = console().store, query_argument("show")
-    before, limit = parse_row_number(request.args.get("before")), CARDS_PAGE_SIZE + 1
-    found: Sequence[SuspenseEntry]
     messages: dict[int, str] = {}
     if selected == "told-wrong":
-        wrong = await list_told_wrong(store, before=before, limit=limit)
-        found = [each.entry for each in wrong]
+        before = parse_row_number(query_argument("before"))
+        wrong = await list_told_wrong(store, before=before, limit=CARDS_PAGE_SIZE + 1)
         messages = {each.entry.id: current_user().mask.text(merchant_message(each)) for each in wrong}
+        found, last = split_page([each.entry for each in wrong], CARDS_PAGE_SIZE)
+        page = ListPage(
+            found, None if before else 1, {} if before else None, None if last is None else {"before": last.id}
+        )
     else:
-        found = await store.admin.suspense_entries(with_closed=selected == "all", before=before, limit=limit)
-    shown, last = split_page(found, CARDS_PAGE_SIZE)
+        read = partial(store.admin.suspense_entries, with_closed=selected == "all")
+        page = await read_page(read, lambda each: each.id, CARDS_PAGE_SIZE)
+    shown = page.rows
     if shown:
         await record_view("suspense", [each.id for each in shown])
     payments = await store.transactions([each.gateway_reference for each in shown if each.gateway_reference])
     return await render_template(
         "suspense.html",
-        entries=shown,
+        page=page,
         messages=messages,
         reversible={each.id for each in shown if _is_reversible(payments.get(each.gateway_reference or ""), each)},
-        next_page=last and last.id,
         selected=selected,
     )
 
@@ -171,32 +170,26 @@ async def close_suspense(id: int) -> Response:
     if not closed:
         await record_action("suspense_was_not_open", f"suspense:{id}")
         raise Conflict("There is no open entry with this number.")
-    return redirect_to("work_lists.suspense")
+    return with_notice(redirect_to("work_lists.suspense"), f"Entry {id} is closed.")
 
 
 @pages.get("/callbacks")
 async def callbacks() -> str:
     """List the callbacks that failed. Nothing here sends a callback again (K3)."""
-    store, brand = console().store, query_argument("brand")
-    before = parse_row_number(request.args.get("before"))
-    found = await store.admin.failed_callbacks(brand=brand, before=before, limit=PAGE_SIZE + 1)
-    shown, last = split_page(found)
-    return await render_template(
-        "callbacks.html",
-        rows=shown,
-        next_page=last and last[0],
-        brand=brand,
-        brand_options=[(each.brand.id, each.brand.name) for each in await store.admin.brands()],
-        outcome_texts=OUTCOME_TEXTS,
-    )
+    admin, brand = console().store.admin, query_argument("brand")
+    page = await read_page(partial(admin.failed_callbacks, brand=brand), lambda row: row[0])
+    return await render_template("callbacks.html", page=page, brand=brand, brand_options=await list_brand_options())
 
 
 @pages.get("/audit")
 async def audit() -> str:
-    """List the audit log, the newest row first; `mmo audit verify` checks it."""
+    """List the audit log, or what somebody did, or what was done to something; the newest row comes first.
+    `mmo audit verify` checks it."""
     await require(Permission.READ_AUDIT)
-    before = parse_row_number(request.args.get("before"))
-    found = await console().store.admin.audit(before=before, limit=PAGE_SIZE + 1)
-    shown, last = split_page(found)
-    rows = [(each, show_event(each, current_user().mask)) for each in shown]
-    return await render_template("audit.html", rows=rows, next_page=last and last.number)
+    admin = console().store.admin
+    actor, about = query_argument("actor"), query_argument("about")
+    page = await read_page(partial(admin.audit, actor=actor, about=about), lambda row: row.number)
+    if actor is None and about is None:
+        page = evolve(page, total=(await admin.audit_head()).number)
+    rows = [(each, show_event(each, current_user().mask)) for each in page.rows]
+    return await render_template("audit.html", page=page, rows=rows, actor=actor, about=about)

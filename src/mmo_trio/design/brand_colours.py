@@ -1,4 +1,5 @@
-"""Makes the colour of a brand readable: darker on light pages, lighter on dark ones, as far as contrast needs it."""
+"""Makes the colour of a brand readable: surfaces keep it, under black or white text; links and thin lines are darker on
+light pages and lighter on dark ones, as far as contrast needs it."""
 
 from __future__ import annotations
 
@@ -15,9 +16,12 @@ def brand_stylesheet(colour: str) -> str:
     """Return the tokens of the stylesheet that have another value for this colour, which is `#rrggbb`."""
     light, light_tint = _readable(colour, _LIGHT_SURFACES, "#000000")
     dark, dark_tint = _readable(colour, _DARK_SURFACES, "#ffffff")
+    on = (
+        "#ffffff" if contrast("#ffffff", colour) >= CONTRAST_MIN else "#000000"
+    )  # One of them reaches it on any colour.
     return (
-        f":root{{--accent:{light};--on:#fff;--info:{light_tint}}}"
-        f"@media(prefers-color-scheme:dark){{:root{{--accent:{dark};--on:{_DARK_SURFACES[1]};--info:{dark_tint}}}}}"
+        f":root{{--fill:{colour};--on:{on};--accent:{light};--info:{light_tint}}}"
+        f"@media(prefers-color-scheme:dark){{:root{{--accent:{dark};--info:{dark_tint}}}}}"
     )
 
 

@@ -25,7 +25,7 @@ from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import SECOND, Instant, Span, earlier
+from mmo_sansio.values.clock import SECOND, Instant, Span, earlier, elapsed
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.engine.engine import Engine
 from mmo_trio.http.handler import UNROUTED
@@ -62,6 +62,7 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_provider_closed": "1 while the provider is closed by hand for new payments.",
         "mmo_provider_account_state": "1 for what is known of a part of the account with a provider, on all nodes.",
         "mmo_provider_balance": "What is in an account with a provider, in whole units of its currency, on all nodes.",
+        "mmo_provider_balance_seconds_old": "Seconds since a provider has told the balance of an account.",
         "mmo_provider_float_hours": "Hours until a float is empty at the rate of the last hours; absent while nothing"
         " is spent.",
         "mmo_provider_float_low": "1 while a float is below a threshold of the settings.",
@@ -233,8 +234,12 @@ class PrometheusExporter:
             ),
         )
         yield from _float_metrics(self.float_monitor.floats)
-        refusals = self.float_monitor.refusals
-        yield _counter("mmo_provider_float_refusals", *(({"provider": name}, refusals[name]) for name in counts))
+        monitor, now = self.float_monitor, self.float_monitor.now()
+        ages = (({"provider": p, "account": a}, elapsed(at, now) / SECOND) for (p, a), at in monitor.known_at.items())
+        yield _gauge("mmo_provider_balance_seconds_old", *ages)
+        yield _counter(
+            "mmo_provider_float_refusals", *(({"provider": name}, monitor.refusals[name]) for name in counts)
+        )
 
 
 def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]:

@@ -7,7 +7,6 @@ from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.pages.context import EXTENSION, PagesContext
 from mmo_trio.pages.docs.pages import ApiDocs, create_docs_blueprint
 from mmo_trio.pages.docs.trial import create_trial_blueprint
-from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.page import create_payment_page_blueprint, show_store_failure
 from mmo_trio.pages.sandbox import controls, guide, phone
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
@@ -24,7 +23,7 @@ def create_pages_app(context: PagesContext, api_docs: ApiDocs) -> WebApp:
     """Create the app of payment pages and documentation, and of a sandbox's own pages."""
     app = WebApp(__name__, headers=HEADERS, static_cache_control="public, max-age=3600")
     app.extensions[EXTENSION] = context
-    app.show_http_errors("fault.html", texts=ENGLISH)
+    app.show_http_errors("fault.html")
     app.register_error_handler(StoreUnavailable, show_store_failure)
     app.register_error_handler(OutcomeUnknown, show_store_failure)
     app.register_blueprint(create_design_blueprint())

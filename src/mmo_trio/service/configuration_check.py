@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import get_args
+from typing import Final, get_args
+
+from attrs import evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import Instant, MonotonicInstant
@@ -13,23 +15,29 @@ from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.service.resources import AuthoritiesKey, authorities_file
 from mmo_trio.service.sockets import open_certificates
 from mmo_trio.settings import Settings, SettingsError
+from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.service import plaintext_faults, provider_titles
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_accounts
 
+STAND_INS: Final = (None, "174379", "true", "1", "2026-11-30", "https://operator.invalid")
+"""Values of which each kind of option takes one; None leaves the option out."""
 
-def configuration_faults(settings: Settings) -> list[SettingsError]:
-    """Return everything for which `mmo serve` would refuse to start, as far as it can be seen without the store."""
+
+def configuration_faults(settings: Settings, *, known: Sequence[SettingsError] = ()) -> list[SettingsError]:
+    """Return everything for which `mmo serve` would refuse to start, as far as it can be seen without the store; of a
+    key whose own fault is `known` nothing, as the settings have its default."""
     checks: list[Callable[[], object]] = [
         partial(open_certificates, settings.listen),
         partial(load_master_keys, settings.keys.master_key_file),
         *(partial(authorities_file, settings, key) for key in get_args(AuthoritiesKey)),
     ]
-    return [*plaintext_faults(settings), *_faults_of(checks), *_provider_faults(settings)]
+    found = [*plaintext_faults(settings), *_faults_of(checks), *_provider_faults(settings)]
+    return [each for each in found if not any(each.location in one.location for one in known)]
 
 
 def _provider_faults(settings: Settings) -> list[SettingsError]:
-    """Return the fault of each provider that could not be opened; when there is none, what two of them share."""
+    """Return the faults of each provider that could not be opened; when there is none, what two of them share."""
     environment = AccountEnvironment(
         _refuse_request,
         lambda: Instant(0),
@@ -40,8 +48,31 @@ def _provider_faults(settings: Settings) -> list[SettingsError]:
         settings.provider_kinds,
     )
     titles, providers = provider_titles(settings, is_sandbox=False), settings.providers
-    alone = [partial(open_accounts, {name: section}, titles, environment) for name, section in providers.items()]
-    return list(_faults_of(alone)) or list(_faults_of([partial(open_accounts, providers, titles, environment)]))
+    alone = [fault for each in providers.values() for fault in _faults_of_one(each, titles[each.name], environment)]
+    return alone or list(_faults_of([partial(open_accounts, providers, titles, environment)]))
+
+
+def _faults_of_one(section: ProviderSection, title: str, environment: AccountEnvironment) -> Iterator[SettingsError]:
+    """Yield the faults of one provider's options. Its adapter tells the first one; a stand-in for that option leads to
+    the next, until none does."""
+    name, told = section.name, set[str]()
+
+    def faults_with(options: Mapping[str, object]) -> list[SettingsError]:
+        tried = {name: evolve(section, options=options)}
+        return list(_faults_of([partial(open_accounts, tried, {name: title}, environment)]))
+
+    options: Mapping[str, object] = section.options
+    faults = faults_with(options)
+    while faults and faults[0].location not in told:
+        yield faults[0]
+        told.add(faults[0].location)
+        key = faults[0].location.partition(" ")[0].removeprefix(f"provider.{name}.")
+        others = {each: value for each, value in options.items() if each != key}
+        for stand_in in STAND_INS:
+            options = others if stand_in is None else {**others, key: stand_in}
+            faults = faults_with(options)
+            if not faults or faults[0].location not in told:
+                break
 
 
 def _faults_of(checks: Iterable[Callable[[], object]]) -> Iterator[SettingsError]:

@@ -132,9 +132,10 @@ async def prepare_store(resources: Resources) -> ServiceAddresses:
     if config.brands_file is not None:
         keyring, titles = resources.keyring, resources.provider_titles
         rules, store = resources.egress_rules, resources.store
-        await apply_brands_file(
+        made_keys = await apply_brands_file(
             config.brands_file, store, keyring, titles, rules, now=now, is_sandbox=config.is_sandbox
         )
+        return evolve(resources.addresses, made_keys=made_keys)
     if not config.has_demo_brand:
         return resources.addresses
     provider, title = next(iter(resources.provider_titles.items()))

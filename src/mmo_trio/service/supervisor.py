@@ -28,31 +28,11 @@ import trio
 from attrs import Factory, define, evolve, field, frozen
 
 from mmo_trio.sandbox.operator_process import OperatorProcess, operator_socket_path
+from mmo_trio.service import supervisor_policy as policy
 from mmo_trio.service.process import STOP_SIGNALS, listener_urls, run_service
 from mmo_trio.service.resources import build_resources, prepare_store
 from mmo_trio.service.sockets import Inherited, open_certificates, open_listening_sockets
 from mmo_trio.service.store_recognition import recognise_store
-from mmo_trio.service.supervisor_policy import (
-    AnnounceReady,
-    ExitService,
-    ForkFailed,
-    LogMessage,
-    ProcessExited,
-    ProcessForked,
-    ProcessServing,
-    ReloadRequested,
-    RollingRestartRequested,
-    SendCommand,
-    StartProcess,
-    StopRequested,
-    SupervisorEvent,
-    SupervisorState,
-    TimePassed,
-    Transition,
-    begin,
-    next_due,
-    transition,
-)
 from mmo_trio.service.wiring import operator_journal_file
 from mmo_trio.settings import Settings, SettingsError, to_seconds
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
@@ -70,12 +50,12 @@ WORK_DRAIN_TIMEOUT_S = 40.0
 EXIT_SOFTWARE_ERROR = 70
 """The exit code of a process that ended with an unexpected exception (EX_SOFTWARE)."""
 
-SIGNAL_EVENTS: Mapping[int, Callable[[], SupervisorEvent]] = {
-    signal.SIGTERM: StopRequested,
-    signal.SIGINT: StopRequested,
-    signal.SIGHUP: ReloadRequested,
-    signal.SIGUSR2: RollingRestartRequested,
-    signal.SIGCHLD: TimePassed,
+SIGNAL_EVENTS: Mapping[int, Callable[[], policy.SupervisorEvent]] = {
+    signal.SIGTERM: policy.StopRequested,
+    signal.SIGINT: policy.StopRequested,
+    signal.SIGHUP: policy.ReloadRequested,
+    signal.SIGUSR2: policy.RollingRestartRequested,
+    signal.SIGCHLD: policy.TimePassed,
 }
 """The events that signals cause; the supervisor looks for ended children after each signal."""
 
@@ -112,7 +92,7 @@ def supervise(
         workers = tuple(f"worker-{number}" for number in range(1, config.workers + 1))
         helpers = (SANDBOX_OPERATOR_SLOT,) if _has_sandbox(config.settings) else ()
         stop_timeout_s = to_seconds(config.settings.limits.drain_timeout) + WORK_DRAIN_TIMEOUT_S
-        state = SupervisorState(workers, helpers, stop_timeout_s)
+        state = policy.SupervisorState(workers, helpers, stop_timeout_s)
         return Supervisor(jobs, state, partial(on_ready, addresses)).run()
 
 
@@ -137,19 +117,19 @@ class Supervisor:
     waits in one place for signals, for reports of its children, and for time."""
 
     jobs: _ProcessJobs
-    state: SupervisorState
+    state: policy.SupervisorState
     on_ready: Callable[[], None]
     """Called once, when all workers serve."""
     _selector: selectors.BaseSelector = Factory(selectors.DefaultSelector)
     _parent_pipe: tuple[int, int] = Factory(os.pipe)
-    _exit: ExitService | None = field(default=None, init=False)
+    _exit: policy.ExitService | None = field(default=None, init=False)
 
     def run(self) -> int:
         """Supervise until all processes have ended, and return the service's exit code."""
         name_process("supervisor")
         with self._open_signal_pipe() as signal_pipe:
             self._selector.register(signal_pipe, selectors.EVENT_READ, None)
-            self._apply(begin(self.state, now=time.monotonic()))
+            self._apply(policy.begin(self.state, now=time.monotonic()))
             while self._exit is None:
                 self._wait(signal_pipe)
         if self._exit.reason is not None:
@@ -157,18 +137,18 @@ class Supervisor:
         return self._exit.exit_code
 
     def _wait(self, signal_pipe: int) -> None:
-        due = next_due(self.state)
+        due = policy.next_due(self.state)
         timeout = None if due is None else max(0.0, due - time.monotonic())
         for key, _ in self._selector.select(timeout):
             if key.fd == signal_pipe:
                 for number in os.read(signal_pipe, 4_096):
                     event = SIGNAL_EVENTS[number]()
-                    if not isinstance(event, RollingRestartRequested) or self.jobs.reload_settings():
+                    if not isinstance(event, policy.RollingRestartRequested) or self.jobs.reload_settings():
                         self._handle_event(event)
             else:
                 self._read_ready_pipe(key.fd, key.data)
         self._reap()
-        self._handle_event(TimePassed())
+        self._handle_event(policy.TimePassed())
 
     def _read_ready_pipe(self, pipe: int, pid: int) -> None:
         """Read a report that a process serves; the pipe ends without one when the process ends."""
@@ -176,33 +156,33 @@ class Supervisor:
         self._selector.unregister(pipe)
         os.close(pipe)
         if report and pid in self.state.processes:
-            self._handle_event(ProcessServing(pid))
+            self._handle_event(policy.ProcessServing(pid))
 
     def _reap(self) -> None:
         for pid in list(self.state.processes):
             gone, status = os.waitpid(pid, os.WNOHANG)
             if gone:
-                self._handle_event(ProcessExited(pid, os.waitstatus_to_exitcode(status)))
+                self._handle_event(policy.ProcessExited(pid, os.waitstatus_to_exitcode(status)))
 
-    def _handle_event(self, event: SupervisorEvent) -> None:
-        self._apply(transition(self.state, event, now=time.monotonic()))
+    def _handle_event(self, event: policy.SupervisorEvent) -> None:
+        self._apply(policy.transition(self.state, event, now=time.monotonic()))
 
-    def _apply(self, result: Transition) -> None:
+    def _apply(self, result: policy.Transition) -> None:
         self.state, actions = result
         if self.state.is_stopping:
             self.jobs.close_listeners()  # Workers that accept no more must leave nobody waiting.
         for action in actions:
             match action:
-                case StartProcess(slot):
+                case policy.StartProcess(slot):
                     self._start_process(slot)
-                case SendCommand(pid, command):
+                case policy.SendCommand(pid, command):
                     os.kill(pid, command.value)  # Not reaped yet, so the pid is still its own.
-                case AnnounceReady():
+                case policy.AnnounceReady():
                     self.on_ready()
-                case LogMessage(event, slot, pid, code):
+                case policy.LogMessage(event, slot, pid, code):
                     facts = {"slot": slot, "pid": pid, "exit_code": code}
                     logger.info(event, **{k: v for k, v in facts.items() if v is not None})
-                case ExitService():
+                case policy.ExitService():
                     self._exit = action
 
     def _start_process(self, slot: str) -> None:
@@ -213,7 +193,7 @@ class Supervisor:
             logger.error("process_fork_failed", slot=slot, error=str(error))
             os.close(read_end)
             os.close(write_end)
-            self._handle_event(ForkFailed(slot))
+            self._handle_event(policy.ForkFailed(slot))
             return
         if pid == 0:
             watched = [each.fd for each in self._selector.get_map().values()]
@@ -225,7 +205,7 @@ class Supervisor:
             _run_and_exit(lambda: self.jobs.run(link))
         os.close(write_end)
         self._selector.register(read_end, selectors.EVENT_READ, pid)
-        self._handle_event(ProcessForked(slot, pid))
+        self._handle_event(policy.ProcessForked(slot, pid))
 
     @contextmanager
     def _open_signal_pipe(self) -> Iterator[int]:

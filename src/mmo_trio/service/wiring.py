@@ -14,7 +14,7 @@ from mmo_sansio.api.incoming.requests import ApiSettings
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.providers.common.balances import ReportsBalances
-from mmo_sansio.providers.common.interface import Provider, VerifiesDeposits
+from mmo_sansio.providers.common.interface import Provider, ReportsAvailability, VerifiesDeposits
 from mmo_sansio.providers.common.redaction import find_secrets
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
@@ -239,7 +239,9 @@ def build_workers(foundation: Foundation) -> Workers:
     """Build one worker of each kind. Raises SettingsError for a provider without an account."""
     resources, accounts, engine = foundation.resources, foundation.accounts, foundation.engine
     simulated_operator = _simulated_operator(foundation)
-    account_checks = AccountChecks(resources.store.admin, accounts.provider_accounts, resources.clock.time)
+    opened, admin = accounts.operator_accounts.items(), resources.store.admin
+    asked = [name for name, each in opened if isinstance(each.adapter, ReportsAvailability)]
+    account_checks = AccountChecks(admin, accounts.provider_accounts, resources.clock.time, with_availability=asked)
     providers = _provider_worker(foundation, account_checks, simulated_operator)
     deadline_s = to_seconds(resources.limits.callback_timeout)
     deliver = partial(resources.clients.deliveries.deliver, deadline_s=deadline_s)
@@ -392,6 +394,7 @@ def _provider_worker(
         questions.__getitem__,
         foundation.resources.clock.time,
         is_closed=foundation.known.is_closed,
+        hold_of=checks.hold_of,
     )
 
 

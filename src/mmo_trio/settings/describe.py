@@ -19,7 +19,7 @@ Generated from `mmo_trio.settings` by `python -m mmo_trio.settings > docs/settin
 Every key has a default and belongs into its section of `mmo.toml`. Its environment variable
 overrides the file, and the command line overrides both. `mmo check-config` shows the values in
 force. A wrong key or value stops the start with a message that names it. Variables that begin with
-`MMO_TEST_` are ignored.
+`MMO_TEST_` are ignored. Numbers in parentheses, such as K5, are [clauses](clauses.md).
 
 Durations are written with their unit (`"3d"`, `"15m"`, `"1h30m"`, `"500ms"`), sizes as `"64KiB"` or
 `"1MiB"`. In the environment, a list is written with commas.

@@ -7,11 +7,11 @@ line. Every value has its location, so that an error can name it.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 from attrs import frozen
 
@@ -19,7 +19,7 @@ from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.settings.providers import PROVIDER_PREFIX, find_extensions, load_provider_kind, parse_providers
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX, ENV_PREFIX, SECTIONS, SETTINGS, Setting, Settings
-from mmo_trio.settings.values import InvalidSettingValue, SettingsError
+from mmo_trio.settings.values import InvalidSettingValue, SettingsError, collected, raise_faults
 from mmo_trio.storage.open_store import POSTGRES_SCHEMES, url_scheme
 
 TEST_ENV_PREFIX = "MMO_TEST_"
@@ -43,31 +43,49 @@ def load_settings(
 
     `options` (command line) and `presets` (of the sandbox) are text by dotted key: `{"listen.api": "[::1]:0"}`.
     `provider_kinds` are kinds by name, besides the built-in and installed ones.
-    Raises SettingsError for an unreadable file, an unknown key, an unusable value, and values that contradict each
-    other.
+    Raises SettingsError for an unreadable file; for unknown keys, unusable values, and values that contradict each
+    other, it names all of them.
     """
+    settings, faults = read_settings(
+        file=file, environment=environment, options=options, presets=presets, provider_kinds=provider_kinds
+    )
+    raise_faults(faults)
+    return settings
+
+
+def read_settings(
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+    presets: Mapping[str, str] | None = None,
+    provider_kinds: Mapping[str, ProviderKind] | None = None,
+) -> tuple[Settings, list[SettingsError]]:
+    """Return the settings as far as they can be used, and all faults: see `load_settings`. A faulty key has its
+    default. Raises SettingsError for an unreadable file."""
+    faults: list[SettingsError] = []
     document = {} if file is None else _read_toml(file)
     variables = environment or {}
     found = {
         **{key: _RawSetting(f"preset {key}", text) for key, text in (presets or {}).items()},
-        **_from_document(document, str(file)),
-        **_from_environment(variables),
+        **_from_document(document, str(file), faults),
+        **_from_environment(variables, faults),
         **{key: _RawSetting(f"command line ({key})", text) for key, text in (options or {}).items()},
     }
     kinds = {**PROVIDER_KINDS, **(provider_kinds or {})}
     installed = find_extensions(provider_kinds or {})
     names = (*kinds, *installed)
-    providers = parse_providers(document.get("provider", {}), str(file), variables, names)
+    providers = parse_providers(document.get("provider", {}), str(file), variables, names, faults)
     for name in {each.kind for each in providers.values()} & installed.keys():
         kinds[name] = load_provider_kind(installed[name])
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     for key, setting in SETTINGS.items():
         if key in found:
-            sections[setting.section][setting.name] = _parse(setting, found[key])
+            with collected(faults):
+                sections[setting.section][setting.name] = _parse(setting, found[key])
     parsed = {name: section(**sections[name]) for name, section in SECTIONS.items()}
     settings = Settings(**parsed, providers=providers, provider_kinds=MappingProxyType(kinds))
-    _check_consistency(settings, found)
-    return settings
+    return settings, faults or list(_contradictions(settings, found))
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -80,27 +98,30 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise SettingsError(str(file), f"is not TOML: {error}.", "Correct that line.") from None
 
 
-def _from_document(document: Mapping[str, Any], file: str) -> dict[str, _RawSetting]:
+def _from_document(document: Mapping[str, Any], file: str, faults: list[SettingsError]) -> dict[str, _RawSetting]:
     found = {}
     for section, table in document.items():
         if section == "provider":
             continue
         if section not in SECTIONS:
             hint = near_match(section, [*SECTIONS, "provider"])
-            raise SettingsError(f"{file}: [{section}]", "is no section.", hint)
+            faults.append(SettingsError(f"{file}: [{section}]", "is no section.", hint))
+            continue
         if not isinstance(table, dict):
             remedy = f"Write [{section}] above it."
-            raise SettingsError(f"{file}: {section}", "is a section, not a value.", remedy)
+            faults.append(SettingsError(f"{file}: {section}", "is a section, not a value.", remedy))
+            continue
         for key, value in table.items():
             where = f"{file}: {section}.{key}"
             if f"{section}.{key}" not in SETTINGS:
                 names = [each.name for each in SETTINGS.values() if each.section == section]
-                raise SettingsError(where, "is no setting.", near_match(key, names))
+                faults.append(SettingsError(where, "is no setting.", near_match(key, names)))
+                continue
             found[f"{section}.{key}"] = _RawSetting(where, value)
     return found
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, _RawSetting]:
+def _from_environment(environment: Mapping[str, str], faults: list[SettingsError]) -> dict[str, _RawSetting]:
     known = {each.variable: key for key, each in SETTINGS.items()}
     found = {}
     for name in sorted(environment):
@@ -108,7 +129,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, _RawSetting]:
             continue
         if name not in known:
             fault = "is no setting; it comes from the environment."
-            raise SettingsError(name, fault, near_match(name, known))
+            faults.append(SettingsError(name, fault, near_match(name, known)))
+            continue
         found[known[name]] = _RawSetting(name, environment[name])
     return found
 
@@ -121,35 +143,36 @@ def _parse(setting: Setting, raw: _RawSetting) -> Any:
         raise SettingsError(raw.location, f"{fault}.", now) from None
 
 
-def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> None:
-    """Raise SettingsError for values that contradict each other."""
+def _contradictions(settings: Settings, found: Mapping[str, _RawSetting]) -> Iterator[SettingsError]:
+    """Yield a fault for values that contradict each other."""
 
-    def reject(key: str, fault: str, remedy: str) -> NoReturn:
-        raise SettingsError(found[key].location if key in found else key, fault, remedy)
+    def fault_of(key: str, fault: str, remedy: str) -> SettingsError:
+        return SettingsError(found[key].location if key in found else key, fault, remedy)
 
     limits, listen = settings.limits, settings.listen
     if limits.api_key_cache > API_KEY_CACHE_MAX:
         fault = "is longer than 60s, the longest that a retired key may still be accepted."
-        reject("limits.api_key_cache", fault, 'Set it to "60s" or less.')
+        yield fault_of("limits.api_key_cache", fault, 'Set it to "60s" or less.')
     for key, count, total_key, total in (
         ("callbacks_per_merchant", limits.callbacks_per_merchant, "callbacks", limits.callbacks),
         ("connections_per_address", limits.connections_per_address, "connections", limits.connections),
     ):
         if count > total:
             fault = f"is more than limits.{total_key} ({total})."
-            reject(f"limits.{key}", fault, f"Lower it, or raise limits.{total_key}.")
-    if _has_unescaped_user(settings.database.url):
+            yield fault_of(f"limits.{key}", fault, f"Lower it, or raise limits.{total_key}.")
+    is_misread = _has_unescaped_user(settings.database.url)
+    if is_misread:
         fault = "has an @ or a / in the user name or the password."
-        reject("database.url", fault, "Write %40 for @ and %2F for /.")
-    host = None if settings.database.allow_clear else _unverified_postgres_host(settings.database.url)
+        yield fault_of("database.url", fault, "Write %40 for @ and %2F for /.")
+    host = None if settings.database.allow_clear or is_misread else _unverified_postgres_host(settings.database.url)
     if host is not None:
         fault = f"would reach PostgreSQL on {host} without checking who answers, or in the clear."
         remedy = "Add sslmode=verify-full (and sslrootcert, the authority that signed its certificate) to the address,"
-        reject("database.url", fault, f"{remedy} or set database.allow_clear = true.")
+        yield fault_of("database.url", fault, f"{remedy} or set database.allow_clear = true.")
     if (listen.tls_certificate is None) != (listen.tls_key is None):
         files = ("listen.tls_certificate", "listen.tls_key")
         present, missing = files[::-1] if listen.tls_certificate is None else files
-        reject(present, f"needs {missing} as well.", f"Set {missing}, too.")
+        yield fault_of(present, f"needs {missing} as well.", f"Set {missing}, too.")
 
 
 def _has_unescaped_user(url: str) -> bool:

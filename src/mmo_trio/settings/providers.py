@@ -22,7 +22,7 @@ from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_sansio.resilience.circuit_breaker import DEFAULT_BREAKER_SETTINGS as _BREAKER
 from mmo_sansio.values.clock import SECOND
 from mmo_sansio.values.near_match import near_match
-from mmo_trio.settings.values import COUNT, SettingsError
+from mmo_trio.settings.values import COUNT, SettingsError, collected
 
 PROVIDER_PREFIX = "MMO_PROVIDER__"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
@@ -110,31 +110,39 @@ COMMON_OPTIONS = (
 
 
 def parse_providers(
-    tables: Any, file: str, environment: Mapping[str, str], kinds: Collection[str]
+    tables: Any, file: str, environment: Mapping[str, str], kinds: Collection[str], faults: list[SettingsError]
 ) -> Mapping[str, ProviderSection]:
     """Return the providers by name; the environment's values replace the file's.
 
     `MMO_PROVIDER__MPESA_KE__PASSKEY` is the key `passkey` of `[provider.mpesa_ke]` or `[provider.mpesa-ke]`, depending
-    on the file. Raises SettingsError for an unusable name, table or kind.
+    on the file. What is unusable, a name, table or kind, is left out, and is among the `faults` then.
     """
     if not isinstance(tables, dict):
         remedy = "Write [provider.NAME] above it."
-        raise SettingsError(f"{file}: provider", "is a section, not a value.", remedy)
+        faults.append(SettingsError(f"{file}: provider", "is a section, not a value.", remedy))
+        tables = {}
     found: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
-        where = f"{file}: [provider.{name}]"
-        if _NAME.fullmatch(name) is None:
-            remedy = "Use letters, digits, - and _, at most 64 of them."
-            raise SettingsError(where, "is no good name.", remedy)
-        if not isinstance(table, dict):
-            remedy = f"Write [provider.{name}] above its keys."
-            raise SettingsError(where, "must be a table.", remedy)
-        found[name] = dict(table)
+        with collected(faults):
+            found[name] = _read_table(f"{file}: [provider.{name}]", name, table)
     for variable in sorted(environment):
         if variable.startswith(PROVIDER_PREFIX):
-            name, key = _split_variable(variable, found)
-            found.setdefault(name, {})[key] = environment[variable]
-    return MappingProxyType({name: _parse_provider(name, table, kinds) for name, table in found.items()})
+            with collected(faults):
+                name, key = _split_variable(variable, found)
+                found.setdefault(name, {})[key] = environment[variable]
+    sections: dict[str, ProviderSection] = {}
+    for name, table in found.items():
+        with collected(faults):
+            sections[name] = _parse_provider(name, table, kinds)
+    return MappingProxyType(sections)
+
+
+def _read_table(where: str, name: str, table: Any) -> dict[str, Any]:
+    if _NAME.fullmatch(name) is None:
+        raise SettingsError(where, "is no good name.", "Use letters, digits, - and _, at most 64 of them.")
+    if not isinstance(table, dict):
+        raise SettingsError(where, "must be a table.", f"Write [provider.{name}] above its keys.")
+    return dict(table)
 
 
 def provider_variable(name: str, key: str) -> str:

@@ -56,6 +56,8 @@ class ServiceAddresses:
     """The demo brand, when there is one."""
     api_key: str | None = field(default=None, repr=False)
     """The API key of that brand: in the sandbox only (A5)."""
+    made_keys: Mapping[str, str] = field(factory=dict, repr=False)
+    """The keys that a sandbox has made for brands of a file without one, by brand."""
 
     def ready_line(self) -> str:
         """Return the line for standard output that says that the gateway serves."""

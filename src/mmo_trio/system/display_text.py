@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Span
+
 MASK_CHARACTER = "•"
 _DIGITS = re.compile(r"\+?[0-9]{6,}")
 _EMAIL = re.compile(r"(?<![^\s@\"<>])[^\s@\"<>]++@[^\s@\"<>]++")
@@ -78,3 +80,16 @@ def _escape(found: re.Match[str]) -> str:
     r"""Return the JSON escape of a character, of two halves beyond U+FFFF."""
     halves = found[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{halves[at] << 8 | halves[at + 1]:04x}" for at in range(0, len(halves), 2))
+
+
+def format_span(span: Span) -> str:
+    """Format a length of time: `0.04 s`, `12 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`."""
+    if span < 10 * SECOND:
+        return f"{span / SECOND:.2f} s" if span < SECOND else f"{span / SECOND:.1f} s"
+    if span < MINUTE:
+        return f"{span // SECOND} s"
+    if span < HOUR:
+        return f"{span // MINUTE} min {span % MINUTE // SECOND} s"
+    if span < 24 * HOUR:
+        return f"{span // HOUR} h {span % HOUR // MINUTE} min"
+    return f"{span // (24 * HOUR)} d {span % (24 * HOUR) // HOUR} h"

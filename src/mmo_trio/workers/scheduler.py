@@ -13,26 +13,12 @@ import structlog
 import trio
 from attrs import Factory, define
 
+from mmo_sansio.messages import intents
 from mmo_sansio.messages.inputs import TransactionWoke
-from mmo_sansio.messages.intents import (
-    DeliverCallback,
-    DeliverQr,
-    IntentKind,
-    PollEnded,
-    PollProvider,
-    SubmitToProvider,
-    durable_intent,
-)
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant
 from mmo_trio.engine.engine import Enqueue
-from mmo_trio.storage.interface.store import (
-    OutcomeUnknown,
-    StoreUnavailable,
-    StoreUnusable,
-    WorkItem,
-    log_store_failure,
-)
+from mmo_trio.storage.interface.store import STORE_ERRORS, WorkItem, log_store_failure
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.channel_owner import ChannelOwner
 from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
@@ -58,9 +44,6 @@ costs little. After a full round of others the next one follows at once."""
 
 RETRY_DELAY_S = 1.0
 """Seconds before the next round when the store can't serve."""
-
-STORE_ERRORS = (StoreUnavailable, OutcomeUnknown, StoreUnusable)
-"""A whole round that fails with these was held up by the store, and the next one has to wait."""
 
 BACKLOG_WAIT_MAX_S = 5.0
 """Seconds that work waits for a backlog of due transactions at most."""
@@ -222,7 +205,7 @@ WAITING_MAX = 262_144
 """Intents that wait, in some 30 MB, before no further ones are claimed. So many open callbacks of one slow merchant do
 not hold back anybody's unsent payments."""
 
-WaitingQueueKey: TypeAlias = tuple[IntentKind, str]
+WaitingQueueKey: TypeAlias = tuple[intents.IntentKind, str]
 """Names the queue of a provider's submissions or polls, a brand's callbacks or a brand's QR codes."""
 
 
@@ -242,11 +225,11 @@ class Dispatcher:
     def dispatch(self, work: WorkItem) -> None:
         """Pass work to its worker, or let it wait at the end of its queue. The poll of a pending transaction never
         waits: it is polled again at its time."""
-        if isinstance(work.intent, PollProvider):
+        if isinstance(work.intent, intents.PollProvider):
             self._try_enqueue(work)
             return
         order = work.transaction.order
-        is_for_provider = work.intent.kind in (IntentKind.SUBMIT, IntentKind.POLL)
+        is_for_provider = work.intent.kind in (intents.IntentKind.SUBMIT, intents.IntentKind.POLL)
         queue_key = work.intent.kind, order.provider if is_for_provider else order.brand
         if queue_key in self._waiting or not self._try_enqueue(work):
             self._waiting.setdefault(queue_key, deque()).append(work.intent.gateway_reference)
@@ -277,7 +260,9 @@ class Dispatcher:
             transactions = await self.store.transactions(references)
             for each in references:
                 transaction = transactions.get(each)
-                if transaction is not None and not self._try_enqueue(WorkItem(durable_intent(kind, each), transaction)):
+                if transaction is not None and not self._try_enqueue(
+                    WorkItem(intents.durable_intent(kind, each), transaction)
+                ):
                     return False
                 waiting.popleft()
             left, to_read = left - len(references), READ_AT_ONCE_MAX
@@ -287,11 +272,11 @@ class Dispatcher:
 
     def _try_enqueue(self, work: WorkItem) -> bool:
         match work.intent:
-            case SubmitToProvider() | PollProvider() | PollEnded():
+            case intents.SubmitToProvider() | intents.PollProvider() | intents.PollEnded():
                 return self.providers.try_enqueue(work)
-            case DeliverCallback():
+            case intents.DeliverCallback():
                 return self.callbacks.try_enqueue(work)
-            case DeliverQr():
+            case intents.DeliverQr():
                 return self.qr_codes.try_enqueue(work)
             case _:
                 assert_never(work.intent)

@@ -101,7 +101,7 @@ async def test_each_line_ends_with_what_became_of_it_and_a_second_run_pays_nothi
     assert all(paid[name] for name in ("gatewayReference", "providerReference", "createdAt", "completedAt"))
     assert failed["message"]
     assert "below the minimum of 10.00 KES" in rejected["message"]
-    assert "success: 2 pay-outs; 1529.99 KES" in done.output
+    assert "success: 2 pay-outs; KES 1,529.99" in done.output
     journal = file.with_name(f"{file.name}.journal").read_bytes()
     assert sums((await pay(file, gateway)).output) == sums(done.output)
     assert file.with_name(f"{file.name}.journal").read_bytes() == journal
@@ -171,14 +171,14 @@ async def test_a_gateway_that_is_away_is_tried_until_patience_is_over(file: Path
     write(file, "254712345001,20,a")
     done = await pay(file, "http://127.0.0.1:9", "--patience-s", "0.1")
     assert (done.exit_code, results(file)) == (3, [])
-    assert "not sent: 1 pay-outs; 20.00 KES" in done.output
+    assert "not sent: 1 pay-outs; KES 20.00" in done.output
     assert "There was no answer" in done.output
 
 
 async def test_a_dry_run_names_the_totals_and_every_fault_and_writes_nothing(file: Path) -> None:
     write(file, "254712345001,0.10,a", "254712345002,0.20,b")
     done = await pay(file, "https://acme.example", "--dry-run")
-    assert (done.exit_code, done.output) == (0, "in the file: 2 pay-outs; 0.30 KES\n")
+    assert (done.exit_code, done.output) == (0, "in the file: 2 pay-outs; KES 0.30\n")
     write(file, "0712345678,20,a", "254712345002,2O,b")
     done = await pay(file, "https://acme.example")
     assert done.exit_code == 2

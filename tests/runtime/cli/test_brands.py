@@ -116,7 +116,7 @@ def test_a_dry_run_shows_each_change_and_changes_nothing(data: Path, tmp_path: P
     words = ("brands", "apply", tmp_path / "brands.toml", "--data", data)
     said = mmo(*words, "--dry-run")
     assert said.exit_code == 0
-    assert "acme: method mpesa_ke (KE), limits.KES.max: 150000.00 KES -> 1000.00 KES" in said.stderr
+    assert "acme: method mpesa_ke (KE), limits.KES.max: KES 150,000.00 -> KES 1,000.00" in said.stderr
     assert as_json("brands", "list", "--data", data) == before
     assert as_json(*words)["differences"] == [
         {
@@ -285,7 +285,8 @@ def test_a_key_is_retired_as_leaked_and_the_keys_that_it_disclosed_are_named(dat
     assert mmo("brands", "key", "retire", "acme", first, "--data", data).exit_code == 0
     late = mmo("brands", "key", "retire", "acme", first, "--leaked", "--data", data)
     assert late.exit_code == 0, "also when it is retired already"
-    assert f"may have carried these keys: {third}. Retire them as leaked, too." in late.stderr
+    assert f"may have carried these keys: {third}. Retire them as leaked, too:" in late.stderr
+    assert f"    mmo brands key retire acme {third} --leaked --data {data}\n" in late.stderr
     keys = as_json("brands", "show", "acme", "--data", data)["keys"]
     assert [each["leakedAt"] is not None for each in keys] == [True, True, False]
     assert [each["retiredAt"] is not None for each in keys] == [True, True, False]

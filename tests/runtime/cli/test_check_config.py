@@ -51,6 +51,49 @@ markt = "x"
     assert "listen.api:" not in said
 
 
+@pytest.mark.finding("newcomers-7")
+def test_a_file_that_can_be_read_in_part_is_checked_whole(tmp_path: Path) -> None:
+    """Keys that do not exist, values that cannot be read, and what a gateway would miss at its start."""
+    config = written(
+        tmp_path,
+        """
+[listen]
+api = "nowhere"
+adress = "127.0.0.1:1"
+console = "0.0.0.0:9000"
+
+[gateway]
+base_url = "ftp://pay.example"
+
+[limitz]
+a = 1
+
+[provider."bad name"]
+kind = "mtn_momo"
+
+[provider.other]
+kind = "mtn_mono"
+""",
+    )
+    said = faults(config)
+    for location in (
+        *("listen.api", "listen.adress", "listen.console", "gateway.base_url", "[limitz]", "provider.bad name"),
+        *("provider.other.kind", "keys.master_key_file"),
+    ):
+        assert location in said, said
+
+
+@pytest.mark.finding("newcomers-7")
+def test_all_options_that_an_account_lacks_are_named_at_once(tmp_path: Path) -> None:
+    create_master_key(tmp_path / "master.key")
+    options = 'kind = "mpesa_daraja"\nbase_url = "ftp://x"\nmarkt = "x"\nresults = "sometimes"\ntill = "no"\n'
+    lines = faults(written(tmp_path, f"[provider.ke]\n{options}")).splitlines()
+    keys = ("markt", "shortcode", "base_url", "consumer_key", "consumer_secret", "results", "till")
+    assert len(lines) == len(keys), lines
+    for key in keys:
+        assert any(f"provider.ke.{key} (" in line for line in lines), (key, lines)
+
+
 def test_a_key_that_does_not_match_its_certificate_is_a_fault(tmp_path: Path) -> None:
     create_master_key(tmp_path / "master.key")
     authority = trustme.CA()

@@ -199,8 +199,10 @@ def test_a_payment_is_explained(data: Path) -> None:
     assert "settled another amount" in text
     assert "took longer than it may" in text
     assert "not sent again" in text
-    assert "Open in the suspense book: entry 1, entry 2." in text
-    assert explained["conclusions"][0].startswith("test said otherwise after its end: failed, ")
+    assert "To do in the suspense book: entry 1." in text
+    first = explained["conclusions"][0]
+    assert first.startswith("It ended as success, ")
+    assert "later test reported failed, user_cancelled. Entry 2 of the suspense book is to do." in first
     assert [each["what"] for each in explained["timeline"]][:2] == ["CreatePayment", "BeginSubmission"]
     assert explained["callbacks"][0]["outcome"] == "timeout"
     assert [each["reason"] for each in explained["suspense"]] == ["settled_less", "conflicting_result"]

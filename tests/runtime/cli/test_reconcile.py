@@ -9,10 +9,21 @@ from pathlib import Path
 import pytest
 import trio
 
+from mmo_sansio.messages.reversals import (
+    RequestReversal,
+    ReversalAccepted,
+    ReversalReport,
+    ReversalSucceeded,
+    ReversalWoke,
+)
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import to_datetime
+from mmo_sansio.values.model import Source
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
+from mmo_trio.engine.engine import submit_once
+from mmo_trio.storage.open_store import open_store
+from mmo_trio.system.clock import GatewayClock
 from tests.runtime.cli.test_commands import INPUTS, PAID, as_json, fill, mmo, refusal
 
 MPESA = """M-PESA Organisation statement,,,,,,
@@ -44,6 +55,15 @@ def mpesa(folder: Path, *rows: str) -> Path:
     return file
 
 
+async def answer_reversal(data: Path, report: ReversalReport) -> str:
+    """Have staff ask RCPT1's money back, unless they have, and its operator say that of it; the reversal's id."""
+    asked = RequestReversal(PAID, "acme", None, "Paid twice.", "amina", needs_approval=False, number=1)
+    async with open_store(f"sqlite:///{data}/gateway.db", serving=True) as store:
+        for each in (asked, ReversalWoke(report.reversal, "attempt"), report):
+            await submit_once(store, each, GatewayClock())
+    return report.reversal
+
+
 def words(data: Path, file: Path, *more: object) -> tuple[object, ...]:
     return ("records", "reconcile", "--statement", file, "--currency", "KES", "--data", data, *more)
 
@@ -73,6 +93,27 @@ def test_differences_are_named_by_kind_and_end_with_code_1(data: Path) -> None:
     assert text.exit_code == 1
     assert "amount_differs: 1" in text.stdout
     assert "3 differences." in text.stderr
+
+
+def test_money_that_went_back_is_compared_too(data: Path) -> None:
+    back = PAID_ROW.replace("RCPT1", "BACK1").replace("149.00,,149.00", ",149.00,0.00").replace("Pay Bill", "Reversal")
+    statement, agrees = ("--preset", "mpesa", "--json"), mpesa(data, PAID_ROW, back)
+    [unknown] = json.loads(mmo(*words(data, agrees, *statement)).stdout)["rows"]
+    assert (unknown["kind"], unknown["receipt"]) == ("missing_in_records", "BACK1")
+    id = trio.run(answer_reversal, data, ReversalAccepted(f"{PAID}-1", "test", Source.POLL, "BACK1"))
+    [open_] = json.loads(mmo(*words(data, agrees, *statement)).stdout)["rows"]
+    assert (open_["kind"], open_["gatewayReference"], open_["records"], open_["statement"]) == (
+        "status_differs",
+        id,
+        "reversal 149.00 KES pending",
+        "out 149.00 KES success",
+    )
+    trio.run(answer_reversal, data, ReversalSucceeded(f"{PAID}-1", "test", Source.POLL, "BACK1"))
+    assert mmo(*words(data, agrees, *statement)).exit_code == 0
+    [missing] = json.loads(mmo(*words(data, mpesa(data, PAID_ROW), *statement)).stdout)["rows"]
+    assert (missing["kind"], missing["gatewayReference"], missing["receipt"]) == ("missing_in_statement", id, "BACK1")
+    assert mmo(*words(data, mpesa(data), *statement, "--to", "2020-01-01")).exit_code == 0
+    assert mmo(*words(data, mpesa(data), *statement, "--method", "other")).exit_code == 0
 
 
 def test_a_ledger_is_read_by_its_own_columns(data: Path) -> None:

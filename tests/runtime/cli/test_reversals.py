@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 import trio
 
-from mmo_sansio.messages.inputs import BeginSubmission
+from mmo_sansio.messages.inputs import BeginSubmission, Input
+from mmo_sansio.messages.replies import ReversalApplied
+from mmo_sansio.messages.reversals import RequestReversal, ReversalCannotTell, ReversalUnreachable, ReversalWoke
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli.commands import reversals
-from mmo_trio.cli.support.target import MachineUser
+from mmo_trio.cli.support.target import MachineUser, machine_user
+from mmo_trio.engine.engine import submit_once
 from mmo_trio.storage.open_store import open_store
+from mmo_trio.system.clock import GatewayClock
 from tests.conformance.driver import NOON, submit_batch
 from tests.conformance.inputs import brand, creation, reference, succeeded
 from tests.runtime.cli.test_brands import mmo
@@ -63,6 +67,14 @@ def test_another_user_of_the_machine_approves(data: Path, monkeypatch: pytest.Mo
     assert "asked for money back [nothing → requested]" in " ".join(told.output.split())
 
 
+def test_a_name_that_was_typed_is_recorded_and_is_no_other_pair_of_eyes(data: Path) -> None:
+    asked = as_json("tx", "reverse", PAID, "--reason", "Paid twice.", "--user", "amina", "--data", data)
+    assert asked["askedBy"] == f"cli:{machine_user().name}"
+    assert "another user" in refusal("tx", "reversals", "approve", FIRST, "--user", "brian", "--data", data)
+    recorded = {(each["act"], each["detail"].get("user")) for each in as_json("audit", "list", "--data", data)}
+    assert recorded >= {("reversal_requested", "amina"), ("reversal_approved", "brian"), ("refused", "brian")}
+
+
 def test_what_was_not_sent_is_taken_back(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     as_json("tx", "reverse", PAID, "--reason", "Paid twice.", "--data", data)
     ended = as_json("tx", "reversals", "refuse", FIRST, "--remark", "A mistake.", "--data", data)
@@ -73,6 +85,23 @@ def test_what_was_not_sent_is_taken_back(data: Path, monkeypatch: pytest.MonkeyP
     assert "another user" in refusal(*by_hand)
     monkeypatch.setattr(reversals, "machine_user", lambda: MachineUser("brian"))
     assert "only one that was sent" in refusal(*by_hand)
+
+
+@pytest.mark.spec("S6")
+def test_staff_are_told_what_to_do_where_nothing_can_ask_the_operator(data: Path) -> None:
+    async def report(*reports: Input) -> None:
+        async with open_store(f"sqlite:///{data}/gateway.db", serving=True) as store:
+            for each in reports:
+                assert isinstance(await submit_once(store, each, GatewayClock()), ReversalApplied)
+
+    asked = RequestReversal(PAID, "acme", None, "Paid twice.", "amina", needs_approval=False)
+    trio.run(report, asked, ReversalWoke(FIRST, "one"), ReversalUnreachable(FIRST, "sandbox", "lost"))
+    assert "portal" not in mmo("tx", "reversals", "list", "--data", data).stderr
+    trio.run(report, ReversalCannotTell(FIRST, "sandbox"))
+    for words in (("list",), ("show", PAID)):
+        said = " ".join(mmo("tx", "reversals", *words, "--data", data).stderr.split())
+        assert f"The gateway can't ask sandbox about {FIRST}. Look for the payment's receipt" in said
+        assert f"mmo tx reversals resolve {FIRST} --succeeded" in said
 
 
 def test_wrong_words_are_refused_with_a_sentence(data: Path) -> None:

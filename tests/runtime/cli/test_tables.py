@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 
 import pytest
 
 REFERENCE = "01M8823X3PT60HV4NEG53YCFK6"
-PROGRAM = f"""
-from mmo_sansio.values.model import Status
-from mmo_trio.cli.support.output import print_table
-columns = ("created", "gatewayReference", "brand", "merchantReference", "amount", "status", "why")
-time, brand, ours = "2026-11-25T00:36:30Z", "a-brand-with-a-name", "an order with a long reference"
-print_table(columns, [[time, "{REFERENCE}", brand, ours, "150.00 KES", Status.FAILED, "provider_unavailable"]])
-"""
+OWN_REFERENCE = "an order with a rather long reference"
+COLUMNS = ("created", "gatewayReference", "brand", "merchantReference", "amount", "status", "why")
+CODE = "from mmo_sansio.values.model import Status; from mmo_trio.cli.support.output import *;"
+TIME, BRAND, WHY = "2026-11-25T00:36:30Z", "a-brand-with-a-name", "provider_unavailable"
+ROW = f"'{TIME}', '{REFERENCE}', '{BRAND}', '{OWN_REFERENCE}', '2,450.00\\xa0KES', Status.FAILED, '{WHY}'"
+PAYMENTS = f"{CODE} print_table({COLUMNS}, [[{ROW}]] * 2)"
+TIMELINE = (
+    f"{CODE} print_table(('when', 'who', 'what happened'), [['{TIME}', 'gateway', 'The provider said at last that the"
+    " payment had been refused by its payer (user_cancelled).']])"
+)
+AUDIT = (
+    f"{CODE} print_table(('row', 'at', 'actor', 'act', 'about', 'detail'), [[12, '{TIME}', 'cli:me', 'key_retired',"
+    f" 'payment:{REFERENCE}', {{'key': 1, 'leaked': True, 'reason': 'somebody has read the log', 'x': None}}]])"
+)
 
 
-def printed_to_terminal(columns: int) -> str:
+def printed_to_terminal(columns: int, program: str = PAYMENTS) -> str:
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=theirs, env=environment):
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+    with subprocess.Popen([sys.executable, "-c", program], stdout=theirs, env=environment):
         os.close(theirs)
         printed = b""
         try:
@@ -34,21 +42,83 @@ def printed_to_terminal(columns: int) -> str:
     return printed.decode()
 
 
-@pytest.mark.finding("new-users-M6")
-def test_references_and_times_stay_on_one_line_in_80_columns() -> None:
-    printed = printed_to_terminal(80)
-    assert REFERENCE in printed
-    assert "2026-11-25T00:36:30Z" in printed
-    assert max(len(line) for line in printed.splitlines() if "\x1b" not in line) <= 80
+def plain(printed: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", printed)
+
+
+@pytest.mark.finding("new-users-M6", "screens-12")
+@pytest.mark.parametrize("columns", [60, 80, 100, 120])
+def test_references_times_codes_and_amounts_are_never_broken(columns: int) -> None:
+    printed = plain(printed_to_terminal(columns))
+    for each in (REFERENCE, OWN_REFERENCE, TIME, BRAND, "2,450.00\xa0KES", WHY, "merchantReference"):
+        assert each in printed
+    assert max(map(len, printed.splitlines())) <= columns
+
+
+@pytest.mark.finding("screens-12")
+def test_a_table_that_is_too_wide_becomes_a_paragraph_for_each_row() -> None:
+    assert plain(printed_to_terminal(80)).splitlines()[:4] == [
+        f"created {TIME}   gatewayReference {REFERENCE}",
+        f"  brand {BRAND}",
+        f"  merchantReference {OWN_REFERENCE}   amount 2,450.00\xa0KES",
+        f"  status failed   why {WHY}",
+    ]
+
+
+@pytest.mark.finding("screens-12")
+def test_sentences_are_broken_between_words_and_their_times_are_not() -> None:
+    lines = plain(printed_to_terminal(80, TIMELINE)).splitlines()
+    assert lines[1].startswith(f"{TIME}  gateway  The provider said at last")
+    assert lines[2].strip().endswith("(user_cancelled).")
+
+
+@pytest.mark.finding("screens-12")
+def test_details_of_the_audit_log_stand_behind_it_in_words() -> None:
+    printed = plain(printed_to_terminal(80, AUDIT))
+    assert f"about payment:{REFERENCE}" in printed
+    assert '"leaked": true' in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+@pytest.mark.finding("screens-12")
+def test_a_fact_longer_than_the_terminal_is_copied_in_one_piece() -> None:
+    address = "https://shop.example/" + "a" * 90
+    program = f"{CODE} print_table(('member', 'value'), [['status', 'paid'], ['resultUrl', '{address}']])"
+    assert plain(printed_to_terminal(80, program)).splitlines() == ["status paid", f"resultUrl {address}"]
+
+
+@pytest.mark.finding("screens-12")
+def test_yes_and_no_are_words() -> None:
+    printed = plain(printed_to_terminal(80, f"{CODE} print_table(('name', 'open'), [['a', True], ['b', False]])"))
+    assert [line.split() for line in printed.splitlines()] == [["name", "open"], ["a", "yes"], ["b", "no"]]
+
+
+@pytest.mark.spec("G6")
+@pytest.mark.finding("screens-12")
+def test_json_is_indented_on_a_terminal_and_numbers_keep_their_digits() -> None:
+    text = '{"amount":{"value":2450.00,"currency":"KES"},"name":"Zoë"}'
+    program = f"{CODE} print_json_text('{text}')"
+    assert plain(printed_to_terminal(80, program)).splitlines() == [
+        "{",
+        '  "amount": {',
+        '    "value": 2450.00,',
+        '    "currency": "KES"',
+        "  },",
+        '  "name": "Zoë"',
+        "}",
+    ]
+    piped = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert piped.stdout == f"{text}\n"
 
 
 def test_the_status_has_a_colour_in_a_terminal() -> None:
     assert "\x1b[31mfailed" in printed_to_terminal(200)
+    assert "\x1b[31mfailed" in printed_to_terminal(80)
 
 
 @pytest.mark.finding("new-users-M6")
 def test_nothing_is_padded_and_nothing_is_coloured_in_a_pipe() -> None:
-    printed = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run([sys.executable, "-c", PAYMENTS], capture_output=True, text=True, check=True).stdout
     assert REFERENCE in printed
     assert "\x1b" not in printed
     assert all(line == line.rstrip() for line in printed.splitlines())

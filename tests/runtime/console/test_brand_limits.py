@@ -29,20 +29,23 @@ async def test_brands_are_shown_with_their_holds_and_limits(sandbox: Running, si
         limits = BrandLimits(20, None, 7)
         await store.admin.save_brands([evolve(record.brand, id="few", name="Few", methods=methods, limits=limits)])
         await store.admin.hold_brand(BrandHold("few", Instant(0), "root"))
-    page = (await vera.get("/brands")).body.decode()
+    page = (await vera.get("/brands/few")).body.decode()
     text = " ".join(re.sub("<[^>]*>", " ", page).split())
     assert "on hold" in page
+    listed = " ".join(re.sub("<[^>]*>", " ", (await vera.get("/brands")).body.decode()).split())
+    assert "stopped on hold" in listed
+    assert "0 % pending payments" in listed
     assert "On hold since 1970-01-01 00:00:00 UTC by root" in text
     assert "0 of 7" in text
-    assert f"0.00 {currency} of 5,000.00 {currency}" in text
-    assert "10.00 KES to 150,000.00 KES" in text
+    assert f"{currency} 0.00 of {currency} 5,000.00" in text
+    assert "KES 10.00 to KES 150,000.00" in text
     assert "It has no key" in text
 
 
 async def test_a_key_shows_when_it_was_used_and_nothing_secret(sandbox: Running, signed_in: SignedIn) -> None:
     vera = await signed_in("vera")
-    assert "none of the newest payments" in (await vera.get("/brands")).body.decode()
+    assert "none of the newest payments" in (await vera.get("/brands/demo")).body.decode()
     assert (await sandbox.merchant.create("direct/payin")).status == 200
-    page = (await vera.get("/brands")).body.decode()
+    page = (await vera.get("/brands/demo")).body.decode()
     assert "newest payment" in page
     assert sandbox.merchant.key not in page

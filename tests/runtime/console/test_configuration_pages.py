@@ -55,7 +55,8 @@ async def test_two_users_change_a_limit_and_one_goes_back(sandbox: Running, sign
     assert (await ann.post("/configuration/1/approve")).status == 403
     assert await first_brand(sandbox) == before
     shown = (await abe.get("/configuration/1?day=today")).body.decode()
-    assert ", limits.KES.max" in shown
+    assert '<th scope="row" rowspan="2">Max KES</th>' in shown
+    assert "<mark>" in shown
     assert (await abe.post("/configuration/1/approve")).status == 303
     after = await first_brand(sandbox)
     assert {each.maximum.text for each in after.methods[0].limits.values()} <= {"100", "100.00", "100.000"}
@@ -183,6 +184,26 @@ async def test_an_edit_without_a_change_or_a_reason_keeps_what_was_typed(sandbox
         assert not await store.admin.configuration_changes()
 
 
+@pytest.mark.finding("screens-6")
+async def test_what_is_proposed_is_what_was_seen(sandbox: Running, signed_in: SignedIn) -> None:
+    before = await first_brand(sandbox)
+    ann = await signed_in("ann")
+    path, form = f"/brands/{before.id}/configuration", await filled_form(ann, before.id)
+    assert b"Nothing would change" in (await ann.post(path, **form, act="check")).body
+    seen = await ann.post(path, **(form | {"pending_payments": "7", "reason": ""}), act="check")
+    assert seen.status == 200
+    page = seen.body.decode()
+    assert "What you have changed so far" in page
+    assert ">Pending payments</th>" in page
+    found = re.search('name="checked" value="([0-9a-f]+)"', page)
+    assert found is not None
+    other = await ann.post(path, **(form | {"pending_payments": "8"}), checked=found[1])
+    assert (other.status, b"What you have changed so far" in other.body) == (200, True), "it is another change"
+    async with open_store_of(sandbox.directory) as store:
+        assert not await store.admin.configuration_changes()
+    assert (await ann.post(path, **(form | {"pending_payments": "7"}), checked=found[1])).status == 303
+
+
 async def test_a_rejection_needs_a_remark(sandbox: Running, signed_in: SignedIn) -> None:
     before = await first_brand(sandbox)
     ann, abe = await signed_in("ann"), await signed_in("abe")
@@ -191,7 +212,7 @@ async def test_a_rejection_needs_a_remark(sandbox: Running, signed_in: SignedIn)
     answer = await abe.post("/configuration/1/reject", remark=" ")
     assert answer.status == 400
     page = answer.body.decode()
-    assert "Say why not." in page[page.index('id="remark-error"') :].partition("</span>")[0]
+    assert "Say why." in page[page.index('id="remark-error"') :].partition("</span>")[0]
     async with open_store_of(sandbox.directory) as store:
         assert [each.state for each in await store.admin.configuration_changes()] == [ChangeState.OPEN]
 

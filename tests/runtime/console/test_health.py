@@ -24,10 +24,10 @@ from mmo_trio.console.overview import (
         (9, 1, BreakerState.CLOSED, "", HealthLevel.WELL),
         (7, 3, BreakerState.CLOSED, "", HealthLevel.WEAK),
         (4, 6, BreakerState.CLOSED, "", HealthLevel.FAILING),
-        (0, 9, BreakerState.CLOSED, "", HealthLevel.WELL),
+        (0, 9, BreakerState.CLOSED, "", HealthLevel.QUIET),
         (9, 1, BreakerState.HALF_OPEN, "", HealthLevel.WEAK),
         (9, 1, BreakerState.OPEN, "", HealthLevel.FAILING),
-        (9, 1, None, "closed by staff", HealthLevel.FAILING),
+        (9, 1, None, "stopped by staff", HealthLevel.FAILING),
     ],
 )
 def test_health_follows_from_state_and_rate(
@@ -36,6 +36,14 @@ def test_health_follows_from_state_and_rate(
     statistics = PaymentStatistics("momo", succeeded + failed, succeeded, failed)
     found = judge_health("momo", "MoMo", statistics, breaker=breaker, stopped=stopped)
     assert (found.level, bool(found.text)) == (level, True)
+
+
+@pytest.mark.finding("screens-10")
+def test_few_payments_are_too_few_to_tell_and_one_callback_is_one() -> None:
+    few, weak = PaymentStatistics("a", 2, 0, 2), PaymentStatistics("b", 20, 20, 0)
+    assert judge_health("a", "A", few).text == "too few to tell"
+    assert judge_health("b", "B", weak, failed_callbacks=1).text == "1 callback not delivered"
+    assert judge_health("b", "B", weak, failed_callbacks=2_000).text == "2,000 callbacks not delivered"
 
 
 def test_what_fails_comes_first() -> None:

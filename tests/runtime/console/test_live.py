@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+
 import pytest
 import trio
 
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
+from mmo_sansio.messages.changes import CallbackRecorded, Change, JournalEntry, SuspenseReason, SuspenseRecorded
+from mmo_sansio.messages.replies import Ignored
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.values.clock import Instant
 from mmo_trio.http.asgi.web_app import OpenStreams
 from tests.runtime.console.conftest import SignedIn
-from tests.support.console_browser import ConsoleBrowser
+from tests.support.console_browser import ConsoleBrowser, open_store_of
 from tests.support.merchant import Answer
 from tests.support.sandbox_gateway import Running
+
+STATE_OF_PAGE = re.compile(rb'data-live="([^"]+)"')
+
+
+def states(stream: Answer) -> list[bytes]:
+    """The different states of the store that the events of a stream name."""
+    return list(dict.fromkeys(re.findall(rb"^id: (.+)$", stream.body, re.MULTILINE)))
 
 
 async def test_an_event_tells_that_payments_were_created(
     sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mmo_trio.console.app.STREAM_LIFETIME_S", 0.3)
-    monkeypatch.setattr("mmo_trio.console.app.CHECK_INTERVAL_S", 0.05)
+    monkeypatch.setattr("mmo_trio.console.live.STREAM_LIFETIME_S", 0.3)
+    monkeypatch.setattr("mmo_trio.console.live.CHECK_INTERVAL_S", 0.05)
     vera = await signed_in("vera")
     quiet = await vera.get("/events")
     assert quiet.headers["content-type"].startswith("text/event-stream")
-    assert b"data:" not in quiet.body
+    assert len(states(quiet)) == 1
     answers: list[Answer] = []
 
     async def listen() -> None:
@@ -30,7 +46,45 @@ async def test_an_event_tells_that_payments_were_created(
         nursery.start_soon(listen)
         while not answers:
             assert (await sandbox.merchant.create("direct/payin")).status == 200
-    assert b"data: changed\n\n" in answers[0].body
+    assert len(states(answers[0])) > 1
+
+
+@pytest.mark.finding("screens-2")
+async def test_no_gap_between_a_page_and_a_stream_hides_a_change(
+    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mmo_trio.console.live.STREAM_LIFETIME_S", 0.1)
+    monkeypatch.setattr("mmo_trio.console.live.CHECK_INTERVAL_S", 0.01)
+    vera = await signed_in("vera")
+    for path in ("/payments", "/", "/stuck", "/callbacks", "/reversals", "/providers"):
+        [shown] = STATE_OF_PAGE.findall((await vera.get(path)).body)
+        assert states(await vera.get("/events")) == [shown], path
+    assert (await sandbox.merchant.create("direct/payin")).status == 200
+    assert shown not in states(await vera.get("/events"))
+
+
+@pytest.mark.finding("screens-2")
+async def test_a_report_in_the_suspense_book_and_the_end_of_a_callback_are_news_too(
+    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mmo_trio.console.live.CHECK_INTERVAL_S", 0.0)
+    vera = await signed_in("vera")
+    line = JournalEntry(Instant(1), "ProviderFailed", "provider:sandbox", None, None, None, None, "{}")
+    attempt = DeliveryAttempt(DeliveryOutcome.TIMEOUT, "https://shop.example/", None, 30_000, "")
+    seen = STATE_OF_PAGE.findall((await vera.get("/callbacks")).body)
+    for change in (
+        SuspenseRecorded(Instant(1), SuspenseReason.LATE_RESULT, "sandbox", "{}", None, None),
+        CallbackRecorded("01JD0000000000000000000000", "demo", attempt, Instant(2)),
+    ):
+        async with open_store_of(sandbox.directory) as store:
+            await store.transact(Reads(), partial(_decide, (change, line)))
+        [now] = STATE_OF_PAGE.findall((await vera.get("/callbacks")).body)
+        assert now not in seen
+        seen.append(now)
+
+
+def _decide(changes: tuple[Change, ...], _: Ledger) -> tuple[Decision, ...]:
+    return (Decision(Ignored("late"), changes),)
 
 
 async def test_events_are_for_users_and_end_where_there_are_too_many(

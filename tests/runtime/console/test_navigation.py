@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_trio.console.app import NAVIGATION, format_count
+from mmo_trio.console.app import NAVIGATION, format_capped_count
 from tests.runtime.console.conftest import SignedIn
 from tests.support.sandbox_gateway import Running
 
@@ -10,7 +10,7 @@ NEVER = "254700000130"
 
 
 def test_a_count_is_short() -> None:
-    assert [format_count(each) for each in (0, 1, 99, 100)] == ["", "1", "99", "99+"]
+    assert [format_capped_count(each) for each in (0, 1, 99, 100)] == ["", "1", "99", "99+"]
 
 
 def test_every_page_has_a_letter_of_its_own() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import trio
 
 from mmo_sansio.messages.changes import JournalEntry, SuspenseReason, SuspenseRecorded
@@ -236,12 +238,13 @@ async def test_failed_callbacks_and_the_breaker_are_shown(sandbox: Running, sign
         answer = await sandbox.merchant.create("direct/payin")
         await sandbox.outcome_of(answer.json["gatewayReference"])
     page = (await vera.get("/callbacks?brand=demo")).body.decode()
-    assert page.count("not reached</span>") >= 5
+    assert page.count("not delivered (not reached)</span>") >= 5
     assert "again</button>" not in page
     breakers = (await vera.get("/breakers")).body.decode()
-    assert breakers.count("open</span></td>") == 2
+    assert breakers.count("stopped</span></td>") == 2
     stopped = (await vera.get(f"/payments/{answer.json['gatewayReference']}")).body.decode()
-    assert "breaker open</span>" in stopped
+    assert "not delivered (callbacks stopped)</span>" in stopped
+    assert re.search(r"<strong>The callback was not delivered: [^<]+</strong>", stopped)
 
 
 async def test_another_roles_act_is_refused_and_noted(sandbox: Running, signed_in: SignedIn) -> None:
@@ -277,7 +280,7 @@ async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: Si
     ]
     page = (await (await signed_in("ada")).get("/audit")).body.decode()
     assert "sign in failed" in page
-    assert "<td>ada</td>" in page
+    assert ">ada</a></td>" in page
     assert "eve&lt;script&gt;" in page
 
 

@@ -27,6 +27,7 @@ PAGES = (
     "/providers",
     "/breakers",
     "/brands",
+    "/brands/demo",
     "/payments/01JD0000000000000000000000",
 )
 ACTS = (
@@ -41,7 +42,8 @@ ACTS = (
 async def test_nobody_sees_anything_without_signing_in(person: ConsoleBrowser) -> None:
     for path in (*PAGES, "/audit"):
         answer = await person.get(path)
-        assert (answer.status, answer.headers["location"]) == (303, "/sign-in"), path
+        place = "/sign-in" if path == "/" else f"/sign-in?to={path}"
+        assert (answer.status, answer.headers["location"]) == (303, place), path
     for path in (*ACTS, "/search", "/sign-out"):
         assert (await person.post(path)).headers["location"] == "/sign-in"
 
@@ -104,7 +106,9 @@ async def test_unknown_disabled_and_wrong_are_told_the_same(sandbox: Running, pe
         await person.sign_in("old"),
     ]
     assert [each.status for each in answers] == [403] * 3
-    assert len({each.body for each in answers}) == 1
+    names = ("ada", "nobody", "old")
+    bodies = [each.body.replace(f'value="{name}"'.encode(), b"") for each, name in zip(answers, names, strict=True)]
+    assert len(set(bodies)) == 1
     assert (await person.get("/")).status == 303
 
 

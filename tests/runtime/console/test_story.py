@@ -8,10 +8,10 @@ import pytest
 
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span
 from mmo_sansio.values.model import Stage
-from mmo_sansio.values.money import Money
 from mmo_trio.admin.timeline import TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
-from mmo_trio.console.views import actor_name, format_money, format_span, format_words, tell_story, to_reading_text
+from mmo_trio.console.views import actor_name, format_words, tell_story, to_reading_text
+from mmo_trio.system.display_text import format_span
 
 SEEING = PersonalDataMask(can_see_personal_data=True)
 
@@ -34,6 +34,7 @@ def test_a_time_between_steps_is_short(span: Span, text: str) -> None:
 def test_steps_have_an_icon_an_actor_and_the_time_since_the_step_before() -> None:
     entries = [
         TimelineEntry(Instant(0), "merchant", "asked for the payment", "CreatePayment", ("nothing", Stage.CREATED)),
+        TimelineEntry(Instant(0), "gateway", "routed it"),
         TimelineEntry(
             Instant(SECOND), "provider:momo", "has it", "ProviderAccepted", times=3, last_at=Instant(5 * SECOND)
         ),
@@ -46,8 +47,9 @@ def test_steps_have_an_icon_an_actor_and_the_time_since_the_step_before() -> Non
             {"nativeCode": "E7"},
         ),
     ]
-    asked, has, failed = tell_story(entries, SEEING, {"momo": "MoMo"})
-    assert (asked.actor, asked.icon, asked.gap, asked.stage) == ("Merchant", "shop", "", "created")
+    asked, routed, has, failed = tell_story(entries, SEEING, {"momo": "MoMo"})
+    assert (asked.actor, asked.icon, asked.gap, asked.end) == ("Merchant", "shop", "", "")
+    assert routed.gap == "", "less than a second says nothing"
     assert (has.actor, has.gap, has.times) == ("MoMo", "+1.0 s", 3)
     assert (failed.icon, failed.tone, failed.gap) == ("cross", "bad", "+2.0 s")
     assert json.loads(failed.members) == {"nativeCode": "E7"}
@@ -57,13 +59,10 @@ def test_names_are_for_people() -> None:
     assert actor_name("user:ada", {}) == "ada"
     assert actor_name("provider:gone", {}) == "gone"
     assert format_words("awaiting_result") == "awaiting result"
-    assert format_money(Money(125_000, "KES")) == "1,250.00 KES"
-    assert format_money(Money(5_000_000, "UGX")) == "5,000,000 UGX"
-    assert format_money(None) == ""
 
 
 def test_sentences_are_written_as_pages_write() -> None:
     sentence = "It failed with user_cancelled at 2026-11-22T23:42:25.412983Z: 10000.00 KES by mpesa_ke."
     assert to_reading_text(sentence) == (
-        "It failed with user cancelled at 2026-11-22 23:42:25 UTC: 10,000.00 KES by mpesa_ke."
+        "It failed with user cancelled at 2026-11-22 23:42:25 UTC: KES 10,000.00 by mpesa_ke."
     )

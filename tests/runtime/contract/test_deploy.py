@@ -64,7 +64,8 @@ async def labels_of(serve: Serve) -> dict[str, dict[str, set[str]]]:
     account["part"].add("sign-in")
     account["state"] |= {each.value for each in AccountState}
     # It asks for a balance half a minute after the start.
-    for each in ("mmo_provider_float_low", "mmo_provider_balance", "mmo_provider_float_hours"):
+    asked = ("float_low", "balance", "balance_seconds_old", "float_hours")
+    for each in (f"mmo_provider_{name}" for name in asked):
         found[each]["provider"].add("momo")
         found[each]["account"].add("disbursement")
     return found
@@ -91,8 +92,8 @@ async def test_every_name_label_and_value_is_there(serve: Serve) -> None:
 
 
 async def test_the_operators_page_names_every_figure_and_no_other(serve: Serve) -> None:
-    page = (DEPLOY.parent / "docs" / "operating.md").read_text(encoding="utf-8")
-    table = page.partition("### Metrics")[2].partition("### ")[0]
+    page = (DEPLOY.parent / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    table = page.partition("## Metrics")[2].partition("## ")[0]
     named = set(re.findall(r"`(mmo_[a-z_]+)`", table))
     async with serve() as sandbox:
         text = (await ask(f"{sandbox.ready.console}/metrics")).body.decode()

@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.own_store, pytest.mark.long]
 
 PROCESSES = 2 * NODES
 CONNECTIONS_MAX = PROCESSES * (WRITER_CONNECTIONS + READER_CONNECTIONS) + 1
-"""Of all processes, as docs/operating.md says; one more while a process starts."""
+"""Of all processes, as docs/postgresql.md says; one more while a process starts."""
 SEED = 11
 LASTS = Span(HOUR)
 """No callback waits longer: many are left where the database was away for most of the time."""

@@ -88,6 +88,6 @@ async def test_balances_and_forecasts_are_shown(serve: Serve, tmp_path: Path) ->
         code, [row] = await balances(kenya)
         assert (code, row["low"], row["refusedAt"]) == (1, True, None)
         page = (await browser.get("/providers")).body.decode()
-        assert "5000.00 KES" in page
+        assert "KES 5,000.00" in page
         assert "empty in 2.5 hours" in page
         assert "<svg" in page

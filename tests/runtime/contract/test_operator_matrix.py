@@ -1,6 +1,6 @@
 """Every operator, every flow, every course of events: merchant API, adapter, simulator, and back to
 the merchant, over sockets. The courses are data in `operator_matrix.py`, and stand as a table in
-docs/providers/README.md."""
+docs/internals/operators.md."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Payment:
         return f"{self.operation}: {self.course.name}"
 
 
-PAGE = Path(__file__).parents[3] / "docs/providers/README.md"
+PAGE = Path(__file__).parents[3] / "docs/internals/operators.md"
 
 
 def test_the_page_shows_every_course() -> None:

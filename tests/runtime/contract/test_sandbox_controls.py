@@ -3,6 +3,7 @@ in production."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -10,13 +11,16 @@ from typing import Any
 
 import pytest
 import trio
+from attrs import evolve
 
+from mmo_trio.sandbox.demo_brand import build_demo_brand
 from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
+from mmo_trio.storage.open_store import open_store
 from tests.support.http_version import http_version
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
-from tests.support.merchants import ACME, ACME_KEY, deposit, deposited
+from tests.support.merchants import ACME, ACME_KEY, a_brand, deposit, deposited
 from tests.support.receivers import receiver, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import storages
@@ -269,8 +273,8 @@ async def test_a_person_at_the_virtual_phone_decides(
 @pytest.mark.parametrize(
     ("path", "form", "status"),
     [
-        ("254700000180/{}", "action=approve&pin=12", 422),
-        ("254700000180/{}", "action=approve&pin=%D9%A1%D9%A2%D9%A3%D9%A4", 422),
+        ("254700000180/{}", "action=approve&pin=12", 303),
+        ("254700000180/{}", "action=approve&pin=%D9%A1%D9%A2%D9%A3%D9%A4", 303),
         ("254700000180/{}", "action=x%0d%0aSet-Cookie:a&pin=1234", 404),
         ("x%0d%0aSet-Cookie:a=1/{}", "action=refuse", 404),
         ("254700000999/{}", "action=refuse", 303),
@@ -283,7 +287,70 @@ async def test_anything_else_changes_nothing_there(sandbox: Running, path: str, 
     answer = await _answer_at_phone(sandbox, path.format(reference), form)
     assert answer.status == status
     assert "set-cookie" not in answer.headers
+    assert "done=" not in answer.headers.get("location", "")
     assert (await sandbox.merchant.status(reference))["status"] == "pending"
+
+
+@pytest.mark.finding("screens-13")
+@pytest.mark.parametrize(
+    ("guide", "page"),
+    [("", "/phone/254700000180"), ("guide={}&", "/try/{}"), ("guide=x%0d%0a&", "/phone/254700000180")],
+)
+async def test_a_pin_that_is_none_leads_back_to_the_page_where_it_was_typed(
+    sandbox: Running, guide: str, page: str
+) -> None:
+    reference = await _prompted(sandbox, "254700000180")
+    form = f"{guide.format(reference)}action=approve&pin=123"
+    answer = await _answer_at_phone(sandbox, f"254700000180/{reference}", form)
+    assert (answer.status, answer.headers["location"]) == (303, f"{page.format(reference)}?wrong_pin={reference}")
+    shown = await ask(f"{sandbox.ready.pages}/phone/254700000180?wrong_pin={reference}")
+    assert b"A PIN has four digits" in shown.body
+
+
+@pytest.mark.finding("screens-13")
+async def test_the_guide_shows_its_own_prompt_before_earlier_ones(sandbox: Running) -> None:
+    number, kind = "254700000180", {"Content-Type": "application/x-www-form-urlencoded"}
+    earlier = await _prompted(sandbox, number)
+    pages = sandbox.ready.pages
+    made = await ask(f"{pages}/try", method="POST", headers=kind, body=f"number={number}".encode())
+    url = f"{pages}{made.headers['location']}"
+    assert (await ask(f"{url}/confirm", method="POST", headers=kind, body=b"")).status == 303
+    own = made.headers["location"].removeprefix("/try/")
+    with trio.fail_after(TIMEOUT_S):
+        while True:
+            asked = re.findall(rf'action="/phone/{number}/(\w+)"', (await ask(url)).body.decode())
+            if len(asked) == 2:
+                break
+            await trio.sleep(0.02)
+    assert asked == [own, earlier]
+
+
+@pytest.mark.finding("screens-13")
+async def test_the_phone_is_told_of_a_prompt_and_then_of_the_operators_message(sandbox: Running) -> None:
+    number = "254711000180"
+
+    async def told() -> str:
+        page = (await ask(f"{sandbox.ready.pages}/phone/{number}")).body.decode()
+        found = re.search(r'data-phone-events="([^"]+)"', page)
+        assert found is not None
+        with trio.fail_after(TIMEOUT_S):
+            return (await ask(f"{sandbox.ready.pages}{found[1]}")).body.decode().partition("data: ")[2].strip()
+
+    async with trio.open_nursery() as nursery:
+        said: list[str] = []
+
+        async def listen() -> None:
+            said.append(await told())
+
+        nursery.start_soon(listen)
+        reference = await _prompted(sandbox, number)
+    assert said == ["prompt"]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen)
+        await _answer_at_phone(sandbox, f"{number}/{reference}", "action=approve&pin=1234")
+        await sandbox.merchant.ended(reference)
+    assert said[1] in ("prompt", "message")
+    assert b"confirmed" in (await ask(f"{sandbox.ready.pages}/phone/{number}")).body
 
 
 async def test_a_number_is_picked_up_however_it_is_written(sandbox: Running) -> None:
@@ -330,3 +397,33 @@ async def test_another_site_cannot_use_the_controls_through_a_browser(sandbox: R
             f"{own}/{path}", method="POST", headers={"Sec-Fetch-Site": "cross-site"}, body=b"number=254712345678"
         )
         assert answer.status == 403, path
+
+
+@pytest.mark.finding("screens-13")
+async def test_the_colour_of_a_shop_stays_within_its_page(serve: Serve) -> None:
+    """Neither the phone beside it nor the site around it has that colour."""
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    async with serve(brands=a_brand("acme", ACME_KEY, more='page.colour = "#ffd400"\n'), api_key=ACME_KEY) as sandbox:
+        pages = sandbox.ready.pages
+        made = await ask(f"{pages}/try", method="POST", headers=kind, body=b"number=254700000001")
+        shown = (await ask(f"{pages}{made.headers['location']}")).body.decode()
+        assert '<link rel="stylesheet" href="/colour/ffd400.css">' not in shown
+        assert '<link rel="stylesheet" href="/colour/ffd400.css?part">' in shown
+        assert '<section aria-label="Payment page" class="branded">' in shown
+        part = (await ask(f"{pages}/colour/ffd400.css?part")).body.decode()
+        whole = (await ask(f"{pages}/colour/ffd400.css")).body.decode()
+        assert part == whole.replace(":root", ".branded")
+        assert ":root" in whole
+
+
+@pytest.mark.finding("screens-13")
+async def test_the_guide_and_its_command_are_about_one_shop_and_one_amount(sandbox: Running) -> None:
+    """The demo brand, also where another one stands before it in the alphabet."""
+    presets = sandbox_presets(sandbox.directory) | storages.of(sandbox.directory).presets
+    async with open_store(presets["database.url"], serving=False) as store:
+        other = evolve(build_demo_brand(provider="sandbox", title="Sandbox"), id="acme", name="Acme Ltd")
+        await store.admin.save_brands([other])
+    front = (await ask(f"{sandbox.ready.pages}/")).body.decode()
+    assert "Demo Shop asks for <strong>KES 10.00</strong>" in front
+    assert "/gateway/mmo/v2/web/payin/mpesa_ke" in front
+    assert '"amount": {"value": 10.00, "currency": "KES"}' in front

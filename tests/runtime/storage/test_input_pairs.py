@@ -1,5 +1,6 @@
 """Two processes decide at the same time about the same thing: whichever commits first, the outcome is that of a
-sequence. Every pair of inputs is played of which one reads what the other writes; docs/concurrency.md lists them."""
+sequence. Every pair of inputs is played of which one reads what the other writes;
+docs/internals/concurrency.md lists them."""
 
 from __future__ import annotations
 

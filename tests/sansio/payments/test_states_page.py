@@ -13,5 +13,5 @@ DOCS = Path(__file__).parents[3] / "docs"
 @pytest.mark.spec("S1")
 def test_the_page_of_states_is_up_to_date() -> None:
     drawn = runpy.run_path(str(DOCS / "make_states.py"))["page"]()
-    written = (DOCS / "states.md").read_text(encoding="utf-8")
+    written = (DOCS / "internals" / "states.md").read_text(encoding="utf-8")
     assert written == drawn, "run: PYTHONPATH=src python docs/make_states.py"

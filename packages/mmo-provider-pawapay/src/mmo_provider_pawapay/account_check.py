@@ -13,12 +13,13 @@ from mmo_provider_pawapay.configuration import (
     parse_public_keys,
 )
 from mmo_provider_pawapay.signatures import load_public_keys
-from mmo_provider_pawapay.wire import DEPOSIT, PAYOUT, Operation, parse_failure, parse_json
-from mmo_sansio import HttpResponse
+from mmo_provider_pawapay.wire import DEPOSIT, PAYOUT, operation_of, parse_failure, parse_json
+from mmo_sansio import HttpResponse, Type
 from mmo_sansio.providers import AccountFinding, AccountState, no_answer_finding
 
 MARKET_PART = "market"
 CALLBACK_KEYS_PART = "callback_keys"
+CLOSED = "CLOSED"
 
 _REFUSALS = {
     401: "pawaPay refuses the API token. Whoever manages the account in pawaPay's dashboard compares it with api_token;"
@@ -33,9 +34,9 @@ _STATUSES = {
         AccountState.WARNED,
         "The operator is disturbed: pay-outs wait with pawaPay until it works, and deposits are rejected.",
     ),
-    "CLOSED": (
+    CLOSED: (
         AccountState.WARNED,
-        "The operator does not work, and pawaPay rejects everything. Close the provider until it works again.",
+        "The operator does not work, so nothing is sent: payments wait until it works again.",
     ),
 }
 
@@ -64,8 +65,9 @@ class AnswerJudge:
         words = "pawaPay answers questions about this market."
         return AccountFinding(self.provider, MARKET_PART, AccountState.WORKS, self.account.market, words)
 
-    def availability(self, response: HttpResponse, operation: Operation) -> AccountFinding:
-        """Return the finding from whether the operator works for this operation."""
+    def availability(self, response: HttpResponse, type: Type) -> AccountFinding:
+        """Return the finding from whether the operator works for payments of this type."""
+        operation = operation_of(type)
         part = operation.key.lower()
         if (refused := self._refused(part, response)) is not None:
             return refused
@@ -74,7 +76,7 @@ class AnswerJudge:
             state, words = _STATUSES[status]
         except (ValueError, KeyError):
             return no_answer_finding(self.provider, part, f"HTTP {response.status}")
-        return AccountFinding(self.provider, part, state, status, words)
+        return AccountFinding(self.provider, part, state, status, words, held=(type,) if status == CLOSED else ())
 
     def public_keys(self, response: HttpResponse) -> AccountFinding:
         """Return the finding from pawaPay's public keys, of which the settings must have one."""

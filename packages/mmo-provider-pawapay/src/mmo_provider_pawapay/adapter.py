@@ -185,15 +185,17 @@ class PawapayProvider:
 
     def check_account(self, *, now: Instant) -> AccountCheck:
         """Ask for the active configuration, whether the operator works, and for pawaPay's keys."""
-        judge, country = AnswerJudge(self.name, self.account), self.account.country
+        judge = AnswerJudge(self.name, self.account)
         questions = [AccountQuestion(MARKET_PART, self._configuration_question(), judge.active_configuration)]
-        for each in (DEPOSIT, PAYOUT):
-            request = self._question(f"/v2/availability?country={country}&operationType={each.key}")
-            questions.append(AccountQuestion(each.key.lower(), request, partial(judge.availability, operation=each)))
+        questions += self._availability_questions()
         if self.account.callback_keys:
             request = self._question("/v2/public-key/http")
             questions.append(AccountQuestion(CALLBACK_KEYS_PART, request, judge.public_keys))
         return ask_all(self.name, questions)
+
+    def ask_availability(self, *, now: Instant) -> AccountCheck:
+        """Ask whether the operator works: for deposits and for pay-outs."""
+        return ask_all(self.name, self._availability_questions())
 
     def ask_balances(self, *, now: Instant) -> BalanceInquiry:
         """Ask for the wallets of the country: pay-ins fill the one from which pay-outs are paid."""
@@ -311,6 +313,16 @@ class PawapayProvider:
 
     def _question(self, path: str) -> HttpRequest:
         return HttpRequest("GET", self._target(path), self._token)
+
+    def _availability_questions(self) -> Sequence[AccountQuestion]:
+        judge, path = AnswerJudge(self.name, self.account), f"/v2/availability?country={self.account.country}"
+        operations = {each: operation_of(each).key for each in (Type.PAYIN, Type.PAYOUT)}
+        return [
+            AccountQuestion(
+                key.lower(), self._question(f"{path}&operationType={key}"), partial(judge.availability, type=type)
+            )
+            for type, key in operations.items()
+        ]
 
     def _configuration_question(self) -> HttpRequest:
         return self._question(f"/v2/active-conf?country={self.account.country}")

@@ -7,17 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mmo_sansio import __version__
+from mmo_sansio.api.docs import schemas
 from mmo_sansio.api.docs.error_pages import GUIDANCE, example_problem
-from mmo_sansio.api.docs.schemas import (
-    NO_CONTROLS_PATTERN,
-    ULID_PATTERN,
-    Schema,
-    ref,
-    request_name,
-    request_schemas,
-    response_schemas,
-    string,
-)
 from mmo_sansio.api.incoming.creation_body import METHOD_MAX
 from mmo_sansio.api.incoming.requests import API_PREFIX, KEY_MAX, SCENARIO_HEADER
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
@@ -152,7 +143,7 @@ def openapi_document(
         "paths": api_paths(sandbox_scenarios),
         "webhooks": {"deposit": {"post": deposit_operation()}},
         "components": {
-            "schemas": request_schemas() | response_schemas(error_docs_url),
+            "schemas": schemas.request_schemas() | schemas.response_schemas(error_docs_url),
             "responses": _problem_responses(error_docs_url),
             "headers": _headers(),
             "securitySchemes": {"apiKey": API_KEY_SCHEME},
@@ -184,12 +175,12 @@ def _problem_response(problem_types: Sequence[ProblemType], error_docs_url: str)
     return {
         "description": meaning.strip(),
         "headers": headers,
-        "content": {"application/problem+json": {"schema": ref("Problem"), "examples": examples}},
+        "content": {"application/problem+json": {"schema": schemas.ref("Problem"), "examples": examples}},
     }
 
 
 def _headers() -> dict[str, Any]:
-    def header(meaning: str, schema: Schema) -> dict[str, Any]:
+    def header(meaning: str, schema: schemas.Schema) -> dict[str, Any]:
         return {"description": meaning, "required": True, "schema": schema}
 
     return {
@@ -224,23 +215,23 @@ def _creation_operation(operation: Operation, sandbox_scenarios: Mapping[str, st
         code = _callback_operation("QrCode", QR_CODE_TEXTS)
         callbacks["qrCode"] = {"{$request.body#/displayQrUrl}": {"post": code}}
     meaning = f"Key of a payment method that your brand has for this; at most {METHOD_MAX} characters, case-sensitive."
-    schema = string(minLength=1, maxLength=METHOD_MAX)
+    schema = schemas.string(minLength=1, maxLength=METHOD_MAX)
     parameters = [_parameter("method", "path", meaning, schema, example="mpesa_ke")]
     if sandbox_scenarios is not None:
         lines = "".join(f"\n- `{name}`: {text}" for name, text in sandbox_scenarios.items())
         meaning = f"What the sandbox shall play; else the last three digits of the number decide.{lines}"
-        schema = string(enum=list(sandbox_scenarios))
+        schema = schemas.string(enum=list(sandbox_scenarios))
         parameters.append(_parameter(SCENARIO_HEADER, "header", meaning, schema))
     response = "InitiatedWebPayment" if operation is Operation.WEB_PAYIN else "InitiatedPayment"
-    responses = _responses("The payment is taken, durably.", ref(response), "refused_creation")
+    responses = _responses("The payment is taken, durably.", schemas.ref(response), "refused_creation")
     responses["200"]["links"] = LINKS
     return {
-        "operationId": "create" + request_name(operation).removesuffix("Request"),
+        "operationId": "create" + schemas.request_name(operation).removesuffix("Request"),
         "tags": ["Payments"],
         "summary": summary,
         "description": description,
         "parameters": parameters,
-        "requestBody": {"required": True, "content": _json_content(ref(request_name(operation)))},
+        "requestBody": {"required": True, "content": _json_content(schemas.ref(schemas.request_name(operation)))},
         "responses": responses,
         "callbacks": callbacks,
     }
@@ -251,7 +242,7 @@ def _look_up_operation() -> dict[str, Any]:
         "gatewayReference",
         "path",
         "The ULID that the gateway gave; letters of either case.",
-        string(f"A ULID: `{ULID_PATTERN}`."),
+        schemas.string(f"A ULID: `{schemas.ULID_PATTERN}`."),
         example="01KAJWT5RV3FX1QYP2Z4M0C9TB",
     )
     return _query_operation("lookUp", "Look up a payment", [parameter], "Transaction", "refused")
@@ -263,7 +254,7 @@ def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
         "path",
         "Your own reference, of at most 255 characters, percent-encoded once. Of a reference that"
         " was used again the newest payment is found.",
-        string(minLength=1),
+        schemas.string(minLength=1),
         example="order-1",
     )
     name, summary = "lookUpByMerchantReference", "Look up a payment by your own reference"
@@ -283,16 +274,16 @@ def _records_operation() -> dict[str, Any]:
         "A cursor from `pages` of an earlier answer; it holds the whole query, so send it alone."
         " Filters that are sent again must be the same."
     )
-    method = string(pattern=NO_CONTROLS_PATTERN)
+    method = schemas.string(pattern=schemas.NO_CONTROLS_PATTERN)
     size = {"type": "integer", "default": RECORDS_PAGE_DEFAULT}
     parameters = [
-        _parameter("from", "query", begin, string(), example="2026-11-01"),
-        _parameter("to", "query", end, string(), example="2026-12-01T00:00:00Z"),
+        _parameter("from", "query", begin, schemas.string(), example="2026-11-01"),
+        _parameter("to", "query", end, schemas.string(), example="2026-12-01T00:00:00Z"),
         _filter_parameter("type", Type),
         _parameter("method", "query", "Only this method key; case-sensitive.", method),
         _filter_parameter("status", Status),
         _parameter("pageSize", "query", page_size, size),
-        _parameter("page", "query", page, string()),
+        _parameter("page", "query", page, schemas.string()),
     ]
     name, response = "listRecords", "TransactionPage"
     operation = _query_operation(name, "List payments", parameters, response, "refused_records")
@@ -303,7 +294,7 @@ def _records_operation() -> dict[str, Any]:
     return operation
 
 
-def _filter_parameter(name: str, values: type[Type] | type[Status]) -> Schema:
+def _filter_parameter(name: str, values: type[Type] | type[Status]) -> schemas.Schema:
     words = [each.value for each in values]
     meaning = f"Only these: one of {', '.join(f'`{each}`' for each in words)}, in letters of either case."
     either = "|".join("".join(f"[{letter.upper()}{letter}]" for letter in each) for each in words)
@@ -312,14 +303,14 @@ def _filter_parameter(name: str, values: type[Type] | type[Status]) -> Schema:
 
 
 def _query_operation(
-    name: str, summary: str, parameters: list[Schema], response_schema: str, rejected: str
+    name: str, summary: str, parameters: list[schemas.Schema], response_schema: str, rejected: str
 ) -> dict[str, Any]:
     return {
         "operationId": name,
         "tags": ["Look-ups"],
         "summary": summary,
         "parameters": parameters,
-        "responses": _responses("What is known.", ref(response_schema), rejected),
+        "responses": _responses("What is known.", schemas.ref(response_schema), rejected),
     }
 
 
@@ -354,7 +345,7 @@ def _callback_operation(schema_name: str, texts: tuple[str, str]) -> dict[str, A
         "description": description,
         "security": [],
         "parameters": [key | {"required": True}],
-        "requestBody": {"required": True, "content": _json_content(ref(schema_name))},
+        "requestBody": {"required": True, "content": _json_content(schemas.ref(schema_name))},
         "responses": {
             "2XX": {"description": delivered},
             "default": {"description": "Anything else counts as not delivered; it isn't sent again."},
@@ -366,7 +357,7 @@ def deposit_operation() -> dict[str, Any]:
     return _callback_operation("Transaction", DEPOSIT_TEXTS) | {"operationId": "deposit"}
 
 
-def _responses(description: str, schema: Schema, rejected: str) -> dict[str, Any]:
+def _responses(description: str, schema: schemas.Schema, rejected: str) -> dict[str, Any]:
     """Return the response of status 200, and one for each status of the problems in PROBLEMS."""
     content = _json_content(schema)
     responses: dict[str, Any] = {
@@ -395,8 +386,10 @@ def common_header_refs() -> dict[str, Any]:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", "Cache-Control")}
 
 
-def _parameter(name: str, location: str, description: str, schema: Schema, *, example: str | None = None) -> Schema:
-    parameter: Schema = {"name": name, "in": location, "description": description, "schema": schema}
+def _parameter(
+    name: str, location: str, description: str, schema: schemas.Schema, *, example: str | None = None
+) -> schemas.Schema:
+    parameter: schemas.Schema = {"name": name, "in": location, "description": description, "schema": schema}
     if location == "path":
         parameter["required"] = True
     if example is not None:
@@ -404,5 +397,5 @@ def _parameter(name: str, location: str, description: str, schema: Schema, *, ex
     return parameter
 
 
-def _json_content(schema: Schema) -> dict[str, Any]:
+def _json_content(schema: schemas.Schema) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}

@@ -134,7 +134,7 @@ def _requested_money() -> Schema:
         "maximum": int(AMOUNT_MAX),
     }
     meaning = "ISO 4217 in capitals; one that the brand has limits for."
-    currency = string(meaning, pattern=f"^{creation_body.CURRENCY_PATTERN}$")
+    currency = string(meaning, pattern=CURRENCY_PATTERN)
     return object_schema("The amount that is asked for.", {"value": value, "currency": currency})
 
 

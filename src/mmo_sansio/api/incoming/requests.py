@@ -24,16 +24,8 @@ from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.http.request_head import percent_decode
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
+from mmo_sansio.values import problems
 from mmo_sansio.values.model import Brand, Operation, Terms
-from mmo_sansio.values.problems import (
-    MALFORMED,
-    MERCHANT_DISABLED,
-    METHOD_NOT_ALLOWED,
-    NOT_FOUND,
-    UNAUTHORIZED,
-    Problem,
-    ProblemError,
-)
 from mmo_sansio.values.strict_json import parse_object
 
 API_PREFIX: Final = b"/gateway/mmo/v2/"
@@ -149,10 +141,12 @@ def find_route(head: RequestHead) -> Route:
             return create
         route, methods = _find_resource(path, query)
     except ValueError:
-        raise ProblemError(NOT_FOUND.problem("The path is not validly encoded.")) from None
+        raise problems.ProblemError(problems.NOT_FOUND.problem("The path is not validly encoded.")) from None
     if head.method not in methods:
         allow = ", ".join(methods)
-        raise ProblemError(METHOD_NOT_ALLOWED.problem(f"This resource knows only {allow}.", allow=allow))
+        raise problems.ProblemError(
+            problems.METHOD_NOT_ALLOWED.problem(f"This resource knows only {allow}.", allow=allow)
+        )
     return route
 
 
@@ -196,7 +190,7 @@ def _find_resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
             return HealthRoute(), _READ_METHODS
         case [b"", b"readyz"]:
             return ReadinessRoute(), _READ_METHODS
-    raise ProblemError(NOT_FOUND.problem("There is nothing at this path."))
+    raise problems.ProblemError(problems.NOT_FOUND.problem("There is nothing at this path."))
 
 
 def _decode_segment(segment: bytes) -> str:
@@ -238,7 +232,7 @@ def read_api_key(head: RequestHead) -> bytes:
     values = head.values(b"x-api-key")
     key = values[0].strip(b" \t") if len(values) == 1 else b""
     if not _KEY.fullmatch(key):
-        raise ProblemError(_unauthorized_problem())
+        raise problems.ProblemError(_unauthorized_problem())
     return key
 
 
@@ -249,9 +243,9 @@ def check_head(head: RequestHead, route: ApiRoute, brand: Brand | None, settings
     for an unknown key (A1), a disabled brand (A2), a body that is not JSON (G2) and for references and parameters that
     cannot be read (L1, L2, R1 to R5)."""
     if brand is None:
-        raise ProblemError(_unauthorized_problem())
+        raise problems.ProblemError(_unauthorized_problem())
     if not brand.enabled:
-        raise ProblemError(MERCHANT_DISABLED.problem("This brand is disabled."))
+        raise problems.ProblemError(problems.MERCHANT_DISABLED.problem("This brand is disabled."))
     match route:
         case CreateRoute():
             _check_content_type(head)
@@ -273,7 +267,7 @@ def look_up(brand: str, gateway_reference: str) -> LookUp:
     Raises ProblemError with 404 for text that is no ULID (L1)."""
     upper = gateway_reference.upper()
     if not gateway_reference.isascii() or not _ULID.fullmatch(upper):
-        raise ProblemError(unknown_transaction_problem())
+        raise problems.ProblemError(unknown_transaction_problem())
     return LookUp(brand, upper)
 
 
@@ -282,27 +276,27 @@ def look_up_by_merchant_reference(brand: str, merchant_reference: str) -> LookUp
 
     Raises ProblemError with 404 for one that is too long to exist (L2)."""
     if len(merchant_reference) > TEXT_MAX:
-        raise ProblemError(unknown_transaction_problem())
+        raise problems.ProblemError(unknown_transaction_problem())
     return LookUpByMerchantReference(brand, merchant_reference)
 
 
-def unknown_transaction_problem() -> Problem:
+def unknown_transaction_problem() -> problems.Problem:
     """Return the problem of a reference that is unknown, another brand's or malformed: all look the same (L1, L2)."""
-    return NOT_FOUND.problem("There is no such transaction.")
+    return problems.NOT_FOUND.problem("There is no such transaction.")
 
 
-def _unauthorized_problem() -> Problem:
+def _unauthorized_problem() -> problems.Problem:
     """Return the problem of an API key, which is the same whatever is wrong with the key (A1)."""
-    return UNAUTHORIZED.problem("Send a valid API key of your brand in the header X-Api-Key.")
+    return problems.UNAUTHORIZED.problem("Send a valid API key of your brand in the header X-Api-Key.")
 
 
 def _check_content_type(head: RequestHead) -> None:
     """Raise ProblemError with `bad_request` unless the body is declared as JSON in UTF-8 (G2)."""
     values = head.values(b"content-type")
     if len(values) != 1 or len(values[0]) > CONTENT_TYPE_BYTES_MAX or not _is_json(values[0].strip(b" \t")):
-        raise ProblemError(MALFORMED.problem("Content-Type must be application/json, in UTF-8."))
+        raise problems.ProblemError(problems.MALFORMED.problem("Content-Type must be application/json, in UTF-8."))
     if any(each.strip(b" \t").lower() not in (b"", b"identity") for each in head.values(b"content-encoding")):
-        raise ProblemError(MALFORMED.problem("Content-Encoding can't be used: send plain JSON."))
+        raise problems.ProblemError(problems.MALFORMED.problem("Content-Encoding can't be used: send plain JSON."))
 
 
 def _is_json(media_type: bytes) -> bool:

@@ -21,24 +21,8 @@ from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.payments.ledger import Ledger, ReferenceUse
 from mmo_sansio.payments.rules.timers import is_too_late_to_submit
 from mmo_sansio.payments.states import is_legal
-from mmo_sansio.values import problems
+from mmo_sansio.values import model, problems
 from mmo_sansio.values.clock import Moment, elapsed, later
-from mmo_sansio.values.model import (
-    Brand,
-    Method,
-    Operation,
-    Order,
-    Page,
-    Party,
-    Progress,
-    ProviderData,
-    ReferenceReuse,
-    Stage,
-    Status,
-    Terms,
-    Transaction,
-    UsageShare,
-)
 from mmo_sansio.values.money import AmountError, Money, to_money
 from mmo_sansio.values.near_match import near_match
 from mmo_sansio.values.problems import FieldError, Problem
@@ -66,7 +50,7 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
     return Decision(reply, (used, TransactionCreated(transaction), *counted), intents)
 
 
-def _select_method(brand: Brand, draft: Draft) -> tuple[Method, Money] | Problem:
+def _select_method(brand: model.Brand, draft: Draft) -> tuple[model.Method, Money] | Problem:
     """Check method, country, currency, decimals, minimum and maximum: one condition and one problem in each step
     (C9)."""
     operation = draft.operation
@@ -105,10 +89,10 @@ def _hint(name: str, own: Iterable[str]) -> str:
 
 
 def _build_order(
-    input_: CreatePayment, method: Method, amount: Money, usage: tuple[UsageShare, ...], *, now: Moment
-) -> Order:
+    input_: CreatePayment, method: model.Method, amount: Money, usage: tuple[model.UsageShare, ...], *, now: Moment
+) -> model.Order:
     draft, terms = input_.draft, input_.terms
-    return Order(
+    return model.Order(
         gateway_reference=input_.gateway_reference,
         brand=input_.brand.id,
         type=draft.operation.type,
@@ -119,7 +103,7 @@ def _build_order(
         provider_title=method.provider_title,
         requested=amount,
         # The recipient of a tax payout is implied by method and country (M5).
-        party=draft.party or Party(method.tax_authority_id or method.key, method.tax_authority_account),
+        party=draft.party or model.Party(method.tax_authority_id or method.key, method.tax_authority_account),
         merchant_reference=draft.merchant_reference,
         reconciliation_reference=draft.reconciliation_reference or draft.merchant_reference,
         labels=draft.labels,
@@ -128,16 +112,16 @@ def _build_order(
         expires_at=later(now.time, terms.pending_timeout),
         utc_offset=elapsed(now.time, now.utc),
         display_qr_url=draft.display_qr_url,
-        page=_build_page(input_, terms, now=now) if draft.operation is Operation.WEB_PAYIN else None,
+        page=_build_page(input_, terms, now=now) if draft.operation is model.Operation.WEB_PAYIN else None,
         scenario=draft.scenario,
         usage=usage,
         api_key_id=input_.api_key_id,
     )
 
 
-def _build_page(input_: CreatePayment, terms: Terms, *, now: Moment) -> Page:
+def _build_page(input_: CreatePayment, terms: model.Terms, *, now: Moment) -> model.Page:
     session = terms.pending_timeout if terms.page_session is None else terms.page_session
-    return Page(
+    return model.Page(
         input_.page_token,
         later(now.time, min(session, terms.pending_timeout)),
         input_.draft.success_redirect_url,
@@ -145,7 +129,7 @@ def _build_page(input_: CreatePayment, terms: Terms, *, now: Moment) -> Page:
     )
 
 
-def _may_submit_now(ledger: Ledger, input_: CreatePayment, order: Order, *, now: Moment) -> bool:
+def _may_submit_now(ledger: Ledger, input_: CreatePayment, order: model.Order, *, now: Moment) -> bool:
     """Tell whether the payment is recorded as submitted in the commit that creates it. What a later submission would
     not send is left to it, such as a payment of a brand on hold."""
     if input_.reserved_provider != order.provider or order.page is not None or is_too_late_to_submit(order, now=now):
@@ -153,32 +137,32 @@ def _may_submit_now(ledger: Ledger, input_: CreatePayment, order: Order, *, now:
     return not ledger.is_held(order.brand)
 
 
-def _submitted_transaction(order: Order, *, now: Moment) -> Transaction:
+def _submitted_transaction(order: model.Order, *, now: Moment) -> model.Transaction:
     """Return the new transaction with its submission on record (S6)."""
-    progress = Progress(
-        Stage.SUBMITTING,
+    progress = model.Progress(
+        model.Stage.SUBMITTING,
         1,
         later(now.time, SUBMISSION_TIMEOUT),
-        provider_data=ProviderData(order.provider, order.provider_title),
+        provider_data=model.ProviderData(order.provider, order.provider_title),
         submitted_at=now.time,
         submissions=1,
     )
-    return Transaction(order, progress)
+    return model.Transaction(order, progress)
 
 
-def _initial_transaction(order: Order) -> Transaction:
+def _initial_transaction(order: model.Order) -> model.Transaction:
     """Return the new transaction. A web payment waits for its payer until the page closes; any other is to be submitted
     (W1)."""
     if order.page is None:
-        return Transaction(order, Progress(Stage.CREATED, 1, order.expires_at))
-    return Transaction(order, Progress(Stage.AWAITING_CUSTOMER, 1, order.page.closes_at))
+        return model.Transaction(order, model.Progress(model.Stage.CREATED, 1, order.expires_at))
+    return model.Transaction(order, model.Progress(model.Stage.AWAITING_CUSTOMER, 1, order.page.closes_at))
 
 
 def _consume_reference(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> ReferenceConsumed | Problem:
     """Return the use of the request's merchantReference, or the problem that it may not be used again."""
     brand, merchant_reference = input_.brand, input_.draft.merchant_reference
     used = ledger.reference_use(brand.id, merchant_reference)
-    earlier = Status.FAILED
+    earlier = model.Status.FAILED
     if used is not None:
         earlier = _outcome(ledger, used)
         reuse = brand.reference_reuse.for_type(input_.draft.operation.type)
@@ -194,10 +178,10 @@ def _consume_reference(ledger: Ledger, input_: CreatePayment, *, now: Moment) ->
 def record_lost_use(ledger: Ledger, input_: RecordLostUse, *, now: Moment) -> Decision:
     """Let a merchantReference count as used by a payment that a restored store lacks, unless it does already."""
     used = ledger.reference_use(input_.brand, input_.merchant_reference)
-    earlier = Status.FAILED
+    earlier = model.Status.FAILED
     if used is not None:
         earlier = _outcome(ledger, used)
-        if used.gateway_reference == input_.gateway_reference or earlier is not Status.FAILED:
+        if used.gateway_reference == input_.gateway_reference or earlier is not model.Status.FAILED:
             return ignore("The merchantReference counts as used.")
     lost = ReferenceConsumed(
         input_.brand, input_.merchant_reference, input_.gateway_reference, now.time, earlier, is_lost=True
@@ -205,22 +189,22 @@ def record_lost_use(ledger: Ledger, input_: RecordLostUse, *, now: Moment) -> De
     return Decision(Ignored("The merchantReference counts as used from now on."), (lost,))
 
 
-def _outcome(ledger: Ledger, used: ReferenceUse) -> Status:
+def _outcome(ledger: Ledger, used: ReferenceUse) -> model.Status:
     """Return how all payments under a reference ended: PENDING while one has not, else SUCCESS when one was paid, else
     FAILED. One that a restored store lacks counts as pending: nobody may know how it ended."""
     newest = ledger.transaction(used.gateway_reference)
-    outcome = newest.status if newest is not None else Status.PENDING
-    return used.earlier if outcome is Status.FAILED else outcome
+    outcome = newest.status if newest is not None else model.Status.PENDING
+    return used.earlier if outcome is model.Status.FAILED else outcome
 
 
-def _is_reusable(reuse: ReferenceReuse, earlier: Status) -> bool:
+def _is_reusable(reuse: model.ReferenceReuse, earlier: model.Status) -> bool:
     match reuse:
-        case ReferenceReuse.UNLESS_PAID:
-            return earlier is Status.FAILED
-        case ReferenceReuse.NEVER:
+        case model.ReferenceReuse.UNLESS_PAID:
+            return earlier is model.Status.FAILED
+        case model.ReferenceReuse.NEVER:
             return False
-        case ReferenceReuse.AFTER_WINDOW:
-            return earlier is not Status.PENDING
+        case model.ReferenceReuse.AFTER_WINDOW:
+            return earlier is not model.Status.PENDING
         case _:
             assert_never(reuse)
 
@@ -234,5 +218,5 @@ def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Moment) -> Decisio
         return ignore("The payment was confirmed before or has ended.", before)
     if now.time >= before.order.page.closes_at:
         return ignore("The page has closed.", before)
-    after = advance(before, input_, Stage.CREATED)
+    after = advance(before, input_, model.Stage.CREATED)
     return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))

@@ -7,18 +7,11 @@ from typing import Final
 from attrs import evolve
 
 from mmo_sansio.messages.inputs import ProviderFailed, ResolveManually
+from mmo_sansio.payments import settlement
 from mmo_sansio.payments.decision import Decision, complete, end, fail_payment, ignore
 from mmo_sansio.payments.evidence import ask_on, find_contradiction
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MAX, next_poll_at
-from mmo_sansio.payments.settlement import (
-    claim_receipt,
-    receipt_key,
-    receipt_owner,
-    reject_result,
-    require_provider_data,
-    why_not_applied,
-)
 from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.error_codes import EXPLANATIONS
@@ -31,8 +24,8 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
     """Record that the provider did not and will not move the money (S2). Where it has reported a receipt it contradicts
     itself, and is asked again."""
     before = ledger.transaction(input_.gateway_reference)
-    if (fault := why_not_applied(before, input_)) is not None:
-        return reject_result(before, input_, fault, now=now)
+    if (fault := settlement.why_not_applied(before, input_)) is not None:
+        return settlement.reject_result(before, input_, fault, now=now)
     assert before is not None
     if (known := before.progress.evidence) is not None:
         at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
@@ -45,7 +38,7 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
         now=now,
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         provider_data=evolve(
-            require_provider_data(before), error_code=input_.native_code, error_message=input_.native_message
+            settlement.require_provider_data(before), error_code=input_.native_code, error_message=input_.native_message
         ),
     )
 
@@ -64,8 +57,8 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
         return ignore(f"The amount must be in {before.order.requested.currency}.", before)
     if (against := find_contradiction(before, succeeded=to is Stage.SUCCEEDED, now=now.time)) is not None:
         return ignore(against, before)
-    key = receipt_key(input_)
-    if key is not None and (owner := receipt_owner(ledger, key, before.reference)) is not None:
+    key = settlement.receipt_key(input_)
+    if key is not None and (owner := settlement.receipt_owner(ledger, key, before.reference)) is not None:
         return ignore(f"The provider's reference {key[1]} is the receipt of {owner}. {_GIVE_ITS_OWN_RECEIPT}", before)
     after = end(
         before,
@@ -78,7 +71,7 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
         error_code=input_.error_code,
         error_message=None if input_.error_code is None else EXPLANATIONS[input_.error_code].meaning,
     )
-    return complete(before, after, *claim_receipt(ledger, key, after, now=now))
+    return complete(before, after, *settlement.claim_receipt(ledger, key, after, now=now))
 
 
 def _why_not_ended_so(stage: Stage, to: Stage) -> str:

@@ -3,6 +3,9 @@
 The payment's own status decides; a code by itself only rejects a payment that was never begun. An ambiguous,
 contradictory or undocumented response causes another poll, never a guess (S6). A callback is no result, as none
 contains an amount; an authentic success is evidence against a failure that the enquiry then reports.
+
+A refund gives a collection back whole, by its airtel_money_id. It takes no id of ours, and no document names a question
+about one. So an answer that leaves its outcome open leaves it to Airtel's statement and a person.
 """
 
 from __future__ import annotations
@@ -27,30 +30,14 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
+from mmo_sansio.messages.reversals import ReversalReport
+from mmo_sansio.providers.airtel_money import codes, wire
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
-from mmo_sansio.providers.airtel_money.codes import (
-    COLLECTION,
-    DISBURSEMENT,
-    HTTP_REJECTIONS,
-    NOT_FOUND_CODE,
-    REJECTED_BY_PAYER_CODE,
-    AirtelCode,
-    AirtelOutcome,
-    find_code,
-    is_inconclusive_status,
-)
-from mmo_sansio.providers.airtel_money.wire import (
-    AirtelResponse,
-    object_member,
-    parse_response,
-    raw_member,
-    text_member,
-)
 from mmo_sansio.providers.common.account_check import no_answer_finding
-from mmo_sansio.providers.common.interface import AccountFinding, AccountState, PaymentReports
-from mmo_sansio.providers.common.operations import ProviderOperation
+from mmo_sansio.providers.common.interface import AccountFinding, AccountState, PaymentReports, ReversalReports
+from mmo_sansio.providers.common.operations import ProviderOperation, ReversalOperation
 from mmo_sansio.providers.common.wire import parse_json, stored_text
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import HOUR, Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Evidence, Source, Type
 
@@ -64,6 +51,12 @@ _ACCOUNT_REFUSED: Final = (
     " with the settings; Airtel's support adds what is missing."
 )
 
+REFUND: Final = ReversalOperation(
+    is_idempotent=False, can_be_polled=False, not_found_is_final_after=None, poll_intervals=(HOUR,)
+)
+
+_DONE_STATUSES: Final = ("SUCCESS", "TS")
+_REFUSALS: Final = (codes.AirtelOutcome.REJECTED, codes.AirtelOutcome.NOT_FOUND)
 _PENDING_STATUSES = frozenset({"TA", "TIP"})
 _ID = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 
@@ -78,9 +71,9 @@ class AirtelPayment(PaymentReports):
     def is_payin(self) -> bool:
         return self.transaction.order.type is Type.PAYIN
 
-    def find_code(self, response: AirtelResponse) -> AirtelCode | None:
-        table = COLLECTION if self.is_payin else DISBURSEMENT
-        return find_code(response.code, response.message, table)
+    def find_code(self, response: wire.AirtelResponse) -> codes.AirtelCode | None:
+        table = codes.COLLECTION if self.is_payin else codes.DISBURSEMENT
+        return codes.find_code(response.code, response.message, table)
 
     @property
     def was_told_paid(self) -> bool:
@@ -88,17 +81,17 @@ class AirtelPayment(PaymentReports):
         progress = self.transaction.progress
         return progress.provider_reference is not None or '"TS"' in (progress.hint or "")
 
-    def told_paid(self, response: AirtelResponse) -> ProviderAccepted:
+    def told_paid(self, response: wire.AirtelResponse) -> ProviderAccepted:
         """Report that a response says `TS`, but not beyond doubt. Its id stays with the payment, which is never sent
         again."""
         return self.accepted(response.airtel_money_id or self.transaction.reference)
 
-    def succeeded(self, response: AirtelResponse) -> ProviderSucceeded:
+    def succeeded(self, response: wire.AirtelResponse) -> ProviderSucceeded:
         return ProviderSucceeded(self.transaction.reference, self.provider, Source.POLL, response.airtel_money_id)
 
     def rejected(self, error_code: ErrorCode, native_code: str | None, message: str | None) -> ProviderFailed:
         """Report that the payment was not and will not be paid, by a code whose meaning depends on the market."""
-        if self.account.is_rejection_by_payer and self.is_payin and native_code == REJECTED_BY_PAYER_CODE:
+        if self.account.is_rejection_by_payer and self.is_payin and native_code == codes.REJECTED_BY_PAYER_CODE:
             error_code = ErrorCode.USER_CANCELLED
         return self.failed(error_code, native_code, message)
 
@@ -107,7 +100,7 @@ class AirtelPayment(PaymentReports):
         return self.unreachable(f"Airtel Money {problem}.")
 
 
-def submission_report(response: AirtelResponse, payment: AirtelPayment) -> ProviderReport:
+def submission_report(response: wire.AirtelResponse, payment: AirtelPayment) -> ProviderReport:
     """Return the report from the response to a submission. The response to a pay-in is never its result, whatever it
     says."""
     code = payment.find_code(response)
@@ -115,7 +108,7 @@ def submission_report(response: AirtelResponse, payment: AirtelPayment) -> Provi
         return payment.succeeded(response)
     if response.transaction_status == "TS":
         return payment.told_paid(response)
-    if is_inconclusive_status(response.status) or not response.is_clear:
+    if codes.is_inconclusive_status(response.status) or not response.is_clear:
         return payment.unknown(f"gave no clear answer ({response.status}) to a submission")
     if response.status == TOO_MANY_REQUESTS:
         return payment.never_received()
@@ -123,23 +116,23 @@ def submission_report(response: AirtelResponse, payment: AirtelPayment) -> Provi
         assert code is not None
         assert code.error_code is not None
         return payment.rejected(code.error_code, response.code, response.message)
-    if code is None and response.status in HTTP_REJECTIONS and not payment.transaction.progress.is_resubmission:
+    if code is None and response.status in codes.HTTP_REJECTIONS and not payment.transaction.progress.is_resubmission:
         native_code = response.code or f"HTTP {response.status}"
-        return payment.rejected(HTTP_REJECTIONS[response.status], native_code, response.message)
-    if (response.status == 200 and response.success) or (code and code.outcome is AirtelOutcome.PENDING):
+        return payment.rejected(codes.HTTP_REJECTIONS[response.status], native_code, response.message)
+    if (response.status == 200 and response.success) or (code and code.outcome is codes.AirtelOutcome.PENDING):
         return payment.accepted()
     return payment.unknown(f"answered {response.status} with {response.code or 'no code'}")
 
 
 def poll_report(
-    response: AirtelResponse, payment: AirtelPayment, operation: ProviderOperation, *, now: Instant
+    response: wire.AirtelResponse, payment: AirtelPayment, operation: ProviderOperation, *, now: Instant
 ) -> ProviderReport:
     """Return the report from the response to a poll. Rejections without the payment's status reject the poll only."""
     if response.transaction_id not in (None, payment.transaction.reference):
         return payment.unknown("answered about another payment")
     code = payment.find_code(response)
     is_answer = response.status == 200 and response.is_clear
-    is_contradicted = code is not None and code.outcome in (AirtelOutcome.REJECTED, AirtelOutcome.NOT_FOUND)
+    is_contradicted = code is not None and code.outcome in (codes.AirtelOutcome.REJECTED, codes.AirtelOutcome.NOT_FOUND)
     match response.transaction_status:
         case "TS" if is_answer and response.success is True and not is_contradicted:
             return payment.succeeded(response)
@@ -154,7 +147,7 @@ def poll_report(
             return payment.rejected(ErrorCode.USER_TIMEOUT, response.code or "TE", response.message)
         case "TA" | "TIP" if is_answer:
             return payment.accepted()
-        case None if code is not None and code.outcome is AirtelOutcome.NOT_FOUND and response.is_clear:
+        case None if code is not None and code.outcome is codes.AirtelOutcome.NOT_FOUND and response.is_clear:
             submitted_at = payment.transaction.progress.submitted_at
             if payment.was_told_paid:
                 return payment.unknown("does not find a payment that it has told as paid")
@@ -164,36 +157,56 @@ def poll_report(
     return payment.unknown(f"answered {response.status} with {answered} to a poll")
 
 
-def _is_paid_out(response: AirtelResponse, code: AirtelCode | None, account: AirtelAccount) -> bool:
+def _is_paid_out(response: wire.AirtelResponse, code: codes.AirtelCode | None, account: AirtelAccount) -> bool:
     """Return whether all parts of the response say so; only the oldest version leaves the status out."""
     says_status = response.transaction_status == "TS" or (
         response.transaction_status is None and account.disbursement_version == 1
     )
-    is_done = code is not None and code.outcome is AirtelOutcome.DONE
+    is_done = code is not None and code.outcome is codes.AirtelOutcome.DONE
     return response.status == 200 and response.success is True and is_done and says_status
 
 
-def _is_rejected(response: AirtelResponse, code: AirtelCode | None) -> bool:
+def _is_rejected(response: wire.AirtelResponse, code: codes.AirtelCode | None) -> bool:
     """Return whether the payment was certainly not begun: no part of the response contradicts it."""
-    if code is None or code.outcome is not AirtelOutcome.REJECTED or response.success is True:
+    if code is None or code.outcome is not codes.AirtelOutcome.REJECTED or response.success is True:
         return False
     is_said = response.status >= 400 or response.success is False
     return is_said and response.transaction_status not in ("TS", *_PENDING_STATUSES)
+
+
+def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> ReversalReport:
+    """Return the report from the response to a refund. The money is back when all parts of the response say so; the
+    portal's own sample has `"success": false` beside a SUCCESS, which can be read in two ways."""
+    code = codes.find_code(response.code, response.message, codes.COLLECTION)
+    status, is_done = response.status, response.transaction_status in _DONE_STATUSES
+    if status == TOO_MANY_REQUESTS:
+        return about.never_received()
+    if not codes.is_inconclusive_status(status) and response.is_clear:
+        # That the payment is not found also says that nothing was given back.
+        is_refusal = code is not None and (code.outcome in _REFUSALS or code.native == codes.NOT_FOUND_CODE)
+        if is_done and status == 200 and response.success is True and not is_refusal:
+            return about.succeeded(response.airtel_money_id)
+        if code is not None and is_refusal and not is_done and response.success is not True:
+            return about.failed(f"Airtel has refused it: {code.meaning}.", code.native)
+        if code is None and status in codes.HTTP_REJECTIONS:
+            return about.failed("Airtel has refused it: the application has no permission.", f"HTTP {status}")
+    shown = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
+    return about.unreachable(f"Airtel Money answered {status} with {shown} to a refund.")
 
 
 def account_finding(provider: str, response: HttpResponse, *, asks_balance: bool) -> AccountFinding | None:
     """Return what the answer to a question about an unknown payment or the balance says about our account: that the
     payment is not found shows that all else is accepted. Not every market offers the balance, so its answer counts only
     where it is a refusal. A refusal may come as HTTP 200."""
-    answer = parse_response(response)
-    code = find_code(answer.code, answer.message, COLLECTION)
+    answer = wire.parse_response(response)
+    code = codes.find_code(answer.code, answer.message, codes.COLLECTION)
     shown = code.native if code else f"HTTP {response.status}"
-    if response.status in HTTP_REJECTIONS or (code and code.error_code is ErrorCode.MERCHANT_MISCONFIGURED):
+    if response.status in codes.HTTP_REJECTIONS or (code and code.error_code is ErrorCode.MERCHANT_MISCONFIGURED):
         words = _ACCOUNT_REFUSED.format(code.meaning if code else "it has no permission")
         return AccountFinding(provider, ACCOUNT_PART, AccountState.REFUSED, shown, words)
     if asks_balance:
         return None
-    if code and (code.outcome is AirtelOutcome.NOT_FOUND or code.native == NOT_FOUND_CODE):
+    if code and (code.outcome is codes.AirtelOutcome.NOT_FOUND or code.native == codes.NOT_FOUND_CODE):
         return AccountFinding(
             provider, ACCOUNT_PART, AccountState.WORKS, shown, "Airtel answers questions about payments."
         )
@@ -212,7 +225,7 @@ def read_callback(request: HttpRequest, account: AirtelAccount, provider: str) -
         document = parse_json(request.body)
     except ValueError:
         return UnmatchedNotified(provider, content)
-    transaction = object_member(document, "transaction")
+    transaction = wire.object_member(document, "transaction")
     id = transaction.get("id")
     if not isinstance(id, str) or _ID.fullmatch(id) is None:
         return UnmatchedNotified(provider, content)
@@ -220,7 +233,7 @@ def read_callback(request: HttpRequest, account: AirtelAccount, provider: str) -
         request, document, account.callback_key, account.callback_hash_header
     ):
         return UnmatchedNotified(provider, content)
-    code, receipt = text_member(transaction, "status_code"), text_member(transaction, "airtel_money_id")
+    code, receipt = wire.text_member(transaction, "status_code"), wire.text_member(transaction, "airtel_money_id")
     if account.callback_key is None or code != "TS" or receipt is None:
         return ProviderHinted(id, provider, content)
     return ProviderHinted(id, provider, content, native_code=code, evidence=Evidence(receipt, code))
@@ -240,7 +253,7 @@ def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, head
 def _hash_candidates(body: bytes, document: dict[str, Any]) -> Iterator[bytes]:
     """Yield the texts that a hash may be of: the `transaction` as received, the same as compact JSON, and the whole
     body."""
-    yield (raw_member(body.decode("utf-8-sig"), "transaction") or "").encode()
+    yield (wire.raw_member(body.decode("utf-8-sig"), "transaction") or "").encode()
     compact = json.dumps(document["transaction"], ensure_ascii=False, separators=(",", ":"))
     yield compact.encode()
     yield body

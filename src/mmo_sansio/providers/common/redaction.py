@@ -13,29 +13,8 @@ from typing import Final, TypeVar
 from attrs import Factory, define, evolve, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common import interface
 from mmo_sansio.providers.common.balances import BalanceInquiry, BalanceReport, ReportsBalances
-from mmo_sansio.providers.common.interface import (
-    AccessToken,
-    AccountCheck,
-    AccountFinding,
-    AuthenticatesNotifications,
-    ChecksAccount,
-    Conversation,
-    DepositConversation,
-    DepositListing,
-    ExchangeFailed,
-    Finished,
-    ListsDeposits,
-    LocksCredentials,
-    Provider,
-    ProviderNotification,
-    ReversalConversation,
-    ReversesPayments,
-    SignIn,
-    SignInFailed,
-    VerifiesDeposits,
-    resume,
-)
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, ReversalOperation
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import DepositClaim, Transaction
@@ -65,7 +44,7 @@ T = TypeVar("T")
 class RedactingProvider:
     """Gives the reports of its adapter without the account's secrets and access tokens."""
 
-    adapter: Provider
+    adapter: interface.Provider
     _secrets: tuple[str, ...] = field(init=False, repr=False)
     _tokens: deque[str] = field(init=False, repr=False, default=Factory(deque))
     _long_secrets: tuple[str, ...] = field(init=False, repr=False)
@@ -91,12 +70,12 @@ class RedactingProvider:
     def scope_of(self, request: HttpRequest) -> str | None:
         return self.adapter.scope_of(request)
 
-    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+    def sign_in(self, scope: str, *, now: Instant) -> interface.SignIn:
         """Sign in as the adapter does; the token is a secret from then on."""
         try:
-            token: AccessToken = yield from self.adapter.sign_in(scope, now=now)
-        except SignInFailed as failure:
-            raise SignInFailed(self._redact_free_text(failure.reason), status=failure.status) from None
+            token: interface.AccessToken = yield from self.adapter.sign_in(scope, now=now)
+        except interface.SignInFailed as failure:
+            raise interface.SignInFailed(self._redact_free_text(failure.reason), status=failure.status) from None
         self._tokens.append(token.value)
         self._find_long_secrets()
         return token
@@ -104,30 +83,36 @@ class RedactingProvider:
     def rejects_token(self, response: HttpResponse) -> bool:
         return self.adapter.rejects_token(response)
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Instant) -> interface.Conversation:
         """Submit as the adapter does, with redacted responses and report."""
         return self._redact_conversation(self.adapter.submit(transaction, now=now))
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Instant) -> interface.Conversation:
         """Poll as the adapter does, with redacted responses and report."""
         return self._redact_conversation(self.adapter.poll(transaction, now=now))
 
-    def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
+    def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> interface.DepositConversation:
         """Ask as the adapter does, with redacted responses and answer; an adapter that cannot ask gives no answer."""
-        if not isinstance(self.adapter, VerifiesDeposits):
+        if not isinstance(self.adapter, interface.VerifiesDeposits):
             return None
         return (yield from self._redact_conversation(self.adapter.verify_deposit(claim, now=now)))
 
-    def list_deposits(self, begin: Instant, end: Instant) -> DepositListing:
+    def list_deposits(self, begin: Instant, end: Instant) -> interface.DepositListing:
         """List as the adapter does, which must be able to, with redacted responses."""
-        assert isinstance(self.adapter, ListsDeposits)
+        assert isinstance(self.adapter, interface.ListsDeposits)
         return self._redact_conversation(self.adapter.list_deposits(begin, end))
 
-    def check_account(self, *, now: Instant) -> AccountCheck:
+    def check_account(self, *, now: Instant) -> interface.AccountCheck:
         """Ask as the adapter does; an adapter that cannot ask finds nothing."""
-        if not isinstance(self.adapter, ChecksAccount):
+        if not isinstance(self.adapter, interface.ChecksAccount):
             return ()
         return (yield from self._redact_conversation(self.adapter.check_account(now=now)))
+
+    def ask_availability(self, *, now: Instant) -> interface.AccountCheck:
+        """Ask as the adapter does; an adapter that cannot ask finds nothing."""
+        if not isinstance(self.adapter, interface.ReportsAvailability):
+            return ()
+        return (yield from self._redact_conversation(self.adapter.ask_availability(now=now)))
 
     def ask_balances(self, *, now: Instant) -> BalanceInquiry:
         """Ask as the adapter does; an adapter that cannot ask reports none."""
@@ -138,33 +123,35 @@ class RedactingProvider:
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
         """Return the adapter's; an adapter that cannot reverse has none."""
-        return self.adapter.reversal_operations if isinstance(self.adapter, ReversesPayments) else {}
+        return self.adapter.reversal_operations if isinstance(self.adapter, interface.ReversesPayments) else {}
 
-    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> interface.ReversalConversation:
         """Reverse as the adapter does, which must be able to, with redacted responses and report."""
-        assert isinstance(self.adapter, ReversesPayments)
+        assert isinstance(self.adapter, interface.ReversesPayments)
         return self._redact_conversation(self.adapter.reverse(reversal, transaction, now=now))
 
-    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def poll_reversal(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> interface.ReversalConversation:
         """Ask as the adapter does, which must be able to, with redacted responses and report."""
-        assert isinstance(self.adapter, ReversesPayments)
+        assert isinstance(self.adapter, interface.ReversesPayments)
         return self._redact_conversation(self.adapter.poll_reversal(reversal, transaction, now=now))
 
     def credential_of(self, request: HttpRequest) -> str:
         """Return the adapter's credential; empty where none is ever locked."""
-        return self.adapter.credential_of(request) if isinstance(self.adapter, LocksCredentials) else ""
+        return self.adapter.credential_of(request) if isinstance(self.adapter, interface.LocksCredentials) else ""
 
-    def read_finding(self, request: HttpRequest) -> AccountFinding | None:
+    def read_finding(self, request: HttpRequest) -> interface.AccountFinding | None:
         """Return the adapter's finding, which has no words of the operator."""
-        return self.adapter.read_finding(request) if isinstance(self.adapter, LocksCredentials) else None
+        return self.adapter.read_finding(request) if isinstance(self.adapter, interface.LocksCredentials) else None
 
-    def read_notification(self, request: HttpRequest) -> ProviderNotification:
+    def read_notification(self, request: HttpRequest) -> interface.ProviderNotification:
         """Return the adapter's reading, redacted. The body stays unchanged, as it may be signed."""
         return self._redact_report(self.adapter.read_notification(request))
 
     def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
         """Refuse what the adapter refuses; an adapter that cannot tell refuses nothing."""
-        if not isinstance(self.adapter, AuthenticatesNotifications):
+        if not isinstance(self.adapter, interface.AuthenticatesNotifications):
             return None
         return self.adapter.refuse_notification(request, now=now)
 
@@ -176,15 +163,17 @@ class RedactingProvider:
     ) -> Generator[HttpRequest, HttpResponse, T]:
         """Run the conversation; long secrets are removed from responses before they are parsed, so that none is cut in
         two."""
-        step = resume(conversation)
-        while not isinstance(step, Finished):
+        step = interface.resume(conversation)
+        while not isinstance(step, interface.Finished):
             try:
                 response = yield step
-            except ExchangeFailed as failure:
-                step = resume(conversation, failure)
+            except interface.ExchangeFailed as failure:
+                step = interface.resume(conversation, failure)
             else:
                 body = self._redact_body(response.body)
-                step = resume(conversation, response if body == response.body else evolve(response, body=body))
+                step = interface.resume(
+                    conversation, response if body == response.body else evolve(response, body=body)
+                )
         return self._redact_report(step.result)
 
     def _redact_report(self, report: T) -> T:

@@ -21,7 +21,7 @@ from mmo_sansio.messages import inputs
 from mmo_sansio.providers.common.balances import AccountBalance, BalanceReport, parse_balance
 from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport, DepositValidation, ProviderNotification
 from mmo_sansio.providers.common.wire import JSON_HEADERS, stored_text
-from mmo_sansio.providers.mpesa_daraja import codes, reversals
+from mmo_sansio.providers.mpesa_daraja import codes, results, reversals
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.account_check import read_finding
 from mmo_sansio.providers.mpesa_daraja.callback_url import (
@@ -29,14 +29,6 @@ from mmo_sansio.providers.mpesa_daraja.callback_url import (
     MpesaCallbackKind,
     parse_callback_url,
     party_digest,
-)
-from mmo_sansio.providers.mpesa_daraja.results import (
-    DUMMY_RECEIPT_ENDING,
-    RECEIPT,
-    MpesaResult,
-    parse_deposit,
-    parse_push_result,
-    parse_result,
 )
 from mmo_sansio.providers.mpesa_daraja.wire import to_json
 from mmo_sansio.values.clock import HOUR
@@ -60,28 +52,28 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
     try:
         match address.kind:
             case MpesaCallbackKind.PUSH:
-                result = parse_push_result(request.body)
+                result = results.parse_push_result(request.body)
             case MpesaCallbackKind.DEPOSIT_RESULT:
-                answer = deposit_answer(provider, account, address.reference, parse_result(request.body))
+                answer = deposit_answer(provider, account, address.reference, results.parse_result(request.body))
                 return evolve(answer, asked_at=address.asked_at)
             case MpesaCallbackKind.BALANCE_RESULT:
                 return _balance_report(provider, address, request)
             case MpesaCallbackKind.REVERSAL_RESULT:
-                return reversals.read_result(provider, address, parse_result(request.body))
+                return reversals.read_result(provider, address, results.parse_result(request.body))
             case MpesaCallbackKind.REVERSAL_STATE:
-                return reversals.read_state(provider, address, parse_result(request.body))
+                return reversals.read_state(provider, address, results.parse_result(request.body))
             case MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT:
                 return reversals.asks_now(provider, address.reference)
             case MpesaCallbackKind.CHECK_RESULT:
                 return read_finding(provider, account, request) or _unmatched(provider, request)
             case MpesaCallbackKind.RESULT | MpesaCallbackKind.POLL_RESULT:
-                result = parse_result(request.body)
+                result = results.parse_result(request.body)
             case MpesaCallbackKind.QUEUE_TIMEOUT:
                 return inputs.ProviderHinted(address.reference, provider)
             case MpesaCallbackKind.CONFIRMATION:
-                return _judged_deposit(account, parse_deposit(provider, request.body))
+                return _judged_deposit(account, results.parse_deposit(provider, request.body))
             case MpesaCallbackKind.VALIDATION:
-                return DepositValidation(parse_deposit(provider, request.body))
+                return DepositValidation(results.parse_deposit(provider, request.body))
             case _:
                 assert_never(address.kind)
         amount = result.amount
@@ -101,7 +93,7 @@ def _balance_report(provider: str, address: CallbackContext, request: HttpReques
     is available. Pay-outs are paid from the utility account; an answer that can't be read says nothing, as the question
     is repeated."""
     try:
-        text = parse_result(request.body).parameters.get("AccountBalance", "")
+        text = results.parse_result(request.body).parameters.get("AccountBalance", "")
         rows = {name.strip(): values for name, *values in (each.split("|") for each in text.split("&"))}
         currency, available, *_ = rows[UTILITY_ACCOUNT]
         amount = parse_balance(available, currency)
@@ -118,7 +110,7 @@ def _judged_deposit(account: MpesaAccount, deposit: DepositReport) -> DepositRep
     return evolve(deposit, trust=trust)
 
 
-def deposit_answer(provider: str, account: MpesaAccount, receipt: str, result: MpesaResult) -> DepositAnswer:
+def deposit_answer(provider: str, account: MpesaAccount, receipt: str, result: results.MpesaResult) -> DepositAnswer:
     """Return the answer about the deposit with this receipt.
 
     The account that was paid is the credit party: a receipt of a pay-out of ours has another one, and is no deposit.
@@ -138,7 +130,7 @@ def deposit_answer(provider: str, account: MpesaAccount, receipt: str, result: M
 
 
 def _result_report(
-    provider: str, account: MpesaAccount, address: CallbackContext, result: MpesaResult
+    provider: str, account: MpesaAccount, address: CallbackContext, result: results.MpesaResult
 ) -> inputs.ProviderHinted:
     """Return the hint that a result is. Only M-Pesa was given its address, so a success with amount and receipt is
     evidence of one, and a refusal that names no transaction evidence of none."""
@@ -149,7 +141,7 @@ def _result_report(
     is_refused = is_money_out and names_no_transaction
     hint = MpesaHint(result.id, result.code, result.receipt, result.message, result.code if is_refused else "")
     receipt, amount, evidence = result.receipt, result.amount, None
-    is_receipt = RECEIPT.fullmatch(receipt) is not None and not receipt.endswith(DUMMY_RECEIPT_ENDING)
+    is_receipt = results.RECEIPT.fullmatch(receipt) is not None and not receipt.endswith(results.DUMMY_RECEIPT_ENDING)
     if result.code == codes.SUCCESS and is_receipt and amount is not None:
         evidence = Evidence(receipt, result.code, amount, settles=is_money_out or account.trusts_results)
     return inputs.ProviderHinted(
@@ -162,7 +154,7 @@ def _result_report(
 
 
 def _receipt_report(
-    provider: str, account: MpesaAccount, callback: CallbackContext, result: MpesaResult
+    provider: str, account: MpesaAccount, callback: CallbackContext, result: results.MpesaResult
 ) -> inputs.ProviderAnswer:
     """Return the answer to a question by the reported receipt. It confirms the report when it is about this payment: a
     receipt of the same amount may be another one's."""
@@ -178,7 +170,7 @@ def _receipt_report(
     )
 
 
-def _is_about(account: MpesaAccount, callback: CallbackContext, result: MpesaResult) -> bool:
+def _is_about(account: MpesaAccount, callback: CallbackContext, result: results.MpesaResult) -> bool:
     if result.code != codes.SUCCESS or result.parameters.get("ReceiptNo") != callback.receipt or result.amount is None:
         return False
     conversation = result.parameters.get("OriginatorConversationID", "")
@@ -192,13 +184,13 @@ def _is_about(account: MpesaAccount, callback: CallbackContext, result: MpesaRes
     return not conversation and payer == account.initiator.shortcode and is_to_payee
 
 
-def party_number(result: MpesaResult, name: str) -> str:
+def party_number(result: results.MpesaResult, name: str) -> str:
     """Return the number at the beginning of a party's name, `174379 - TEST SHOP`; empty when there is none."""
     found = _PARTY_NUMBER.match(result.parameters.get(name, ""))
     return "" if found is None else found[0]
 
 
-def _status_report(provider: str, callback: CallbackContext, result: MpesaResult) -> inputs.ProviderAnswer:
+def _status_report(provider: str, callback: CallbackContext, result: results.MpesaResult) -> inputs.ProviderAnswer:
     reference = callback.reference
     if callback.refusal_is_final and result.code in codes.NOT_FOUND_CODES | codes.ACCOUNT_REFUSED_CODES:
         code = callback.reported_code
@@ -227,7 +219,7 @@ def _status_report(provider: str, callback: CallbackContext, result: MpesaResult
 
 
 def _succeeded(
-    provider: str, callback: CallbackContext, result: MpesaResult, receipt: str | None
+    provider: str, callback: CallbackContext, result: results.MpesaResult, receipt: str | None
 ) -> inputs.ProviderSucceeded:
     name = result.parameters.get("CreditPartyName")
     return inputs.ProviderSucceeded(
@@ -256,7 +248,7 @@ def notification_response(account: MpesaAccount, request: HttpRequest, *, accept
 
 def _validation_result(account: MpesaAccount, request: HttpRequest, *, accepted: bool) -> dict[str, str]:
     try:
-        deposit = parse_deposit("", request.body)
+        deposit = results.parse_deposit("", request.body)
     except ValueError:
         return _OTHER_ERROR
     if not account.is_paid_at(deposit.account):

@@ -11,26 +11,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from mmo_sansio.messages.reversals import (
-    ReversalAccepted,
-    ReversalFailed,
-    ReversalReport,
-    ReversalSucceeded,
-    ReversalUnreachable,
-)
+from mmo_sansio.messages import reversals
 from mmo_sansio.providers.common.interface import ExchangeFailed, ReversalConversation, ReversalReports
 from mmo_sansio.providers.common.operations import ReversalOperation
-from mmo_sansio.providers.mpesa_daraja import requests
+from mmo_sansio.providers.mpesa_daraja import codes, requests
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext
-from mmo_sansio.providers.mpesa_daraja.codes import (
-    SUCCESS,
-    TRANSACTION_COMPLETED,
-    TRANSACTION_FAILURES,
-    MpesaSubmissionState,
-    interpret_error,
-    is_code,
-)
 from mmo_sansio.providers.mpesa_daraja.results import RECEIPT, MpesaResult
 from mmo_sansio.providers.mpesa_daraja.wire import code_member, parse_json, text_member, whole_shillings
 from mmo_sansio.values.clock import HOUR, SECOND, Span
@@ -78,15 +64,15 @@ def submit(account: MpesaAccount, about: ReversalReports, transaction: Transacti
         return about.unanswered(failure)
     try:
         document = parse_json(answer.body)
-        if answer.status == 200 and code_member(document, "ResponseCode") == SUCCESS:
+        if answer.status == 200 and code_member(document, "ResponseCode") == codes.SUCCESS:
             return about.accepted(text_member(document, "OriginatorConversationID") or None)
         code, message = text_member(document, "errorCode"), text_member(document, "errorMessage")
     except ValueError:
         code = message = ""
-    means = interpret_error(answer.status, code, message)
+    means = codes.interpret_error(answer.status, code, message)
     if isinstance(means, ErrorCode):
         return about.failed(f"Daraja has refused it. {message}".rstrip(), code or f"HTTP {answer.status}")
-    if means is MpesaSubmissionState.NOT_ACCEPTED:
+    if means is codes.MpesaSubmissionState.NOT_ACCEPTED:
         return about.never_received()
     return about.unreachable(f"Daraja answered {answer.status} {code} to a reversal.")
 
@@ -103,45 +89,45 @@ def poll(account: MpesaAccount, about: ReversalReports) -> ReversalConversation:
         return about.unreachable(failure.reason)
     except ValueError as fault:
         return about.unreachable(f"Daraja's answer can't be read: {fault}.")
-    if answer.status != 200 or code != SUCCESS:
+    if answer.status != 200 or code != codes.SUCCESS:
         return about.unreachable(f"Daraja answered {answer.status} to a question about a reversal.")
     return about.accepted()
 
 
-def read_result(provider: str, address: CallbackContext, result: MpesaResult) -> ReversalReport:
+def read_result(provider: str, address: CallbackContext, result: MpesaResult) -> reversals.ReversalReport:
     """Return the report from the result of a reversal. Raises ValueError for one of another payment or amount. An
     unknown code, and a success that leaves one of them or the receipt out, prove nothing: M-Pesa is asked."""
-    if result.code == SUCCESS:
+    if result.code == codes.SUCCESS:
         amount, original = result.amount, result.parameters.get("OriginalTransactionID") or None
         if (amount is not None and amount.minor != address.minor) or original not in (None, address.receipt):
             raise ValueError("it is about another payment or amount")
         if amount is not None and original is not None and RECEIPT.fullmatch(result.receipt):
-            return ReversalSucceeded(address.reference, provider, Source.WEBHOOK, result.receipt, amount)
+            return reversals.ReversalSucceeded(address.reference, provider, Source.WEBHOOK, result.receipt, amount)
     elif result.code in REFUSALS and not result.receipt:
-        return ReversalFailed(address.reference, provider, Source.WEBHOOK, REFUSALS[result.code], result.code)
+        return reversals.ReversalFailed(address.reference, provider, Source.WEBHOOK, REFUSALS[result.code], result.code)
     return asks_now(provider, address.reference, result.id or None)
 
 
-def asks_now(provider: str, id: str, provider_reference: str | None = None) -> ReversalReport:
+def asks_now(provider: str, id: str, provider_reference: str | None = None) -> reversals.ReversalReport:
     """Return the report from which a question follows: M-Pesa has the reversal, and its outcome is not known."""
-    return ReversalAccepted(id, provider, Source.WEBHOOK, provider_reference, poll_after=SECOND)
+    return reversals.ReversalAccepted(id, provider, Source.WEBHOOK, provider_reference, poll_after=SECOND)
 
 
-def read_state(provider: str, address: CallbackContext, result: MpesaResult) -> ReversalReport:
+def read_state(provider: str, address: CallbackContext, result: MpesaResult) -> reversals.ReversalReport:
     """Return the report from the answer to a question. Raises ValueError for one about another transaction."""
     reference, parameters, amount = address.reference, result.parameters, result.amount
     state = parameters.get("TransactionStatus", "").lower()
-    if result.code != SUCCESS or not state:
-        shown = result.code if is_code(result.code) else "another code"
+    if result.code != codes.SUCCESS or not state:
+        shown = result.code if codes.is_code(result.code) else "another code"
         reason = f"Daraja answered the question about the reversal with {shown}: {result.message}."
-        return ReversalUnreachable(reference, provider, reason, poll_after=HOUR)
+        return reversals.ReversalUnreachable(reference, provider, reason, poll_after=HOUR)
     if parameters.get("OriginatorConversationID") != address.conversation:
         raise ValueError("it is about another conversation")
     if amount is not None and amount.minor != address.minor:
         raise ValueError("it is about another amount")
-    if state == TRANSACTION_COMPLETED:
+    if state == codes.TRANSACTION_COMPLETED:
         receipt = parameters.get("ReceiptNo") or None
-        return ReversalSucceeded(reference, provider, Source.POLL, receipt, amount)
-    if state in TRANSACTION_FAILURES:
-        return ReversalFailed(reference, provider, Source.POLL, f"M-Pesa says that it is {state}.", state)
-    return ReversalAccepted(reference, provider, Source.POLL)
+        return reversals.ReversalSucceeded(reference, provider, Source.POLL, receipt, amount)
+    if state in codes.TRANSACTION_FAILURES:
+        return reversals.ReversalFailed(reference, provider, Source.POLL, f"M-Pesa says that it is {state}.", state)
+    return reversals.ReversalAccepted(reference, provider, Source.POLL)

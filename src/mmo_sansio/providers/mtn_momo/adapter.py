@@ -55,25 +55,8 @@ from mmo_sansio.providers.common.operations import (
     operation_key,
 )
 from mmo_sansio.providers.common.wire import parse_token_lifetime, plain_amount, stored_text, to_json
-from mmo_sansio.providers.mtn_momo import refunds
+from mmo_sansio.providers.mtn_momo import codes, refunds, wire
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, MtnProduct
-from mmo_sansio.providers.mtn_momo.codes import (
-    ALREADY_EXISTS,
-    INCONCLUSIVE_REASONS,
-    NOT_FOUND_CODES,
-    PENDING_REASONS,
-    REASONS,
-    RESOURCE_NOT_FOUND,
-    to_error_code,
-)
-from mmo_sansio.providers.mtn_momo.wire import (
-    MtnReason,
-    parse_amount,
-    parse_error_body,
-    parse_json,
-    parse_reason,
-    text_member,
-)
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction, Type
@@ -152,8 +135,8 @@ class MtnMomoProvider:
         if answer.status != 200:
             raise SignInFailed(f"The token request was answered {answer.status}.", status=answer.status)
         try:
-            document = parse_json(answer.body)
-            value = text_member(document, "access_token")
+            document = wire.parse_json(answer.body)
+            value = wire.text_member(document, "access_token")
             life = parse_token_lifetime(document.get("expires_in"), default=TOKEN_LIFETIME)
         except ValueError:
             raise SignInFailed("The answer to the token request can't be read.", status=answer.status) from None
@@ -192,7 +175,7 @@ class MtnMomoProvider:
             answer = yield HttpRequest("GET", target, self.account.headers(product))
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
-        if answer.status == 404 and (reason := parse_error_body(answer.body)).code in NOT_FOUND_CODES:
+        if answer.status == 404 and (reason := wire.parse_error_body(answer.body)).code in codes.NOT_FOUND_CODES:
             return self._read_not_found(about, reason, now=now)
         return self._read_poll_response(about, answer)
 
@@ -226,7 +209,7 @@ class MtnMomoProvider:
         balances = []
         for product in self.account.products.values():
             with suppress(ExchangeFailed, ValueError):
-                document = parse_json((yield self._question(product, BALANCE_PATH)).body)
+                document = wire.parse_json((yield self._question(product, BALANCE_PATH)).body)
                 amount = parse_balance(document.get("availableBalance"), document.get("currency"))
                 is_float = product is self.account.disbursement
                 balances.append(AccountBalance(self.name, product.name, amount, now, is_float))
@@ -241,28 +224,28 @@ class MtnMomoProvider:
         return HttpResponse(200 if accepted else 503)
 
     def _read_submission_response(self, about: PaymentReports, response: HttpResponse) -> ProviderReport:
-        reason, is_resubmission = parse_error_body(response.body), about.transaction.progress.is_resubmission
+        reason, is_resubmission = wire.parse_error_body(response.body), about.transaction.progress.is_resubmission
         match response.status:
             case 202 | 409:
                 return about.accepted()
-            case _ if reason.code == ALREADY_EXISTS:
+            case _ if reason.code == codes.ALREADY_EXISTS:
                 return about.accepted()
             case 429:
                 return about.never_received()
             case 408:
                 return about.unreachable("A submission was answered 408.")
-            case status if 400 <= status < 500 and is_resubmission and reason.code not in REASONS:
+            case status if 400 <= status < 500 and is_resubmission and reason.code not in codes.REASONS:
                 # It may be due to the earlier submission, if that has arrived after all.
                 return about.unreachable(f"A resubmission was answered {status}.")
             case status if 400 <= status < 500:
                 return self._rejected(about, reason, f"HTTP {status}")
-            case status if 500 <= status < 600 and reason.code in REASONS and reason.code not in INCONCLUSIVE_REASONS:
+            case status if 500 <= status < 600 and reason.code in codes.REASONS.keys() - codes.INCONCLUSIVE_REASONS:
                 return self._rejected(about, reason, f"HTTP {status}")
             case status:
-                suffix = f" with {reason.code}" if reason.code in INCONCLUSIVE_REASONS else ""
+                suffix = f" with {reason.code}" if reason.code in codes.INCONCLUSIVE_REASONS else ""
                 return about.unreachable(f"A submission was answered {status}{suffix}.")
 
-    def _read_not_found(self, about: PaymentReports, reason: MtnReason, *, now: Instant) -> ProviderReport:
+    def _read_not_found(self, about: PaymentReports, reason: wire.MtnReason, *, now: Instant) -> ProviderReport:
         """Return the report from a 404 with the operator's own code; another 404 comes from another system.
 
         What the operator had accepted is never sent again. It fails once nothing but RESOURCE_NOT_FOUND was heard of it
@@ -273,7 +256,7 @@ class MtnMomoProvider:
             return about.unreachable("It is not found, and may be too new for that.")
         if progress.stage is not Stage.AWAITING_RESULT:
             return about.never_received()
-        is_named, since = reason.code == RESOURCE_NOT_FOUND, progress.not_found_since
+        is_named, since = reason.code == codes.RESOURCE_NOT_FOUND, progress.not_found_since
         if is_named and since is not None and now - since >= NOT_FOUND_FAILS_AFTER:
             return about.failed(ErrorCode.PROVIDER_TIMEOUT, reason.code, reason.message)
         return evolve(about.unreachable("It was accepted, and is not found."), is_not_found=is_named)
@@ -288,34 +271,34 @@ class MtnMomoProvider:
 
     def _parse_payment(self, about: PaymentReports, body: bytes) -> ProviderReport:
         """Return the report from a payment in a response. Raises ValueError for an invalid payment."""
-        document = parse_json(body)
-        if text_member(document, "externalId") not in (None, about.transaction.reference):
+        document = wire.parse_json(body)
+        if wire.text_member(document, "externalId") not in (None, about.transaction.reference):
             raise ValueError("it is about another payment")
-        receipt = text_member(document, "financialTransactionId")
-        match text_member(document, "status"):
+        receipt = wire.text_member(document, "financialTransactionId")
+        match wire.text_member(document, "status"):
             case "SUCCESSFUL":
                 return ProviderSucceeded(
                     about.transaction.reference,
                     self.name,
                     Source.POLL,
                     receipt,
-                    final=parse_amount(document, about.transaction.order.requested.currency),
+                    final=wire.parse_amount(document, about.transaction.order.requested.currency),
                 )
             case "FAILED":
-                reason = parse_reason(document)
-                if reason.code in PENDING_REASONS:
+                reason = wire.parse_reason(document)
+                if reason.code in codes.PENDING_REASONS:
                     return about.accepted()
-                code = to_error_code(reason.code, reason.message, about.transaction.order.type)
+                code = codes.to_error_code(reason.code, reason.message, about.transaction.order.type)
                 return about.failed(code, reason.code, reason.message, receipt)
-            case status if status in PENDING_REASONS:
+            case status if status in codes.PENDING_REASONS:
                 return about.accepted()
             case _:
                 raise ValueError("its status is none that is known")
 
-    def _rejected(self, about: PaymentReports, reason: MtnReason, status: str) -> ProviderFailed:
+    def _rejected(self, about: PaymentReports, reason: wire.MtnReason, status: str) -> ProviderFailed:
         """Return the report from a rejection. It is a fault of ours unless the reason says otherwise."""
-        if reason.code in REASONS:
-            code = to_error_code(reason.code, reason.message, about.transaction.order.type)
+        if reason.code in codes.REASONS:
+            code = codes.to_error_code(reason.code, reason.message, about.transaction.order.type)
         else:
             code = ErrorCode.MERCHANT_MISCONFIGURED
         return about.failed(code, reason.code or status, reason.message)
@@ -372,7 +355,8 @@ def parse_notification(provider: str, request: HttpRequest) -> ProviderHinted | 
     """Return the payment or reversal of a callback. An unreadable body names none, whatever its address."""
     content = stored_text(request.body)
     try:
-        named = {text_member(parse_json(request.body), "externalId"), _reference_in_path(request.target)} - {None}
+        told = wire.text_member(wire.parse_json(request.body), "externalId")
+        named = {told, _reference_in_path(request.target)} - {None}
     except ValueError:
         return UnmatchedNotified(provider, content)
     reference = named.pop() if len(named) == 1 else None
@@ -404,15 +388,15 @@ _WRONG_SETUP: Final = "MTN refuses market or product. Whoever runs the gateway c
 def account_finding(provider: str, part: str, response: HttpResponse, *, asks_balance: bool) -> AccountFinding | None:
     """Return what the answer to a question says: that a payment is not found shows that all else is accepted. Not
     every market offers the balance, so its answer counts only where it is a refusal."""
-    code = parse_error_body(response.body).code or ""
+    code = wire.parse_error_body(response.body).code or ""
     shown = code if code.replace("_", "").isalnum() and code.isascii() else f"HTTP {response.status}"
     words = _REFUSALS.get(response.status)
-    if words is None and to_error_code(code, None, Type.PAYIN) is ErrorCode.MERCHANT_MISCONFIGURED:
+    if words is None and codes.to_error_code(code, None, Type.PAYIN) is ErrorCode.MERCHANT_MISCONFIGURED:
         words = _WRONG_SETUP
     if words is not None:
         return AccountFinding(provider, part, AccountState.REFUSED, shown, words)
     if asks_balance:
         return None
-    if response.status == 200 or code in NOT_FOUND_CODES:
+    if response.status == 200 or code in codes.NOT_FOUND_CODES:
         return AccountFinding(provider, part, AccountState.WORKS, shown, "MTN answers questions about this product.")
     return no_answer_finding(provider, part, shown)

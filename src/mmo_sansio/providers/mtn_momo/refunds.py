@@ -15,23 +15,8 @@ from mmo_sansio.messages.reversals import ReversalReport
 from mmo_sansio.providers.common.interface import ExchangeFailed, ReversalConversation, ReversalReports
 from mmo_sansio.providers.common.operations import ReversalOperation
 from mmo_sansio.providers.common.wire import plain_amount, to_json
+from mmo_sansio.providers.mtn_momo import codes, wire
 from mmo_sansio.providers.mtn_momo.account import MtnAccount
-from mmo_sansio.providers.mtn_momo.codes import (
-    ALREADY_EXISTS,
-    INCONCLUSIVE_REASONS,
-    PENDING_REASONS,
-    REASONS,
-    RESOURCE_NOT_FOUND,
-    to_error_code,
-)
-from mmo_sansio.providers.mtn_momo.wire import (
-    MtnReason,
-    parse_amount,
-    parse_error_body,
-    parse_json,
-    parse_reason,
-    text_member,
-)
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Type
@@ -90,7 +75,7 @@ def poll(account: MtnAccount, about: ReversalReports, *, id: str, now: Instant) 
         answer = yield HttpRequest("GET", _target(account) + b"/" + id.encode(), account.headers(product))
     except ExchangeFailed as failure:
         return about.unreachable(failure.reason)
-    if answer.status == 404 and parse_error_body(answer.body).code == RESOURCE_NOT_FOUND:
+    if answer.status == 404 and wire.parse_error_body(answer.body).code == codes.RESOURCE_NOT_FOUND:
         sent_at = about.reversal.sent_at
         is_final = sent_at is not None and REFUND.is_not_found_final(sent_at, now=now)
         if is_final and not about.reversal.is_accepted:
@@ -105,12 +90,12 @@ def poll(account: MtnAccount, about: ReversalReports, *, id: str, now: Instant) 
 
 
 def _read_submission_response(about: ReversalReports, response: HttpResponse) -> ReversalReport:
-    reason, status = parse_error_body(response.body), response.status
-    if status in (202, 409) or reason.code == ALREADY_EXISTS:
+    reason, status = wire.parse_error_body(response.body), response.status
+    if status in (202, 409) or reason.code == codes.ALREADY_EXISTS:
         return about.accepted()
     if status == 429:
         return about.never_received()
-    is_told = reason.code in {*REASONS, *REFUSALS} - INCONCLUSIVE_REASONS
+    is_told = reason.code in {*codes.REASONS, *REFUSALS} - codes.INCONCLUSIVE_REASONS
     if (status >= 500 and is_told) or (400 <= status < 500 and status != 408):
         return _refused(about, reason, f"HTTP {status}")
     return about.unreachable(f"MTN answered {status} {reason.code or ''}".rstrip() + " to a refund.")
@@ -118,22 +103,22 @@ def _read_submission_response(about: ReversalReports, response: HttpResponse) ->
 
 def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
     """Return the report from a refund in a response. Raises ValueError for an invalid one."""
-    document = parse_json(body)
-    if text_member(document, "externalId") not in (None, about.reversal.id):
+    document = wire.parse_json(body)
+    if wire.text_member(document, "externalId") not in (None, about.reversal.id):
         raise ValueError("it is about another payment")
-    receipt, status = text_member(document, "financialTransactionId"), text_member(document, "status")
+    receipt, status = wire.text_member(document, "financialTransactionId"), wire.text_member(document, "status")
     if status == "SUCCESSFUL":
-        return about.succeeded(receipt, parse_amount(document, about.reversal.amount.currency))
-    if status in PENDING_REASONS:
+        return about.succeeded(receipt, wire.parse_amount(document, about.reversal.amount.currency))
+    if status in codes.PENDING_REASONS:
         return about.accepted()
     if status != "FAILED":
         raise ValueError("its status is none that is known")
-    reason = parse_reason(document)
-    return about.accepted() if reason.code in PENDING_REASONS else _refused(about, reason, "FAILED", receipt)
+    reason = wire.parse_reason(document)
+    return about.accepted() if reason.code in codes.PENDING_REASONS else _refused(about, reason, "FAILED", receipt)
 
 
-def _refused(about: ReversalReports, reason: MtnReason, shown: str, receipt: str | None = None) -> ReversalReport:
-    code = to_error_code(reason.code, reason.message, Type.PAYOUT)
+def _refused(about: ReversalReports, reason: wire.MtnReason, shown: str, receipt: str | None = None) -> ReversalReport:
+    code = codes.to_error_code(reason.code, reason.message, Type.PAYOUT)
     words = REFUSALS.get(reason.code or "", EXPLANATIONS[code].meaning)
     return about.failed(f"{words} {reason.message or ''}".rstrip(), reason.code or shown, receipt)
 

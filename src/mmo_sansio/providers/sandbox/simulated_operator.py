@@ -20,14 +20,7 @@ from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, to_json
-from mmo_sansio.providers.sandbox import wire
-from mmo_sansio.providers.sandbox.journal import (
-    SandboxAcknowledgement,
-    SandboxJournalEntry,
-    SandboxResult,
-    SandboxReversal,
-    SandboxSubmission,
-)
+from mmo_sansio.providers.sandbox import journal, wire
 from mmo_sansio.providers.sandbox.scenarios import FEE_PERCENT, SCENARIOS_BY_NAME, DelayOrigin, Scenario, ScenarioStep
 from mmo_sansio.values.clock import Instant, later
 from mmo_sansio.values.error_codes import ErrorCode
@@ -56,9 +49,9 @@ class SandboxNotification:
 
 @define(eq=False)
 class _SimulatedPayment:
-    submitted: SandboxSubmission
+    submitted: journal.SandboxSubmission
     scenario: Scenario
-    results: list[SandboxResult] = Factory(list)
+    results: list[journal.SandboxResult] = Factory(list)
     acknowledged: int = 0
     """How many results the gateway has; they are sent in order."""
     is_notifying: bool = False
@@ -82,7 +75,7 @@ class _SimulatedPayment:
         return self.next_step_at is None and 0 < len(self.results) == self.acknowledged
 
     @property
-    def unacknowledged_result(self) -> SandboxResult | None:
+    def unacknowledged_result(self) -> journal.SandboxResult | None:
         """Return the next result to send to the gateway."""
         if not self.scenario.is_notified or self.acknowledged >= len(self.results):
             return None
@@ -95,13 +88,13 @@ class SimulatedOperator:
 
     _payments: dict[str, _SimulatedPayment] = Factory(dict)
     _prompts: dict[str, _SimulatedPayment] = Factory(dict)
-    _reversals: dict[str, SandboxReversal] = Factory(dict)
+    _reversals: dict[str, journal.SandboxReversal] = Factory(dict)
     """By their ids; the first request with an id counts."""
     _finished: deque[str] = Factory(deque)
     """References of remembered payments that are finished, the first at the left."""
     _schedule: list[tuple[Instant, str]] = Factory(list)
     """A heap of (when, reference); checking a payment too often does no harm."""
-    _entries: list[SandboxJournalEntry] = Factory(list)
+    _entries: list[journal.SandboxJournalEntry] = Factory(list)
     _received: Counter[str] = Factory(Counter)
     """By currency: what our account has received in minor units, less what was paid from it or moved back."""
 
@@ -148,7 +141,7 @@ class SimulatedOperator:
         payment = self._payments.get(reference)
         if payment is None or number != payment.acknowledged + 1:
             return
-        self._record(SandboxAcknowledgement(now, reference, number))
+        self._record(journal.SandboxAcknowledgement(now, reference, number))
         if payment.unacknowledged_result is not None:
             heappush(self._schedule, (payment.unacknowledged_result.at, reference))
 
@@ -162,15 +155,15 @@ class SimulatedOperator:
         assert reason in wire.NATIVE_ERRORS, f"the operator has no word for {reason}"
         return self._complete_prompt(reference, ScenarioStep(failure=reason), now=now)
 
-    def prompts(self) -> tuple[SandboxSubmission, ...]:
+    def prompts(self) -> tuple[journal.SandboxSubmission, ...]:
         """Return the payments that wait for a user, the oldest first, as the virtual phone shows them."""
         return tuple(each.submitted for each in self._prompts.values())
 
-    def take_entries(self) -> tuple[SandboxJournalEntry, ...]:
+    def take_entries(self) -> tuple[journal.SandboxJournalEntry, ...]:
         taken, self._entries = tuple(self._entries), []
         return taken
 
-    def restore(self, entries: Iterable[SandboxJournalEntry]) -> None:
+    def restore(self, entries: Iterable[journal.SandboxJournalEntry]) -> None:
         """Return the operator that wrote this journal."""
         for entry in entries:
             self._apply(entry)
@@ -202,7 +195,7 @@ class SimulatedOperator:
         try:
             document = parse_json(request.body)
             reference = wire.required_member(document, "reference", str)
-            asked = SandboxReversal(
+            asked = journal.SandboxReversal(
                 now, reference, wire.required_member(document, "reversal", str), wire.parse_amount(document, "amount")
             )
         except ValueError as error:
@@ -228,31 +221,31 @@ class SimulatedOperator:
         while (at := payment.next_step_at) is not None and at <= now:
             self._record(_make_result(payment, payment.scenario.steps[len(payment.results)], at=at))
 
-    def _record(self, entry: SandboxJournalEntry) -> None:
+    def _record(self, entry: journal.SandboxJournalEntry) -> None:
         self._apply(entry)
         self._entries.append(entry)
 
-    def _apply(self, entry: SandboxJournalEntry) -> None:
+    def _apply(self, entry: journal.SandboxJournalEntry) -> None:
         match entry:
-            case SandboxSubmission():
+            case journal.SandboxSubmission():
                 if entry.reference in self._payments:
                     return  # It stands in the book twice; the first one goes on.
                 payment = _SimulatedPayment(entry, SCENARIOS_BY_NAME[entry.scenario])
                 self._payments[entry.reference] = payment
                 if payment.scenario.waits_for_person:
                     self._prompts[entry.reference] = payment
-            case SandboxResult():
+            case journal.SandboxResult():
                 payment = self._payments[entry.reference]
                 payment.results.append(entry)
                 if entry.final is not None and entry.number == 1:
                     is_received = payment.submitted.type == Type.PAYIN
                     self._received[entry.final.currency] += entry.final.minor if is_received else -entry.final.minor
                 self._prompts.pop(entry.reference, None)
-            case SandboxReversal():
+            case journal.SandboxReversal():
                 if self._reversals.setdefault(entry.reversal, entry) is entry and entry.failure is None:
                     self._received[entry.amount.currency] -= entry.amount.minor
                 return
-            case SandboxAcknowledgement():
+            case journal.SandboxAcknowledgement():
                 payment = self._payments[entry.reference]
                 payment.acknowledged = entry.number
                 payment.is_notifying = False
@@ -268,13 +261,13 @@ class SimulatedOperator:
             del self._payments[self._finished.popleft()]
 
 
-def _parse_submission(body: bytes, *, now: Instant) -> SandboxSubmission:
+def _parse_submission(body: bytes, *, now: Instant) -> journal.SandboxSubmission:
     document = parse_json(body)
     scenario = wire.required_member(document, "scenario", str)
     if scenario not in SCENARIOS_BY_NAME:
         raise ValueError(f"there is no scenario {scenario}")
     names = [wire.optional_member(document, name, str) for name in ("firstName", "lastName")]
-    return SandboxSubmission(
+    return journal.SandboxSubmission(
         at=now,
         reference=wire.required_member(document, "reference", str),
         type=wire.required_member(document, "type", str),
@@ -286,22 +279,22 @@ def _parse_submission(body: bytes, *, now: Instant) -> SandboxSubmission:
     )
 
 
-def _make_result(payment: _SimulatedPayment, step: ScenarioStep, *, at: Instant) -> SandboxResult:
+def _make_result(payment: _SimulatedPayment, step: ScenarioStep, *, at: Instant) -> journal.SandboxResult:
     number = len(payment.results) + 1
     if step.failure is not None:
-        return SandboxResult(at, payment.reference, number, failure=step.failure)
+        return journal.SandboxResult(at, payment.reference, number, failure=step.failure)
     asked = payment.submitted.amount
     final = Money(max(1, asked.minor - step.minor_units_less), asked.currency)
-    return SandboxResult(at, payment.reference, number, final, percentage_of(final, FEE_PERCENT))
+    return journal.SandboxResult(at, payment.reference, number, final, percentage_of(final, FEE_PERCENT))
 
 
-def _make_notification(payment: _SimulatedPayment, result: SandboxResult) -> SandboxNotification:
+def _make_notification(payment: _SimulatedPayment, result: journal.SandboxResult) -> SandboxNotification:
     body = to_json(_payment_document(payment, [result]))
     request = HttpRequest("POST", wire.WEBHOOK_TARGET, JSON_HEADERS, body)
     return SandboxNotification((payment.reference, result.number), request)
 
 
-def _payment_document(payment: _SimulatedPayment, results: list[SandboxResult]) -> dict[str, Any]:
+def _payment_document(payment: _SimulatedPayment, results: list[journal.SandboxResult]) -> dict[str, Any]:
     document: dict[str, Any] = {
         "reference": payment.reference,
         "providerReference": f"SBX{payment.reference[-12:]}",
@@ -322,7 +315,7 @@ def _payment_document(payment: _SimulatedPayment, results: list[SandboxResult]) 
     return document
 
 
-def _reversal_document(reversal: SandboxReversal) -> dict[str, Any]:
+def _reversal_document(reversal: journal.SandboxReversal) -> dict[str, Any]:
     document: dict[str, Any] = {
         "reversal": reversal.reversal,
         "reference": reversal.reference,

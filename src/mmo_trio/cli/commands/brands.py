@@ -11,6 +11,7 @@ import click
 from attrs import asdict, evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.number_format import format_amounts_in
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, check_new_ids, check_removed, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
@@ -22,6 +23,7 @@ from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
 from mmo_trio.cli.support.target import (
     CommandTarget,
+    chosen_gateway,
     machine_user,
     report_in_force,
     report_readable_secrets,
@@ -144,7 +146,8 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
         print_json(_record_to_json(record, hold))
         return
     held = [] if hold is None else [("held_at", format_instant(hold.held_at)), ("held_by", hold.held_by)]
-    print_table(("member", "value"), [*brand_texts(record.brand), *held])
+    texts = ((member, format_amounts_in(text)) for member, text in brand_texts(record.brand))
+    print_table(("member", "value"), [*texts, *held])
     click.echo()
     print_table(("key", "added", "retired", "leaked"), (key.values() for key in brand_keys_to_json(record)))
 
@@ -251,7 +254,9 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
         disclosed = keys_disclosed_through(retired, record.keys, now=now)
         if disclosed:
             ids = _format_ids([each.id for each in disclosed])
-            print_status(f"Callbacks of its payments may have carried these keys: {ids}. Retire them as leaked, too.")
+            print_status(f"Callbacks of its payments may have carried these keys: {ids}. Retire them as leaked, too:")
+            for each in disclosed:
+                print_status(f"    mmo brands key retire {brand} {each.id} --leaked{chosen_gateway()}")
     if not left:
         print_status(f"{brand} has no key any more: its requests are refused, and callbacks are not sent.")
     report_in_force(target)
@@ -340,7 +345,7 @@ def _print_plan(plan: BrandsPlan) -> None:
         if names:
             print_status(f"{action}: {', '.join(names)}")
     for each in plan.differences:
-        print_status(f"  {each.text}")
+        print_status(f"  {format_amounts_in(each.text)}")
     for kept in plan.kept_methods:
         print_status(f"keep, though the file doesn't have it (--prune removes it): {kept}")
     if plan.keys_to_add:

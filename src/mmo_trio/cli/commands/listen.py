@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -12,14 +13,19 @@ import click
 import trio
 from rich.text import Text
 
-from mmo_trio.cli.support.errors import UsageProblem
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, serving_until_stopped
 from mmo_trio.cli.support.options import data_option
-from mmo_trio.cli.support.output import print_json_text, terminal
+from mmo_trio.cli.support.output import print_json_line, print_status, terminal
 from mmo_trio.cli.support.target import default_data_directory, load_sandbox_keys
 from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT, Forward, ReceivedKind, ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import CertificateAuthority, ensure_authority
 from mmo_trio.system.display_text import visible_text
+
+KEYS_WAIT_S = 20.0
+"""Seconds for which it waits for the keys of a sandbox: a first start takes a few."""
+
+KEYS_POLL_INTERVAL_S = 0.2
 
 
 @click.command(short_help="Receive callbacks on this machine; forward them to a local server.")
@@ -34,18 +40,35 @@ def listen(
 ) -> None:
     """Receive callbacks and print a line about each.
 
-    It serves HTTPS and checks X-API-KEY. Without --key it accepts the keys of the sandbox's brands. Use the address
+    It serves HTTPS and checks X-API-KEY. Without --key it accepts the keys of the sandbox's brands, and waits for those
+    of a sandbox that is starting. Use the address
     that it prints as resultUrl.
 
     With --forward-to it sends every callback whose key is right to your own server, with all headers, and answers the
     gateway with your server's status. A URL without a path keeps the path of the resultUrl.
     """
     directory = (data or default_data_directory()).absolute()
-    keys = [key.encode() for key in api_keys] or [key for _, key in load_sandbox_keys(directory)]
+    keys = [key.encode() for key in api_keys] or _await_sandbox_keys(directory)
     authority = ensure_authority(directory)
     forward = None if forward_to is None else _build_forward(forward_to, authority)
     printer = _JsonLines(forward_to) if as_json else _Lines(forward_to, with_body=with_body)
     trio.run(_listen, authority, port, keys, forward, printer)
+
+
+def _await_sandbox_keys(directory: Path) -> Sequence[bytes]:
+    """Return the keys of the sandbox in this directory, also of one that is about to start for the first time. Raises
+    NegativeAnswer when there are none in time."""
+    give_up_at, is_told = time.monotonic() + KEYS_WAIT_S, False
+    while True:
+        try:
+            return [key for _, key in load_sandbox_keys(directory)]
+        except NegativeAnswer:
+            if time.monotonic() > give_up_at:
+                raise
+        if not is_told:
+            print_status(f"Waiting for the keys of `mmo sandbox` in {directory}.")
+            is_told = True
+        time.sleep(KEYS_POLL_INTERVAL_S)
 
 
 async def _listen(
@@ -112,7 +135,7 @@ class _JsonLines:
         if received.content:
             body = received.body.decode().replace("\r", " ").replace("\n", " ")  # Both are white space in JSON.
             line = f'{line[:-1]}, "{received.kind.value}": {body}}}'
-        print_json_text(line)
+        print_json_line(line)
 
 
 class _Lines:

@@ -14,6 +14,7 @@ from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
+from mmo_sansio.values.number_format import format_amounts_in
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history, suspense_entry_to_json
 from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
@@ -95,7 +96,7 @@ def _print_transaction(transaction: Transaction, *, as_json: bool) -> None:
 @click.option(
     "--reference",
     "beginning",
-    help=f"Only those with a reference that begins so, of the newest {BEGINNING_SCANNED_MAX:,}.",
+    help=f"Only those with a reference that begins or ends so, of the newest {BEGINNING_SCANNED_MAX:,}.",
 )
 @click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True, help="The most that are listed.")
 @target_options
@@ -166,7 +167,7 @@ async def _find_stuck(store: Store, clock: GatewayClock, brand: str | None, limi
 async def _find_beginning(
     store: Store, beginning: str, *, brand: str | None, status: Status | None, limit: int
 ) -> Sequence[Transaction]:
-    """Return the transactions with a reference that begins so, the newest first."""
+    """Return the transactions with a reference that begins or ends so, the newest first."""
     page = await search_by_beginning(
         store.admin, beginning, brand=brand, status=status, limit=limit, scanned_max=BEGINNING_SCANNED_MAX
     )
@@ -192,7 +193,9 @@ def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
                 each.transaction.order.merchant_reference,
                 each.transaction.order.requested,
                 f"{each.transaction.status} {format_second(each.told_at)}",
-                " ".join(filter(None, (each.reported, each.amount, format_second(each.entry.first_at)))),
+                format_amounts_in(
+                    " ".join(filter(None, (each.reported, each.amount, format_second(each.entry.first_at))))
+                ),
                 each.receipt,
             )
             for each in found
@@ -316,17 +319,17 @@ def _print_history(history: PaymentHistory, wrong: ToldWrong | None) -> None:
     name = order.merchant_reference or "an offline deposit"
     print_line(f"{order.gateway_reference} ({order.brand}: {name})", "bold")
     for sentence in conclusions(history):
-        print_line(f"• {sentence}")
+        print_line(f"• {format_amounts_in(sentence)}")
     if wrong is not None:
         print_line("")
         print_line("A text to send to the merchant:", "bold")
         print_line(merchant_message(wrong))
     print_line("")
-    rows = ((format_millisecond(line.at), line.actor, line.text) for line in timeline(history))
+    rows = ((format_millisecond(line.at), line.actor, format_amounts_in(line.text)) for line in timeline(history))
     print_table(("when", "who", "what happened"), rows)
     print_line("")
     print_line("What the merchant sees:", "bold")
-    print_line(transaction_object(history.transaction).decode())
+    print_json_text(transaction_object(history.transaction).decode())
 
 
 def _to_json(history: PaymentHistory, wrong: ToldWrong | None) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mmo_merchant.reconciliation.comparison import Difference, DifferenceKind, Reconciliation
-from mmo_merchant.reconciliation.recorded_payments import Period
+from mmo_merchant.reconciliation.recorded_payments import Period, recorded_reversal
 from mmo_sansio.values import clock
 from mmo_trio.cli.support.errors import NegativeAnswer, needs_extra
 from mmo_trio.cli.support.options import config_option, data_option, datetime_type, file_type, json_option, to_instant
@@ -66,7 +66,7 @@ def reconcile(
         count_record = progress_counter(bar, "reading records")
         if records_file is None:
             with needs_extra("mmo records reconcile", "server"):
-                from mmo_trio.cli.commands.stored_records import read_records
+                from mmo_trio.cli.commands.stored_records import read_records, read_reversals
                 from mmo_trio.cli.support.target import find_target
             target = find_target(data, config)
 
@@ -74,6 +74,8 @@ def reconcile(
                 async for _, each in read_records(store, brand, period, method):
                     _add_record(reconciliation, each, period, method)
                     count_record()
+                async for reversal, payment in read_reversals(store, brand, method):
+                    reconciliation.add_record(recorded_reversal(reversal, payment, period))
 
             target.with_store(load)
         else:

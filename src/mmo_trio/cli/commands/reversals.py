@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from functools import partial, wraps
+from typing import Any
 
 import click
 
@@ -13,7 +14,7 @@ from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import ResolutionUser
 from mmo_trio.admin.reversals import ReversalRefused, Reversals
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.options import json_option
+from mmo_trio.cli.support.options import Command, json_option
 from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status, print_table
 from mmo_trio.cli.support.references import brand_option, find_transaction
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
@@ -25,6 +26,44 @@ _NEXT_STEPS = {
     ReversalState.REQUESTED: "Another user approves it: `mmo tx reversals approve {id}`.",
     ReversalState.APPROVED: "The gateway that serves this store sends it.",
 }
+_NEEDS_PERSON = (
+    "The gateway can't ask {provider} about {id}. Look for the payment's receipt in the provider's portal or statement."
+    " If the money went back: `mmo tx reversals resolve {id} --succeeded`; if the provider says it did not: --failed."
+)
+
+Change = Callable[[Reversals, ResolutionUser], Awaitable[Reversal]]
+
+
+def changes_reversal(command: Callable[..., Change]) -> Command:
+    """Add the options of a command that changes a reversal; the command returns the change. A name that was typed is no
+    other pair of eyes than the user of the machine."""
+
+    @click.option("--user", help="The person who decides, if it is not you; recorded next to your name.")
+    @target_options
+    @json_option
+    @wraps(command)
+    def run(*, user: str | None, target: CommandTarget, as_json: bool, **arguments: Any) -> None:
+        change, machine, console = command(**arguments), machine_user(), target.settings.console
+        name = f"cli:{machine.name}"
+        by = ResolutionUser(name, name, can_propose=True, can_approve=True, people=machine.people(user))
+
+        async def make_change(store: Store) -> Reversal:
+            clock = target.clock()
+            audit_log = AuditLog(store.admin, (await target.open_keyring(store)).audit_key, clock.now)
+            submit = partial(submit_once, store, clock=clock)
+            return await change(Reversals(store, submit, audit_log, console.four_eyes, console.reversal_limits), by)
+
+        try:
+            changed = target.with_store(make_change)
+        except ReversalRefused as refused:
+            raise NegativeAnswer(str(refused)) from None
+        if as_json:
+            print_json(_to_json(changed))
+        else:
+            print_table(("member", "value"), _to_row(changed).items())
+        print_status(_NEXT_STEPS.get(changed.state, "Done.").format(id=changed.id))
+
+    return run
 
 
 @click.command()
@@ -32,11 +71,8 @@ _NEXT_STEPS = {
 @brand_option
 @click.option("--reason", required=True, help="Why the money goes back; kept in the journal.")
 @click.option("--amount", help="A part, such as 50.00, where the operator takes that; by default all that is left.")
-@target_options
-@json_option
-def reverse(
-    reference: str, brand: str | None, reason: str, amount: str | None, target: CommandTarget, as_json: bool
-) -> None:
+@changes_reversal
+def reverse(reference: str, brand: str | None, reason: str, amount: str | None) -> Change:
     """Ask the money of a payment back; the payment itself stays as it is.
 
     REFERENCE is its gatewayReference or merchantReference. With four eyes another user has to approve it.
@@ -44,16 +80,16 @@ def reverse(
     if not reason.strip():
         raise UsageProblem("--reason is empty: say why.")
 
-    async def ask(staff: Reversals, user: ResolutionUser) -> Reversal:
+    async def ask(staff: Reversals, by: ResolutionUser) -> Reversal:
         found = await find_transaction(staff.store, reference, brand)
         currency = found.order.requested.currency
         try:
             part = None if amount is None else to_money(check_amount(parse_number(amount)), currency)
         except AmountError as error:
             raise UsageProblem(f"--amount {error}.") from None
-        return await staff.request(user, Role.ADMIN, found, part, reason)
+        return await staff.request(by, Role.ADMIN, found, part, reason)
 
-    _change(target, ask, as_json=as_json)
+    return ask
 
 
 @click.group()
@@ -71,7 +107,8 @@ def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) ->
     found = target.with_store(lambda store: store.list_reversals(only_unfinished=not with_ended, limit=limit))
     shown = [each for each in found if with_ended or not each.state.has_ended]
     columns = ("id", "brand", "provider", "amount", "state", "askedAt", "askedBy", "approvedBy")
-    print_rows(columns, [_to_json(each) for each in shown], as_json=as_json)
+    print_rows(columns, [_to_json(each) if as_json else _to_row(each) for each in shown], as_json=as_json)
+    _print_advice(shown)
 
 
 @reversals.command()
@@ -88,28 +125,27 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
     found = target.with_store(find)
     if as_json:
         print_json([_to_json(each) for each in found])
-        return
-    for each in found:
-        print_table(("member", "value"), _to_json(each).items())
+    else:
+        for each in found:
+            print_table(("member", "value"), _to_row(each).items())
+    _print_advice(found)
 
 
 @reversals.command()
 @click.argument("id")
-@target_options
-@json_option
-def approve(id: str, target: CommandTarget, as_json: bool) -> None:
-    """Approve a reversal that another user has asked for."""
-    _change(target, lambda staff, user: staff.decide(user, id, is_approved=True), as_json=as_json)
+@changes_reversal
+def approve(id: str) -> Change:
+    """Approve a reversal that another user of the machine has asked for."""
+    return lambda staff, by: staff.decide(by, id, is_approved=True)
 
 
 @reversals.command()
 @click.argument("id")
 @click.option("--remark", required=True, help="Why; kept in the journal.")
-@target_options
-@json_option
-def refuse(id: str, remark: str, target: CommandTarget, as_json: bool) -> None:
+@changes_reversal
+def refuse(id: str, remark: str) -> Change:
     """Refuse a reversal, or take back one's own, that was not sent yet."""
-    _change(target, lambda staff, user: staff.decide(user, id, is_approved=False, remark=remark), as_json=as_json)
+    return lambda staff, by: staff.decide(by, id, is_approved=False, remark=remark)
 
 
 @reversals.command()
@@ -117,43 +153,23 @@ def refuse(id: str, remark: str, target: CommandTarget, as_json: bool) -> None:
 @click.option("--succeeded/--failed", default=None, required=True, help="Whether the money was moved back.")
 @click.option("--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal.")
 @click.option("--provider-reference", help="The provider's own id of the reversal.")
-@target_options
-@json_option
-def resolve(
-    id: str, succeeded: bool, evidence: str, provider_reference: str | None, target: CommandTarget, as_json: bool
-) -> None:
+@changes_reversal
+def resolve(id: str, succeeded: bool, evidence: str, provider_reference: str | None) -> Change:
     """End a reversal by hand whose operator does not tell its outcome."""
-
-    async def end(staff: Reversals, user: ResolutionUser) -> Reversal:
-        return await staff.resolve(
-            user, id, succeeded=succeeded, evidence=evidence, provider_reference=provider_reference
-        )
-
-    _change(target, end, as_json=as_json)
+    return lambda staff, by: staff.resolve(
+        by, id, succeeded=succeeded, evidence=evidence, provider_reference=provider_reference
+    )
 
 
-def _change(
-    target: CommandTarget, change: Callable[[Reversals, ResolutionUser], Awaitable[Reversal]], *, as_json: bool
-) -> None:
-    name = f"cli:{machine_user().name}"
-    user = ResolutionUser(name, name, can_propose=True, can_approve=True)
-    console = target.settings.console
+def _print_advice(shown: Sequence[Reversal]) -> None:
+    for each in shown:
+        if each.needs_person:
+            print_status(_NEEDS_PERSON.format(id=each.id, provider=each.provider))
 
-    async def run(store: Store) -> Reversal:
-        clock = target.clock()
-        audit_log = AuditLog(store.admin, (await target.open_keyring(store)).audit_key, clock.now)
-        submit = partial(submit_once, store, clock=clock)
-        return await change(Reversals(store, submit, audit_log, console.four_eyes, console.reversal_limits), user)
 
-    try:
-        changed = target.with_store(run)
-    except ReversalRefused as refused:
-        raise NegativeAnswer(str(refused)) from None
-    if as_json:
-        print_json(_to_json(changed))
-    else:
-        print_table(("member", "value"), _to_json(changed).items())
-    print_status(_NEXT_STEPS.get(changed.state, "Done.").format(id=changed.id))
+def _to_row(reversal: Reversal) -> dict[str, object]:
+    """Return a reversal for a table, whose amounts are for people."""
+    return {**_to_json(reversal), "amount": reversal.amount}
 
 
 def _to_json(reversal: Reversal) -> dict[str, object]:

@@ -18,7 +18,7 @@ from mmo_trio.cli.support.errors import UsageProblem, run_reporting_errors
 from mmo_trio.cli.support.options import Command, file_type, json_option
 from mmo_trio.cli.support.output import print_json, print_table
 from mmo_trio.cli.support.target import default_data_directory, find_target, report_readable_secrets
-from mmo_trio.settings import Settings, effective_settings, load_settings
+from mmo_trio.settings import Settings, effective_settings, load_settings, read_settings
 from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.settings.service import (
     CLOCK_OFFSET_FILE,
@@ -28,6 +28,7 @@ from mmo_trio.settings.service import (
     check_production,
     sandbox_presets,
 )
+from mmo_trio.settings.values import raise_faults
 from mmo_trio.storage.open_store import is_shared_store
 from mmo_trio.storage.sqlite.files import ServingLock
 from mmo_trio.system.clock import BootClock
@@ -184,10 +185,8 @@ def check_config(config: Path | None, as_json: bool) -> None:
     # Imported here, as no other command needs it.
     from mmo_trio.service.configuration_check import configuration_faults
 
-    settings = load_settings(file=config, environment=os.environ)
-    faults = list(configuration_faults(settings))
-    if faults:
-        raise UsageProblem("\n".join(map(str, faults)))
+    settings, faults = read_settings(file=config, environment=os.environ)
+    raise_faults([*faults, *configuration_faults(settings, known=faults)])
     report_readable_secrets(config, None, settings)
     rows = effective_settings(settings)
     if as_json:
@@ -233,5 +232,7 @@ def announce(ready: ServiceAddresses) -> None:
 def announce_sandbox(directory: Path, ready: ServiceAddresses) -> None:
     """Print the READY line, the address at which a person begins, and where the data are."""
     announce(ready)
+    for brand, api_key in ready.made_keys.items():
+        click.echo(f"API key of {brand} (made now, shown this once): {api_key}")
     click.echo(f"Start at {ready.pages}/ with a payment page and a virtual phone.")
     click.echo(f"The data are in {directory}; `mmo sandbox --reset` begins again without them.")

@@ -45,7 +45,7 @@ def simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str) -
 
 async def _simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str | None) -> None:
     # Imported here, as they are slow to import and no other command needs them.
-    from mmo_simulators.operators.registry import open_simulator
+    from mmo_simulators.operators.registry import account_settings, open_simulator
     from mmo_simulators.server.callbacks import call_back, system_streams
     from mmo_simulators.server.serving import serve_on_listeners
 
@@ -59,4 +59,6 @@ async def _simulate(operator: str, port: int, ca_file: Path | None, pin_padding:
         await nursery.start(
             partial(serve_on_listeners, open_simulator(operator, pin_padding), listeners, send_callback=send_callback)
         )
-        click.echo(f"READY {operator} http://{HOST}:{bound_port}")
+        origin = f"http://{HOST}:{bound_port}"
+        click.echo(f"READY {operator} {origin}")
+        click.echo(f"# For the gateway's mmo.toml:\n{account_settings(operator, origin)}", err=True)

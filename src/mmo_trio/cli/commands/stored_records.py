@@ -22,10 +22,11 @@ from mmo_merchant.reconciliation.comparison import RecordedPayment
 from mmo_merchant.reconciliation.daily_digest import DailyDigest, digest_day
 from mmo_merchant.reconciliation.recorded_payments import Period
 from mmo_sansio.api.outgoing import MONEY_MEMBERS, PARTY_MEMBERS, PROVIDER_DATA_MEMBERS, TRANSACTION_MEMBERS
-from mmo_sansio.messages.queries import ListRecords
+from mmo_sansio.messages.queries import ListRecords, Position
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import DAY, Instant, Span, earlier, later
-from mmo_sansio.values.model import Status, Type
+from mmo_sansio.values.model import Status, Transaction, Type
+from mmo_sansio.values.reversals import Reversal
 from mmo_sansio.values.strict_json import JsonNumber
 from mmo_trio.cli.commands.brands import find_brand
 from mmo_trio.cli.support.options import datetime_type, file_type, json_option, to_instant
@@ -250,3 +251,18 @@ async def read_records(
     async for name, page in read_pages(store, brand, query):
         for each in page:
             yield name, each
+
+
+async def read_reversals(
+    store: Store, brand: str | None, method: str | None
+) -> AsyncIterator[tuple[Reversal, Transaction]]:
+    """Return every reversal with its payment, whenever it ended."""
+    before: Position | None = None
+    while page := await store.list_reversals(before=before, limit=PAGE_SIZE):
+        payments = await store.transactions([each.payment for each in page])
+        for each in page:
+            order = payments[each.payment].order
+            if brand in (None, order.brand) and method in (None, order.method):
+                yield each, payments[each.payment]
+        last = [each.asked_at for each in page if each.payment == page[-1].payment]
+        before = Position(max(last), page[-1].payment)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import click
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
@@ -17,10 +19,21 @@ from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.number_format import format_amount
+from mmo_sansio.values.strict_json import JsonNumber
 from mmo_trio.system.display_text import ascii_json, visible_text
 
-UNBROKEN_COLUMNS = frozenset({"gatewayReference", "created", "when", "at"})
-"""The columns whose cells stay on one line in a narrow terminal, so that a reference can be copied."""
+UNBROKEN_COLUMNS = frozenset({"merchantReference"})
+"""The columns whose cells may have spaces, and are copied whole nevertheless."""
+
+COLUMN_GAP = 2
+"""Cells between two columns."""
+
+TEXT_WIDTH_MIN = 30
+"""The width to which a column of sentences is narrowed at most."""
+
+PAIR_GAP, PARAGRAPH_INDENT = "   ", "  "
+"""What stands between two values of a row that is a paragraph, and before its further lines."""
 
 STATUS_STYLES = {Status.SUCCESS: "green", Status.FAILED: "red", Status.PENDING: "yellow"}
 
@@ -37,13 +50,28 @@ def print_status(text: str) -> None:
 
 
 def print_json(value: object) -> None:
-    print_json_text(json.dumps(value, ensure_ascii=False, indent=2))
+    print_json_line(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def print_json_text(text: str) -> None:
-    """Print JSON text; what would not be visible, or what the output cannot show, is escaped."""
+    """Print JSON text, on a terminal with a member on each line."""
+    print_json_line(_indented(text) if sys.stdout.isatty() else text)
+
+
+def print_json_line(text: str) -> None:
+    """Print JSON text as it is; what would not be visible, or what the output cannot show, is escaped."""
     encoding = sys.stdout.encoding or "ascii"
     click.echo(visible_text(text) if encoding.lower().startswith("utf") else ascii_json(text))
+
+
+_MARKED_NUMBER = re.compile(r'"\\u0000(-?[0-9][-+.0-9Ee]*)"')
+
+
+def _indented(text: str) -> str:
+    """Return the JSON text with a member on each line; numbers keep their digits, as money is no float (G6)."""
+    document = json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber)
+    marked = json.dumps(document, ensure_ascii=False, indent=2, default=lambda number: f"\0{number.text}")
+    return _MARKED_NUMBER.sub(r"\1", marked)
 
 
 def print_line(text: str, style: str = "") -> None:
@@ -52,19 +80,72 @@ def print_line(text: str, style: str = "") -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a table; its cells are printed as they are, never interpreted as markup."""
+    """Print a table; its cells are printed as they are, never interpreted as markup.
+
+    A cell is broken between words only: where the terminal is too narrow for that, each row becomes a paragraph."""
+    console, cells = terminal(), [[_cell(each) for each in row] for row in rows]
+    widths = _column_widths(columns, cells, console.width)
+    if widths is None:
+        for row in cells:
+            _print_paragraph(console, columns, row)
+        return
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in UNBROKEN_COLUMNS)
-    for row in rows:
-        table.add_row(*map(_cell, row))
-    console = terminal()
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(column, width=width)
+    for row in cells:
+        table.add_row(*row)
     if console.is_terminal:
         console.print(table)
         return
     with console.capture() as capture:
         console.print(table)
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def _column_widths(columns: Sequence[str], rows: Sequence[Sequence[Text]], room: int) -> list[int] | None:
+    """Return a width for each column in which no word is broken; None where there is no room for that."""
+    least, natural = [], []
+    for place, name in enumerate(columns):
+        cells = [Text(name), *(row[place] for row in rows)]
+        natural.append(max(_line_width(each) for each in cells))
+        least.append(max(min(natural[-1], TEXT_WIDTH_MIN), *(_least_width(name, each) for each in cells)))
+    left = room - sum(least) - COLUMN_GAP * (len(columns) - 1)
+    if left < 0:
+        return None
+    for place, full in enumerate(natural):
+        gained = min(full - least[place], left)
+        least[place] += gained
+        left -= gained
+    return least
+
+
+def _print_paragraph(console: Console, columns: Sequence[str], row: Sequence[Text]) -> None:
+    """Print a row as a paragraph: each value behind the name of its column, as many on a line as it has room for."""
+    if len(columns) == 2:  # Its first column has the names.
+        columns, row = (row[0].plain,), row[1:]
+    line, least = Text(), 0
+    for name, cell in zip(columns, row, strict=True):
+        if not cell.plain:
+            continue
+        pair = Text.assemble((f"{name} " if name else "", "dim"), cell)
+        if line and _line_width(line) + len(PAIR_GAP) + _line_width(pair) > console.width:
+            console.print(line, soft_wrap=least > console.width)
+            line, least = Text(PARAGRAPH_INDENT), 0
+        elif line:
+            line.append(PAIR_GAP)
+        line.append(pair)
+        least = max(least, _least_width(name, cell))
+    console.print(line, soft_wrap=least > console.width)
+
+
+def _line_width(cell: Text) -> int:
+    """Return the width of the longest line of a cell."""
+    return max((cell_len(line) for line in cell.plain.split("\n")), default=0)
+
+
+def _least_width(column: str, cell: Text) -> int:
+    """Return the width of the longest part of a cell that is never broken: a word, as which an amount counts."""
+    return max(map(cell_len, re.split("\n" if column in UNBROKEN_COLUMNS else "[ \n]", cell.plain)))
 
 
 def print_rows(
@@ -116,9 +197,17 @@ def _cell(value: object) -> Text:
 
 
 def _cell_text(value: object) -> str:
-    if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False)
-    return "" if value is None else str(value)
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case Money():
+            return format_amount(value)
+        case dict() | list():
+            return json.dumps(value, ensure_ascii=False)
+        case _:
+            return str(value)
 
 
 def format_instant(instant: Instant | None) -> str | None:

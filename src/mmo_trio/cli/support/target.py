@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+import click
 import platformdirs
 import trio
 from attrs import frozen
@@ -22,6 +24,7 @@ from mmo_trio.brands.master_key import load_master_keys, open_keyring
 from mmo_trio.cli.support.errors import NegativeAnswer, NotYetInForce
 from mmo_trio.cli.support.options import Command, config_option, data_option
 from mmo_trio.cli.support.output import print_status
+from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
@@ -85,9 +88,8 @@ class CommandTarget:
         """Append an audit event: what the command is about to do. The actor is the user of the machine; `user`,
         the name that was typed, is a detail. Raises SettingsError when the master key can't be read."""
         machine = machine_user()
-        people = {"user": user, "loginUser": machine.login_user, "sudoUser": machine.sudo_user}
         audit_log = AuditLog(store.admin, (await self.open_keyring(store)).audit_key, self.clock().now)
-        await audit_log.record(f"cli:{machine.name}", action, about, **detail, **people)
+        await audit_log.record(f"cli:{machine.name}", action, about, **detail, **machine.people(user))
 
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""
@@ -117,6 +119,12 @@ def target_options(command: Command) -> Command:
     return data_option(config_option(run))
 
 
+def chosen_gateway() -> str:
+    """Return the options by which the command that runs has chosen its gateway, for another command to copy."""
+    given = click.get_current_context().params
+    return "".join(f" --{name} {shlex.quote(str(given[name]))}" for name in ("data", "config") if given.get(name))
+
+
 def default_data_directory() -> Path:
     """Return the user's own directory for a sandbox."""
     return Path(platformdirs.user_data_dir("mmo-gateway", appauthor=False)) / "sandbox"
@@ -131,8 +139,8 @@ def running_address(directory: Path, listener: str) -> str | None:
 
 
 def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
-    """Return the keys in use of all brands, oldest first, with their brands. Raises NegativeAnswer when there are
-    none."""
+    """Return the keys in use of all brands, oldest first, with their brands, the demo brand before others. Raises
+    NegativeAnswer when there are none."""
     target = find_target(directory, None)
     try:
         records = target.with_store(lambda store: store.admin.brands())
@@ -142,6 +150,7 @@ def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
     if not sealed:
         raise NegativeAnswer(f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key.")
     keyring = target.keyring()
+    sealed.sort(key=lambda each: each[0].id != DEMO_BRAND_ID)
     return [(brand, keyring.unseal(key.brand, key.sealed)) for brand, key in sealed]
 
 
@@ -176,6 +185,10 @@ class MachineUser:
     def acting_for(self, user: str | None) -> str:
         """Return the name for the journal and the suspense book; `user` is the name that was typed."""
         return self.name if user in (None, "", self.name) else f"{self.name} for {user}"
+
+    def people(self, user: str | None) -> Mapping[str, str | None]:
+        """Return the details of an audit event beside its actor; `user` is the name that was typed."""
+        return {"user": user, "loginUser": self.login_user, "sudoUser": self.sudo_user}
 
 
 def machine_user() -> MachineUser:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
@@ -45,15 +46,16 @@ class WebApp(QuartTrio):
             response.headers.update(headers)
             if request.endpoint == "static":
                 response.headers["Cache-Control"] = static_cache_control
+                await _compress(response)
             response.headers.setdefault("Cache-Control", "no-store")
             return response
 
-    def show_http_errors(self, template: str, **variables: object) -> None:
-        """Answer with this template, which gets `title` and `message`, where no page or no method fits, and whatever
-        else a page raises as an HTTPException."""
+    def show_http_errors(self, template: str) -> None:
+        """Answer with this template, which gets `title`, `message` and `status`, where no page or no method fits, and
+        whatever else a page raises as an HTTPException."""
 
         async def show(error: HTTPException) -> Response:
-            page = await render_template(template, title=error.name, message=error.description, **variables)
+            page = await render_template(template, title=error.name, message=error.description, status=error.code)
             headers = {name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After")}
             return Response(page, error.code or 500, headers)
 
@@ -67,6 +69,14 @@ class WebApp(QuartTrio):
         fault = exception_info[1]
         description = "" if fault is None else describe_fault(fault)
         logger.error("page_request_failed", method=request.method, route=str(request.url_rule), fault=description)
+
+
+async def _compress(response: Response) -> None:
+    """Compress a static file, which holds no secret, for whoever accepts that."""
+    response.vary.add("Accept-Encoding")
+    if response.status_code == 200 and request.accept_encodings["gzip"] > 0:
+        response.set_data(gzip.compress(await response.get_data(as_text=False), mtime=0))
+        response.headers["Content-Encoding"] = "gzip"
 
 
 @define(eq=False)

@@ -33,13 +33,7 @@ from mmo_sansio.values.problems import BODY_TOO_LARGE, INTERNAL, MALFORMED, REQU
 from mmo_trio.http.handler import Admitted, AdmittedStream, Handler, RequestContext
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import CONTINUE_RESPONSE, PieceWriter, response_bytes
-from mmo_trio.http.server.connection_limits import (
-    SMALL_RESPONSE_BYTES,
-    ConnectionTable,
-    DeadlineTimer,
-    MovableDeadline,
-    WriteBudget,
-)
+from mmo_trio.http.server import connection_limits
 from mmo_trio.http.streams import SendBuffer, TransportStream
 from mmo_trio.system.fault_report import describe_fault
 
@@ -95,12 +89,12 @@ class ListenerContext:
     """Fields that every response has besides its own."""
     clock: trio.abc.Clock = Factory(trio.lowlevel.current_clock)
     """Trio's clock, which `trio.current_time` asks through two more calls."""
-    connection_table: ConnectionTable = field(
-        default=Factory(lambda self: ConnectionTable(self.limits), takes_self=True)
+    connection_table: connection_limits.ConnectionTable = field(
+        default=Factory(lambda self: connection_limits.ConnectionTable(self.limits), takes_self=True)
     )
-    deadline_timer: DeadlineTimer = Factory(DeadlineTimer)
-    write_budget: WriteBudget = field(
-        default=Factory(lambda self: WriteBudget(self.limits.write_buffer_bytes), takes_self=True)
+    deadline_timer: connection_limits.DeadlineTimer = Factory(connection_limits.DeadlineTimer)
+    write_budget: connection_limits.WriteBudget = field(
+        default=Factory(lambda self: connection_limits.WriteBudget(self.limits.write_buffer_bytes), takes_self=True)
     )
 
     def request_context(self, client: str) -> RequestContext:
@@ -139,7 +133,7 @@ class ServerConnection:
         self._stream: trio.abc.Stream = transport
         self._reader = RequestReader(listener_context.limits.head)
         self._cancel_scope = trio.CancelScope()
-        self._deadline = MovableDeadline(listener_context.deadline_timer, self._expire)
+        self._deadline = connection_limits.MovableDeadline(listener_context.deadline_timer, self._expire)
         self._timeout_problem: Problem | None = None
         self._request_context = RequestContext("", client, listener_context.tls is not None)
         self._started_at = 0.0
@@ -259,7 +253,7 @@ class ServerConnection:
                 return
         self._set_deadline(self._limits.write_timeout_s)
         size_bytes = len(data) + len(large_body)
-        if size_bytes <= SMALL_RESPONSE_BYTES:
+        if size_bytes <= connection_limits.SMALL_RESPONSE_BYTES:
             await self._stream.send_all(data)
             return
         network = subscriber_network(self.client)

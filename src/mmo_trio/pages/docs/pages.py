@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import groupby
@@ -31,6 +32,8 @@ from mmo_trio.pages.docs.openapi_view import ApiReference, Caller, FieldRow, bui
 DOCS_CACHE_CONTROL = "public, max-age=300"
 
 FOUND_MAX: Final = 20
+_WORD: Final = re.compile(r"[^\W_]+")
+"""A word of a title: `merchant_transactionid_duplicate` has three."""
 
 LEXERS: Final[dict[str, type[Lexer]]] = {
     "bash": BashLexer,
@@ -203,7 +206,8 @@ class SearchResult:
 def search_places(
     sought: str, reference: ApiReference, pages: Mapping[str, ErrorPage], scenarios: Sequence[Scenario]
 ) -> list[SearchResult]:
-    """Return the places that have all words of the text, those that have them in their title first."""
+    """Return the places that have all words of the text: first those with the text as their title, then those with a
+    word in it that begins so, and those that have all words in it."""
     words = sought.casefold().split()
     if not words:
         return []
@@ -213,8 +217,9 @@ def search_places(
         everything = f"{title} {each.kind} {each.text.casefold()}"
         if all(word in everything for word in words):
             in_title = all(word in title for word in words)
-            ranked.append((not title.startswith(words[0]), not in_title, number, each))
-    return [each[-1] for each in sorted(ranked, key=lambda each: each[:3])[:FOUND_MAX]]
+            begins = any(part.startswith(words[0]) for part in _WORD.findall(title))
+            ranked.append((title != " ".join(words), not begins, not in_title, number, each))
+    return [each[-1] for each in sorted(ranked, key=lambda each: each[:4])[:FOUND_MAX]]
 
 
 def _places(

@@ -12,28 +12,35 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import segno
 import trio
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.messages.inputs import ConfirmPage
-from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, elapsed
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode, PayerStep
 from mmo_sansio.values.model import Page, Stage, Status, Transaction
+from mmo_sansio.values.number_format import format_amount, format_digits
 from mmo_trio.design.brand_colours import brand_stylesheet
 from mmo_trio.http.asgi.web_app import OpenStreams, stream_response
 from mmo_trio.pages.context import PagesContext
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
-from mmo_trio.pages.payment.languages.texts import PageTexts, format_amount, format_time_left, spoken_suffix
+from mmo_trio.pages.payment.languages.texts import PageTexts, format_time_left, format_time_waited, spoken_suffix
 from mmo_trio.pages.payment.shops import Shop, ShopCache
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.system.display_text import mask_own_number
 
 TOKEN_CHARACTERS_MAX = 64
-REFRESH_S = 2
-"""Interval at which a page without scripts reloads."""
+REFRESH_S, SLOW_REFRESH_S = 2, 10
+"""Intervals at which a page without scripts reloads: while it waits, and while it has waited for long."""
+
+SLOW_AFTER = Span(MINUTE)
+"""The time since the submission after which a page says that the payer need not stay."""
+
+AMOUNT_CHARACTERS_MAX = 18
+"""The longest amount that is written in the largest letters, for a phone of 240 px."""
 
 STREAM_LIFETIME_S = 30.0
 """The lifetime of a stream; the browser then opens the next one."""
@@ -45,6 +52,9 @@ STREAMS_PER_PAGE_MAX = 5
 LANGUAGE_PARAMETER = "lang"
 PRESSED_PARAMETER = "pressed"
 """Marks in the query that the browser comes from the button; see `_render_payment`."""
+
+PART_PARAMETER = "part"
+"""Asks for colours that hold within elements of the class `branded` only."""
 
 KEPT = {"Cache-Control": "public, max-age=86400"}
 """For what has another address when it changes."""
@@ -62,6 +72,8 @@ class PayerStatus(StrEnum):
     SENDING = "sending"
     WAITING = "waiting"
     """The provider has it; the phone may show a prompt."""
+    SLOW = "slow"
+    """It was sent more than SLOW_AFTER ago and has no result."""
     PAID = "paid"
     FAILED = "failed"
     UNCLEAR = "unclear"
@@ -78,7 +90,7 @@ _STATUS_BY_STAGE = {
 
 _FINAL_STATUSES = (PayerStatus.CLOSED, PayerStatus.PAID, PayerStatus.FAILED, PayerStatus.UNCLEAR)
 
-REFRESH_INTERVALS_S = {PayerStatus.OPEN: 2.0, PayerStatus.SENDING: 0.5, PayerStatus.WAITING: 0.5}
+REFRESH_INTERVALS_S = {PayerStatus.OPEN: 2.0, PayerStatus.SENDING: 0.5, PayerStatus.WAITING: 0.5, PayerStatus.SLOW: 1.0}
 """Intervals between look-ups. Most pages wait for their button, so theirs can be long."""
 
 
@@ -87,6 +99,12 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
     pages = Blueprint("payment", __name__)
     shops = ShopCache(context.store, context.now)
     streams = OpenStreams(STREAMS_MAX, STREAMS_PER_PAGE_MAX)
+
+    @pages.app_context_processor
+    async def language() -> dict[str, object]:
+        """Give every page its texts in the language of the request, and the links to the others."""
+        links = [(each, f"?{urlencode({LANGUAGE_PARAMETER: each.code})}") for each in LANGUAGES.values()]
+        return {"texts": _request_texts(), "languages": links}
 
     @pages.get("/pay/<token>")
     async def show(token: str) -> Response:
@@ -127,7 +145,10 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
         """Give the page the colour of its shop; the policy of the page permits no style in the page itself."""
         if not _COLOUR_PATTERN.fullmatch(colour):
             return await _unknown_token_response()
-        return Response(brand_stylesheet(f"#{colour}"), content_type="text/css; charset=utf-8", headers=KEPT)
+        sheet = brand_stylesheet(f"#{colour}")
+        if PART_PARAMETER in request.args:
+            sheet = sheet.replace(":root", ".branded")
+        return Response(sheet, content_type="text/css; charset=utf-8", headers=KEPT)
 
     @pages.get("/logo/<digest>")
     async def logo(digest: str) -> Response:
@@ -141,7 +162,7 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
 
 async def show_store_failure(_: Exception) -> Response:
     """Answer 503 while the store is unavailable, with a page that tries again."""
-    page = await render_template("busy.html", texts=_request_texts(), refresh_s=REFRESH_S + 1)
+    page = await render_template("busy.html", refresh_s=REFRESH_S + 1)
     return Response(page, 503, {"Retry-After": "2"})
 
 
@@ -153,7 +174,7 @@ async def _find_transaction(context: PagesContext, token: str) -> Transaction | 
 
 async def _unknown_token_response() -> Response:
     """Return the same response for every unknown token: a guess reveals nothing (W3)."""
-    return Response(await render_template("unknown.html", texts=_request_texts()), 404)
+    return Response(await render_template("unknown.html"), 404)
 
 
 async def _render_payment(context: PagesContext, transaction: Transaction, token: str, shop: Shop) -> Response:
@@ -174,8 +195,7 @@ async def _render_payment(context: PagesContext, transaction: Transaction, token
             action_url=_page_url(token),
             events_url=f"/pay/{token}/events{_query_string()}",
             qr_url=f"/pay/{token}/qr.svg{_query_string()}",
-            switch=[(each, f"?{urlencode({LANGUAGE_PARAMETER: each.code})}") for each in LANGUAGES.values()],
-            refresh_s=REFRESH_S,
+            refresh_s=SLOW_REFRESH_S if variables["standing"] is PayerStatus.SLOW else REFRESH_S,
         )
     )
 
@@ -184,19 +204,23 @@ def payment_variables(transaction: Transaction, shop: Shop, texts: PageTexts, *,
     """Return what `payment_card.html` shows of a payment that has a page, but for the URLs of the page around it."""
     order, page, status = transaction.order, transaction.order.page, payer_status(transaction, now=now)
     assert page is not None
+    amount = format_amount(transaction.progress.final or order.requested, texts.numbers)
     return {
         "texts": texts,
         "brand": shop.name,
         "colour_url": shop.colour_url,
         "logo_url": shop.logo_url,
         "order_text": shop.order_text(order.labels),
-        "amount": format_amount(transaction.progress.final or order.requested, texts.numbers),
+        "shop_url": _shop_url(page),
+        "amount": amount,
+        "is_long": len(amount) > AMOUNT_CHARACTERS_MAX,
         "provider": order.provider_title,
-        "number": mask_own_number(order.party.msisdn),
+        "number": format_digits(mask_own_number(order.party.msisdn), texts.numbers),
         "number_spoken": texts.ending_in.format(digits=spoken_suffix(order.party.msisdn)),
         "standing": status,
         "sentence": status_sentence(status, transaction.progress.error_code, texts),
         "next_step": next_step(status, transaction.progress.error_code, texts),
+        "waited": format_time_waited(_waited(transaction, now), texts),
         "left": format_time_left(Span(page.closes_at - now), texts),
         "closes_in_s": max(1, -(-(page.closes_at - now) // SECOND)),
         "left_share": round(100 * (page.closes_at - now) / max(1, page.closes_at - order.created_at)),
@@ -208,9 +232,17 @@ def payer_status(transaction: Transaction, *, now: Instant) -> PayerStatus:
     page, code = transaction.order.page, transaction.progress.error_code
     if code is not None and EXPLANATIONS[code].payer_step is PayerStep.WAIT:
         return PayerStatus.UNCLEAR
+    if not transaction.progress.stage.is_terminal and _waited(transaction, now) >= SLOW_AFTER:
+        return PayerStatus.SLOW
     if transaction.progress.stage is not Stage.AWAITING_CUSTOMER or page is None:
         return _STATUS_BY_STAGE[transaction.progress.stage]
     return PayerStatus.CLOSED if now >= page.closes_at else PayerStatus.OPEN
+
+
+def _waited(transaction: Transaction, now: Instant) -> Span:
+    """Return the time since the payment was sent to its provider; 0 before."""
+    submitted_at = transaction.progress.submitted_at
+    return Span(0) if submitted_at is None else max(Span(0), elapsed(submitted_at, now))
 
 
 def status_sentence(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -> str:
@@ -227,6 +259,8 @@ def status_sentence(status: PayerStatus, code: ErrorCode | None, texts: PageText
             return texts.sending
         case PayerStatus.WAITING:
             return texts.waiting
+        case PayerStatus.SLOW:
+            return texts.slow
         case PayerStatus.OPEN:
             return ""
 
@@ -251,6 +285,16 @@ def _merchant_redirect_url(transaction: Transaction, page: Page) -> str | None:
             return page.error_redirect_url
         case Status.PENDING:
             return None
+
+
+def _shop_url(page: Page) -> str | None:
+    """Return the front page of the site that the browser returns to, for a payer who leaves before the result is known:
+    the merchant's own URLs say that there is one. None where no website was named."""
+    for url in (page.error_redirect_url, page.success_redirect_url):
+        parts = urlsplit(url or "")
+        if parts.scheme in ("http", "https"):
+            return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
+    return None
 
 
 def _encode_location(url: str) -> str:
@@ -295,6 +339,8 @@ async def _events(
             members: dict[str, str] = {"standing": status}
             if status is PayerStatus.OPEN:
                 members["left"] = format_time_left(Span(transaction.order.page.closes_at - now), texts)
+            elif status is PayerStatus.SLOW:
+                members["left"] = format_time_waited(_waited(transaction, now), texts)
             event = json.dumps(members, ensure_ascii=False)
             if event != last:
                 last = event

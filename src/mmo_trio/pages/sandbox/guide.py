@@ -15,13 +15,14 @@ from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_sansio.values.model import Brand, Method, Operation, Party
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.number_format import format_amount
 from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_bars, draw_lines
 from mmo_trio.pages.context import LISTENER_URL, find_shown_key, pages_context, reject_cross_site_post, sandbox_context
 from mmo_trio.pages.payment.languages.english import ENGLISH
-from mmo_trio.pages.payment.languages.texts import format_amount
-from mmo_trio.pages.payment.page import payment_variables
+from mmo_trio.pages.payment.page import PART_PARAMETER, payment_variables
 from mmo_trio.pages.payment.shops import Shop, shop_of
 from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER, REFRESH_S, phone_variables
+from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 
 COLOURS = (
     ("--text", "--bg", "Text"),
@@ -46,7 +47,9 @@ async def guide(*, fault: str = "") -> Response:
         "guide.html",
         texts=ENGLISH,
         brand=offer[0].name if offer else None,
-        amount=format_amount(_minimum_amount(offer[1]), ENGLISH.numbers) if offer else "",
+        method=offer[1] if offer else None,
+        least=_minimum_amount(offer[1]) if offer else None,
+        amount=format_amount(_minimum_amount(offer[1])) if offer else "",
         number=PHONE_NUMBER,
         fault=fault,
         addresses=sandbox_context().addresses,
@@ -77,16 +80,18 @@ async def show_payment(reference: str) -> Response:
     context = pages_context()
     transaction = await context.store.transaction(reference)
     if transaction is None or transaction.order.page is None:
-        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
+        return Response(await render_template("unknown.html"), 404)
     order, token = transaction.order, transaction.order.page.token
     record = await context.store.brand_record(order.brand)
     shop = Shop(order.brand) if record is None else shop_of(record.brand)
     number = order.party.msisdn.removeprefix("+")
     own_url = f"/try/{reference}"
+    variables = payment_variables(transaction, shop, ENGLISH, now=context.now())
     page = await render_template(
         "try.html",
-        **payment_variables(transaction, shop, ENGLISH, now=context.now()),
-        **await phone_variables(number),
+        **variables
+        | {"colour_url": None, "shop_colour_url": shop.colour_url and f"{shop.colour_url}?{PART_PARAMETER}"},
+        **await phone_variables(number, wrong_pin=request.args.get("wrong_pin", ""), first=reference),
         reference=reference,
         merchant_reference=order.merchant_reference,
         own_url=own_url,
@@ -109,8 +114,9 @@ async def confirm_payment(reference: str) -> AnyResponse:
 
 
 async def _find_web_payin_method() -> tuple[Brand, Method] | None:
-    """Return the first enabled brand with a method for web pay-ins, and the method."""
-    for record in await pages_context().store.admin.brands():
+    """Return the first enabled brand with a method for web pay-ins, the demo brand before others, and the method."""
+    records = await pages_context().store.admin.brands()
+    for record in sorted(records, key=lambda each: each.brand.id != DEMO_BRAND_ID):
         for method in record.brand.methods:
             if Operation.WEB_PAYIN in method.operations and record.brand.enabled:
                 return record.brand, method

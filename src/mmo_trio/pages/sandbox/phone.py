@@ -3,9 +3,9 @@ payments."""
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -17,10 +17,11 @@ from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_sansio.values.money import Money, decimals_of
+from mmo_sansio.values.number_format import format_amount
 from mmo_trio.http.asgi.web_app import stream_response
 from mmo_trio.pages.context import PagesContext, SandboxContext, pages_context, reject_cross_site_post, sandbox_context
 from mmo_trio.pages.payment.languages.english import ENGLISH
-from mmo_trio.pages.payment.languages.texts import format_amount
+from mmo_trio.storage.interface.store import StoreUnavailable
 
 PHONE_NUMBER = "254700000180"
 """The suggested number: its last digits make the simulated operator prompt a person."""
@@ -35,7 +36,7 @@ DECLINE_CODES: Mapping[str, ErrorCode] = MappingProxyType(
 )
 """The ways to decline, with the error code of the payment."""
 
-PROMPT_CHECK_INTERVAL_S = 0.25
+CHECK_INTERVAL_S = 0.25
 STREAM_LIFETIME_S = 30.0
 REFRESH_S = 2
 
@@ -58,62 +59,65 @@ async def pick_number() -> Response:
     """Show a form for the number of a phone, and the numbers with prompts."""
     number = request.args.get("number", "").replace(" ", "")
     if MSISDN_PATTERN.fullmatch(number):
-        return _redirect_to_phone(number)
+        return Response("", 303, {"Location": f"/phone/{_without_plus(number)}"})
     waiting = sorted({_without_plus(each.msisdn) for each in _prompts()})
     page = await render_template("phones.html", texts=ENGLISH, waiting=waiting, number=number, suggested=PHONE_NUMBER)
     return Response(page)
 
 
 @pages.get("/<number>")
-async def show_phone(number: str, *, wrong_pin: str = "", status: int = 200) -> Response:
+async def show_phone(number: str) -> Response:
     if not MSISDN_PATTERN.fullmatch(number):
-        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
+        return Response(await render_template("unknown.html"), 404)
     number = _without_plus(number)
     page = await render_template(
         "phone.html",
-        **await phone_variables(number, wrong_pin=wrong_pin),
+        **await phone_variables(number, wrong_pin=request.args.get("wrong_pin", "")),
         texts=ENGLISH,
         phone_page=f"/phone/{number}",
         refresh_s=REFRESH_S,
     )
-    return Response(page, status)
+    return Response(page)
 
 
 @pages.post("/<number>/<reference>")
 async def answer_prompt(number: str, reference: str) -> Response:
-    """Approve or decline a payment."""
+    """Approve or decline a payment, and show the page again from which that was done."""
     form, operator = await request.form, sandbox_context().operator
-    action, pin = form.get("action", APPROVE), form.get("pin", "")
+    action, pin, guide = form.get("action", APPROVE), form.get("pin", ""), form.get("guide", "")
+    origin = f"/try/{guide}" if _REFERENCE_PATTERN.fullmatch(guide) else f"/phone/{_without_plus(number)}"
     if not MSISDN_PATTERN.fullmatch(number) or action not in (APPROVE, *DECLINE_CODES):
-        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
+        return Response(await render_template("unknown.html"), 404)
     is_waiting = any(each.reference == reference for each in _prompts(number))
     if operator is None or not is_waiting:
-        return _redirect_to_phone(number)
+        return Response("", 303, {"Location": origin})
     if action in DECLINE_CODES:
         operator.decline(reference, error_code=DECLINE_CODES[action])
     elif _PIN_PATTERN.fullmatch(pin):
         operator.approve(reference)
     else:
-        return await show_phone(number, wrong_pin=reference, status=422)
-    guide = form.get("guide", "")
-    if _REFERENCE_PATTERN.fullmatch(guide):
-        return Response("", 303, {"Location": f"/try/{guide}?done={action}"})
-    return _redirect_to_phone(number, f"?done={action}")
+        return Response("", 303, {"Location": f"{origin}?wrong_pin={reference}"})
+    return Response("", 303, {"Location": f"{origin}?done={action}"})
 
 
 @pages.get("/<number>/events")
 async def stream_events(number: str) -> Response:
-    """Send one event once the phone has a prompt."""
-    context, sandbox = pages_context(), sandbox_context()
+    """Send one event once the phone has other prompts or messages than those `shown`: `prompt` while it has any prompt,
+    else `message`."""
+    context, sandbox, shown = pages_context(), sandbox_context(), request.args.get("shown", "")
 
     async def events() -> AsyncGenerator[bytes, None]:
         yield b"retry: 1000\n\n"
-        with trio.move_on_after(STREAM_LIFETIME_S):
-            while not _find_prompts(context, sandbox, number) and not context.closing.is_set():
-                with trio.move_on_after(PROMPT_CHECK_INTERVAL_S):
+        state = shown
+        with suppress(StoreUnavailable), trio.move_on_after(STREAM_LIFETIME_S):
+            while not context.closing.is_set():
+                prompts, own = _find_prompts(context, sandbox, number), await _find_payments(context, number)
+                if (state := phone_state(prompts, own)) != shown:
+                    break
+                with trio.move_on_after(CHECK_INTERVAL_S):
                     await context.closing.wait()
-        if _find_prompts(context, sandbox, number):
-            yield b"data: prompt\n\n"
+        if state != shown:
+            yield b"data: prompt\n\n" if prompts else b"data: message\n\n"
 
     return stream_response(events())
 
@@ -132,21 +136,36 @@ def _find_prompts(context: PagesContext, sandbox: SandboxContext, number: str | 
     ]
 
 
-async def phone_variables(number: str, *, wrong_pin: str = "") -> dict[str, Any]:
+async def _find_payments(context: PagesContext, number: str) -> list[Transaction]:
+    """Return the newest payments of this phone. Raises StoreUnavailable."""
+    numbers = (number, f"+{number}")
+    found = await context.store.admin.search_payments(number, msisdns=numbers, limit=PAYMENTS_MAX)
+    return [each for each in found.transactions if each.order.party.msisdn in numbers]
+
+
+def phone_state(prompts: Sequence[SandboxSubmission], payments: Iterable[Transaction]) -> str:
+    """Return what is another text as soon as the phone has another prompt or message."""
+    ended = sum(each.status is not Status.PENDING for each in payments)
+    return f"{ended}-{len(prompts)}-{prompts[-1].reference if prompts else ''}"
+
+
+async def phone_variables(number: str, *, wrong_pin: str = "", first: str = "") -> dict[str, Any]:
     """Return what `handset.html` shows of this phone, but for the URL of the page around it. `wrong_pin` is the
-    reference of the payment for which no PIN was typed that could be one."""
-    admin = pages_context().store.admin
-    found = await admin.search_payments(number, msisdns=(number, f"+{number}"), limit=PAYMENTS_MAX)
-    own = [each for each in found.transactions if _without_plus(each.order.party.msisdn) == number]
+    reference of the payment for which no PIN was typed that could be one; `first` is that of the prompt to show before
+    the others."""
+    context = pages_context()
+    own, prompts = await _find_payments(context, number), _prompts(number)
     return {
         "phone_number": number,
         "prompts": [
-            (each, format_amount(each.amount, ENGLISH.numbers), each.type == "payin", await _order_name(each))
-            for each in _prompts(number)
+            (each, format_amount(each.amount), each.type == "payin", await _order_name(each))
+            for each in sorted(prompts, key=lambda each: each.reference != first)
         ],
+        "state": phone_state(prompts, own),
+        "is_pending": any(each.status is Status.PENDING for each in own),
         "messages": phone_messages(own)[-MESSAGES_MAX:],
-        "shops": {each.brand.id: each.brand.name for each in await admin.brands()},
-        "money": functools.partial(format_amount, number_format=ENGLISH.numbers),
+        "shops": {each.brand.id: each.brand.name for each in await context.store.admin.brands()},
+        "money": format_amount,
         "wrong_pin": wrong_pin,
         "done": request.args.get("done", ""),
     }
@@ -201,10 +220,6 @@ def phone_messages(ended: Iterable[Transaction]) -> list[PhoneMessage]:
             )
         )
     return messages
-
-
-def _redirect_to_phone(number: str, query: str = "") -> Response:
-    return Response("", 303, {"Location": f"/phone/{_without_plus(number)}{query}"})
 
 
 def _without_plus(number: str) -> str:

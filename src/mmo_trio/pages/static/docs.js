@@ -37,39 +37,41 @@ document.addEventListener("change", ({ target }) => {
   try { localStorage.setItem("language", target.value); } catch { /* It is chosen for this page only. */ }
 });
 
-const input = document.querySelector("#q");
-const found = document.querySelector("#found");
-let asked = 0;
-input.addEventListener("input", async () => {
-  const number = ++asked;
-  found.hidden = !input.value.trim();
-  if (found.hidden) return;
-  try {
-    const answer = await fetch(`/docs/search?part=1&q=${encodeURIComponent(input.value)}`);
-    const text = answer.ok ? await answer.text() : "";
-    // Who has moved to a result already keeps it.
-    if (number === asked && !found.contains(document.activeElement)) found.innerHTML = text;
-  } catch {
-    found.hidden = true;
-  }
-});
-found.addEventListener("click", () => { found.hidden = true; });
-document.addEventListener("click", ({ target }) => { if (!target.closest(".search")) found.hidden = true; });
-document.addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest("input, textarea, select");
-  if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey) {
-    event.preventDefault();
-    input.focus();
-  }
-  if (!event.target.closest(".search")) return;
-  const links = [input, ...found.querySelectorAll("a")];
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (event.key === "Escape") { found.hidden = true; input.focus(); }
-  if (step && !found.hidden) {
-    event.preventDefault();
-    links[(links.indexOf(document.activeElement) + step + links.length) % links.length].focus();
-  }
-});
+const input = document.querySelector("#q"); // The sandbox's front has none.
+if (input) {
+  const found = document.querySelector("#found");
+  let asked = 0;
+  input.addEventListener("input", async () => {
+    const number = ++asked;
+    found.hidden = !input.value.trim();
+    if (found.hidden) return;
+    try {
+      const answer = await fetch(`/docs/search?part=1&q=${encodeURIComponent(input.value)}`);
+      const text = answer.ok ? await answer.text() : "";
+      // Who has moved to a result already keeps it.
+      if (number === asked && !found.contains(document.activeElement)) found.innerHTML = text;
+    } catch {
+      found.hidden = true;
+    }
+  });
+  found.addEventListener("click", () => { found.hidden = true; });
+  document.addEventListener("click", ({ target }) => { if (!target.closest(".search")) found.hidden = true; });
+  document.addEventListener("keydown", (event) => {
+    const isTyping = event.target.closest("input, textarea, select");
+    if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      input.focus();
+    }
+    if (!event.target.closest(".search")) return;
+    const links = [input, ...found.querySelectorAll("a")];
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape") { found.hidden = true; input.focus(); }
+    if (step && !found.hidden) {
+      event.preventDefault();
+      links[(links.indexOf(document.activeElement) + step + links.length) % links.length].focus();
+    }
+  });
+}
 
 // Where CSS can't mark the place in the navigation, the section under the header is marked here.
 const nav = document.querySelector(".side");

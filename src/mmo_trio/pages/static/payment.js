@@ -1,10 +1,10 @@
 // Follows a payment while its page is open. Everything works without it; nothing here decides anything.
 "use strict";
 (() => {
-  const line = document.querySelector("[data-standing]");
+  const find = (what) => document.querySelector(what);
+  const line = find("[data-standing]"), left = find("[data-left]"), offline = find("[data-offline]");
+  const button = find("article button");
   if (!line) return;
-  const left = document.querySelector("[data-left]");
-  const button = document.querySelector("article button");
   const again = () => location.replace(line.dataset.page);
 
   addEventListener("pageshow", (shown) => {
@@ -16,9 +16,21 @@
       if (button.getAttribute("aria-disabled")) click.preventDefault();
     });
   }
-  if (!["open", "sending", "waiting"].includes(line.dataset.standing)) return;
+  if (!offline) return;
 
   const events = new EventSource(line.dataset.events);
+  let silence;
+  const tell = (isLost) => {
+    silence = clearTimeout(silence);
+    offline.hidden = !isLost;
+  };
+  // Waits until the page can be had: an error page of the browser or of a proxy would lead nowhere.
+  const load = () => fetch(line.dataset.page, { method: "HEAD", redirect: "manual" })
+    .then((page) => (page.ok || page.type === "opaqueredirect" ? again() : Promise.reject()))
+    .catch(() => { tell(true); setTimeout(load, 3000); });
+  addEventListener("offline", () => tell(true));
+  addEventListener("online", () => tell(false));
+  events.onopen = () => tell(false);
   events.onmessage = (event) => {
     const update = JSON.parse(event.data);
     if (update.left && left) left.textContent = left.dataset.left.replace("%", update.left);
@@ -34,6 +46,7 @@
     line.textContent = text;
   };
   events.onerror = () => {
-    if (events.readyState === EventSource.CLOSED && !button) setTimeout(again, 3000);
+    silence ||= setTimeout(tell, 6000, true); // A stream also ends by itself, and the next one follows at once.
+    if (events.readyState === EventSource.CLOSED && !button) setTimeout(load, 3000);
   };
 })();

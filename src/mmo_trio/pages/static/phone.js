@@ -1,11 +1,13 @@
-// Shows a message on the virtual phone as soon as there is one. Without it the page looks again by itself.
+// Follows the virtual phone: shows what is new on it as soon as there is something. Without it the page looks again by itself.
 "use strict";
 (() => {
   const line = document.querySelector("[data-phone-events]");
   if (!line) return;
   const events = new EventSource(line.dataset.phoneEvents);
-  events.onmessage = () => {
+  events.onmessage = ({ data }) => {
     events.close();
-    location.replace(line.dataset.page);
+    const isTyping = [...document.querySelectorAll(".pin")].some((each) => each.value);
+    if (isTyping) line.textContent = "There is something new on this phone; you see it after your answer.";
+    else location.replace(line.dataset.page + (data === "prompt" ? "" : location.search));
   };
 })();

@@ -205,6 +205,8 @@ class PaymentFilter:
     """Created at this time or later."""
     end: Instant | None = None
     """Created before this time."""
+    after: Position | None = None
+    """In place of `before`: those that come next after this position, upwards."""
 
     def matches(self, transaction: Transaction) -> bool:
         """Return whether a transaction is selected, whatever its position."""
@@ -226,8 +228,8 @@ class PaymentPage:
 
     transactions: Sequence[Transaction]
     next_position: Position | None
-    """None when there is nothing older. A page with few payments may have one: a search scans so many payments at most,
-    and then says how far it came."""
+    """None when there is nothing older, or upwards nothing newer. A page with few payments may have one: a search scans
+    so many payments at most, and then says how far it came."""
 
 
 class CountDimension(StrEnum):
@@ -331,6 +333,8 @@ class NoteTopic(StrEnum):
     """When its account was checked last, and whether a person has asked for another check."""
     FINDING = "finding"
     """What is known of a part of its account."""
+    AVAILABILITY = "availability"
+    """When it was asked last what it can process."""
     RECORDING = "recording"
     """Until when what goes to and comes from it is recorded."""
     RECORDED = "recorded"

@@ -21,7 +21,7 @@ from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres.ownership import count_serving
 from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
-from mmo_trio.storage.sql.schema import ReportMigration, migration_scripts, report_nothing
+from mmo_trio.storage.sql.schema import ReportMigration, log_migration, migration_scripts, report_nothing
 
 _MIGRATION_LOCK = (0x4D4D4F, 2)
 _LOCK_POLL_INTERVAL_S = 0.1
@@ -74,10 +74,12 @@ async def migrate(connection: PostgresConnection, report: ReportMigration = repo
     """
     await _acquire_lock(connection)
     try:
+        before, begin = await stored_version(connection), trio.current_time()
         for number, script in scripts().items():
             if await stored_version(connection) < number:
                 report(number, latest_version())
                 await _apply(connection, number, script)
+        log_migration(before, latest_version(), trio.current_time() - begin)
         await maintain_partitions(connection)
         while await maintain_partitions(connection, of_past=True):
             pass  # Where serving processes don't own the tables, nobody else does it.

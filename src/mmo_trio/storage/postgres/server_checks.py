@@ -51,12 +51,11 @@ _SELECT_MISSING_RIGHTS = """
     WHERE NOT has_table_privilege(to_regclass(name), privilege) GROUP BY name ORDER BY name
 """
 _SELECT_MISSING_SEQUENCES = """
-    SELECT s.relname::text FROM pg_class AS s
-    WHERE CASE WHEN s.relkind = 'S' THEN NOT has_sequence_privilege(s.oid, 'USAGE') END AND s.oid = ANY (ARRAY(
-        SELECT d.objid FROM pg_depend AS d
-        WHERE d.refclassid = 'pg_class'::regclass AND d.classid = 'pg_class'::regclass AND d.deptype = 'a'
-            AND d.refobjid = ANY (ARRAY(SELECT to_regclass(name)::oid FROM unnest(%s::text[]) AS wanted (name)))
-    )) ORDER BY 1
+    SELECT c.relname::text FROM pg_sequence AS s JOIN pg_class AS c ON c.oid = s.seqrelid
+        JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.objid = s.seqrelid AND d.deptype = 'a'
+    WHERE d.refclassid = 'pg_class'::regclass AND NOT has_sequence_privilege(s.seqrelid, 'USAGE')
+        AND d.refobjid = ANY (ARRAY(SELECT to_regclass(name)::oid FROM unnest(%s::text[]) AS wanted (name)))
+    ORDER BY 1
 """
 _SELECT_HIDDEN_ROWS = """
     SELECT name FROM unnest(%s::text[]) AS wanted (name) WHERE row_security_active(to_regclass(name)) ORDER BY name

@@ -11,18 +11,8 @@ import trio
 from attrs import frozen
 
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable, log_store_failure
-from mmo_trio.storage.postgres import distribution, migrations, ownership
+from mmo_trio.storage.postgres import connections, distribution, migrations, ownership
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, Outage
-from mmo_trio.storage.postgres.connections import (
-    READER_CONNECTIONS,
-    READER_SETUP,
-    STORE_TIMEOUT_S,
-    WRITER_CONNECTIONS,
-    WRITER_SETUP,
-    build_conninfo,
-    call_when_reachable,
-    limit_psycopg_logs,
-)
 from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
 from mmo_trio.storage.postgres.server_checks import check_role, prepare_session
@@ -51,7 +41,7 @@ async def open_postgres(
     *,
     serving: bool,
     create: bool = True,
-    timeout_s: float = STORE_TIMEOUT_S,
+    timeout_s: float = connections.STORE_TIMEOUT_S,
     report_migration: ReportMigration = report_nothing,
 ) -> AsyncIterator[PostgresStore]:
     """Open the database that the address names.
@@ -60,15 +50,15 @@ async def open_postgres(
     command leaves what it schedules to them. Without `create` the tables must exist. Raises StoreUnusable when the
     database can't be used as it is, StoreUnavailable when it can't be reached.
     """
-    limit_psycopg_logs()
-    primary = PrimaryFinder(split_servers(build_conninfo(url)))
+    connections.limit_psycopg_logs()
+    primary = PrimaryFinder(split_servers(connections.build_conninfo(url)))
     database = await run_to_end(lambda: _prepare_database(primary, serving, create, timeout_s, report_migration))
     outage, suspect_after_s = Outage(), timeout_s * _SUSPECT_SHARE
     writers, readers = (
         ConnectionPool(primary, size, setup + database.session_setup, suspect_after_s, cancels=cancels, outage=outage)
         for size, setup, cancels in (
-            (WRITER_CONNECTIONS, WRITER_SETUP, False),
-            (READER_CONNECTIONS, READER_SETUP, True),
+            (connections.WRITER_CONNECTIONS, connections.WRITER_SETUP, False),
+            (connections.READER_CONNECTIONS, connections.READER_SETUP, True),
         )
     )
     with unwrap_single_exception():
@@ -129,20 +119,20 @@ async def _prepare_database(
 
     await primary.look_at_others()
     deadline = trio.current_time() + timeout_s
-    database = await call_when_reachable(primary, check_version, deadline)
+    database = await connections.call_when_reachable(primary, check_version, deadline)
     if database is None:
-        database = await call_when_reachable(primary, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
+        database = await connections.call_when_reachable(primary, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
     return database
 
 
-async def distribute_postgres(url: str, *, timeout_s: float = STORE_TIMEOUT_S) -> None:
+async def distribute_postgres(url: str, *, timeout_s: float = connections.STORE_TIMEOUT_S) -> None:
     """Migrate the database that the address names, and distribute its tables by brand over the workers of Citus.
 
     Does nothing where that is done. Raises what `open_postgres` raises, and StoreUnusable where the server is no
     coordinator of Citus with workers, or while a process serves the database.
     """
-    limit_psycopg_logs()
-    primary = PrimaryFinder(split_servers(build_conninfo(url)))
+    connections.limit_psycopg_logs()
+    primary = PrimaryFinder(split_servers(connections.build_conninfo(url)))
 
     async def distribute(connection: PostgresConnection) -> None:
         await prepare_session(primary, connection)
@@ -151,7 +141,7 @@ async def distribute_postgres(url: str, *, timeout_s: float = STORE_TIMEOUT_S) -
 
     async def call() -> None:
         deadline = trio.current_time() + timeout_s
-        await call_when_reachable(primary, distribute, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
+        await connections.call_when_reachable(primary, distribute, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
 
     await run_to_end(call)
 

@@ -129,6 +129,8 @@ class AdminStore:
     session = _reading(console_users.session)
     touch_session = _writing(console_users.touch_session)
     end_session = _writing(console_users.end_session)
+    keep_input = _writing(console_users.keep_input)
+    kept_input = _reading(console_users.kept_input)
     record_sign_in_attempt = _writing(console_users.record_sign_in_attempt)
     sign_in_attempts = _reading(console_users.sign_in_attempts)
     forget_sign_in_attempts = _writing(console_users.forget_sign_in_attempts)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditKey, AuditRow
 from mmo_trio.storage.interface.audit_chain import next_row
-from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, select
+from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, select, select_newest, values_of
 
 _AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash, key_id, mac"
 
@@ -19,30 +19,25 @@ def append_audit(event: AuditEvent, key: AuditKey) -> SqlQuery[AuditRow]:
     row = next_row(AuditHead(number - 1, hash), event, key)
     yield from execute(
         f"INSERT INTO audit ({_AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        row.number,
-        event.at,
-        event.actor,
-        event.action,
-        event.about,
-        event.detail,
-        row.previous_hash,
-        row.hash,
-        row.key_id,
-        row.mac,
+        *(row.number, *values_of(event), row.previous_hash, row.hash, row.key_id, row.mac),
     )
     yield from execute("UPDATE audit_head SET hash = ?", row.hash)
     return row
 
 
-def audit(*, before: int | None = None, about: str | None = None, limit: int = 50) -> SqlQuery[Sequence[AuditRow]]:
-    """Return rows of the audit log below a number, the newest first."""
-    where = Where().and_("number < ?", before).and_("about = ?", about)
-    return select(
-        _parse_audit_row,
-        f"SELECT {_AUDIT_COLUMNS} FROM audit {where} ORDER BY number DESC LIMIT ?",
-        *where.values,
-        limit,
-    )
+def audit(
+    *,
+    before: int | None = None,
+    after: int | None = None,
+    about: str | None = None,
+    actor: str | None = None,
+    limit: int = 50,
+) -> SqlQuery[Sequence[AuditRow]]:
+    """Return rows of the audit log, the newest first: those below a number, or those next above one."""
+    where = Where().and_("number < ?", before).and_("number > ?", after)
+    where.and_("about = ?", about).and_("actor = ?", actor)
+    text = f"SELECT {_AUDIT_COLUMNS} FROM audit {where}"
+    return select_newest(_parse_audit_row, text, "number", *where.values, after=after, limit=limit)
 
 
 def audit_after(number: int, *, limit: int) -> SqlQuery[Sequence[AuditRow]]:

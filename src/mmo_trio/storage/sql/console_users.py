@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import ConsoleSession, ConsoleUser, Role, SecondFactor, SignInAttempt
-from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, returns_row, select
+from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, returns_row, select, select_one, values_of
 
 _FACTOR_COLUMNS = (
     "user_name, sealed, confirmed_at, last_step, pending,"
@@ -20,13 +19,13 @@ def add_user(user: ConsoleUser) -> SqlQuery[bool]:
     """Add a user; return False when the name is taken."""
     return returns_row(
         f"INSERT INTO console_users ({_USER_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING RETURNING 1",
-        *_user_values(user),
+        *values_of(user),
     )
 
 
 def replace_user(user: ConsoleUser) -> SqlQuery[bool]:
     """Replace a user and end all its sessions; return False when there is no user of that name."""
-    name, *values = _user_values(user)
+    name, *values = values_of(user)
     changed = yield from execute(
         "UPDATE console_users SET role = ?, password_hash = ?, added_at = ?, disabled_at = ?"
         " WHERE name = ? RETURNING 1",
@@ -44,12 +43,7 @@ def users() -> SqlQuery[Sequence[ConsoleUser]]:
 
 def user(name: str) -> SqlQuery[ConsoleUser | None]:
     """Return the user of this name."""
-    rows = yield from execute(f"SELECT {_USER_COLUMNS} FROM console_users WHERE name = ?", name)
-    return _parse_user(rows[0]) if rows else None
-
-
-def _user_values(user: ConsoleUser) -> tuple[Any, ...]:
-    return (user.name, user.role.value, user.password_hash, user.added_at, user.disabled_at)
+    return select_one(_parse_user, f"SELECT {_USER_COLUMNS} FROM console_users WHERE name = ?", name)
 
 
 def _parse_user(row: Row) -> ConsoleUser:
@@ -57,25 +51,22 @@ def _parse_user(row: Row) -> ConsoleUser:
 
 
 def begin_session(session: ConsoleSession, *, expire_before: Instant) -> SqlQuery[None]:
-    """Store a session, and delete those that began before a time."""
+    """Store a session, and delete the sessions and the inputs from before a time."""
     yield from execute("DELETE FROM sessions WHERE began_at < ?", expire_before)
+    yield from execute("DELETE FROM console_inputs WHERE at < ?", expire_before)
     yield from execute(
-        "INSERT INTO sessions (digest, user_name, began_at, seen_at) VALUES (?, ?, ?, ?)",
-        session.digest,
-        session.user,
-        session.began_at,
-        session.seen_at,
+        "INSERT INTO sessions (digest, user_name, began_at, seen_at) VALUES (?, ?, ?, ?)", *values_of(session)
     )
 
 
 def session(digest: bytes) -> SqlQuery[tuple[ConsoleSession, ConsoleUser] | None]:
     """Return a session and its user, as that user is now."""
-    rows = yield from execute(
+    return select_one(
+        lambda row: (ConsoleSession(*row[:4]), _parse_user(row[4:])),
         f"SELECT digest, user_name, began_at, seen_at, {_USER_COLUMNS}"
         " FROM sessions JOIN console_users ON name = user_name WHERE digest = ?",
         digest,
     )
-    return (ConsoleSession(*rows[0][:4]), _parse_user(rows[0][4:])) if rows else None
 
 
 def touch_session(digest: bytes, at: Instant) -> SqlQuery[None]:
@@ -88,12 +79,24 @@ def end_session(digest: bytes) -> SqlQuery[None]:
     yield from execute("DELETE FROM sessions WHERE digest = ?", digest)
 
 
+def keep_input(user: str, id: str, sealed: bytes, at: Instant) -> SqlQuery[None]:
+    """Keep what a user has typed."""
+    yield from execute(
+        "INSERT INTO console_inputs (user_name, id, sealed, at) VALUES (?, ?, ?, ?)", user, id, sealed, at
+    )
+
+
+def kept_input(user: str, id: str) -> SqlQuery[bytes | None]:
+    """Return what a user has typed, sealed."""
+    return select_one(
+        lambda row: bytes(row[0]), "SELECT sealed FROM console_inputs WHERE user_name = ? AND id = ?", user, id
+    )
+
+
 def record_sign_in_attempt(attempt: SignInAttempt, *, expire_before: Instant) -> SqlQuery[None]:
     """Record an attempt, and delete those before a time."""
     yield from execute("DELETE FROM sign_in_attempts WHERE at < ?", expire_before)
-    yield from execute(
-        "INSERT INTO sign_in_attempts (name, network, at) VALUES (?, ?, ?)", attempt.name, attempt.network, attempt.at
-    )
+    yield from execute("INSERT INTO sign_in_attempts (name, network, at) VALUES (?, ?, ?)", *values_of(attempt))
 
 
 def sign_in_attempts(name: str, network: str, *, since: Instant) -> SqlQuery[Sequence[SignInAttempt]]:
@@ -114,8 +117,7 @@ def forget_sign_in_attempts(name: str, network: str) -> SqlQuery[None]:
 
 def second_factor(user: str) -> SqlQuery[SecondFactor | None]:
     """Return the second factor of a user."""
-    rows = yield from execute(f"SELECT {_FACTOR_COLUMNS} FROM second_factors WHERE user_name = ?", user)
-    return _parse_second_factor(rows[0]) if rows else None
+    return select_one(_parse_second_factor, f"SELECT {_FACTOR_COLUMNS} FROM second_factors WHERE user_name = ?", user)
 
 
 def second_factors() -> SqlQuery[Sequence[SecondFactor]]:

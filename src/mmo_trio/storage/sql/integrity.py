@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mmo_sansio.api.outgoing import transaction_object
@@ -41,28 +41,19 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
         rows = (row[len(at) :] for row in page)
         found += [error for row in rows if (error := _transaction_error(row)) is not None]
         at = list(page[-1][: len(at)])
-    for id, brand in (yield from execute("SELECT id, brand FROM brands")):
-        try:
-            parse_brand(brand)
-        except StoreCorrupt as error:
-            found.append(f"brand {id}: {error.damage}")
-    for brand, breaker in (
-        yield from execute(f"SELECT brand, breaker FROM {schema.breaker_table} WHERE breaker IS NOT NULL")
-    ):
-        try:
-            parse_breaker(breaker)
-        except StoreCorrupt as error:
-            found.append(f"breaker of brand {brand}: {error.damage}")
-    for provider, receipt, claim in (yield from execute("SELECT provider, receipt, claim FROM deposit_claims")):
-        try:
-            parse_claim(claim)
-        except StoreCorrupt as error:
-            found.append(f"claim {receipt} of provider {provider}: {error.damage}")
-    for payment, reversals in (yield from execute("SELECT payment, reversals FROM reversals")):
-        try:
-            parse_reversals(reversals)
-        except StoreCorrupt as error:
-            found.append(f"reversals of payment {payment}: {error.damage}")
+    breakers = f"SELECT 'breaker of brand ' || brand, breaker FROM {schema.breaker_table} WHERE breaker IS NOT NULL"
+    readers: Sequence[tuple[str, Callable[[Any], object]]] = (
+        ("SELECT 'brand ' || id, brand FROM brands", parse_brand),
+        (breakers, parse_breaker),
+        ("SELECT 'claim ' || receipt || ' of provider ' || provider, claim FROM deposit_claims", parse_claim),
+        ("SELECT 'reversals of payment ' || payment, reversals FROM reversals", parse_reversals),
+    )
+    for rows_with_names, parse in readers:
+        for name, row in (yield from execute(rows_with_names)):
+            try:
+                parse(row)
+            except StoreCorrupt as error:
+                found.append(f"{name}: {error.damage}")
     for description, rows_from in _violations(schema).items():
         [(count,)] = yield from execute(f"SELECT count(*) FROM {rows_from}")
         if count:

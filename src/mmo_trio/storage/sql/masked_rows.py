@@ -20,18 +20,9 @@ from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import ProposalState
 from mmo_trio.storage.interface.retention import RetentionStep
+from mmo_trio.storage.sql import serialization
 from mmo_trio.storage.sql.payment_history import SUSPENSE_COLUMNS, parse_suspense_entry
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import (
-    parse_claim,
-    parse_reversals,
-    parse_transaction,
-    reversal_columns,
-    serialize_claim,
-    serialize_object,
-    serialize_order,
-    serialize_progress,
-)
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
 
 EARLIEST_LINE_BEFORE: Final = DAY
@@ -121,7 +112,7 @@ def mask_payments(
         *parse_position(position),
         limit,
     )
-    found = [parse_transaction(*row) for row in rows]
+    found = [serialization.parse_transaction(*row) for row in rows]
     unsent = yield from _with_open_intents(schema, found)
     unsent |= yield from _with_unfinished_reversals(_references_of(found))
     ended = [each for each in found if each.progress.stage.is_terminal and each.reference not in unsent]
@@ -208,9 +199,9 @@ def _replace(schema: SqlSchema, masked: Sequence[tuple[Transaction, Transaction]
                 before.reference,
                 before.progress.version,
                 after.progress.version,
-                serialize_order(after.order),
-                serialize_progress(after.progress),
-                serialize_object(after),
+                serialization.serialize_order(after.order),
+                serialization.serialize_progress(after.progress),
+                serialization.serialize_object(after),
             )
             for before, after in masked
         ],
@@ -262,12 +253,17 @@ def _mask_reversals(references: Sequence[str]) -> SqlQuery[None]:
     for payment, version, row in (
         yield from execute(f"SELECT payment, version, reversals FROM reversals {about}", *about.values)
     ):
-        known = parse_reversals(row)
+        known = serialization.parse_reversals(row)
         masked = tuple(map(mask_reversal, known))
         if masked != known:
             yield from execute(
                 "UPDATE reversals SET version = ?, reversals = ? WHERE payment = ? AND version = ?",
-                *(reversal_columns(masked)[0], reversal_columns(masked)[-1], payment, version),
+                *(
+                    serialization.reversal_columns(masked)[0],
+                    serialization.reversal_columns(masked)[-1],
+                    payment,
+                    version,
+                ),
             )
 
 
@@ -289,12 +285,12 @@ def _mask_settled_claims(provider: str, receipts: Sequence[str]) -> SqlQuery[Non
     where = Where().and_("provider = ?", provider).among("receipt", receipts)
     rows = yield from execute(f"SELECT claim FROM deposit_claims {where}", *where.values)
     for (row,) in rows:
-        claim = parse_claim(row)
+        claim = serialization.parse_claim(row)
         if claim.wake_at is None and (masked := mask_claim(claim)) is not claim:
             yield from execute(
                 "UPDATE deposit_claims SET version = ?, claim = ? WHERE provider = ? AND receipt = ? AND version = ?",
                 masked.version,
-                serialize_claim(masked),
+                serialization.serialize_claim(masked),
                 provider,
                 claim.receipt,
                 claim.version,

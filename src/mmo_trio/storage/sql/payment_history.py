@@ -9,7 +9,17 @@ from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, Suspense
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposal, ProposalState, SuspenseEntry
 from mmo_trio.storage.sql.audit_log import append_audit
-from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, returns_row, select
+from mmo_trio.storage.sql.statements import (
+    Row,
+    SqlQuery,
+    Where,
+    execute,
+    returns_row,
+    select,
+    select_newest,
+    select_one,
+    values_of,
+)
 
 
 def timeline(gateway_reference: str) -> SqlQuery[Sequence[JournalEntry]]:
@@ -49,19 +59,21 @@ def callbacks(
 
 
 def failed_callbacks(
-    *, brand: str | None = None, before: int | None = None, limit: int = 50
+    *, brand: str | None = None, before: int | None = None, after: int | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[tuple[int, CallbackRecorded]]]:
-    """Return callbacks that were not delivered with their numbers, those below a number, the newest first, without the
-    responses' bodies. An index holds the failures only."""
+    """Return callbacks that were not delivered with their numbers, the newest first, without the responses' bodies:
+    those below a number, or those next above one. An index holds the failures only."""
     where = Where().and_(f"outcome <> '{DeliveryOutcome.DELIVERED}'")
-    where.and_("brand = ?", brand).and_("id < ?", before)
-    rows = yield from execute(
-        "SELECT id, gateway_reference, brand, at, outcome, url, status, duration_ms, detail"
-        f" FROM callbacks {where} ORDER BY id DESC LIMIT ?",
+    where.and_("brand = ?", brand).and_("id < ?", before).and_("id > ?", after)
+    columns = "id, gateway_reference, brand, at, outcome, url, status, duration_ms, detail"
+    return select_newest(
+        lambda row: (row[0], _parse_callback(row[1:])),
+        f"SELECT {columns} FROM callbacks {where}",
+        "id",
         *where.values,
-        limit,
+        after=after,
+        limit=limit,
     )
-    return [(row[0], _parse_callback(row[1:])) for row in rows]
 
 
 def _parse_callback(row: Row) -> CallbackRecorded:
@@ -87,16 +99,22 @@ def suspense_of_payment(gateway_reference: str) -> SqlQuery[Sequence[SuspenseEnt
 
 
 def suspense_entries(
-    *, reasons: Sequence[SuspenseReason] = (), with_closed: bool = False, before: int | None = None, limit: int = 50
+    *,
+    reasons: Sequence[SuspenseReason] = (),
+    with_closed: bool = False,
+    before: int | None = None,
+    after: int | None = None,
+    limit: int = 50,
 ) -> SqlQuery[Sequence[SuspenseEntry]]:
-    """Return entries of the suspense book with ids below a number, the newest first; with reasons only those that have
-    one of them."""
-    where = Where().and_("id < ?", before)
+    """Return entries of the suspense book, the newest first: those with ids below a number, or those next above one;
+    with reasons only those that have one of them."""
+    where = Where().and_("id < ?", before).and_("id > ?", after)
     if reasons:
         where.among("reason", [each.value for each in reasons])
     if not with_closed:
         where.and_("closed_at IS NULL")
-    return _select_suspense(f"{where} ORDER BY id DESC LIMIT ?", *where.values, limit)
+    text = f"SELECT {SUSPENSE_COLUMNS} FROM suspense {where}"
+    return select_newest(parse_suspense_entry, text, "id", *where.values, after=after, limit=limit)
 
 
 def close_suspense(id: int, *, by: str, note: str, now: Instant) -> SqlQuery[bool]:
@@ -136,18 +154,7 @@ def add_proposal(proposal: Proposal) -> SqlQuery[int | None]:
     rows = yield from execute(
         f"INSERT INTO proposals ({_PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING RETURNING id",
-        proposal.gateway_reference,
-        proposal.brand,
-        proposal.error_code,
-        proposal.provider_reference,
-        proposal.reason,
-        proposal.evidence,
-        proposal.proposed_by,
-        proposal.proposed_at,
-        proposal.state.value,
-        proposal.decided_by,
-        proposal.decided_at,
-        proposal.remark,
+        *values_of(proposal)[1:],
     )
     return int(rows[0][0]) if rows else None
 
@@ -167,8 +174,7 @@ def proposals(
 
 def proposal(id: int) -> SqlQuery[Proposal | None]:
     """Return the proposal with this id."""
-    rows = yield from execute(f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals WHERE id = ?", id)
-    return _parse_proposal(rows[0]) if rows else None
+    return select_one(_parse_proposal, f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals WHERE id = ?", id)
 
 
 def update_proposal(

@@ -24,6 +24,7 @@ CONTENT_ROWS_READ_MAX = 1_000
 
 _SELECT = "SELECT t.order_row, t.progress FROM transactions AS t"
 _NEWEST_FIRST = "ORDER BY t.created_at DESC, t.gateway_reference DESC LIMIT ?"
+_OLDEST_FIRST = "ORDER BY t.created_at, t.gateway_reference LIMIT ?"
 
 
 def find_transactions(
@@ -46,31 +47,17 @@ def search_payments(
 ) -> SqlQuery[PaymentPage]:
     """Return payments by any reference (the gateway's, the merchant's, for reconciliation, the provider's), and by one
     of these msisdns, newest first. Each has an index of its own, in the order of the page."""
-    rows = yield from execute(
-        "SELECT t.order_row, t.progress FROM reference_uses AS used JOIN transactions AS t"
-        " ON t.gateway_reference = used.gateway_reference AND t.brand = used.brand"
-        f" WHERE used.merchant_reference = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
-        text,
-        *_position_values(before),
-        limit + 1,
-    )
-    found = _parse_transactions(rows)
-    rows = yield from execute(
-        "SELECT t.order_row, t.progress FROM receipts AS given JOIN transactions AS t"
-        " ON t.gateway_reference = given.gateway_reference AND t.brand = given.brand"
-        f" WHERE given.receipt = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
-        text,
-        *_position_values(before),
-        limit + 1,
-    )
-    found += _parse_transactions(rows)
-    for column, value in (
-        ("gateway_reference", text.upper()),
-        ("reconciliation_reference", text),
-        *(("msisdn", each) for each in msisdns),
+    of_named = "JOIN transactions AS t ON t.gateway_reference = named.gateway_reference AND t.brand = named.brand"
+    found: list[Transaction] = []
+    for source, column, value in (
+        (f"reference_uses AS named {of_named}", "named.merchant_reference", text),
+        (f"receipts AS named {of_named}", "named.receipt", text),
+        ("transactions AS t", "t.gateway_reference", text.upper()),
+        ("transactions AS t", "t.reconciliation_reference", text),
+        *(("transactions AS t", "t.msisdn", each) for each in msisdns),
     ):
         rows = yield from execute(
-            f"{_SELECT} WHERE t.{column} = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
+            f"SELECT t.order_row, t.progress FROM {source} WHERE {column} = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
             value,
             *_position_values(before),
             limit + 1,
@@ -80,6 +67,7 @@ def search_payments(
 
 
 _OLDER_THAN = "(t.created_at, t.gateway_reference) < (?, ?)"
+_NEWER_THAN = "(t.created_at, t.gateway_reference) > (?, ?)"
 
 
 def _position_values(before: Position | None) -> tuple[Instant, str]:
@@ -88,30 +76,30 @@ def _position_values(before: Position | None) -> tuple[Instant, str]:
 
 
 def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
-    """Return payments that match, newest first. An index is scanned in the order of creation, PAYMENTS_SCANNED_MAX rows
-    at most."""
+    """Return payments that match, newest first. An index is scanned in the order of creation, or upwards from `after`,
+    PAYMENTS_SCANNED_MAX rows at most."""
     if payment_filter.provider is not None or payment_filter.error_code is not None:
         return (yield from _list_by_content(payment_filter))
-    scanned = _scanned(payment_filter, payment_filter.before)
+    scanned, order = _scanned(payment_filter, payment_filter.after or payment_filter.before)
     status = payment_filter.status and payment_filter.status.value
     matching = Where().and_("t.method = ?", payment_filter.method).and_("t.status = ?", status)
     is_selective = bool(matching.conditions)
     scan = (
         "SELECT t.gateway_reference, t.created_at, t.method, t.status, t.order_row, t.progress"
-        f" FROM transactions AS t {scanned} {_NEWEST_FIRST}"
+        f" FROM transactions AS t {scanned} {order}"
     )
     rows = yield from execute(
-        f"SELECT t.order_row, t.progress FROM ({scan}) AS t {matching} {_NEWEST_FIRST}",
+        f"SELECT t.order_row, t.progress FROM ({scan}) AS t {matching} {order}",
         *scanned.values,
         PAYMENTS_SCANNED_MAX if is_selective else payment_filter.limit + 1,
         *matching.values,
         payment_filter.limit + 1,
     )
-    page = _newest_page(_parse_transactions(rows), payment_filter.limit)
+    page = _newest_page(_parse_transactions(rows), payment_filter.limit, upwards=payment_filter.after is not None)
     if page.next_position is not None or not is_selective:
         return page
     last_scanned = yield from execute(
-        f"SELECT t.created_at, t.gateway_reference FROM transactions AS t {scanned} {_NEWEST_FIRST} OFFSET ?",
+        f"SELECT t.created_at, t.gateway_reference FROM transactions AS t {scanned} {order} OFFSET ?",
         *scanned.values,
         1,
         PAYMENTS_SCANNED_MAX - 1,
@@ -119,15 +107,12 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     return PaymentPage(page.transactions, Position(*last_scanned[0]) if last_scanned else None)
 
 
-def _scanned(payment_filter: PaymentFilter, before: Position | None) -> Where:
-    """Return the conditions that an index in the order of creation bounds."""
-    return (
-        Where()
-        .and_("t.brand = ?", payment_filter.brand)
-        .and_(_OLDER_THAN, *_position_values(before))
-        .and_("t.created_at >= ?", payment_filter.begin)
-        .and_("t.created_at < ?", payment_filter.end)
-    )
+def _scanned(payment_filter: PaymentFilter, at: Position | None) -> tuple[Where, str]:
+    """Return the conditions that an index in the order of creation bounds, and the order of the scan."""
+    where = Where().and_("t.brand = ?", payment_filter.brand)
+    where.and_(_OLDER_THAN if payment_filter.after is None else _NEWER_THAN, *_position_values(at))
+    where.and_("t.created_at >= ?", payment_filter.begin).and_("t.created_at < ?", payment_filter.end)
+    return where, _NEWEST_FIRST if payment_filter.after is None else _OLDEST_FIRST
 
 
 def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
@@ -136,12 +121,12 @@ def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     order_text = None if payment_filter.provider is None else _json_bytes(payment_filter.provider)
     progress_text = None if payment_filter.error_code is None else _json_bytes(payment_filter.error_code)
     found: list[Transaction] = []
-    at, scanned_count = payment_filter.before, 0
+    at, scanned_count, upwards = payment_filter.after or payment_filter.before, 0, payment_filter.after is not None
     while scanned_count < PAYMENTS_SCANNED_MAX and len(found) <= payment_filter.limit:
-        scanned = _scanned(payment_filter, at)
+        scanned, order = _scanned(payment_filter, at)
         rows = yield from execute(
             f"SELECT t.created_at, t.gateway_reference, t.order_row, t.progress FROM transactions AS t {scanned}"
-            f" {_NEWEST_FIRST}",
+            f" {order}",
             *scanned.values,
             CONTENT_ROWS_READ_MAX,
         )
@@ -152,9 +137,9 @@ def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
         ]
         found += filter(payment_filter.matches, _parse_transactions(candidates))
         if len(rows) < CONTENT_ROWS_READ_MAX:
-            return _newest_page(found, payment_filter.limit)
+            return _newest_page(found, payment_filter.limit, upwards=upwards)
         at, scanned_count = Position(*rows[-1][:2]), scanned_count + len(rows)
-    page = _newest_page(found, payment_filter.limit)
+    page = _newest_page(found, payment_filter.limit, upwards=upwards)
     return page if page.next_position is not None else PaymentPage(page.transactions, at)
 
 
@@ -197,12 +182,12 @@ def _parse_transactions(rows: Sequence[Row]) -> list[Transaction]:
     return [parse_transaction(*row) for row in rows]
 
 
-def _newest_page(transactions: Iterable[Transaction], limit: int) -> PaymentPage:
-    """Return the newest of these transactions, each once."""
+def _newest_page(transactions: Iterable[Transaction], limit: int, *, upwards: bool = False) -> PaymentPage:
+    """Return the newest of these transactions, upwards the oldest, each once and the newest first."""
     different = {each.reference: each for each in transactions}
-    ordered = sorted(different.values(), key=position_of, reverse=True)
+    ordered = sorted(different.values(), key=position_of, reverse=not upwards)
     page = ordered[:limit]
-    return PaymentPage(page, position_of(page[-1]) if len(ordered) > limit else None)
+    return PaymentPage(page[::-1] if upwards else page, position_of(page[-1]) if len(ordered) > limit else None)
 
 
 def position_of(transaction: Transaction) -> Position:

@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import TypeAlias
 
+import structlog
 from attrs import frozen
 
 from mmo_trio.storage.sql.statements import SqlStatement
+
+logger = structlog.get_logger(__name__)
 
 ReportMigration: TypeAlias = Callable[[int, int], None]
 """Learns the number of the migration that is applied next, and the number of the last one."""
@@ -55,3 +58,10 @@ def migration_scripts(database: str) -> dict[int, str]:
 
 def report_nothing(number: int, last: int) -> None:
     """Ignore the progress of a migration."""
+
+
+def log_migration(before: int, after: int, duration_s: float) -> None:
+    """Log that the schema of a store that was there before is another one; from there no command leads back."""
+    if 0 < before < after:
+        versions = {"from": before, "to": after}
+        logger.warning("store_migrated", **versions, seconds=round(duration_s, 3), way_back="a backup of before")

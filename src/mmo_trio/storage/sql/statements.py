@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from attrs import Factory, define, frozen
+from attrs import AttrsInstance, Factory, astuple, define, frozen
 
 from mmo_sansio.values.clock import Instant
 
@@ -38,7 +39,6 @@ class RunWrite(Protocol):
 
     def __call__(self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)) -> Awaitable[T]:
         """Commit what the conversation writes; no later decision has a stamp below this one."""
-        ...
 
 
 def execute(text: str, *values: Any) -> SqlQuery[Sequence[Row]]:
@@ -49,6 +49,26 @@ def execute(text: str, *values: Any) -> SqlQuery[Sequence[Row]]:
 def select(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[list[T]]:
     """Return the parsed rows of one statement."""
     return [parse(row) for row in (yield from execute(text, *values))]
+
+
+def select_newest(
+    parse: Callable[[Row], T], text: str, key: str, *values: Any, after: object | None, limit: int
+) -> SqlQuery[Sequence[T]]:
+    """Return parsed rows of a table with the highest keys first: the highest of all, or where they come after a key,
+    those next to it."""
+    rows = yield from execute(f"{text} ORDER BY {key}{' DESC' if after is None else ''} LIMIT ?", *values, limit)
+    return [parse(row) for row in (rows if after is None else reversed(rows))]
+
+
+def select_one(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[T | None]:
+    """Return the parsed row of one statement that finds at most one."""
+    rows = yield from execute(text, *values)
+    return parse(rows[0]) if rows else None
+
+
+def values_of(record: AttrsInstance) -> list[Any]:
+    """Return the values of a record's attributes in their order, each as a database takes it."""
+    return [each.value if isinstance(each, Enum) else each for each in astuple(record, recurse=False)]
 
 
 def returns_row(text: str, *values: Any) -> SqlQuery[bool]:

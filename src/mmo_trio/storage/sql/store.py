@@ -30,26 +30,13 @@ from mmo_trio.storage.interface.store import (
     StoreUnavailable,
     WorkItem,
 )
-from mmo_trio.storage.sql import monitoring
+from mmo_trio.storage.sql import configuration, monitoring, serialization
 from mmo_trio.storage.sql.admin_store import AdminStore
-from mmo_trio.storage.sql.configuration import (
-    SELECT_CONFIGURATION,
-    SELECT_STORE_STATE,
-    parse_configuration,
-    parse_store_state,
-)
 from mmo_trio.storage.sql.masked_rows import Forget, forget_nothing
 from mmo_trio.storage.sql.payment_search import AFTER_NEWEST
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.retention import RetentionStore
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import (
-    object_of_row,
-    parse_brand,
-    parse_claim,
-    parse_reversals,
-    parse_transaction,
-)
 from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite, SqlQuery, execute
 from mmo_trio.system.waiting import ParkingSpot
 
@@ -184,7 +171,7 @@ class Store(ABC):
     async def look_up(self, query: AnyLookUp) -> bytes | None:
         """Return the transaction object, or None (L1, L2)."""
         row = await self._look_up_coalescer(query)
-        return None if row is None else object_of_row(row)
+        return None if row is None else serialization.object_of_row(row)
 
     async def list_records(self, query: ListRecords) -> Records:
         """Return a page of transaction objects (R1 to R7)."""
@@ -254,7 +241,7 @@ class Store(ABC):
     async def configuration(self) -> Configuration:
         """Return the generation of brands, keys and closed providers. What is read of these after this call is of that
         generation or a later one."""
-        return await self._fetch(parse_configuration, SELECT_CONFIGURATION)
+        return await self._fetch(configuration.parse_configuration, configuration.SELECT_CONFIGURATION)
 
     @abstractmethod
     async def use_configuration(self, generation: int, *, process: str) -> None:
@@ -275,7 +262,7 @@ class Store(ABC):
 
     async def state(self) -> StoreState:
         """Return which store this is, and how far it has come."""
-        return await self._fetch(parse_store_state, SELECT_STORE_STATE)
+        return await self._fetch(configuration.parse_store_state, configuration.SELECT_STORE_STATE)
 
     @abstractmethod
     async def check(self) -> None:
@@ -361,23 +348,23 @@ def _release_held(schema: SqlSchema, now: Instant) -> SqlQuery[None]:
 
 
 def _parse_only_transaction(rows: Sequence[Row]) -> Transaction | None:
-    return parse_transaction(*rows[0]) if len(rows) == 1 else None
+    return serialization.parse_transaction(*rows[0]) if len(rows) == 1 else None
 
 
 def _parse_transactions(rows: Sequence[Row]) -> Sequence[Transaction]:
-    return [parse_transaction(*row) for row in rows]
+    return [serialization.parse_transaction(*row) for row in rows]
 
 
 def _parse_claims(rows: Sequence[Row]) -> Sequence[DepositClaim]:
-    return [parse_claim(row[0]) for row in rows]
+    return [serialization.parse_claim(row[0]) for row in rows]
 
 
 def _parse_reversals(rows: Sequence[Row]) -> Sequence[Reversal]:
-    return [each for row in rows for each in parse_reversals(row[0])]
+    return [each for row in rows for each in serialization.parse_reversals(row[0])]
 
 
 def _parse_key_owner(rows: Sequence[Row]) -> KeyOwner | None:
-    return KeyOwner(parse_brand(rows[0][0]), str(rows[0][1])) if rows else None
+    return KeyOwner(serialization.parse_brand(rows[0][0]), str(rows[0][1])) if rows else None
 
 
 @define(eq=False)

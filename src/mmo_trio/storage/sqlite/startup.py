@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -11,7 +12,7 @@ from pathlib import Path
 import trio
 
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.sql.schema import ReportMigration, migration_scripts, report_nothing
+from mmo_trio.storage.sql.schema import ReportMigration, log_migration, migration_scripts, report_nothing
 from mmo_trio.storage.sqlite.connection import SqliteSystem, translate_errors
 from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, create_file, real_path, require_one_name
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
@@ -102,7 +103,8 @@ def stored_version(connection: sqlite3.Connection) -> int:
 def migrate(connection: sqlite3.Connection, report: ReportMigration = report_nothing) -> None:
     """Apply the missing migrations, each in a transaction of its own; two processes may try at once. Where none is
     missing it does not wait for whoever writes."""
-    if stored_version(connection) == max(scripts()):
+    before, begin = stored_version(connection), time.monotonic()
+    if before == max(scripts()):
         return
     for number, script in scripts().items():
         connection.execute("BEGIN IMMEDIATE")
@@ -117,6 +119,7 @@ def migrate(connection: sqlite3.Connection, report: ReportMigration = report_not
         except BaseException:
             connection.rollback()
             raise
+    log_migration(before, max(scripts()), time.monotonic() - begin)
 
 
 def _split_statements(script: str) -> Iterator[str]:

@@ -18,27 +18,9 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import DepositClaim, Status, Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
+from mmo_trio.storage.sql import serialization
 from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
 from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts, sum_by_span
-from mmo_trio.storage.sql.serialization import (
-    OBJECT_COLUMNS,
-    UPSERT_USAGE,
-    callback_body_rows,
-    callback_columns,
-    journal_columns,
-    order_columns,
-    parse_claim,
-    parse_reversals,
-    parse_transaction,
-    progress_columns,
-    provider_receipt_key,
-    reversal_columns,
-    serialize_breaker,
-    serialize_claim,
-    serialize_order,
-    suspense_rows,
-    usage_rows,
-)
 from mmo_trio.storage.sql.statements import Row
 
 ROWS_PER_STATEMENT: Final = 16
@@ -134,10 +116,10 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
         provider, provider_reference, gateway_reference = row
         ledger.deposits[provider, provider_reference] = gateway_reference
     for (row,) in _run_for_rows(connection, _SELECT_CLAIMS, [*reads.claims]):
-        claim = parse_claim(row)
+        claim = serialization.parse_claim(row)
         ledger.claims[claim.provider, claim.receipt] = claim
     for payment, row in _run_for_rows(connection, _SELECT_REVERSALS, [(each,) for each in reads.reversals]):
-        ledger.reversals[payment] = parse_reversals(row)
+        ledger.reversals[payment] = serialization.parse_reversals(row)
     for gateway_reference, kind in _run_for_rows(connection, _SELECT_INTENTS, [*reads.intents]):
         ledger.intents[gateway_reference, IntentKind(kind)] = durable_intent(IntentKind(kind), gateway_reference)
     for brand, counter, day, amount in _run_for_rows(connection, _SELECT_USAGE, [*reads.usage]):
@@ -152,7 +134,7 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
         else:
             unread.append((reference,))
     for order, progress in _run_for_rows(connection, _SELECT_TRANSACTIONS, unread):
-        transaction = parse_transaction(order, progress)
+        transaction = serialization.parse_transaction(order, progress)
         ledger.transactions[transaction.reference] = transaction
     ledger.prefetched = reads if wanted == reads.transactions else evolve(reads, transactions=wanted)
     return ledger
@@ -184,7 +166,7 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
             " page_token, msisdn, reconciliation_reference, order_row, wake_at, provider_receipt,"
             " status, version, progress, object) {rows}",
             [
-                (*order_columns(each), *_search_columns(each), *progress_columns(each))
+                (*serialization.order_columns(each), *_search_columns(each), *serialization.progress_columns(each))
                 for each in effect.created.values()
             ],
         )
@@ -193,7 +175,7 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
             "UPDATE transactions SET wake_at = ?, provider_receipt = ?, status = ?, version = ?,"
             " progress = ?, object = ? WHERE gateway_reference = ? AND version = ?",
             [
-                (*_search_columns(now), *progress_columns(now), reference, was.progress.version)
+                (*_search_columns(now), *serialization.progress_columns(now), reference, was.progress.version)
                 for reference, (was, now) in effect.advanced.items()
             ],
         )
@@ -201,7 +183,10 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
     if effect.redated:
         connection.executemany(
             "UPDATE transactions SET created_at = ?, order_row = ? WHERE gateway_reference = ?",
-            [(each.order.created_at, serialize_order(each.order), id) for id, each in effect.redated.items()],
+            [
+                (each.order.created_at, serialization.serialize_order(each.order), id)
+                for id, each in effect.redated.items()
+            ],
         )
     if effect.references:
         _run_for_rows(
@@ -224,10 +209,15 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
         connection.executemany(
             "INSERT OR REPLACE INTO reversals (payment, version, asked_at, wake_at, unfinished, reversals)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            [(payment, *reversal_columns(reversals)) for payment, (_, reversals) in effect.reversals.items()],
+            [
+                (payment, *serialization.reversal_columns(reversals))
+                for payment, (_, reversals) in effect.reversals.items()
+            ],
         )
     if effect.usage:
-        connection.executemany(UPSERT_USAGE.format(source="VALUES (?, ?, ?, ?)"), usage_rows(effect))
+        connection.executemany(
+            serialization.UPSERT_USAGE.format(source="VALUES (?, ?, ?, ?)"), serialization.usage_rows(effect)
+        )
     _write_intents(connection, effect, is_claimed=is_claimed)
     _write_history(connection, effect)
     _write_counts(connection, effect)
@@ -236,7 +226,7 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
 
 def _search_columns(transaction: Transaction) -> tuple[object, ...]:
     """Return wake_at and provider_receipt, which each step writes."""
-    return transaction.progress.wake_at, provider_receipt_key(transaction.progress)
+    return transaction.progress.wake_at, serialization.provider_receipt_key(transaction.progress)
 
 
 def advance_latest_stamp(connection: sqlite3.Connection, stamp: Instant) -> None:
@@ -259,7 +249,7 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
     if effect.breakers:
         connection.executemany(
             "INSERT OR REPLACE INTO breakers (brand, breaker) VALUES (?, ?)",
-            [(brand, serialize_breaker(each.breaker)) for brand, each in effect.breakers.items()],
+            [(brand, serialization.serialize_breaker(each.breaker)) for brand, each in effect.breakers.items()],
         )
         connection.executemany(
             "INSERT OR IGNORE INTO breaker_changes (brand, at, state)"
@@ -276,7 +266,7 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
         _run_for_rows(
             connection,
             "INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after, detail) {rows}",
-            [*map(journal_columns, effect.journal)],
+            [*map(serialization.journal_columns, effect.journal)],
         )
     if effect.suspense:
         connection.executemany(
@@ -284,15 +274,15 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
             " (identity, reason, provider, told, gateway_reference, brand, first_at, last_at, times)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (identity) DO UPDATE SET times = times + excluded.times,"
             " first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)",
-            suspense_rows(effect),
+            serialization.suspense_rows(effect),
         )
     if effect.callbacks:
         _run_for_rows(
             connection,
             "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at) {rows}",
-            [*map(callback_columns, effect.callbacks)],
+            [*map(serialization.callback_columns, effect.callbacks)],
         )
-    if bodies := callback_body_rows(effect):
+    if bodies := serialization.callback_body_rows(effect):
         connection.executemany(
             "INSERT INTO callback_bodies (brand, gateway_reference, at, body) VALUES (?, ?, ?, ?)", bodies
         )
@@ -304,7 +294,7 @@ def _write_claim(connection: sqlite3.Connection, key: DepositKey, claim: Deposit
     else:
         connection.execute(
             "INSERT OR REPLACE INTO deposit_claims (provider, receipt, version, wake_at, claim) VALUES (?, ?, ?, ?, ?)",
-            (*key, claim.version, claim.wake_at, serialize_claim(claim)),
+            (*key, claim.version, claim.wake_at, serialization.serialize_claim(claim)),
         )
 
 
@@ -362,7 +352,7 @@ def open_intents(connection: sqlite3.Connection, keys: Sequence[IntentKey]) -> S
 
 def _parse_work_item(row: tuple[Any, ...]) -> WorkItem:
     _, reference, kind, order, progress = row
-    return WorkItem(durable_intent(IntentKind(kind), reference), parse_transaction(order, progress))
+    return WorkItem(durable_intent(IntentKind(kind), reference), serialization.parse_transaction(order, progress))
 
 
 def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Sequence[Row | None]:
@@ -373,11 +363,11 @@ def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Seq
 def _look_up_statement(query: AnyLookUp) -> tuple[str, tuple[str, str]]:
     if isinstance(query, LookUp):
         return (
-            f"SELECT {OBJECT_COLUMNS} FROM transactions WHERE gateway_reference = ? AND brand = ?",
+            f"SELECT {serialization.OBJECT_COLUMNS} FROM transactions WHERE gateway_reference = ? AND brand = ?",
             (query.gateway_reference, query.brand),
         )
     return (
-        f"SELECT {OBJECT_COLUMNS} FROM reference_uses AS used JOIN transactions USING (gateway_reference)"
+        f"SELECT {serialization.OBJECT_COLUMNS} FROM reference_uses AS used JOIN transactions USING (gateway_reference)"
         " WHERE used.merchant_reference = ? AND used.brand = ? ORDER BY used.at DESC LIMIT 1",
         (query.merchant_reference, query.brand),
     )

@@ -1,5 +1,5 @@
-"""Checks the accounts with providers, stops questions that would lock a credential, and records for a while that a
-person has asked for what goes to and comes from an operator.
+"""Checks the accounts with providers, holds back what a provider says that it can't process, stops questions that would
+lock a credential, and records for a while that a person has asked for what goes to and comes from an operator.
 
 What is learnt and recorded are notes in the store: all processes know what one has learnt, one of them asks for all,
 and a command finds what all have recorded. The lines of a recording are redacted before they go anywhere.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -20,20 +20,23 @@ from attrs import Factory, asdict, define, evolve, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import (
+    AccountCheck,
     AccountFinding,
     AccountState,
     ChecksAccount,
     CredentialStopped,
     ExchangeFailed,
     LocksCredentials,
+    ReportsAvailability,
 )
 from mmo_sansio.providers.common.recording import RecordedExchange, Redactor
-from mmo_sansio.values.clock import DAY, HOUR, MILLISECOND, Instant, Span, elapsed
+from mmo_sansio.values.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Instant, Span, elapsed
+from mmo_sansio.values.model import Type
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.interface.store import log_store_failure
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.system.fault_report import describe_fault
-from mmo_trio.workers.providers.account import ProviderAccount, drive_async
+from mmo_trio.workers.providers.account import ProviderAccount, SendRequest, drive_async
 
 logger = structlog.get_logger(__name__)
 
@@ -48,6 +51,11 @@ CHECKED_AT_MOST_EVERY: Final = HOUR
 CHECKED_EVERY: Final = DAY
 
 CHECK_TIMEOUT_S: Final = 60.0
+
+AVAILABILITY_ASKED_EVERY: Final = Span(30 * SECOND)
+
+HELD_FOR: Final = Span(5 * MINUTE)
+"""How long payments are held back since the provider last said so: one that says nothing any more is tried."""
 
 REQUESTED: Final = "requested"
 """The content of a note of a check that a person has asked for."""
@@ -65,15 +73,23 @@ class AccountChecks:
     now: Callable[[], Instant]
     """Returns the gateway's own time."""
     round_s: float = ROUND_S
+    with_availability: Collection[str] = ()
+    """The accounts whose adapters are a ReportsAvailability."""
     _notes: dict[tuple[str, str], ProviderNote] = Factory(dict)
     """The notes of findings, by provider and part."""
     _stopped: frozenset[str] = frozenset()
     """The credentials with which nothing automatic may ask."""
+    _holds: dict[tuple[str, Type], trio.Event] = Factory(dict)
+    """What is held back, by provider and type."""
 
     @property
     def findings(self) -> Sequence[AccountFinding]:
         """Return what is known of the accounts of this process."""
         return [read_finding_note(each) for each in self._notes.values() if each.provider in self.accounts]
+
+    def hold_of(self, provider: str, type: Type) -> trio.Event | None:
+        """Return what is set once such payments may be sent to the provider again; None: they may be sent."""
+        return self._holds.get((provider, type))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run rounds until cancelled; what is known already is read before `started`."""
@@ -108,10 +124,12 @@ class AccountChecks:
             log.warning("operator_account_warned")
         known = self._notes.get((finding.provider, finding.part))
         before = None if known is None else read_finding_note(known)
+        if finding.state is AccountState.UNKNOWN and known is not None and self._held_by(known):
+            return
         if (latest := finding.after(before)) is before:
             return
         note = finding_note(latest, self.now())
-        is_old = known is None or elapsed(known.at, note.at) >= CHECKED_AT_MOST_EVERY
+        is_old = known is None or bool(latest.held) or elapsed(known.at, note.at) >= CHECKED_AT_MOST_EVERY
         works_as_before = before is not None and before.state is finding.state is AccountState.WORKS
         if is_old or not (works_as_before or (known is not None and known.content == note.content)):
             await self.store.note_provider(note)
@@ -120,8 +138,16 @@ class AccountChecks:
     async def _run_round(self, checks: trio.Nursery, checked_every: Span | None) -> None:
         """Read what is known, and begin the checks that are due; None: only those that a person has asked for."""
         try:
-            notes = await self.store.provider_notes(NoteTopic.CHECK, NoteTopic.FINDING)
+            notes = await self.store.provider_notes(NoteTopic.CHECK, NoteTopic.FINDING, NoteTopic.AVAILABILITY)
             self._keep([each for each in notes if each.topic is NoteTopic.FINDING])
+            asked = {each.provider: each for each in notes if each.topic is NoteTopic.AVAILABILITY}
+            for name in self.with_availability:
+                known, now = asked.get(name, ProviderNote(name, NoteTopic.AVAILABILITY)), self.now()
+                is_due = elapsed(known.at, now) >= AVAILABILITY_ASKED_EVERY
+                if is_due and await self.store.note_provider(evolve(known, at=now), replacing=known):
+                    adapter = self.accounts[name].provider
+                    assert isinstance(adapter, ReportsAvailability)
+                    checks.start_soon(self._learn_all, name, adapter.ask_availability(now=now), partial(self.ask, name))
             last = {each.provider: each for each in notes if each.topic is NoteTopic.CHECK}
             for name in self.accounts:
                 known, now = last.get(name, ProviderNote(name, NoteTopic.CHECK)), self.now()
@@ -136,11 +162,14 @@ class AccountChecks:
     async def _check(self, name: str, is_asked_for: bool) -> None:
         """Ask the questions of one account; those of a person also with what the operator has refused."""
         adapter = self.accounts[name].provider
+        assert isinstance(adapter, ChecksAccount)
         send = self.accounts[name].ask if is_asked_for else partial(self.ask, name)
+        await self._learn_all(name, adapter.check_account(now=self.now()), send)
+
+    async def _learn_all(self, name: str, check: AccountCheck, send: SendRequest) -> None:
         try:
-            assert isinstance(adapter, ChecksAccount)
             with trio.move_on_after(CHECK_TIMEOUT_S):
-                for each in await drive_async(adapter.check_account(now=self.now()), send):
+                for each in await drive_async(check, send):
                     await self.learn(each)
         except Exception as error:
             log_store_failure(logger, "account_check_failed", error, provider=name)
@@ -148,6 +177,17 @@ class AccountChecks:
     def _keep(self, notes: Sequence[ProviderNote]) -> None:
         self._notes = {(each.provider, each.subject): each for each in notes}
         self._stopped = frozenset(each.stopped_credential for each in self.findings if each.stopped_credential)
+        held = {(each.provider, type) for each in notes for type in self._held_by(each)}
+        for ended in self._holds.keys() - held:
+            logger.info("provider_hold_ended", provider=ended[0], type=ended[1].value)
+            self._holds.pop(ended).set()
+        for begun in held - self._holds.keys():
+            logger.warning("provider_hold_began", provider=begun[0], type=begun[1].value)
+            self._holds[begun] = trio.Event()
+
+    def _held_by(self, note: ProviderNote) -> Sequence[Type]:
+        """Return what a stored finding holds back, for as long as it counts."""
+        return read_finding_note(note).held if elapsed(note.at, self.now()) < HELD_FOR else ()
 
 
 @define(eq=False)
@@ -235,4 +275,5 @@ def finding_note(finding: AccountFinding, at: Instant) -> ProviderNote:
 def read_finding_note(note: ProviderNote) -> AccountFinding:
     """Return a stored finding."""
     members = json.loads(note.content)
-    return AccountFinding(**{**members, "state": AccountState(members["state"])})
+    read = {"state": AccountState(members["state"]), "held": tuple(map(Type, members["held"]))}
+    return AccountFinding(**{**members, **read})

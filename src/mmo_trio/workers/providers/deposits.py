@@ -19,14 +19,7 @@ from attrs import Factory, define
 
 from mmo_sansio.messages.inputs import DepositClaimWoke, Input, ProviderHinted
 from mmo_sansio.messages.replies import ClaimDue
-from mmo_sansio.providers.common.deposits import (
-    DepositOwner,
-    answer_input,
-    claimed_deposit,
-    deposit_input,
-    find_owner,
-    may_be_reference_suffix,
-)
+from mmo_sansio.providers.common import deposits
 from mmo_sansio.providers.common.interface import DepositReport, ExchangeFailed, Provider, VerifiesDeposits
 from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values.clock import FIRST_INSTANT, HOUR, MINUTE, Instant, Span, earlier, elapsed, later
@@ -135,8 +128,8 @@ class DepositClaimWorker:
                 conversation = provider.verify_deposit(claim, now=self.now())
                 answer = await drive_async(conversation, self.exchange_for(claim.provider))
             if answer is not None:
-                owner = None if claim.payment else await deposit_owner(self.store, claimed_deposit(claim))
-                await self.submit(answer_input(answer, claim, owner))
+                owner = None if claim.payment else await deposit_owner(self.store, deposits.claimed_deposit(claim))
+                await self.submit(deposits.answer_input(answer, claim, owner))
         except Exception as error:
             logger.error("deposit_question_failed", provider=claim.provider, fault=describe_fault(error))
         finally:
@@ -199,7 +192,7 @@ async def deposit_inputs(
     """Return the input for a deposit, and a hint to the payment that it names: the deposit may be its result. The
     gatewayReference is a fresh one."""
     payment = await payment_named_by(store, provider, deposit)
-    notified = deposit_input(
+    notified = deposits.deposit_input(
         deposit,
         None if payment else await deposit_owner(store, deposit),
         provider_title=provider.title,
@@ -216,12 +209,12 @@ async def deposit_inputs(
 
 async def payment_named_by(store: Store, provider: Provider, deposit: DepositReport) -> Transaction | None:
     """Return the payment whose reference the payer gave; None when it is none of this provider's."""
-    if not may_be_reference_suffix(deposit):
+    if not deposits.may_be_reference_suffix(deposit):
         return None
     payment = await store.transaction_by_suffix(deposit.bill_reference.upper())
     return payment if payment is not None and payment.order.provider == provider.name else None
 
 
-async def deposit_owner(store: Store, deposit: DepositReport) -> DepositOwner | None:
+async def deposit_owner(store: Store, deposit: DepositReport) -> deposits.DepositOwner | None:
     """Return the brand and the method whose account was paid; None when there is none."""
-    return find_owner(deposit, [each.brand for each in await store.admin.brands()])
+    return deposits.find_owner(deposit, [each.brand for each in await store.admin.brands()])

@@ -15,14 +15,7 @@ import trio
 from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.messages.intents import DeliverCallback
-from mmo_sansio.providers.common.balances import (
-    FORECAST_WINDOW,
-    BalanceReport,
-    FloatForecast,
-    FloatWatch,
-    ReportsBalances,
-    forecast_floats,
-)
+from mmo_sansio.providers.common import balances
 from mmo_sansio.values.clock import DAY, Instant, earlier, elapsed
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Type
@@ -47,7 +40,7 @@ LOW: Final = "low"
 class KnownFloat:
     """What is known of an account with a provider."""
 
-    forecast: FloatForecast
+    forecast: balances.FloatForecast
     note: ProviderNote
     """Of the last crossing of a threshold."""
 
@@ -61,14 +54,16 @@ class FloatMonitor:
     """Runs once in each process."""
 
     store: AdminStore
-    providers: Mapping[str, ReportsBalances]
+    providers: Mapping[str, balances.ReportsBalances]
     exchange_for: Callable[[str], SendRequest]
-    watches: Mapping[str, FloatWatch]
+    watches: Mapping[str, balances.FloatWatch]
     """By provider; one without a watch has the default."""
     now: Callable[[], Instant]
     """Returns the gateway's own time."""
     floats: Sequence[KnownFloat] = ()
     """What is known of all accounts, as of the last round."""
+    known_at: dict[tuple[str, str], Instant] = Factory(dict)
+    """When the last balance was told that this process has known, by provider and account."""
     refusals: Counter[str] = Factory(Counter)
     """Pay-outs that each provider has refused to this process for lack of float."""
     _unwritten: dict[str, ProviderNote] = Factory(dict)
@@ -85,6 +80,8 @@ class FloatMonitor:
                     if trio.current_time() >= first_at:
                         await self._ask_due(inquiries)
                     self.floats = await known_floats(self.store, self.now())
+                    latest = [each.forecast.latest for each in self.floats]
+                    self.known_at |= {each.key: each.at for each in latest if each.provider in self.providers}
                 except Exception as error:
                     log_store_failure(logger, "float_round_failed", error)
                 with trio.move_on_after(ROUND_S):
@@ -103,7 +100,7 @@ class FloatMonitor:
         self._unwritten[provider] = ProviderNote(provider, NoteTopic.FLOAT_REFUSAL, "", self.now(), reference)
         self._refused.set()
 
-    async def learn(self, report: BalanceReport) -> None:
+    async def learn(self, report: balances.BalanceReport) -> None:
         """Keep balances, and say which floats have become low by them. Raises what the store raises."""
         await self.store.record_balances(report.balances)
         reported = {each.key for each in report.balances}
@@ -149,15 +146,15 @@ class FloatMonitor:
         except Exception as error:
             log_store_failure(logger, "balance_inquiry_failed", error, provider=name)
 
-    def _watch(self, provider: str) -> FloatWatch:
-        return self.watches.get(provider, FloatWatch())
+    def _watch(self, provider: str) -> balances.FloatWatch:
+        return self.watches.get(provider, balances.FloatWatch())
 
 
 async def known_floats(store: AdminStore, now: Instant) -> Sequence[KnownFloat]:
     """Return what is known of each account by the balances of the last hours. Raises what the store raises."""
     notes = {(each.provider, each.subject): each for each in await store.provider_notes(NoteTopic.FLOAT)}
     known = []
-    for each in forecast_floats(await store.provider_balances(earlier(now, FORECAST_WINDOW))):
+    for each in balances.forecast_floats(await store.provider_balances(earlier(now, balances.FORECAST_WINDOW))):
         none = ProviderNote(each.latest.provider, NoteTopic.FLOAT, each.latest.account)
         known.append(KnownFloat(each, notes.get(each.latest.key, none)))
     return known

@@ -13,20 +13,11 @@ import structlog
 import trio
 from attrs import Factory, define, evolve
 
+from mmo_sansio.messages import reversals
 from mmo_sansio.messages.replies import ReversalApplied
-from mmo_sansio.messages.reversals import (
-    ReversalAccepted,
-    ReversalCannotTell,
-    ReversalFailed,
-    ReversalNeverReceived,
-    ReversalReport,
-    ReversalSucceeded,
-    ReversalUnreachable,
-    ReversalWoke,
-)
 from mmo_sansio.providers.common.interface import Provider, ReversalReports, ReversesPayments
 from mmo_sansio.providers.common.operations import ReversalOperation, operation_key
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import Transaction, Type
 from mmo_sansio.values.reversals import Reversal, ReversalState, with_reported_money
 from mmo_trio.storage.interface.store import log_store_failure
 from mmo_trio.storage.sql.store import Store
@@ -52,12 +43,12 @@ RETRY_DELAY_S = 30.0
 """Seconds before a reversal is tried again that could not be decided; it holds up no other."""
 
 REVERSAL_LABELS = {
-    ReversalAccepted: "accepted",
-    ReversalSucceeded: "succeeded",
-    ReversalFailed: "failed",
-    ReversalUnreachable: "unreachable",
-    ReversalNeverReceived: "never_received",
-    ReversalCannotTell: "cannot_tell",
+    reversals.ReversalAccepted: "accepted",
+    reversals.ReversalSucceeded: "succeeded",
+    reversals.ReversalFailed: "failed",
+    reversals.ReversalUnreachable: "unreachable",
+    reversals.ReversalNeverReceived: "never_received",
+    reversals.ReversalCannotTell: "cannot_tell",
 }
 """The label of each kind of report in the metrics."""
 
@@ -73,6 +64,8 @@ class ReversalWorker:
     """Ended conversations by provider and the label of their report."""
     _active: set[str] = Factory(set)
     """The ids of reversals that are worked at, or wait after a fault."""
+    _held: int = 0
+    """How many that were due in the last round may not be sent for now: they take no room from others."""
     _next_attempt: Callable[[], str] = Factory(request_id_generator)
 
     async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -89,19 +82,24 @@ class ReversalWorker:
             conversations.cancel_scope.deadline = trio.current_time() + DRAIN_GRACE_S
 
     async def _run_round(self, conversations: trio.Nursery) -> None:
-        """Begin to work at what is due, as far as there is room. Nothing is sent to a provider that is closed."""
-        due = await self.store.due_reversals(self.worker.now(), limit=CONVERSATIONS_MAX + len(self._active))
+        """Begin to work at what is due and may be sent now, as far as there is room."""
+        limit = CONVERSATIONS_MAX + len(self._active) + self._held
+        due = await self.store.due_reversals(self.worker.now(), limit=limit)
+        held = {each.id for each in due if each.state is ReversalState.APPROVED and not self._may_send(each.provider)}
+        self._held = len(held)
         for each in due:
-            is_held = each.state is ReversalState.APPROVED and self.worker.is_closed(each.provider)
-            if each.id not in self._active and not is_held and len(self._active) < 2 * CONVERSATIONS_MAX:
+            if each.id not in held | self._active and len(self._active) < 2 * CONVERSATIONS_MAX:
                 self._active.add(each.id)
                 conversations.start_soon(self._handle, each)
+
+    def _may_send(self, provider: str) -> bool:
+        return not self.worker.is_closed(provider) and self.worker.hold_of(provider, Type.PAYOUT) is None
 
     async def _handle(self, due: Reversal) -> None:
         attempt = self._next_attempt()
         try:
             reply, began_at = await self.worker.record_input(
-                lambda: ReversalWoke(due.id, attempt), tries_max=TRIES_IN_PLACE
+                lambda: reversals.ReversalWoke(due.id, attempt), tries_max=TRIES_IN_PLACE
             )
             if isinstance(reply, ReversalApplied):
                 report = await self._converse(reply, reply.reversal.may_send(attempt), began_at)
@@ -115,7 +113,7 @@ class ReversalWorker:
         finally:
             self._active.discard(due.id)
 
-    async def _converse(self, woken: ReversalApplied, is_to_be_sent: bool, began_at: float) -> ReversalReport:
+    async def _converse(self, woken: ReversalApplied, is_to_be_sent: bool, began_at: float) -> reversals.ReversalReport:
         """Send the reversal or ask after it, and return the report, whatever happens."""
         reversal, name = woken.reversal, woken.reversal.provider
         payment = with_reported_money(reversal, woken.transaction)
@@ -131,14 +129,14 @@ class ReversalWorker:
         begin = provider.reverse if is_to_be_sent else provider.poll_reversal
         exchange = self.worker.exchange_for(name) if is_to_be_sent else self.worker.ask_for(name)
         deadline = began_at + CONVERSATION_TIMEOUT_S
-        report: ReversalReport
+        report: reversals.ReversalReport
         try:
             conversation = begin(reversal, payment, now=self.worker.now())
             report = await drive_by_deadline(conversation, exchange, deadline, self.worker.counts[name])
         except Exception as fault:
             logger.error("reversal_conversation_failed", provider=name, fault=describe_fault(fault))
             report = about.unreachable(f"A fault of ours: {type(fault).__name__}.")
-        if isinstance(report, ReversalAccepted | ReversalUnreachable) and report.poll_after is None:
+        if isinstance(report, reversals.ReversalAccepted | reversals.ReversalUnreachable) and report.poll_after is None:
             return evolve(report, poll_after=operation.poll_interval(reversal.polls))
         return report
 

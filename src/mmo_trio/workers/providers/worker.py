@@ -19,26 +19,13 @@ import trio
 from attrs import Factory, define, evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import (
-    BeginSubmission,
-    CreatePayment,
-    EndedPollConcluded,
-    Input,
-    ProviderAccepted,
-    ProviderCannotTell,
-    ProviderFailed,
-    ProviderNeverReceived,
-    ProviderReport,
-    ProviderSucceeded,
-    ProviderUnreachable,
-    WithheldReason,
-)
+from mmo_sansio.messages import inputs
 from mmo_sansio.messages.intents import PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Applied, Reply
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Provider
 from mmo_sansio.providers.common.operations import OperationKey, resubmission_ends_at, with_poll_interval
 from mmo_sansio.values.clock import Instant, MonotonicInstant
-from mmo_sansio.values.model import Operation, Order, Stage, Transaction
+from mmo_sansio.values.model import Operation, Order, Stage, Transaction, Type
 from mmo_trio.engine.engine import Submit
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem, log_store_failure
 from mmo_trio.system.fault_report import describe_fault
@@ -79,17 +66,20 @@ SUBMISSION_RETRY_DELAY_MAX_S = 300.0
 """The longest delay in seconds before a payment that certainly did not reach its provider is submitted again: each
 submission adds lines to its journal. Also the longest before an input that cannot be decided is repeated."""
 
+HOLD_CHECKED_EVERY_S = 30.0
+"""Seconds between two looks whether a payment that is held back will not be sent at all."""
+
 TRIES_IN_PLACE = 4
 """How often an input that cannot be decided is tried, in some 4 s, before its conversation makes room for others."""
 
-REPORT_LABELS: Mapping[type[ProviderReport], str] = MappingProxyType(
+REPORT_LABELS: Mapping[type[inputs.ProviderReport], str] = MappingProxyType(
     {
-        ProviderAccepted: "accepted",
-        ProviderSucceeded: "succeeded",
-        ProviderFailed: "failed",
-        ProviderUnreachable: "unreachable",
-        ProviderNeverReceived: "never_received",
-        ProviderCannotTell: "cannot_tell",
+        inputs.ProviderAccepted: "accepted",
+        inputs.ProviderSucceeded: "succeeded",
+        inputs.ProviderFailed: "failed",
+        inputs.ProviderUnreachable: "unreachable",
+        inputs.ProviderNeverReceived: "never_received",
+        inputs.ProviderCannotTell: "cannot_tell",
     }
 )
 """The label of each kind of report in the metrics."""
@@ -158,6 +148,8 @@ class ProviderWorker:
     waiting_max: int = WAITING_MAX
     is_closed: Callable[[str], bool] = lambda _: False
     """Tells whether a user has closed the provider with this name for new payments."""
+    hold_of: Callable[[str, Type], trio.Event | None] = lambda *_: None
+    """Returns what is set once the provider with this name can process payments of this type again; None: it can."""
     _conversations: trio.Nursery | None = None
     """Runs the conversations; None while none may start."""
     _timers: trio.Nursery | None = None
@@ -218,6 +210,8 @@ class ProviderWorker:
         known = self.providers.get(provider)
         if self._conversations is None or known is None or self.is_closed(provider):
             return False
+        if self.hold_of(provider, operation[0]) is not None:
+            return False
         offered = known.operations.get(operation)
         if offered is None or not offered.can_be_polled:
             return False
@@ -250,12 +244,13 @@ class ProviderWorker:
         """Report, as soon as the store can, that nothing was sent of a payment that may have become durable with its
         submission on record: a worker submits it then. While this process ends it is polled instead."""
         if self._timers:
-            report = ProviderNeverReceived(reference, provider, version=1)
+            report = inputs.ProviderNeverReceived(reference, provider, version=1)
             self._timers.start_soon(self.record_input, lambda: report)
 
     async def wait_idle(self) -> None:
         """Return once the present work is finished, without waiting for later work."""
-        waited_for = frozenset(self._claimed)
+        held = {name for name, each in self._postponed.items() if self._hold(each) is not None}
+        waited_for = self._claimed.keys() - held
         while not waited_for.isdisjoint(self._claimed):
             await self._conversation_finished.wait()
         await trio.lowlevel.checkpoint()
@@ -318,8 +313,9 @@ class ProviderWorker:
         reference = work.intent.gateway_reference
         self._claimed[reference] = None
         never_received = work.transaction.progress.submissions  # None of them, or it would not be submitted again.
-        if never_received and self._timers and isinstance(work.intent, SubmitToProvider):
-            wait_s = _retry_delay_s(never_received, SUBMISSION_RETRY_DELAY_MAX_S)
+        must_wait = isinstance(work.intent, SubmitToProvider) and (never_received or self._hold(work) is not None)
+        if must_wait and self._timers:
+            wait_s = _retry_delay_s(never_received, SUBMISSION_RETRY_DELAY_MAX_S) if never_received else 0.0
             self._postponed[reference] = work
             self._timers.start_soon(self._enqueue_later, queue, work, wait_s)
         else:
@@ -327,6 +323,9 @@ class ProviderWorker:
 
     async def _enqueue_later(self, queue: _ProviderQueue, work: WorkItem, delay_s: float) -> None:
         await trio.sleep(delay_s)
+        while (hold := self._hold(work)) is not None:
+            with trio.move_on_after(HOLD_CHECKED_EVERY_S):
+                await hold.wait()
         if self._postponed.get(work.intent.gateway_reference) is work:
             del self._postponed[work.intent.gateway_reference]
             self._enqueue(queue, work)
@@ -386,8 +385,11 @@ class ProviderWorker:
         from when it may have been recorded first. A conversation whose time is over sends nothing, and says so.
         """
         reference, attempt = work.intent.gateway_reference, self._next_attempt()
+        if self._hold(work) is not None:  # It has begun while this work waited, which is postponed now.
+            self._claimed[reference] = work
+            return
         reply, began_at = await self.record_input(
-            lambda: BeginSubmission(reference, self._withheld(work.transaction.order), attempt), queue=queue
+            lambda: inputs.BeginSubmission(reference, self._withheld(work.transaction.order), attempt), queue=queue
         )
         if isinstance(reply, Applied) and reply.transaction.progress.stage is Stage.SUBMITTING:
             await self._send(reply.transaction, began_at)
@@ -398,15 +400,22 @@ class ProviderWorker:
         self.counts[provider.name].submissions += 1
         conversation = provider.submit(transaction, now=self.now())
         report = await self._converse(conversation, self.exchange_for(provider.name), transaction, began_at)
-        if isinstance(report, ProviderNeverReceived):  # Its record may wait for the store until the payment is polled.
+        if isinstance(
+            report, inputs.ProviderNeverReceived
+        ):  # Its record may wait for the store until the payment is polled.
             report = evolve(report, submitted_at=transaction.progress.submitted_at)
         await self._report(partial(self.record_input, lambda: report))
 
-    def _withheld(self, order: Order) -> WithheldReason | None:
+    def _withheld(self, order: Order) -> inputs.WithheldReason | None:
         """Return why this payment may not be sent; None when it may."""
         if self.is_closed(order.provider):
-            return WithheldReason.PROVIDER_CLOSED
-        return WithheldReason.TOO_LATE if self.now() >= resubmission_ends_at(order) else None
+            return inputs.WithheldReason.PROVIDER_CLOSED
+        return inputs.WithheldReason.TOO_LATE if self.now() >= resubmission_ends_at(order) else None
+
+    def _hold(self, work: WorkItem) -> trio.Event | None:
+        """Return what holds back this submission; None where nothing does, or it will be withheld anyway."""
+        order = work.transaction.order
+        return None if self._withheld(order) else self.hold_of(order.provider, order.type)
 
     async def _poll(self, work: WorkItem) -> None:
         provider = self.providers[work.transaction.order.provider]
@@ -419,14 +428,14 @@ class ProviderWorker:
 
     async def _converse(
         self, conversation: Conversation, exchange: SendRequest, about: Transaction, began_at: float
-    ) -> ProviderReport:
+    ) -> inputs.ProviderReport:
         provider = self.providers[about.order.provider]
         counts = self.counts[provider.name]
         deadline = began_at + CONVERSATION_TIMEOUT_S
         report = await run_conversation(conversation, exchange, about, deadline, counts)
         report = with_poll_interval(report, provider.operations, about)
         counts.reports[REPORT_LABELS[type(report)]] += 1
-        if isinstance(report, ProviderUnreachable):
+        if isinstance(report, inputs.ProviderUnreachable):
             subject = about.reference
             logger.warning("provider_unreachable", provider=provider.name, reference=subject, reason=report.reason)
         return report
@@ -442,15 +451,15 @@ class ProviderWorker:
             else:
                 self._conversations.start_soon(record)
 
-    async def _conclude_poll(self, report: Callable[[], ProviderReport], *, tries_max: float = math.inf) -> None:
+    async def _conclude_poll(self, report: Callable[[], inputs.ProviderReport], *, tries_max: float = math.inf) -> None:
         """Record the report about a payment that has ended, and that it was asked about unless it is asked again."""
         reference, waiting = report().gateway_reference, self._queues[report().provider].ended
         await self.record_input(report, tries_max=tries_max)
         if reference not in waiting and not self._claimed.get(reference) and reference not in self._ended_polls.waiting:
-            await self.record_input(lambda: EndedPollConcluded(reference), tries_max=tries_max)
+            await self.record_input(lambda: inputs.EndedPollConcluded(reference), tries_max=tries_max)
 
     async def record_input(
-        self, input_: Callable[[], Input], *, queue: _ProviderQueue | None = None, tries_max: float = math.inf
+        self, input_: Callable[[], inputs.Input], *, queue: _ProviderQueue | None = None, tries_max: float = math.inf
     ) -> tuple[Reply, float]:
         """Submit an input to the engine, again and again until it is decided: to repeat one whose outcome is unknown
         does no harm. Raises the error of an input that could not be decided so many times, whatever the store does.
@@ -490,7 +499,7 @@ class ProviderWorker:
 
 async def run_conversation(
     conversation: Conversation, exchange: SendRequest, transaction: Transaction, deadline: float, counts: ProviderCounts
-) -> ProviderReport:
+) -> inputs.ProviderReport:
     """Run a conversation about a transaction. Whatever happens, it ends in a report; after the deadline, by Trio's
     clock, nothing more is sent."""
     try:
@@ -499,7 +508,7 @@ async def run_conversation(
         name, reference = transaction.order.provider, transaction.reference
         log = logger.bind(provider=name, reference=reference)
         log.error("provider_conversation_failed", fault=describe_fault(fault))
-        return ProviderUnreachable(reference, name, f"A fault of ours: {type(fault).__name__}.")
+        return inputs.ProviderUnreachable(reference, name, f"A fault of ours: {type(fault).__name__}.")
 
 
 async def drive_by_deadline(
@@ -552,10 +561,10 @@ def _with_hint(work: WorkItem) -> Transaction:
 class PaymentCreator:
     """Passes creations to the engine, for a store that this process has to itself."""
 
-    submit: Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]
+    submit: Callable[[inputs.CreatePayment, MonotonicInstant], Awaitable[Reply]]
     worker: ProviderWorker
 
-    def create(self, input_: CreatePayment, received_at: MonotonicInstant) -> Awaitable[Reply]:
+    def create(self, input_: inputs.CreatePayment, received_at: MonotonicInstant) -> Awaitable[Reply]:
         """Return the reply to a creation whose request was read at that time since the machine started, once it is
         durable, and begin its submission where a conversation is free. Raises what `Engine.submit` does."""
         provider = _provider_of(input_)
@@ -563,7 +572,9 @@ class PaymentCreator:
             return self.submit(input_, received_at)
         return self._create_and_send(input_, provider, received_at)
 
-    async def _create_and_send(self, input_: CreatePayment, provider: str, received_at: MonotonicInstant) -> Reply:
+    async def _create_and_send(
+        self, input_: inputs.CreatePayment, provider: str, received_at: MonotonicInstant
+    ) -> Reply:
         reference, operation = input_.gateway_reference, input_.draft.operation
         if not self.worker.try_reserve(reference, provider, (operation.type, operation.flow)):
             return await self.submit(input_, received_at)
@@ -582,7 +593,7 @@ class PaymentCreator:
             self.worker.release(reference, provider)
 
 
-def _provider_of(input_: CreatePayment) -> str | None:
+def _provider_of(input_: inputs.CreatePayment) -> str | None:
     """Return the provider that the payment is sent to at once; None when its payer is to act first, or the brand does
     not have its method."""
     draft = input_.draft

@@ -12,20 +12,21 @@ import pytest
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode, PayerStep
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.number_format import NumberFormat, format_amount
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.languages.texts import (
-    NumberFormat,
     PageTexts,
-    format_amount,
+    PluralCategory,
     format_time_left,
+    format_time_waited,
     spoken_suffix,
 )
 from mmo_trio.pages.payment.page import PayerStatus, status_sentence
 from mmo_trio.system.display_text import mask_own_number
 
 SENTENCES = [each.name for each in attrs.fields(PageTexts) if each.type in ("str", str)]
-SAME_IN_SOME = {"code", "direction", "minutes", "hours"}
+SAME_IN_SOME = {"code", "direction"}
 
 
 def fields_of(text: str) -> set[str]:
@@ -104,24 +105,24 @@ def test_the_switch_comes_first_then_the_browsers_wishes(
     assert choose_language(requested, accepted).code == chosen
 
 
-NBSP, NNBSP = "\u00a0", "\u202f"
+NNBSP = "\u202f"
 
 
 @pytest.mark.parametrize(
     ("amount", "tag", "written"),
     [
-        (Money(15_000, "KES"), "en", f"KES{NBSP}150.00"),
-        (Money(123_456_789, "KES"), "en", f"KES{NBSP}1,234,567.89"),
-        (Money(5, "KES"), "en", f"KES{NBSP}0.05"),
-        (Money(1_000, "UGX"), "en", f"UGX{NBSP}1,000"),
-        (Money(999, "XOF"), "fr", f"999{NBSP}XOF"),
-        (Money(2_500_000, "XOF"), "fr", f"2{NNBSP}500{NNBSP}000{NBSP}XOF"),
-        (Money(123_456, "KES"), "fr", f"1{NNBSP}234,56{NBSP}KES"),
-        (Money(123_456, "TZS"), "sw", f"TZS{NBSP}1,234.56"),
-        (Money(123_456, "MZN"), "pt", f"1.234,56{NBSP}MZN"),
-        (Money(123_456, "EGP"), "ar", f"١٬٢٣٤٫٥٦{NBSP}EGP"),
-        (Money(123_456, "MAD"), "ar-MA", f"1.234,56{NBSP}MAD"),
-        (Money(1_234_567, "KWD"), "en", f"KWD{NBSP}1,234.567"),
+        (Money(15_000, "KES"), "en", "KES 150.00"),
+        (Money(123_456_789, "KES"), "en", "KES 1,234,567.89"),
+        (Money(5, "KES"), "en", "KES 0.05"),
+        (Money(1_000, "UGX"), "en", "UGX 1,000"),
+        (Money(999, "XOF"), "fr", "999 XOF"),
+        (Money(2_500_000, "XOF"), "fr", f"2{NNBSP}500{NNBSP}000 XOF"),
+        (Money(123_456, "KES"), "fr", f"1{NNBSP}234,56 KES"),
+        (Money(123_456, "TZS"), "sw", "TZS 1,234.56"),
+        (Money(123_456, "MZN"), "pt", "1.234,56 MZN"),
+        (Money(123_456, "EGP"), "ar", "١٬٢٣٤٫٥٦ EGP"),
+        (Money(123_456, "MAD"), "ar-MA", "1.234,56 MAD"),
+        (Money(1_234_567, "KWD"), "en", "KWD 1,234.567"),
     ],
 )
 def test_amounts_are_written_as_the_payer_does(amount: Money, tag: str, written: str) -> None:
@@ -152,6 +153,60 @@ def test_an_amount_keeps_every_digit(form: NumberFormat) -> None:
 )
 def test_time_is_rounded_up(left: Span, written: str) -> None:
     assert format_time_left(left, ENGLISH) == written
+
+
+@pytest.mark.parametrize(
+    ("waited", "written"), [(MINUTE, "1 min"), (2 * MINUTE - 1, "1 min"), (2 * HOUR, "120 min"), (3 * HOUR - 1, "2 h")]
+)
+def test_time_that_has_passed_is_rounded_down(waited: Span, written: str) -> None:
+    assert format_time_waited(waited, ENGLISH) == written
+
+
+CLDR_FORMS = {
+    "en": {"one": [1], "other": [0, 2, 3, 10, 11, 71, 100, 120]},
+    "fr": {"one": [0, 1], "other": [2, 3, 10, 11, 71, 100, 120]},
+    "sw": {"one": [1], "other": [0, 2, 3, 10, 11, 71, 100, 120]},
+    "pt": {"one": [1], "other": [0, 2, 3, 10, 11, 71, 100, 120]},
+    "ar": {
+        "zero": [0],
+        "one": [1],
+        "two": [2],
+        "few": [*range(3, 11), *range(103, 111)],
+        "many": [*range(11, 100), *range(111, 121)],
+        "other": [100, 101, 102, 200],
+    },
+}
+"""Numbers by their forms, as CLDR has them; Portuguese is that of Portugal, which is spoken in Africa."""
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_plurals_follow_cldr(code: str) -> None:
+    texts = LANGUAGES[code]
+    for form, counts in CLDR_FORMS[code].items():
+        assert {texts.plural(each) for each in counts} == {PluralCategory(form)}
+    for forms in (texts.minutes, texts.hours):
+        assert PluralCategory.OTHER in forms
+        assert set(forms) <= {texts.plural(each) for each in range(201)}
+        assert fields_of(forms[PluralCategory.OTHER]) == {"count"}
+
+
+@pytest.mark.parametrize(
+    ("code", "left", "written"),
+    [
+        ("ar", MINUTE, "دقيقة واحدة"),
+        ("ar", 2 * MINUTE, "دقيقتان"),
+        ("ar", 5 * MINUTE, "٥ دقائق"),
+        ("ar", 11 * MINUTE, "١١ دقيقة"),
+        ("ar", 100 * MINUTE, "١٠٠ دقيقة"),
+        ("ar", 3 * HOUR, "٣ ساعات"),
+        ("sw", 3 * HOUR, "masaa 3"),
+        ("sw", 5 * MINUTE, "dakika 5"),
+        ("fr", 0, "0 min"),
+        ("pt", 72 * HOUR, "72 h"),
+    ],
+)
+def test_times_have_the_form_of_their_number(code: str, left: Span, written: str) -> None:
+    assert format_time_left(left, LANGUAGES[code]) == written
 
 
 @pytest.mark.spec("W3")

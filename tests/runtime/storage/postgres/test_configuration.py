@@ -1,5 +1,5 @@
-"""PostgreSQL as its users configure it: each row of the table in docs/operating.md works, or is refused with a sentence
-that says what to set."""
+"""PostgreSQL as its users configure it: each row of the table in docs/postgresql.md works, or is refused with a
+sentence that says what to set."""
 
 from __future__ import annotations
 

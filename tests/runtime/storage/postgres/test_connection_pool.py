@@ -36,7 +36,7 @@ import psycopg
 from tests.support.time_limits import HANGS_AFTER_S
 
 CONNECTIONS_MAX = 8
-"""As docs/operating.md says it."""
+"""As docs/postgresql.md says it."""
 
 _SESSIONS = (
     "SELECT pid FROM pg_stat_activity WHERE application_name = 'mmo-gateway' AND backend_type = 'client backend'"

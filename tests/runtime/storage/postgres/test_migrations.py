@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from mmo_sansio.messages.inputs import BeginSubmission, Input
 from mmo_trio.storage.interface.store import StoreUnusable
@@ -31,13 +32,13 @@ def add_steps(monkeypatch: pytest.MonkeyPatch, steps: dict[int, str]) -> None:
     monkeypatch.setattr(migrations, "scripts", lambda: every)
 
 
-@pytest.mark.finding("postgres-F9")
+@pytest.mark.finding("postgres-F9", "newcomers-6")
 async def test_a_later_version_adds_to_a_database_that_keeps_its_rows(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each step is reported before it is applied, and applied once."""
     steps: list[tuple[int, int]] = []
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(HANGS_AFTER_S), capture_logs() as logged:
         async with open_postgres(database, serving=True) as store:
             inputs: list[Input] = [creation(1), BeginSubmission(reference(1)), succeeded(1), creation(2)]
             await submit_batch(store, *((each, after_noon(at)) for at, each in enumerate(inputs)))
@@ -51,6 +52,7 @@ async def test_a_later_version_adds_to_a_database_that_keeps_its_rows(
             assert [await store.admin.timeline(reference(number)) for number in (1, 2)] == told
             assert not await store.integrity_errors()
     assert steps == [(2, 3), (3, 3)]
+    assert [(each["from"], each["to"]) for each in logged if each["event"] == "store_migrated"] == [(1, 3)]
 
 
 async def test_tables_are_moved_only_while_no_process_serves(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

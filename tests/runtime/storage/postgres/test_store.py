@@ -345,7 +345,7 @@ async def test_damage_is_found(database: str) -> None:
 async def test_a_dump_under_load_restores_to_a_sound_database(
     database: str, postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    """As docs/operating.md says it."""
+    """As docs/postgresql.md says it."""
     dump, copy = str(tmp_path / "mmo.dump"), postgres.fresh()
     async with nodes(database, Span(0)) as (node,):
         answered: list[str] = []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from mmo_sansio.messages.inputs import BeginSubmission, Input
 from mmo_trio.storage.interface.store import StoreUnusable
@@ -18,6 +19,7 @@ LATER = {2: "CREATE TABLE colours (name TEXT PRIMARY KEY);\nALTER TABLE transact
 """What a later version might bring."""
 
 
+@pytest.mark.finding("newcomers-6")
 async def test_a_later_version_adds_to_a_file_that_keeps_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -26,7 +28,7 @@ async def test_a_later_version_adds_to_a_file_that_keeps_its_rows(
     def report(number: int, last: int) -> None:
         steps.append((number, last))
 
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(HANGS_AFTER_S), capture_logs() as logged:
         async with open_sqlite(file, serving=True) as store:
             inputs: list[Input] = [creation(1), BeginSubmission(reference(1)), succeeded(1), creation(2)]
             await submit_batch(store, *((each, after_noon(at)) for at, each in enumerate(inputs)))
@@ -44,3 +46,6 @@ async def test_a_later_version_adds_to_a_file_that_keeps_its_rows(
                 assert [await store.admin.timeline(reference(number)) for number in (1, 2)] == told
                 assert not await store.integrity_errors()
     assert steps == [(2, 2)]
+    [migrated] = [each for each in logged if each["event"] == "store_migrated"]
+    assert (migrated["from"], migrated["to"], migrated["way_back"]) == (1, 2, "a backup of before")
+    assert migrated["seconds"] >= 0

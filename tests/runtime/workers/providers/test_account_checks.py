@@ -10,14 +10,17 @@ from attrs import Factory, define
 from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.common.interface import AccountFinding, AccountState, CredentialStopped
+from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
+from mmo_sansio.providers.common.interface import AccountCheck, AccountFinding, AccountState, CredentialStopped
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.values.clock import Instant, MonotonicInstant
+from mmo_sansio.values.model import Type
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.account_notes import REQUESTED, AccountChecks, read_finding_note
+from tests.runtime.workers.providers.test_worker import PlainProvider
 from tests.sansio.providers.mpesa_daraja.test_adapter import adapter
 from tests.sansio.providers.test_account_checks import FIREWALL, INVALID_TOKEN
 from tests.simulation.stores.shared_server import SimulatedServer
@@ -194,3 +197,92 @@ async def test_a_store_that_cannot_serve_stops_no_payment(autojump_clock: MockCl
             await trio.sleep(60)
             assert (await checks.ask("kenya", question())).status == 200
             nursery.cancel_scope.cancel()
+
+
+PAYINS = ("lusaka", Type.PAYIN)
+
+
+@define
+class Aggregator(PlainProvider):
+    """Says whether it takes pay-ins."""
+
+    name: str = "lusaka"
+
+    def ask_availability(self, *, now: Instant) -> AccountCheck:
+        return ask_all(self.name, [AccountQuestion("deposit", HttpRequest("GET", b"/availability"), self.judge)])
+
+    def judge(self, answer: HttpResponse) -> AccountFinding:
+        state, held = {
+            200: (AccountState.WORKS, ()),
+            418: (AccountState.WARNED, (Type.PAYIN,)),
+            503: (AccountState.UNKNOWN, ()),
+        }[answer.status]
+        return AccountFinding(self.name, "deposit", state, str(answer.status), "", held=held)
+
+
+@define(eq=False)
+class AggregatorLine:
+    """The line to an aggregator, and the processes at it."""
+
+    status: int = 418
+    asked: int = 0
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        await trio.lowlevel.checkpoint()
+        self.asked += 1
+        return HttpResponse(self.status)
+
+    def process(self, store: Store) -> AccountChecks:
+        account = ProviderAccount(RedactingProvider(Aggregator()), self.send, now, lambda: MonotonicInstant(now()))
+        return AccountChecks(store.admin, {"lusaka": account}, now, with_availability=["lusaka"])
+
+
+@pytest.mark.spec("S6")
+async def test_what_a_provider_can_not_process_is_held_in_every_process_until_it_can(autojump_clock: MockClock) -> None:
+    line = AggregatorLine()
+    async with open_shared_store(quiet_server(), "gateway") as store, trio.open_nursery() as nursery:
+        processes = [line.process(store) for _ in range(3)]
+        for each in processes:
+            await nursery.start(each.run)
+        await trio.sleep(3)
+        holds = [each.hold_of(*PAYINS) for each in processes]
+        assert line.asked == 1
+        assert all(hold is not None and not hold.is_set() for hold in holds)
+        assert [each.hold_of("lusaka", Type.PAYOUT) for each in processes] == [None] * 3
+        line.status = 200
+        await trio.sleep(32)
+        assert [each.hold_of(*PAYINS) for each in processes] == [None] * 3
+        assert all(hold is not None and hold.is_set() for hold in holds)
+        asked = line.asked
+        await trio.sleep(3_600)
+        assert 110 <= line.asked - asked <= 121
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("S6")
+async def test_a_provider_that_says_nothing_any_more_is_tried_after_five_minutes(autojump_clock: MockClock) -> None:
+    line = AggregatorLine()
+    async with StoreFile().open() as store, trio.open_nursery() as nursery:
+        checks = line.process(store)
+        await nursery.start(checks.run)
+        await trio.sleep(3)
+        line.status = 503
+        await trio.sleep(280)
+        assert checks.hold_of(*PAYINS) is not None
+        (finding,) = (each for each in checks.findings if each.part == "deposit")
+        assert finding.held == (Type.PAYIN,)
+        await trio.sleep(60)
+        assert checks.hold_of(*PAYINS) is None
+        (finding,) = (each for each in checks.findings if each.part == "deposit")
+        assert finding.state is AccountState.UNKNOWN
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_process_that_starts_holds_what_is_known_before_anything_is_sent(autojump_clock: MockClock) -> None:
+    line = AggregatorLine()
+    async with StoreFile().open() as store, trio.open_nursery() as nursery:
+        await line.process(store).learn(Aggregator().judge(HttpResponse(418)))
+        checks = line.process(store)
+        await nursery.start(checks.run)
+        assert checks.hold_of(*PAYINS) is not None
+        nursery.cancel_scope.cancel()

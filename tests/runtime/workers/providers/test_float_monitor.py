@@ -208,3 +208,15 @@ async def test_a_balance_of_long_ago_is_no_balance_of_now(autojump_clock: MockCl
         assert len(await known_floats(store.admin, now())) == 1
         await trio.sleep(7 * HOUR / 1_000_000)
         assert not await known_floats(store.admin, now())
+
+
+async def test_when_a_balance_was_told_last_stays_known(autojump_clock: MockClock) -> None:
+    operator = Operator(watch=FloatWatch(Span(0)))
+    async with open_shared_store(quiet_server(), "gateway") as store, trio.open_nursery() as nursery:
+        monitor, told_at = operator.process(store), now()
+        await monitor.learn(report(1500))
+        nursery.start_soon(monitor.run)
+        await trio.sleep(8 * HOUR_S)
+        assert not monitor.floats
+        assert monitor.known_at == {("mtn", "disbursement"): told_at}
+        nursery.cancel_scope.cancel()

@@ -1,5 +1,5 @@
 """Whatever goes wrong with an operator, the merchant hears what happened, or a person finds it in the suspense book:
-cell by cell of the table in docs/providers/README.md, which this module prints when it is run."""
+cell by cell of the table in docs/internals/operators.md, which this module prints when it is run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import structlog
 
 from tests.support.operator_table import COLUMNS, ROWS, cell_text, is_told_wrong, play_cell, table
 
-PAGE = Path(__file__).parents[4] / "docs/providers/README.md"
+PAGE = Path(__file__).parents[4] / "docs/internals/operators.md"
 
 
 def written(row: str, column: str) -> str:

@@ -46,7 +46,7 @@ from mmo_sansio.testing import (
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Operation, Source, Stage, Transaction
+from mmo_sansio.values.model import Operation, Source, Stage, Transaction, Type
 from mmo_trio.engine.engine import DecisionFailed
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.workers.providers.account import SendRequest
@@ -152,6 +152,7 @@ class WorkerHarness:
     drain: trio.Event = Factory(trio.Event)
     conversations_max: int = 256
     waiting_max: int = 10_000
+    held: dict[tuple[str, Type], trio.Event] = Factory(dict)
     worker: ProviderWorker = Factory(
         lambda self: ProviderWorker(
             self.engine.submit,
@@ -161,6 +162,7 @@ class WorkerHarness:
             now,
             self.conversations_max,
             self.waiting_max,
+            hold_of=lambda *key: self.held.get(key),
         ),
         takes_self=True,
     )
@@ -628,3 +630,68 @@ def test_an_ended_payment_is_polled_no_more_often_than_a_pending_one() -> None:
 
 def test_a_conversation_ends_before_the_law_loses_patience() -> None:
     assert CONVERSATION_TIMEOUT_S * clock.SECOND < SUBMISSION_TIMEOUT
+
+
+PAYINS = ("test", Type.PAYIN)
+
+
+@pytest.mark.spec("S6")
+async def test_what_the_provider_can_not_process_waits_unrecorded_and_is_sent_at_once_when_it_can(
+    autojump_clock: MockClock,
+) -> None:
+    async with at_work(WorkerHarness(held={PAYINS: trio.Event()})) as harness:
+        work = await harness.create()
+        assert not harness.worker.try_reserve("other", "test", (Type.PAYIN, work.transaction.order.flow))
+        await trio.sleep(290)
+        assert (harness.sent, harness.stage) == ([], Stage.CREATED)
+        await harness.worker.wait_idle()
+        harness.held.pop(PAYINS).set()
+        released_at = trio.current_time()
+        await harness.worker.wait_idle()
+        assert (harness.sent, harness.stage) == ([(released_at, "POST")], Stage.SUCCEEDED)
+
+
+@pytest.mark.spec("S6")
+async def test_only_that_type_of_payment_and_no_poll_waits(autojump_clock: MockClock) -> None:
+    async with at_work(WorkerHarness(held={PAYINS: trio.Event()}, answers=[has_it])) as harness:
+        await harness.create(1, operation=Operation.DIRECT_PAYOUT)
+        await trio.sleep(1)
+        assert harness.methods == ["POST"]
+        harness.held[PAYINS[0], Type.PAYOUT] = trio.Event()
+        harness.worker.try_enqueue(harness.engine.work(PollProvider(numbered_reference(1))))
+        await trio.sleep(1)
+        assert harness.methods == ["POST", "GET"]
+
+
+@pytest.mark.spec("S6")
+async def test_a_hold_that_begins_while_a_payment_waits_for_a_conversation_holds_it(autojump_clock: MockClock) -> None:
+    async with at_work(WorkerHarness(conversations_max=1)) as harness:
+        await harness.create(1)
+        await harness.create(2)
+        await trio.sleep(0.5)
+        harness.held[PAYINS] = trio.Event()
+        await trio.sleep(60)
+        assert len(harness.sent) == 1
+        harness.held.pop(PAYINS).set()
+        await trio.sleep(2)
+        assert len(harness.sent) == 2
+
+
+@pytest.mark.spec("E1", "S6")
+async def test_what_is_held_until_it_is_too_late_fails_and_is_not_sent(autojump_clock: MockClock) -> None:
+    async with at_work(WorkerHarness(held={PAYINS: trio.Event()})) as harness:
+        await harness.create()
+        await trio.sleep(PAYIN_RESUBMISSION_PERIOD / clock.SECOND + 31)
+        progress = harness.engine.transaction().progress
+        assert (harness.sent, progress.stage) == ([], Stage.FAILED)
+        assert progress.error_code is ErrorCode.PROVIDER_UNAVAILABLE
+
+
+@pytest.mark.spec("E1", "S6")
+async def test_what_is_held_fails_once_staff_close_the_provider(autojump_clock: MockClock) -> None:
+    async with at_work(WorkerHarness(held={PAYINS: trio.Event()})) as harness:
+        await harness.create()
+        await trio.sleep(1)
+        harness.worker.is_closed = lambda _: True
+        await trio.sleep(31)
+        assert (harness.sent, harness.stage) == ([], Stage.FAILED)

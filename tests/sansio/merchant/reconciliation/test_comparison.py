@@ -152,3 +152,80 @@ def test_fees_are_summed_by_currency() -> None:
     reconciliation.check_line(line)
     reconciliation.check_line(the_line_of(a_record(2), fee=Money(5, "KES")))
     assert reconciliation.fees == {"KES": 15}, "of the line that is there twice, and of the one without a record"
+
+
+def a_reversal(payment: RecordedPayment, number: int = 1, **changes: Any) -> RecordedPayment:
+    """All money of a payment back, done."""
+    return evolve(
+        payment,
+        gateway_reference=f"{payment.gateway_reference}-{number}",
+        receipt=f"BACK{number}",
+        type=Type.PAYOUT if payment.type is Type.PAYIN else Type.PAYIN,
+        reverses=(payment.gateway_reference, payment.receipt),
+        **changes,
+    )
+
+
+KES_30 = Money(30_00, "KES")
+
+
+@pytest.mark.parametrize("known_by", ["receipt", "own reference", "receipt of the payment", "reference of the payment"])
+@pytest.mark.parametrize("has_direction", [True, False])
+@pytest.mark.parametrize("amount", [Money(100_00, "KES"), KES_30])
+def test_a_line_of_money_that_went_back_is_the_reversal_s(known_by: str, has_direction: bool, amount: Money) -> None:
+    paid = a_record(1)
+    back = a_reversal(paid, amount=amount)
+    names: dict[str, dict[str, Any]] = {
+        "receipt": {"receipt": back.receipt, "reference": None},
+        "own reference": {"receipt": "OTHER", "reference": back.gateway_reference},
+        "receipt of the payment": {"receipt": "OTHER", "reference": paid.receipt},
+        "reference of the payment": {"receipt": None, "reference": paid.merchant_reference},
+    }
+    direction: dict[str, Any] = {} if has_direction else {"is_incoming": None}
+    lines = [the_line_of(paid, **direction), the_line_of(back, 2, **names[known_by], **direction)]
+    for order in (lines, lines[::-1]):
+        assert kinds([paid, back], order) == []
+
+
+def test_each_part_that_went_back_has_a_line() -> None:
+    paid = a_record(1)
+    parts = [a_reversal(paid, number, amount=KES_30) for number in (1, 2)]
+    lines = [the_line_of(each, number, receipt=None) for number, each in enumerate([paid, *parts], start=1)]
+    assert kinds([paid, *parts], lines) == []
+    assert kinds([paid, *parts], lines[:2]) == ["missing_in_statement"]
+    assert kinds([paid, *parts], [*lines, the_line_of(parts[0], 4, receipt=None)]) == ["duplicate_line"]
+
+
+def test_money_back_on_one_side_only_is_named() -> None:
+    paid = a_record(1)
+    back = a_reversal(paid)
+    [missing] = compared([paid, back], [the_line_of(paid)])
+    assert (missing.kind, missing.record, missing.line) == (DifferenceKind.MISSING_IN_STATEMENT, back, None)
+    assert missing.members()["records"] == "reversal 100.00 KES success"
+    for status in (Status.PENDING, Status.FAILED):
+        held = a_reversal(paid, status=status)
+        assert kinds([paid, held], [the_line_of(paid)]) == []
+        [differs] = compared([paid, held], [the_line_of(paid), the_line_of(back, 2)])
+        assert (differs.kind, differs.record) == (DifferenceKind.STATUS_DIFFERS, held)
+    assert kinds([paid], [the_line_of(paid), the_line_of(back, 2)]) == ["duplicate_line"]
+    assert kinds([paid], [the_line_of(paid), the_line_of(back, 2, reference=None)]) == ["missing_in_records"]
+
+
+def test_a_second_line_of_the_payment_is_not_taken_for_its_reversal() -> None:
+    paid = a_record(1)
+    lines = [the_line_of(paid), the_line_of(paid, 2), the_line_of(a_reversal(paid), 3)]
+    assert kinds([paid, a_reversal(paid)], lines) == ["duplicate_line"]
+
+
+def test_a_payment_whose_line_says_that_it_was_reversed_needs_no_other_line() -> None:
+    paid = a_record(1)
+    reversed_line = the_line_of(paid, status=Status.FAILED)
+    assert kinds([paid, a_reversal(paid)], [reversed_line]) == []
+    assert kinds([paid, a_reversal(paid, amount=KES_30)], [reversed_line]) == ["status_differs", "missing_in_statement"]
+
+
+def test_money_that_went_back_of_a_payment_that_failed_at_first_is_its_reversal_s() -> None:
+    failed = a_record(1, status=Status.FAILED)
+    back = a_reversal(failed, status=Status.SUCCESS)
+    lines = [the_line_of(failed, status=Status.SUCCESS), the_line_of(back, 2, receipt="OTHER")]
+    assert kinds([failed, back], lines) == ["status_differs"]

@@ -736,7 +736,7 @@ def test_every_row_of_every_table_speaks_of_the_catalogue() -> None:
 
 @pytest.mark.parametrize("title", CODE_TABLES)
 def test_the_documentation_has_every_row(title: str) -> None:
-    page = (Path(__file__).parents[4] / "docs/providers/airtel_money.md").read_text("utf-8")
+    page = (Path(__file__).parents[4] / "docs/internals/airtel_money.md").read_text("utf-8")
     for code in CODE_TABLES[title]:
         told = code.meaning + (f' ("{code.message}")' if code.message else "")
         error = f"`{code.error_code}`" if code.error_code else "–"

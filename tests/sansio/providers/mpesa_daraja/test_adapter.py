@@ -988,7 +988,7 @@ def test_every_code_is_of_the_catalogue() -> None:
     assert set(meanings) <= set(ErrorCode)
 
 
-PAGE = Path(__file__).parents[4] / "docs" / "providers" / "mpesa_daraja.md"
+PAGE = Path(__file__).parents[4] / "docs" / "internals" / "mpesa_daraja.md"
 
 
 def test_the_page_has_a_line_for_every_code() -> None:

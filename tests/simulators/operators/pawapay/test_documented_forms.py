@@ -138,3 +138,31 @@ def test_wallet_balances_are_those_of_the_reference() -> None:
     balances = merchant.ask("GET", "/v2/wallet-balances")["balances"]
     assert {"country": "ZMB", "balance": "21798.03", "currency": "ZMW", "provider": ""} in balances
     assert {"country": "UGA", "balance": "10798", "currency": "UGX", "provider": ""} in balances
+
+
+def test_the_availability_of_a_country_is_that_of_the_reference() -> None:
+    merchant = a_merchant()
+    states = {"MTN_MOMO_ZMB": {"DEPOSIT": "CLOSED"}, "AIRTEL_OAPI_ZMB": {"PAYOUT": "DELAYED"}}
+    merchant.simulator.open_accounts([{"account": name, **state} for name, state in states.items()])
+    [served] = merchant.ask("GET", "/v2/availability?country=ZMB")
+    for each in served["providers"]:
+        each["operationTypes"] = [it for it in each["operationTypes"] if it["operationType"] != REFUND]
+    assert served == {
+        "country": "ZMB",
+        "providers": [
+            {
+                "provider": "MTN_MOMO_ZMB",
+                "operationTypes": [
+                    {"operationType": "DEPOSIT", "status": "CLOSED"},
+                    {"operationType": "PAYOUT", "status": "OPERATIONAL"},
+                ],
+            },
+            {
+                "provider": "AIRTEL_OAPI_ZMB",
+                "operationTypes": [
+                    {"operationType": "DEPOSIT", "status": "OPERATIONAL"},
+                    {"operationType": "PAYOUT", "status": "DELAYED"},
+                ],
+            },
+        ],
+    }

@@ -7,12 +7,13 @@ from types import MappingProxyType
 
 from attrs import evolve
 
+from mmo_sansio.values.number_format import NumberFormat
 from mmo_trio.pages.payment.languages.arabic import ARABIC
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.languages.french import FRENCH
 from mmo_trio.pages.payment.languages.portuguese import PORTUGUESE
 from mmo_trio.pages.payment.languages.swahili import SWAHILI
-from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
+from mmo_trio.pages.payment.languages.texts import PageTexts
 
 LANGUAGES: Mapping[str, PageTexts] = MappingProxyType(
     {each.code: each for each in (ENGLISH, FRENCH, SWAHILI, PORTUGUESE, ARABIC)}

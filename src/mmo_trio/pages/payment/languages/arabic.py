@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import ErrorCode, PayerStep
-from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
+from mmo_sansio.values.number_format import NumberFormat
+from mmo_trio.pages.payment.languages.texts import PageTexts, PluralCategory
+
+
+def _arabic_plural(count: int) -> PluralCategory:
+    """Follow CLDR's rule of Arabic."""
+    if count < 3:
+        return (PluralCategory.ZERO, PluralCategory.ONE, PluralCategory.TWO)[count]
+    rest = count % 100
+    return PluralCategory.FEW if 3 <= rest <= 10 else PluralCategory.MANY if rest > 10 else PluralCategory.OTHER
+
 
 ARABIC = PageTexts(
     code="ar",
@@ -18,12 +28,26 @@ ARABIC = PageTexts(
     instructions="ستصلك رسالة على هاتفك. أكّد الدفع هناك برقمك السري.",
     pay="ادفع {amount}",
     time_left="الوقت المتبقي للدفع: {time}",
-    minutes="{count} دقيقة",
-    hours="{count} ساعة",
-    closed="أُغلقت هذه الصفحة. لم يُدفع شيء.",
+    plural=_arabic_plural,
+    minutes={
+        PluralCategory.ONE: "دقيقة واحدة",
+        PluralCategory.TWO: "دقيقتان",
+        PluralCategory.FEW: "{count} دقائق",
+        PluralCategory.OTHER: "{count} دقيقة",
+    },
+    hours={
+        PluralCategory.ONE: "ساعة واحدة",
+        PluralCategory.TWO: "ساعتان",
+        PluralCategory.FEW: "{count} ساعات",
+        PluralCategory.OTHER: "{count} ساعة",
+    },
+    closed="انتهت صلاحية هذه الصفحة. لم يُدفع شيء.",
     sending="يجري إرسال طلب الدفع إلى هاتفك.",
-    waiting="أكّد الدفع على هاتفك برقمك السري. ستتابع هذه الصفحة النتيجة.",
-    pin_warning="اكتب رقمك السري على هاتفك فقط، ولا تكتبه أبدًا في صفحة كهذه.",
+    waiting="أكّد الدفع على هاتفك برقمك السري. ستُحدَّث هذه الصفحة تلقائيًا.",
+    slow="ما زلنا ننتظر. يمكنك إغلاق هذه الصفحة: سيُبلَّغ المتجر بالنتيجة.",
+    waited="مدة الانتظار: {time}",
+    no_connection="لا يوجد اتصال بالشبكة. ستتابع هذه الصفحة عند عودته.",
+    pin_warning="اكتب رقمك السري على هاتفك فقط. لن تطلبه منك هذه الصفحة أبدًا.",
     check_status="معرفة حالة الدفع",
     paid="تم الدفع. شكرًا لك.",
     not_paid="لم يتم الدفع.",
@@ -40,6 +64,10 @@ ARABIC = PageTexts(
     back="العودة إلى المتجر",
     unknown_title="لا يوجد ما يُدفع هنا",
     unknown="الرابط غير مكتمل أو انتهت صلاحيته. عُد إلى المتجر وابدأ من جديد.",
+    missing_title="هذه الصفحة غير موجودة",
+    missing="قد يكون العنوان غير مكتمل. عُد إلى المتجر وافتح رابطه مرة أخرى.",
+    fault_title="تعذّر إتمام ذلك",
+    fault="عُد إلى الخلف وأعد تحميل الصفحة ثم حاول مرة أخرى.",
     busy_title="لحظة من فضلك",
     busy="خدمة الدفع لا تستطيع الرد الآن. ستحاول هذه الصفحة مرة أخرى.",
     reasons={

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import EXPLANATIONS, PayerStep
-from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
+from mmo_sansio.values.number_format import ENGLISH_NUMBERS
+from mmo_trio.pages.payment.languages.texts import PageTexts, PluralCategory, one_or_other
 
 ENGLISH = PageTexts(
     code="en",
     direction="ltr",
     name="English",
-    numbers=NumberFormat(thousands_separator=",", decimal_separator=".", is_currency_first=True),
+    numbers=ENGLISH_NUMBERS,
     language="Language",
     title="Pay {amount} to {brand}",
     with_provider="With",
@@ -18,13 +19,17 @@ ENGLISH = PageTexts(
     instructions="A message will come to your phone. Confirm the payment there with your PIN.",
     pay="Pay {amount}",
     time_left="Time left to pay: {time}",
-    minutes="{count} min",
-    hours="{count} h",
-    closed="This page has closed. Nothing was paid.",
+    plural=one_or_other,
+    minutes={PluralCategory.OTHER: "{count} min"},
+    hours={PluralCategory.OTHER: "{count} h"},
+    closed="This page has expired. Nothing was paid.",
     sending="The payment is being sent to your phone.",
-    waiting="Confirm the payment on your phone with your PIN. This page will follow.",
-    pin_warning="Type your PIN on your phone only, never on a page like this one.",
-    check_status="See how it stands",
+    waiting="Confirm the payment on your phone with your PIN. This page updates by itself.",
+    slow="Still waiting. You can close this page: the shop learns the result.",
+    waited="Waiting for {time}",
+    no_connection="No connection. This page goes on as soon as there is one.",
+    pin_warning="Type your PIN on your phone only. This page never asks for it.",
+    check_status="Check the payment",
     paid="Paid. Thank you.",
     not_paid="Not paid.",
     unclear="It is not clear whether you paid.",
@@ -39,7 +44,11 @@ ENGLISH = PageTexts(
     scan="Scan the code with your phone's camera: this page opens there.",
     back="Back to the shop",
     unknown_title="There is nothing to pay here",
-    unknown="The link is incomplete or has ended. Go back to the shop and start again.",
+    unknown="The link is incomplete or no longer valid. Go back to the shop and start again.",
+    missing_title="There is no such page",
+    missing="The address may be incomplete. Go back to the shop and open its link again.",
+    fault_title="That did not work",
+    fault="Go back, load the page again, and try once more.",
     busy_title="One moment, please",
     busy="The payment service can't answer right now. This page tries again.",
     reasons={code: each.for_payer for code, each in EXPLANATIONS.items()},

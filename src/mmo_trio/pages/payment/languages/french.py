@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import ErrorCode, PayerStep
-from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
+from mmo_sansio.values.number_format import NumberFormat
+from mmo_trio.pages.payment.languages.texts import PageTexts, PluralCategory
+
+
+def _zero_and_one(count: int) -> PluralCategory:
+    """Follow CLDR's rule of French below a million."""
+    return PluralCategory.ONE if count in (0, 1) else PluralCategory.OTHER
+
 
 FRENCH = PageTexts(
     code="fr",
@@ -18,12 +25,18 @@ FRENCH = PageTexts(
     instructions=("Vous recevrez un message sur votre téléphone. Confirmez-y le paiement avec votre code PIN."),
     pay="Payer {amount}",
     time_left="Temps restant pour payer : {time}",
-    minutes="{count} min",
-    hours="{count} h",
-    closed="Cette page est fermée. Rien n’a été payé.",
+    plural=_zero_and_one,
+    minutes={PluralCategory.OTHER: "{count} min"},
+    hours={PluralCategory.OTHER: "{count} h"},
+    closed="Cette page a expiré. Rien n’a été payé.",
     sending="Le paiement est en cours d’envoi vers votre téléphone.",
-    waiting="Confirmez le paiement sur votre téléphone avec votre code PIN. Cette page suivra.",
-    pin_warning=("Saisissez votre code PIN sur votre téléphone uniquement, jamais sur une page comme celle-ci."),
+    waiting=(
+        "Confirmez le paiement sur votre téléphone avec votre code PIN. Cette page se mettra à jour automatiquement."
+    ),
+    slow="Toujours en attente. Vous pouvez fermer cette page : la boutique sera informée du résultat.",
+    waited="En attente depuis {time}",
+    no_connection="Pas de connexion. Cette page reprendra dès son retour.",
+    pin_warning="Saisissez votre code PIN sur votre téléphone uniquement. Cette page ne vous le demande jamais.",
     check_status="Voir où en est le paiement",
     paid="Payé. Merci.",
     not_paid="Non payé.",
@@ -40,6 +53,10 @@ FRENCH = PageTexts(
     back="Retour à la boutique",
     unknown_title="Il n’y a rien à payer ici",
     unknown="Le lien est incomplet ou a expiré. Retournez à la boutique et recommencez.",
+    missing_title="Cette page n’existe pas",
+    missing="L’adresse est peut-être incomplète. Retournez à la boutique et ouvrez de nouveau son lien.",
+    fault_title="Cela n’a pas fonctionné",
+    fault="Revenez en arrière, rechargez la page et réessayez.",
     busy_title="Un instant, s’il vous plaît",
     busy="Le service de paiement ne peut pas répondre pour le moment. Cette page réessaie.",
     reasons={

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import ErrorCode, PayerStep
-from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
+from mmo_sansio.values.number_format import NumberFormat
+from mmo_trio.pages.payment.languages.texts import PageTexts, PluralCategory, one_or_other
 
 PORTUGUESE = PageTexts(
     code="pt",
@@ -18,12 +19,16 @@ PORTUGUESE = PageTexts(
     instructions="Vai receber uma mensagem no seu telefone. Confirme aí o pagamento com o seu PIN.",
     pay="Pagar {amount}",
     time_left="Tempo restante para pagar: {time}",
-    minutes="{count} min",
-    hours="{count} h",
-    closed="Esta página foi fechada. Nada foi pago.",
+    plural=one_or_other,
+    minutes={PluralCategory.OTHER: "{count} min"},
+    hours={PluralCategory.OTHER: "{count} h"},
+    closed="Esta página expirou. Nada foi pago.",
     sending="O pagamento está a ser enviado para o seu telefone.",
-    waiting="Confirme o pagamento no seu telefone com o seu PIN. Esta página acompanha.",
-    pin_warning="Escreva o seu PIN apenas no seu telefone, nunca numa página como esta.",
+    waiting="Confirme o pagamento no seu telefone com o seu PIN. Esta página será atualizada automaticamente.",
+    slow="Ainda à espera. Pode fechar esta página: a loja será informada do resultado.",
+    waited="À espera há {time}",
+    no_connection="Sem rede. Esta página continua assim que houver.",
+    pin_warning="Escreva o seu PIN apenas no seu telefone. Esta página nunca o pede.",
     check_status="Ver o estado do pagamento",
     paid="Pago. Obrigado.",
     not_paid="Não pago.",
@@ -35,11 +40,15 @@ PORTUGUESE = PageTexts(
     no_message="Sem mensagem? Verifique se o telefone está ligado e tem rede.",
     receipt="Número do recibo",
     next_paid="Guarde o número do recibo. Pode fechar esta página.",
-    other_device="Pagar antes no seu telefone",
+    other_device="Pagar no telefone em vez disso",
     scan="Leia o código com a câmara do telefone: esta página abre-se lá.",
     back="Voltar à loja",
     unknown_title="Não há nada a pagar aqui",
-    unknown="A ligação está incompleta ou expirou. Volte à loja e comece de novo.",
+    unknown="O link está incompleto ou expirou. Volte à loja e comece de novo.",
+    missing_title="Esta página não existe",
+    missing="O endereço pode estar incompleto. Volte à loja e abra de novo o link.",
+    fault_title="Não funcionou",
+    fault="Volte atrás, recarregue a página e tente de novo.",
     busy_title="Um momento, por favor",
     busy="O serviço de pagamento não pode responder agora. Esta página tenta de novo.",
     reasons={

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import ErrorCode, PayerStep
-from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
+from mmo_sansio.values.number_format import ENGLISH_NUMBERS
+from mmo_trio.pages.payment.languages.texts import PageTexts, PluralCategory, one_or_other
 
 SWAHILI = PageTexts(
     code="sw",
     direction="ltr",
     name="Kiswahili",
-    numbers=NumberFormat(thousands_separator=",", decimal_separator=".", is_currency_first=True),
+    numbers=ENGLISH_NUMBERS,
     language="Lugha",
     title="Lipa {amount} kwa {brand}",
     with_provider="Kupitia",
@@ -18,15 +19,19 @@ SWAHILI = PageTexts(
     instructions="Utapokea ujumbe kwenye simu yako. Thibitisha malipo hapo kwa PIN yako.",
     pay="Lipa {amount}",
     time_left="Muda uliobaki wa kulipa: {time}",
-    minutes="dakika {count}",
-    hours="saa {count}",
-    closed="Ukurasa huu umefungwa. Hakuna kilicholipwa.",
+    plural=one_or_other,
+    minutes={PluralCategory.OTHER: "dakika {count}"},
+    hours={PluralCategory.ONE: "saa {count}", PluralCategory.OTHER: "masaa {count}"},
+    closed="Muda wa ukurasa huu umeisha. Hakuna kilicholipwa.",
     sending="Malipo yanatumwa kwenye simu yako.",
-    waiting="Thibitisha malipo kwenye simu yako kwa PIN yako. Ukurasa huu utafuata.",
-    pin_warning="Andika PIN yako kwenye simu yako tu, kamwe si kwenye ukurasa kama huu.",
+    waiting="Thibitisha malipo kwenye simu yako kwa PIN yako. Ukurasa huu utajisasisha wenyewe.",
+    slow="Bado tunasubiri. Unaweza kufunga ukurasa huu: duka litajulishwa matokeo.",
+    waited="Muda wa kusubiri: {time}",
+    no_connection="Hakuna mtandao. Ukurasa huu utaendelea mtandao ukirudi.",
+    pin_warning="Andika PIN yako kwenye simu yako tu. Ukurasa huu hauombi PIN kamwe.",
     check_status="Angalia hali ya malipo",
-    paid="Imelipwa. Asante.",
-    not_paid="Haijalipwa.",
+    paid="Yamelipwa. Asante.",
+    not_paid="Hayajalipwa.",
     unclear="Haijulikani kama umelipa.",
     steps="Hatua za malipo",
     step_confirm="Thibitisha hapa",
@@ -39,7 +44,11 @@ SWAHILI = PageTexts(
     scan="Changanua msimbo kwa kamera ya simu yako: ukurasa huu utafunguka hapo.",
     back="Rudi dukani",
     unknown_title="Hakuna cha kulipa hapa",
-    unknown="Kiungo hakijakamilika au kimeisha muda. Rudi dukani uanze tena.",
+    unknown="Kiungo hakijakamilika au muda wake umeisha. Rudi dukani uanze tena.",
+    missing_title="Ukurasa huu haupo",
+    missing="Huenda anwani haijakamilika. Rudi dukani ufungue kiungo chake tena.",
+    fault_title="Imeshindikana",
+    fault="Rudi nyuma, pakia ukurasa upya na ujaribu tena.",
     busy_title="Subiri kidogo, tafadhali",
     busy="Huduma ya malipo haiwezi kujibu kwa sasa. Ukurasa huu unajaribu tena.",
     reasons={

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 
 from attrs import frozen
 
 from mmo_sansio.values.clock import HOUR, MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode, PayerStep
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.number_format import NumberFormat, format_count
 from mmo_trio.system.display_text import MASK_CHARACTER, mask_own_number
 
-NO_BREAK_SPACE = "\u00a0"
 MINUTES_MAX = 120
-"""The longest time left that is shown in minutes; above it, in hours."""
+"""The longest time that is shown in minutes; above it, in hours."""
 
 
-@frozen
-class NumberFormat:
-    """Says how numbers and amounts are written."""
+class PluralCategory(StrEnum):
+    """Names the forms that a noun has beside a number (Unicode CLDR, Language Plural Rules)."""
 
-    thousands_separator: str
-    """Separator of thousands."""
-    decimal_separator: str
-    is_currency_first: bool
-    """Whether the currency stands before the number."""
-    digits: str = "0123456789"
-    """The ten digits, from zero."""
+    ZERO = "zero"
+    ONE = "one"
+    TWO = "two"
+    FEW = "few"
+    MANY = "many"
+    OTHER = "other"
+
+
+PluralRule = Callable[[int], PluralCategory]
+"""Chooses the form beside a whole number, from 0."""
+
+
+def one_or_other(count: int) -> PluralCategory:
+    """Follow CLDR's rule of English, Swahili and European Portuguese."""
+    return PluralCategory.ONE if count == 1 else PluralCategory.OTHER
 
 
 @frozen
@@ -53,12 +60,18 @@ class PageTexts:
     """The button, with `{amount}`."""
     time_left: str
     """With `{time}`."""
-    minutes: str
-    """With `{count}`."""
-    hours: str
+    plural: PluralRule
+    minutes: Mapping[PluralCategory, str]
+    """The forms that differ from OTHER, and OTHER; with `{count}` where the number is written."""
+    hours: Mapping[PluralCategory, str]
     closed: str
     sending: str
     waiting: str
+    slow: str
+    """For a payment that has waited longer than most."""
+    waited: str
+    """With `{time}`: how long it has waited."""
+    no_connection: str
     pin_warning: str
     check_status: str
     paid: str
@@ -80,6 +93,12 @@ class PageTexts:
     back: str
     unknown_title: str
     unknown: str
+    missing_title: str
+    """For an address that no page has."""
+    missing: str
+    fault_title: str
+    """For any other request that cannot be answered."""
+    fault: str
     busy_title: str
     busy: str
     reasons: Mapping[ErrorCode, str]
@@ -88,33 +107,22 @@ class PageTexts:
     """What to do after a failed payment."""
 
 
-def format_amount(amount: Money, number_format: NumberFormat) -> str:
-    """Format an amount with all decimals of its currency and no line break.
-
-    Examples: `KES 1,500.00`, `1 500,00 KES`, `١٬٥٠٠٫٠٠ KES`.
-    """
-    whole, _, decimals = amount.text.partition(".")
-    groups = [whole[max(0, end - 3) : end] for end in range(len(whole), 0, -3)]
-    number = number_format.thousands_separator.join(reversed(groups))
-    number = _localize_digits(number, number_format) + (
-        number_format.decimal_separator + _localize_digits(decimals, number_format) if decimals else ""
-    )
-    parts = (amount.currency, number) if number_format.is_currency_first else (number, amount.currency)
-    return NO_BREAK_SPACE.join(parts)
-
-
 def format_time_left(left: Span, texts: PageTexts) -> str:
     """Format the time that is left, rounded up: `29 min`, `71 h`."""
-    minutes = max(0, -(-left // MINUTE))
-    if minutes <= MINUTES_MAX:
-        return texts.minutes.format(count=_localize_digits(str(minutes), texts.numbers))
-    return texts.hours.format(count=_localize_digits(str(-(-left // HOUR)), texts.numbers))
+    return _format_time(max(0, -(-left // MINUTE)), -(-left // HOUR), texts)
+
+
+def format_time_waited(waited: Span, texts: PageTexts) -> str:
+    """Format how long something has waited, rounded down: `1 min`, `3 h`."""
+    return _format_time(waited // MINUTE, waited // HOUR, texts)
+
+
+def _format_time(minutes: int, hours: int, texts: PageTexts) -> str:
+    count, forms = (minutes, texts.minutes) if minutes <= MINUTES_MAX else (hours, texts.hours)
+    form = forms.get(texts.plural(count), forms[PluralCategory.OTHER])
+    return form.format(count=format_count(count, texts.numbers))
 
 
 def spoken_suffix(msisdn: str) -> str:
     """Return the visible last digits of a masked number, separated for a screen reader's voice."""
     return " ".join(mask_own_number(msisdn).rpartition(MASK_CHARACTER)[2].strip())
-
-
-def _localize_digits(number: str, number_format: NumberFormat) -> str:
-    return number.translate({ord("0") + value: digit for value, digit in enumerate(number_format.digits)})

@@ -300,6 +300,11 @@ CREATE TABLE sessions (
     digest bytea PRIMARY KEY, user_name text NOT NULL, began_at bigint NOT NULL, seen_at bigint NOT NULL
 );
 
+-- What users have typed, sealed: searches, and forms that were sent after the end of their session.
+CREATE TABLE console_inputs (
+    user_name text NOT NULL, id text NOT NULL, sealed bytea NOT NULL, at bigint NOT NULL, PRIMARY KEY (user_name, id)
+);
+
 -- Attempts to sign in of the last minutes that have failed, or whose end is not known yet, by the name that was given and
 -- the network of the address.
 CREATE TABLE sign_in_attempts (name text NOT NULL, network text NOT NULL, at bigint NOT NULL);
@@ -337,6 +342,7 @@ CREATE TABLE audit (
 );
 
 CREATE INDEX audit_by_subject ON audit (about, number);
+CREATE INDEX audit_by_actor ON audit (actor, number);
 
 CREATE TABLE audit_head (number bigint NOT NULL, hash text NOT NULL);
 

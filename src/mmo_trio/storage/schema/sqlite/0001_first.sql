@@ -228,6 +228,11 @@ CREATE TABLE sessions (
     digest BLOB PRIMARY KEY, user_name TEXT NOT NULL, began_at INTEGER NOT NULL, seen_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- What users have typed, sealed: searches, and forms that were sent after the end of their session.
+CREATE TABLE console_inputs (
+    user_name TEXT NOT NULL, id TEXT NOT NULL, sealed BLOB NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (user_name, id)
+) STRICT, WITHOUT ROWID;
+
 -- Attempts to sign in of the last minutes that have failed, or whose end is not known yet, by the name that was given and
 -- the network of the address.
 CREATE TABLE sign_in_attempts (name TEXT NOT NULL, network TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
@@ -268,6 +273,7 @@ CREATE TABLE audit (
 ) STRICT;
 
 CREATE INDEX audit_by_subject ON audit (about, number);
+CREATE INDEX audit_by_actor ON audit (actor, number);
 
 CREATE TABLE audit_head (number INTEGER NOT NULL, hash TEXT NOT NULL) STRICT;
 

@@ -1,0 +1,116 @@
+"""Lists lead both ways, say which rows they show, and are searched and filtered."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from attrs import evolve
+
+from mmo_trio.console.brands import BRANDS_OFFERED_MAX
+from mmo_trio.console.overview import HEALTH_ROWS_MAX
+from mmo_trio.console.parameters import PAGE_SIZE
+from tests.runtime.console.conftest import SignedIn
+from tests.support.console_browser import ConsoleBrowser, open_store_of
+from tests.support.sandbox_gateway import Running
+
+pytestmark = pytest.mark.finding("screens-6")
+
+BRANDS = 200
+
+
+async def shown(person: ConsoleBrowser, path: str) -> str:
+    """The text of a page without its tags."""
+    page = (await person.get(path)).body.decode()
+    return " ".join(re.sub("<[^>]*>", " ", page).split())
+
+
+def link(person: ConsoleBrowser, rel: str) -> str:
+    """Where the last page leads to; empty where it doesn't."""
+    assert person.last is not None
+    found = re.search(f'rel="{rel}" href="([^"]*)"', person.last.body.decode())
+    return "" if found is None else found[1].replace("&amp;", "&")
+
+
+def references(person: ConsoleBrowser) -> list[str]:
+    """The payments of the last page."""
+    assert person.last is not None
+    return re.findall(r'<th scope="row"><a href="/payments/(\w+)"', person.last.body.decode())
+
+
+async def test_payments_are_paged_both_ways_and_numbered(sandbox: Running, signed_in: SignedIn) -> None:
+    for _ in range(2 * PAGE_SIZE + 1):
+        assert (await sandbox.merchant.create("direct/payin")).status == 200
+    vera = await signed_in("vera")
+    assert f" 1 to {PAGE_SIZE} Older" in await shown(vera, "/payments?brand=demo")
+    newest = references(vera)
+    assert link(vera, "prev") == ""
+    assert f"Newer {PAGE_SIZE + 1} to {2 * PAGE_SIZE} Older" in await shown(vera, link(vera, "next"))
+    second = references(vera)
+    total = 2 * PAGE_SIZE + 1
+    assert f"Newer {total} to {total} of {total}" in await shown(vera, link(vera, "next"))
+    assert link(vera, "next") == ""
+    assert f"Newer {PAGE_SIZE + 1} to {2 * PAGE_SIZE} Older" in await shown(vera, link(vera, "prev"))
+    assert references(vera) == second
+    assert "brand=demo" in link(vera, "prev")
+    assert f" 1 to {PAGE_SIZE} Older" in await shown(vera, link(vera, "prev"))
+    assert references(vera) == newest
+
+
+async def test_whole_days_are_counted_without_a_scan(sandbox: Running, signed_in: SignedIn) -> None:
+    for _ in range(PAGE_SIZE + 1):
+        assert (await sandbox.merchant.create("direct/payin")).status == 200
+    vera = await signed_in("vera")
+    day = (await vera.get("/payments")).body.decode().split('<time datetime="')[1][:10]
+    counted = f" 1 to {PAGE_SIZE} of {PAGE_SIZE + 1} Older"
+    assert counted in await shown(vera, f"/payments?from={day}&until={day}")
+    assert counted in await shown(vera, f"/payments?from={day}&until={day}&method=mpesa_ke")
+    assert f" 1 to {PAGE_SIZE} Older" in await shown(vera, f"/payments?from={day}")
+
+
+async def test_two_hundred_brands_are_paged_and_searched(sandbox: Running, signed_in: SignedIn) -> None:
+    async with open_store_of(sandbox.directory) as store:
+        [record] = await store.admin.brands()
+        many = [evolve(record.brand, id=f"shop{n:03}", name=f"Shop {n:03}") for n in range(BRANDS)]
+        await store.admin.save_brands(many)
+    ann = await signed_in("ann")
+    assert f"{BRANDS + 1 - HEALTH_ROWS_MAX} more, which do no worse" in await shown(ann, "/")
+    assert f" 1 to {PAGE_SIZE} of {BRANDS + 1} Next" in await shown(ann, "/brands")
+    assert f"Previous {PAGE_SIZE + 1} to {2 * PAGE_SIZE} of {BRANDS + 1} Next" in await shown(ann, link(ann, "next"))
+    assert f" 1 to {PAGE_SIZE} of {BRANDS + 1} Next" in await shown(ann, link(ann, "prev"))
+    found = await shown(ann, "/brands?q=SHOP+117")
+    assert "Shop 117" in found
+    assert "Shop 118" not in found
+    assert "No brand is found by" in await shown(ann, "/brands?q=nobody")
+    changes = await shown(ann, "/configuration")
+    assert f"{BRANDS + 1 - BRANDS_OFFERED_MAX} further brands are left out" in changes
+    assert "Shop 117" not in changes
+    assert "Shop 117" in await shown(ann, "/configuration?q=117")
+    assert len((await ann.get("/brands")).body) < 40_000
+
+
+async def test_the_audit_log_is_paged_both_ways_and_filtered(sandbox: Running, signed_in: SignedIn) -> None:
+    for _ in range(PAGE_SIZE // 2 + 2):
+        vera = await signed_in("vera")
+        await vera.post("/sign-out")
+    ada = await signed_in("ada")
+    first = await shown(ada, "/audit")
+    assert re.search(rf" 1 to {PAGE_SIZE} of \d+ Older", first)
+    second = await shown(ada, link(ada, "next"))
+    assert re.search(
+        rf"Newer {PAGE_SIZE + 1} to (\d+) of \1$", second.rpartition("Newer")[1] + second.rpartition("Newer")[2]
+    )
+    assert re.search(rf" 1 to {PAGE_SIZE} of \d+ Older", await shown(ada, link(ada, "prev")))
+    by_ada = await shown(ada, "/audit?actor=user:ada")
+    assert "user vera" not in by_ada
+    about_vera = await shown(ada, "/audit?about=user:vera")
+    assert "signed in" in about_vera
+    assert "user ada" not in about_vera
+    assert "No event here" in await shown(ada, "/audit?actor=user:nobody")
+
+
+async def test_changes_of_a_brand_are_paged(sandbox: Running, signed_in: SignedIn) -> None:
+    vera = await signed_in("vera")
+    assert "Nothing waits for a decision" in await shown(vera, "/configuration?brand=demo")
+    assert "No provider is found by" in await shown(vera, "/providers?q=nobody")
+    assert "taking payments" in await shown(vera, "/providers?q=SAND")
