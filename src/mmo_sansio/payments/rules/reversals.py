@@ -352,7 +352,7 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
         case inputs.ReversalAccepted(source=Source.WEBHOOK) if _may_be_contradicted(before):
             return found.move(before.state, wake_at=later(now.time, input_.poll_after or poll_interval(before.polls)))
         case inputs.ReversalNeverReceived() | inputs.ReversalCannotTell() if before.wake_at is not None:
-            agrees = True
+            return found.move(before.state, wake_at=None)
         case _:
             return ignore("The reversal has ended.", found.payment)
     if agrees and before.wake_at is not None:
