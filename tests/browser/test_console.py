@@ -80,10 +80,11 @@ def sign_out(page: Page, name: str) -> None:
 
 
 def payment(page: Page, office: Sandbox, text: str) -> None:
-    """Search for it and open it."""
+    """Search for it, and open the newest where there are several."""
     page.get_by_label("Reference or number").fill(text)
     page.get_by_role("button", name="Search").click()
-    page.locator("tbody a").first.click()
+    if page.get_by_role("heading", name="Found by").count():
+        page.locator("tbody a").first.click()
     expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
 
 
@@ -203,9 +204,6 @@ def test_the_keyboard_alone_suffices_for_an_approval(browser: Browser, office: S
         one.wait_for_load_state()
         one.keyboard.press("/")
         one.keyboard.type(reference)
-        one.keyboard.press("Enter")
-        expect(one.get_by_role("heading", level=1)).to_contain_text("Found by")
-        one.keyboard.press("j")
         one.keyboard.press("Enter")
         expect(one.get_by_role("heading", name="Timeline")).to_be_visible()
         tab_to(one, "End it by hand")
@@ -334,6 +332,68 @@ def test_what_is_new_is_announced_where_the_list_is_in_use(browser: Browser, off
         for each in created:
             expect(page.get_by_role("link", name=each)).to_be_visible()
         expect(page.locator("[data-live].good")).to_be_visible()
+
+
+@pytest.mark.finding("screens-4")
+def test_back_leads_from_a_payment_to_what_the_search_found(browser: Browser, office: Sandbox) -> None:
+    with browser_page(browser, viewport=WIDE) as page:
+        sign_in(page, office, "ada")
+        page.get_by_label("Reference or number").fill("254700000004")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Found by")
+        assert "254700000004" not in page.url
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
+        page.go_back()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Found by “254700000004”")
+
+
+@pytest.mark.finding("screens-3")
+def test_a_link_on_another_site_leads_to_its_page(browser: Browser, office: Sandbox) -> None:
+    link = f"{office.console}/payments?status=failed"
+    with browser_page(browser) as page:
+        page.route("http://localhost/", lambda route: route.fulfill(body=f'<a href="{link}">look</a>'))
+        page.goto("http://localhost/")
+        page.get_by_text("look").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+        page.get_by_label("Name").fill("ada")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Payments")
+        assert page.url == link
+        page.goto("http://localhost/")
+        page.get_by_text("look").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Payments")
+        assert page.url == link
+
+
+@pytest.mark.finding("screens-3")
+@pytest.mark.parametrize("with_scripts", [True, False])
+def test_what_was_typed_comes_back_after_the_end_of_a_session(
+    browser: Browser, office: Sandbox, with_scripts: bool
+) -> None:
+    reference = office.create("direct/payin", msisdn="254700000130")["gatewayReference"]
+    with browser_page(browser, viewport=NARROW, java_script_enabled=with_scripts) as page:
+        sign_in(page, office, "ann")
+        page.goto(f"{office.console}/payments/{reference}")
+        page.get_by_text("End it by hand").click()
+        page.get_by_label("Outcome").select_option("success")
+        page.get_by_label("Reason").first.fill("she has a receipt")
+        page.get_by_label("Evidence").fill('line "17"\nof today')
+        office.advance("31m")
+        page.get_by_role("button", name="Propose").click()
+        expect(page.get_by_text("Your session has ended. Nothing was sent", exact=False)).to_be_visible()
+        expect(page.get_by_label("Name")).to_have_value("ann")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.keyboard.press("Enter")
+        expect(page.get_by_label("Outcome")).to_have_value("success")
+        expect(page.get_by_label("Evidence")).to_have_value('line "17"\nof today')
+        expect(page.get_by_text("Your session had ended, and nothing was sent.", exact=False)).to_be_visible()
+        assert urlsplit(page.url).path == f"/payments/{reference}"
+        page.get_by_role("button", name="Propose").click()
+        expect(page.get_by_role("heading", name=": to do")).to_be_visible()
+        expect(page.get_by_role("status").filter(has_text="Proposal")).to_be_visible()
 
 
 def wait_until_stuck(page: Page, crowded: Sandbox) -> None:

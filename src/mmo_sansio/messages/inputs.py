@@ -1,4 +1,8 @@
-"""Defines everything that can happen: requests (imperative, may be rejected) and reports (past tense)."""
+"""Defines everything that can happen: requests (imperative, may be rejected) and reports (past tense).
+
+A `user` is the member of staff who acts, for the journal. `asked_at` says when the question was asked that a report
+answers at an address of that question, where it counts once; None: it came by another way.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +89,6 @@ class ResolveManually:
     provider: str
     """The payment's provider."""
     user: str
-    """The member of staff, for the journal."""
     reason: str
     """The reason, for the journal."""
     error_code: ErrorCode | None = None
@@ -104,7 +107,6 @@ class CorrectTimes:
 
     gateway_reference: str
     user: str
-    """The member of staff, for the journal."""
 
 
 class WithheldReason(StrEnum):
@@ -134,7 +136,6 @@ class StopPayment:
 
     gateway_reference: str
     user: str
-    """The member of staff, for the journal."""
 
 
 @frozen
@@ -143,7 +144,6 @@ class MarkRestored:
 
     gateway_reference: str
     user: str
-    """The member of staff, for the journal."""
 
 
 @frozen
@@ -155,7 +155,6 @@ class RecordLostUse:
     gateway_reference: str
     """The lost payment's, or what else a statement names it by."""
     user: str
-    """The member of staff, for the journal."""
 
 
 @frozen
@@ -171,8 +170,6 @@ class ProviderAccepted:
     qr: QrCode | None = None
     """The code for the payer of a QR pay-in (Q1)."""
     asked_at: Instant | None = None
-    """When the question was asked that it answers at an address of that question, where it counts once; None: it came
-    by another way."""
 
 
 @frozen
@@ -191,7 +188,6 @@ class ProviderSucceeded:
     settles_receipt: bool = False
     """Whether `provider_reference` is a receipt that deposits could claim, too: it then settles this payment only."""
     asked_at: Instant | None = None
-    """See :class:`ProviderAccepted`."""
 
 
 @frozen
@@ -206,7 +202,6 @@ class ProviderFailed:
     native_code: str | None = None
     native_message: str | None = None
     asked_at: Instant | None = None
-    """See :class:`ProviderAccepted`."""
 
 
 @frozen
@@ -221,7 +216,6 @@ class ProviderUnreachable:
     denies_receipt: bool = False
     """Whether the provider was asked about the reported receipt, and its answer contradicts the report."""
     asked_at: Instant | None = None
-    """See :class:`ProviderAccepted`."""
     is_not_found: bool = False
     """Whether the provider, which had accepted the payment, says that it has none such."""
 
@@ -239,7 +233,6 @@ class ProviderNeverReceived:
     """When the submission began that the report is about, for a response that arrives apart from its poll: the version
     may have changed meanwhile, and is ignored then."""
     asked_at: Instant | None = None
-    """See :class:`ProviderAccepted`."""
 
 
 @frozen
@@ -324,7 +317,6 @@ class DepositAnswered:
     """The brand whose account was paid, for a claim that names no payment; None when it matches no brand."""
     method: str = ""
     asked_at: Instant | None = None
-    """See :class:`ProviderAccepted`."""
 
 
 @frozen

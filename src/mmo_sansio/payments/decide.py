@@ -16,26 +16,12 @@ Every decision that changes something writes one entry into the journal, the pay
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, assert_never
 
 from attrs import evolve
 
-from mmo_sansio.messages import inputs
-from mmo_sansio.messages.changes import (
-    CallbackRecorded,
-    Change,
-    DepositClaimChanged,
-    JournalEntry,
-    QrRecorded,
-    ReferenceConsumed,
-    ReversalChanged,
-    SuspenseReason,
-    SuspenseRecorded,
-    TransactionAdvanced,
-    TransactionCreated,
-)
+from mmo_sansio.messages import changes, inputs
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.messages.reversals import ReversalInput
@@ -113,7 +99,7 @@ def decide(ledger: Ledger, input_: inputs.Input, *, now: Instant, utc: Instant |
     decision = _answer_once(ledger, input_, now=moment)
     if not decision.changes:
         return decision
-    written = _journal_entry(input_, decision.changes, now=moment)
+    written = _journal_entry(input_, decision, now=moment)
     if isinstance(decision.reply, Ignored) and is_masked(decision.reply.transaction):
         written = evolve(written, detail=mask_members(written.detail))
     return Decision(decision.reply, (*decision.changes, written), decision.intents)
@@ -143,16 +129,16 @@ def _answer_once(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decisi
 
 def _on_record(decision: Decision, before: Transaction, answered: tuple[Instant, ...]) -> Decision:
     """Return the decision with the answered question in the payment's progress. One that has ended changes no more."""
-    moves = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
-    others = tuple(each for each in decision.changes if not isinstance(each, TransactionAdvanced))
+    moves = [each for each in decision.changes if isinstance(each, changes.TransactionAdvanced)]
+    others = tuple(each for each in decision.changes if not isinstance(each, changes.TransactionAdvanced))
     if moves:
         (move,) = moves
         after = Transaction(move.after.order, evolve(move.after.progress, answered=answered))
-        return Decision(Applied(after), (TransactionAdvanced(before, after), *others), decision.intents)
+        return Decision(Applied(after), (changes.TransactionAdvanced(before, after), *others), decision.intents)
     if before.progress.stage.is_terminal:
         return decision
     progress = evolve(before.progress, version=before.progress.version + 1, answered=answered)
-    change = TransactionAdvanced(before, Transaction(before.order, progress))
+    change = changes.TransactionAdvanced(before, Transaction(before.order, progress))
     return evolve(decision, changes=(change, *others))
 
 
@@ -201,7 +187,7 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
         case inputs.DepositAnswered():
             return deposits.apply_answer(ledger, input_, now=now)
         case inputs.UnmatchedNotified():
-            return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
+            return record_in_suspense(input_, changes.SuspenseReason.UNREADABLE, None, now=now)
         case inputs.ResolveManually():
             return results.resolve(ledger, input_, now=now)
         case inputs.CorrectTimes():
@@ -213,39 +199,39 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
-def _journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Moment) -> JournalEntry:
+def _journal_entry(input_: inputs.Input, decision: Decision, *, now: Moment) -> changes.JournalEntry:
     """Return the journal entry of this decision. It contains no key, token or party."""
     reference = brand = None
     before: str | None = None
     after: str | None = None
     detail = _detail(input_)
-    for change in changes:
+    for change in decision.changes:
         match change:
-            case TransactionCreated(made):
+            case changes.TransactionCreated(made):
                 reference, brand, after = made.reference, made.order.brand, made.progress.stage
-            case TransactionAdvanced(old, new):
+            case changes.TransactionAdvanced(old, new):
                 reference, brand = new.reference, new.order.brand
                 before, after = old.progress.stage, new.progress.stage
                 if isinstance(input_, inputs.TransactionWoke) and new.progress.stage is Stage.SUCCEEDED:
                     detail["providerReference"] = new.progress.provider_reference
-            case CallbackRecorded() | QrRecorded():
+            case changes.CallbackRecorded() | changes.QrRecorded():
                 reference, brand = change.gateway_reference, change.brand
-            case DepositClaimChanged():
+            case changes.DepositClaimChanged():
                 claim = change.after or change.before
                 if claim is not None and claim.payment is not None:
                     reference, brand = reference or claim.payment, brand or claim.brand
-            case ReversalChanged(after=reversal):
+            case changes.ReversalChanged(after=reversal):
                 reference, brand, after = reversal.payment, reversal.brand, reversal.state
                 before = None if change.before is None else change.before.state
                 detail |= {"reversal": reversal.id, "amount": str(reversal.amount)}
-            case ReferenceConsumed() if change.is_lost:
+            case changes.ReferenceConsumed() if change.is_lost:
                 brand = change.brand
-            case SuspenseRecorded():
+            case changes.SuspenseRecorded():
                 reference, brand = change.gateway_reference, change.brand
                 detail["suspense"] = change.reason
             case _:
                 pass
-    return JournalEntry(
+    return changes.JournalEntry(
         at=now.utc,
         input_name=type(input_).__name__,
         actor=_actor(input_),

@@ -36,7 +36,6 @@ class AdapterFactory(Protocol):
 
     def __call__(self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> Provider:
         """Return the adapter. Raises OptionError for an option that is missing or can't be used."""
-        ...
 
 
 @frozen

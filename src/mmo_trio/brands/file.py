@@ -16,14 +16,7 @@ from typing import Any, Final, NoReturn
 
 from attrs import Factory, evolve, field, fields, frozen
 
-from mmo_sansio.http.egress_rules import (
-    FORBIDDEN_REDIRECT_SCHEMES,
-    EgressRules,
-    UrlError,
-    delivery_url_error,
-    parse_result_host,
-    parse_url,
-)
+from mmo_sansio.http import egress_rules
 from mmo_sansio.values import model
 from mmo_sansio.values.money import CURRENCIES, AmountError, Money, check_amount, parse_number, to_money
 from mmo_sansio.values.near_match import near_match
@@ -52,7 +45,7 @@ class FileTable:
     values: Mapping[str, Any]
     providers: Mapping[str, str] = Factory(dict)
     """The titles of the configured providers by name."""
-    rules: EgressRules = EgressRules()
+    rules: egress_rules.EgressRules = egress_rules.EgressRules()
     """What push_result_url has to keep."""
     folder: Path = Path()
     """Where logos are found."""
@@ -414,7 +407,7 @@ def _enabled(table: FileTable, key: str) -> bool:
 def _push_result_url(table: FileTable, key: str) -> str:
     url = table.text(key, length_max=2048)
     host = _host.read(table, "host") if "host" in table.values else None
-    if (fault := delivery_url_error(url, rules=table.rules, brand_host=host)) is not None:
+    if (fault := egress_rules.delivery_url_error(url, rules=table.rules, brand_host=host)) is not None:
         table.fail(key, fault, "Give a URL as a merchant would as resultUrl.")
     return url
 
@@ -423,8 +416,8 @@ def _push_result_url(table: FileTable, key: str) -> str:
 def _host(table: FileTable, key: str) -> str:
     host = table.text(key)
     try:
-        target = parse_url(f"https://{host}/")
-    except UrlError as error:
+        target = egress_rules.parse_url(f"https://{host}/")
+    except egress_rules.UrlError as error:
         table.fail(key, str(error), 'Give a host name only, such as "acme.example".')
     if (target.path_and_query, target.port) != ("/", 443):
         table.fail(key, f"{host!r} is more than a name.", 'Write it like "acme.example".')
@@ -455,7 +448,7 @@ def _redirect_schemes(table: FileTable, key: str) -> frozenset[str]:
     for scheme in schemes:
         if not _SCHEME_PATTERN.fullmatch(scheme):
             table.fail(key, f"{scheme!r} is no scheme.", 'Write it like "acmeapp".')
-        if scheme in FORBIDDEN_REDIRECT_SCHEMES:
+        if scheme in egress_rules.FORBIDDEN_REDIRECT_SCHEMES:
             table.fail(key, f"{scheme} is dangerous in a browser.", "Leave it out.")
     return schemes
 
@@ -463,8 +456,8 @@ def _redirect_schemes(table: FileTable, key: str) -> frozenset[str]:
 @_kind("list of host names")
 def _result_hosts(table: FileTable, key: str) -> tuple[str, ...]:
     try:
-        return tuple(sorted({parse_result_host(each) for each in table.text_list(key)}))
-    except UrlError as error:
+        return tuple(sorted({egress_rules.parse_result_host(each) for each in table.text_list(key)}))
+    except egress_rules.UrlError as error:
         table.fail(key, str(error), 'Give host names only, such as "pay.acme.example" or "*.acme.example".')
 
 
@@ -539,7 +532,9 @@ class ConfiguredBrand:
     """What the file says about it; None: nothing, and a new brand is enabled."""
 
 
-def read_brands_file(path: Path, *, providers: Mapping[str, str], rules: EgressRules) -> Sequence[ConfiguredBrand]:
+def read_brands_file(
+    path: Path, *, providers: Mapping[str, str], rules: egress_rules.EgressRules
+) -> Sequence[ConfiguredBrand]:
     """Read the brands in this file. Raises SettingsError.
 
     `providers` are the titles of the configured providers by name; `rules` check push_result_url.
@@ -553,7 +548,7 @@ def read_brands_file(path: Path, *, providers: Mapping[str, str], rules: EgressR
 
 
 def parse_brands(
-    text: str, *, source: str, providers: Mapping[str, str], rules: EgressRules
+    text: str, *, source: str, providers: Mapping[str, str], rules: egress_rules.EgressRules
 ) -> Sequence[ConfiguredBrand]:
     """Parse the brands in this text. Raises SettingsError.
 

@@ -30,13 +30,7 @@ from mmo_sansio.payments.ledger import Ledger, Reads, merge_reads
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
-from mmo_trio.storage.interface.store import (
-    OutcomeUnknown,
-    StoreUnavailable,
-    StoreUnusable,
-    WorkItem,
-    log_store_failure,
-)
+from mmo_trio.storage.interface.store import STORE_ERRORS, OutcomeUnknown, StoreUnavailable, WorkItem, log_store_failure
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.fault_report import describe_fault
@@ -394,7 +388,7 @@ class Engine:
         began = trio.current_time()
         try:
             await self.store.transact(needed, batch.decide)
-        except (StoreUnavailable, StoreUnusable, OutcomeUnknown) as error:
+        except STORE_ERRORS as error:
             self.statistics.failed_batches += 1
             self.statistics.last_failure_at = trio.current_time()
             log_store_failure(logger, "batch_commit_failed", error, inputs=len(pending_inputs))

@@ -68,4 +68,3 @@ class Handler(Protocol):
         adds `Content-Length`, `Date`, `Connection`, `X-Request-Id` and `Cache-Control: no-store`; the handler sets none
         of them. An exception here or in `respond` becomes a 500 without details (P3). Only HTTP/1.1 takes an
         AdmittedStream."""
-        ...

@@ -90,7 +90,6 @@ class PendingReply(Protocol):
 
     async def reply(self) -> object:
         """Return once it is durable. Raises StoreUnavailable or OutcomeUnknown."""
-        ...
 
 
 Notify: TypeAlias = Callable[[HttpRequest], PendingReply]

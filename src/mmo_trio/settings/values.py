@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from attrs import frozen
@@ -23,6 +23,8 @@ from mmo_sansio.values.clock import Span
 from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
 from mmo_trio.storage.interface.admin_types import Role
 from mmo_trio.storage.open_store import STORE_SCHEMES
+
+T = TypeVar("T")
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -38,18 +40,11 @@ class SettingsError(Exception):
         self.remedy = remedy
 
 
-class SettingsErrors(SettingsError):
-    """Reports several unusable keys or values; the message has a line for each."""
-
-    def __init__(self, faults: Sequence[SettingsError]) -> None:
-        super().__init__(faults[0].location, faults[0].fault, faults[0].remedy)
-        self.args = ("\n".join(map(str, faults)),)
-
-
 def raise_faults(faults: Sequence[SettingsError]) -> None:
-    """Raise what was found, if anything: one fault itself, several as SettingsErrors."""
+    """Raise the first fault, if there is one, with a line for each of them as its message."""
     if faults:
-        raise faults[0] if len(faults) == 1 else SettingsErrors(faults)
+        faults[0].args = ("\n".join(map(str, faults)),)
+        raise faults[0]
 
 
 @contextmanager
@@ -275,54 +270,54 @@ def _parse_file(value: Any) -> Path:
     return Path(value.strip()).expanduser()
 
 
-def _parse_list(value: Any, what: str) -> list[Any]:
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    if not isinstance(value, list):
-        raise InvalidSettingValue(f"must be a list of {what}")
-    return value
+def _list_of(what: str, parse: Callable[[str], T]) -> Callable[[Any], tuple[T, ...]]:
+    """Return the parser of a list, or of text with commas; of an element it raises ValueError or KeyError."""
+
+    def read(value: Any) -> tuple[T, ...]:
+        parts = [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+        try:
+            if not isinstance(parts, list):
+                raise ValueError("it is no list")
+            return tuple(parse(str(each).strip()) for each in parts)
+        except (ValueError, KeyError):
+            raise InvalidSettingValue(f"must be a list of {what}") from None
+
+    return read
 
 
-def parse_networks(value: Any) -> tuple[Network, ...]:
-    """Parse a list of addresses and networks."""
-    what = 'addresses or networks, such as ["10.0.0.0/8", "192.0.2.7"]'
-    try:
-        return tuple(ip_network(str(each)) for each in _parse_list(value, what))
-    except ValueError:
-        raise InvalidSettingValue(f"must be a list of {what}") from None
+parse_networks: Callable[[Any], tuple[Network, ...]] = _list_of(
+    'addresses or networks, such as ["10.0.0.0/8", "192.0.2.7"]', ip_network
+)
+"""Parses a list of addresses and networks."""
+
+
+def _parse_amount(text: str) -> Money:
+    currency, number = text.split()
+    return to_money(parse_number(number), currency)
+
+
+_AMOUNTS = 'amounts, one for a currency, such as ["KES 50000", "UGX 2000000"]'
 
 
 def parse_amounts(value: Any) -> tuple[Money, ...]:
     """Parse a list of amounts, one at most for each currency."""
-    what = 'amounts, one for a currency, such as ["KES 50000", "UGX 2000000"]'
-    try:
-        pairs = [str(each).split() for each in _parse_list(value, what)]
-        amounts = {currency: to_money(parse_number(number), currency) for currency, number in pairs}
-        if len(amounts) < len(pairs):
-            raise ValueError("a currency stands there twice")
-    except (ValueError, KeyError):
-        raise InvalidSettingValue(f"must be a list of {what}") from None
-    return tuple(amounts.values())
+    amounts = _list_of(_AMOUNTS, _parse_amount)(value)
+    if len({each.currency for each in amounts}) < len(amounts):
+        raise InvalidSettingValue(f"must be a list of {_AMOUNTS}")
+    return amounts
 
 
-def _parse_ports(value: Any) -> tuple[int, ...]:
-    ports = []
-    for each in _parse_list(value, "port numbers"):
-        text = str(each)
-        if not re.fullmatch(r"[0-9]{1,5}", text, re.ASCII) or not 1 <= int(text) <= 65_535:
-            raise InvalidSettingValue("must be a list of port numbers, such as [443, 8443]")
-        ports.append(int(text))
-    return tuple(ports)
+def _parse_port(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", text, re.ASCII) or not 1 <= int(text) <= 65_535:
+        raise ValueError(f"{text} is no port")
+    return int(text)
 
 
-_HOST_NAMES_FORM = 'host names, such as ["console.example.com"]'
-
-
-def _parse_host_names(value: Any) -> tuple[str, ...]:
-    names = tuple(str(each).strip().lower().rstrip(".") for each in _parse_list(value, _HOST_NAMES_FORM))
-    if not all(_HOST_NAME.fullmatch(each) for each in names):
-        raise InvalidSettingValue(f"must be a list of {_HOST_NAMES_FORM}, without scheme or port")
-    return names
+def _parse_host_name(text: str) -> str:
+    name = text.lower().rstrip(".")
+    if not _HOST_NAME.fullmatch(name):
+        raise ValueError(f"{name} is no host name")
+    return name
 
 
 @frozen
@@ -336,16 +331,9 @@ class ReversalLimit:
         return f"{self.role} {self.amount}"
 
 
-def _parse_reversal_limits(value: Any) -> tuple[ReversalLimit, ...]:
-    what, limits = 'limits, such as ["support 5000 KES", "approver 50000 KES"]', []
-    for each in _parse_list(value, what):
-        try:
-            role, amount, currency = str(each).split()
-            money = to_money(check_amount(parse_number(amount)), currency)
-            limits.append(ReversalLimit(Role(role).value, money))
-        except (ValueError, KeyError):
-            raise InvalidSettingValue(f"must be a list of {what}") from None
-    return tuple(limits)
+def _parse_reversal_limit(text: str) -> ReversalLimit:
+    role, amount, currency = text.split()
+    return ReversalLimit(Role(role).value, to_money(check_amount(parse_number(amount)), currency))
 
 
 def _format_list(values: tuple[object, ...]) -> str:
@@ -364,6 +352,8 @@ URL = ValueKind("address (URL)", _parse_url, str)
 DATABASE = ValueKind("address (URL)", _parse_database_url, mask_database_url, is_private=True)
 FILE = ValueKind("file", _parse_file, str)
 NETWORKS = ValueKind("list of networks", parse_networks, _format_list)
-PORTS = ValueKind("list of ports", _parse_ports, _format_list)
-REVERSAL_LIMITS = ValueKind("list of limits", _parse_reversal_limits, _format_list)
-HOST_NAMES = ValueKind("list of host names", _parse_host_names, _format_list)
+PORTS = ValueKind("list of ports", _list_of("port numbers, such as [443, 8443]", _parse_port), _format_list)
+_LIMITS = 'limits, such as ["support 5000 KES", "approver 50000 KES"]'
+REVERSAL_LIMITS = ValueKind("list of limits", _list_of(_LIMITS, _parse_reversal_limit), _format_list)
+_HOST_NAMES = 'host names, such as ["console.example.com"], without scheme or port'
+HOST_NAMES = ValueKind("list of host names", _list_of(_HOST_NAMES, _parse_host_name), _format_list)

@@ -18,14 +18,7 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.messages.intents import DeliverCallback
-from mmo_sansio.resilience.ownership import (
-    LEASE_RENEWAL_INTERVAL,
-    RELEASE_AGAIN_AFTER,
-    RELEASE_COOLDOWN,
-    RenewalHistory,
-    beyond_share,
-    trusted_until,
-)
+from mmo_sansio.resilience import ownership
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 from mmo_trio.storage.interface.store import ChannelOwnership, StoreUnavailable, WorkItem, log_store_failure
 from mmo_trio.system.clock import boot_time
@@ -77,7 +70,7 @@ class ChannelOwner:
     _lease_number: int | None = None
     """The number of the lease; None while there is certainly none."""
     _renew_lease_at: MonotonicInstant = MonotonicInstant(-1)
-    _renewals: RenewalHistory = RenewalHistory()
+    _renewals: ownership.RenewalHistory = ownership.RenewalHistory()
     _uncertain_fences: dict[str, int] = Factory(dict)
     """The last known fences of channels that this process may own and does not use before it has claimed them again."""
     _committed_brands: set[str] = Factory(set)
@@ -170,7 +163,7 @@ class ChannelOwner:
         released = await self._release_idle(self._brands_to_release)
         self._brands_to_release.difference_update(released)
         self._released_at |= dict.fromkeys(released, self.owned.clock())
-        cooling = self._released_since(RELEASE_COOLDOWN)
+        cooling = self._released_since(ownership.RELEASE_COOLDOWN)
         may_end_leases = self._renewals.may_end_leases(self.owned.clock())
         known = dict(self.owned.fences)
         committed = frozenset(self._committed_brands)
@@ -258,15 +251,15 @@ class ChannelOwner:
             self._drop_channels()
         elif now >= self.owned.trusted_until:
             self._distrust_channels()  # Meanwhile callbacks were released that are to be taken again.
-        self.owned.trusted_until = trusted_until(requested_at)
-        self._renew_lease_at = later(requested_at, LEASE_RENEWAL_INTERVAL)
+        self.owned.trusted_until = ownership.trusted_until(requested_at)
+        self._renew_lease_at = later(requested_at, ownership.LEASE_RENEWAL_INTERVAL)
 
     async def _brands_beyond_share(self) -> set[str]:
         """Return the brands whose channels other processes should own, for equal shares."""
         counts = await self.channels.counts()
-        settled = self._released_since(RELEASE_AGAIN_AFTER)
+        settled = self._released_since(ownership.RELEASE_AGAIN_AFTER)
         self._released_at = {brand: self._released_at[brand] for brand in settled}
-        return {brand for brand in beyond_share(self.owned.fences, counts) if brand not in settled}
+        return {brand for brand in ownership.beyond_share(self.owned.fences, counts) if brand not in settled}
 
     def _released_since(self, span: Span) -> Collection[str]:
         since = self.owned.clock() - span

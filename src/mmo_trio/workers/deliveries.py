@@ -42,13 +42,7 @@ from mmo_sansio.values.clock import HOUR, SECOND, Instant, MonotonicInstant, Spa
 from mmo_sansio.values.model import Order, QrCode, Transaction
 from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.http.client.client import MaySend, SendForbidden
-from mmo_trio.storage.interface.store import (
-    OutcomeUnknown,
-    StoreUnavailable,
-    StoreUnusable,
-    WorkItem,
-    log_store_failure,
-)
+from mmo_trio.storage.interface.store import STORE_ERRORS, WorkItem, log_store_failure
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
 from mmo_trio.workers.postponed import Postponed
@@ -63,7 +57,6 @@ RETRY_DELAY_MIN_S: Final = 0.1
 RETRY_DELAY_MAX_S: Final = 5.0
 """Limits of the pause between two calls of an unavailable store; the pause doubles each time."""
 
-STORE_ERRORS: Final = (StoreUnavailable, StoreUnusable, OutcomeUnknown)
 FREQUENT_OUTCOMES: Final = frozenset({DeliveryOutcome.DELIVERED, DeliveryOutcome.BREAKER_OPEN})
 
 FindDeliveryKey: TypeAlias = Callable[[Order, str], Awaitable[bytes | DeliveryRefused]]

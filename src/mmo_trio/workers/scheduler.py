@@ -18,13 +18,7 @@ from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant
 from mmo_trio.engine.engine import Enqueue
-from mmo_trio.storage.interface.store import (
-    OutcomeUnknown,
-    StoreUnavailable,
-    StoreUnusable,
-    WorkItem,
-    log_store_failure,
-)
+from mmo_trio.storage.interface.store import STORE_ERRORS, WorkItem, log_store_failure
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.channel_owner import ChannelOwner
 from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
@@ -50,9 +44,6 @@ costs little. After a full round of others the next one follows at once."""
 
 RETRY_DELAY_S = 1.0
 """Seconds before the next round when the store can't serve."""
-
-STORE_ERRORS = (StoreUnavailable, OutcomeUnknown, StoreUnusable)
-"""A whole round that fails with these was held up by the store, and the next one has to wait."""
 
 BACKLOG_WAIT_MAX_S = 5.0
 """Seconds that work waits for a backlog of due transactions at most."""

@@ -15,18 +15,9 @@ from attrs import define, evolve, field, frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
 from mmo_sansio.messages.reversals import ReversalFailed
-from mmo_sansio.providers.airtel_money import wire
+from mmo_sansio.providers.airtel_money import results, wire
 from mmo_sansio.providers.airtel_money.account import AirtelAccount, read_account
 from mmo_sansio.providers.airtel_money.codes import STALE_KEY_CODES, is_inconclusive_status
-from mmo_sansio.providers.airtel_money.refunds import REFUND, refund_report
-from mmo_sansio.providers.airtel_money.results import (
-    ACCOUNT_PART,
-    AirtelPayment,
-    account_finding,
-    poll_report,
-    read_callback,
-    submission_report,
-)
 from mmo_sansio.providers.airtel_money.wire import parse_response
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
 from mmo_sansio.providers.common.balances import AccountBalance, BalanceInquiry, BalanceReport, parse_balance
@@ -137,7 +128,7 @@ class AirtelMoneyProvider:
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Submit the payment once; a second time only when the cached RSA key turned out to be outdated."""
-        about = AirtelPayment(transaction, self.name, self.account)
+        about = results.AirtelPayment(transaction, self.name, self.account)
         if (unfit := self._unsupported_reason(transaction)) is not None:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=unfit)
         while True:
@@ -164,10 +155,10 @@ class AirtelMoneyProvider:
                 self._key = None
                 if was_kept and not is_inconclusive_status(answer.status) and answer.success is not True:
                     continue
-            return submission_report(answer, about)
+            return results.submission_report(answer, about)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        about = AirtelPayment(transaction, self.name, self.account)
+        about = results.AirtelPayment(transaction, self.name, self.account)
         operation = self.operations.get(operation_key(transaction))
         if operation is None:
             return about.unknown("is not configured for this operation")
@@ -175,12 +166,12 @@ class AirtelMoneyProvider:
             answer = yield wire.status_request(self.account, transaction.order)
         except ExchangeFailed as failure:
             return about.unknown(f"gave no answer: {failure.reason.rstrip('.')}")
-        return poll_report(parse_response(answer), about, operation, now=now)
+        return results.poll_report(parse_response(answer), about, operation, now=now)
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
         """The refunds of pay-ins."""
-        return dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), REFUND)
+        return dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), results.REFUND)
 
     def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
         """Ask for a refund of the payment by its airtel_money_id."""
@@ -200,7 +191,7 @@ class AirtelMoneyProvider:
             answer = parse_response((yield request))
         except ExchangeFailed as failure:
             return about.unanswered(failure)
-        report = refund_report(answer, about)
+        report = results.refund_report(answer, about)
         if answer.code in STALE_KEY_CODES:
             self._key = None
             if was_kept and isinstance(report, ReversalFailed):
@@ -217,7 +208,11 @@ class AirtelMoneyProvider:
         return ask_all(
             self.name,
             [
-                AccountQuestion(ACCOUNT_PART, request, partial(account_finding, self.name, asks_balance=asks_balance))
+                AccountQuestion(
+                    results.ACCOUNT_PART,
+                    request,
+                    partial(results.account_finding, self.name, asks_balance=asks_balance),
+                )
                 for request, asks_balance in wire.check_requests(self.account)
             ],
         )
@@ -233,7 +228,7 @@ class AirtelMoneyProvider:
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
         """Return a hint: a callback only causes a poll."""
-        return read_callback(request, self.account, self.name)
+        return results.read_callback(request, self.account, self.name)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return 200: the operator expects it quickly, with any body."""

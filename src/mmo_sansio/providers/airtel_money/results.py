@@ -3,6 +3,9 @@
 The payment's own status decides; a code by itself only rejects a payment that was never begun. An ambiguous,
 contradictory or undocumented response causes another poll, never a guess (S6). A callback is no result, as none
 contains an amount; an authentic success is evidence against a failure that the enquiry then reports.
+
+A refund gives a collection back whole, by its airtel_money_id. It takes no id of ours, and no document names a question
+about one. So an answer that leaves its outcome open leaves it to Airtel's statement and a person.
 """
 
 from __future__ import annotations
@@ -27,13 +30,14 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
+from mmo_sansio.messages.reversals import ReversalReport
 from mmo_sansio.providers.airtel_money import codes, wire
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
 from mmo_sansio.providers.common.account_check import no_answer_finding
-from mmo_sansio.providers.common.interface import AccountFinding, AccountState, PaymentReports
-from mmo_sansio.providers.common.operations import ProviderOperation
+from mmo_sansio.providers.common.interface import AccountFinding, AccountState, PaymentReports, ReversalReports
+from mmo_sansio.providers.common.operations import ProviderOperation, ReversalOperation
 from mmo_sansio.providers.common.wire import parse_json, stored_text
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import HOUR, Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Evidence, Source, Type
 
@@ -47,6 +51,12 @@ _ACCOUNT_REFUSED: Final = (
     " with the settings; Airtel's support adds what is missing."
 )
 
+REFUND: Final = ReversalOperation(
+    is_idempotent=False, can_be_polled=False, not_found_is_final_after=None, poll_intervals=(HOUR,)
+)
+
+_DONE_STATUSES: Final = ("SUCCESS", "TS")
+_REFUSALS: Final = (codes.AirtelOutcome.REJECTED, codes.AirtelOutcome.NOT_FOUND)
 _PENDING_STATUSES = frozenset({"TA", "TIP"})
 _ID = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 
@@ -162,6 +172,26 @@ def _is_rejected(response: wire.AirtelResponse, code: codes.AirtelCode | None) -
         return False
     is_said = response.status >= 400 or response.success is False
     return is_said and response.transaction_status not in ("TS", *_PENDING_STATUSES)
+
+
+def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> ReversalReport:
+    """Return the report from the response to a refund. The money is back when all parts of the response say so; the
+    portal's own sample has `"success": false` beside a SUCCESS, which can be read in two ways."""
+    code = codes.find_code(response.code, response.message, codes.COLLECTION)
+    status, is_done = response.status, response.transaction_status in _DONE_STATUSES
+    if status == TOO_MANY_REQUESTS:
+        return about.never_received()
+    if not codes.is_inconclusive_status(status) and response.is_clear:
+        # That the payment is not found also says that nothing was given back.
+        is_refusal = code is not None and (code.outcome in _REFUSALS or code.native == codes.NOT_FOUND_CODE)
+        if is_done and status == 200 and response.success is True and not is_refusal:
+            return about.succeeded(response.airtel_money_id)
+        if code is not None and is_refusal and not is_done and response.success is not True:
+            return about.failed(f"Airtel has refused it: {code.meaning}.", code.native)
+        if code is None and status in codes.HTTP_REJECTIONS:
+            return about.failed("Airtel has refused it: the application has no permission.", f"HTTP {status}")
+    shown = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
+    return about.unreachable(f"Airtel Money answered {status} with {shown} to a refund.")
 
 
 def account_finding(provider: str, response: HttpResponse, *, asks_balance: bool) -> AccountFinding | None:

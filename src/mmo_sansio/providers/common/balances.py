@@ -62,7 +62,6 @@ class ReportsBalances(Protocol):
 
     def ask_balances(self, *, now: Instant) -> BalanceInquiry:
         """Ask for the balances. Like each question it moves no money; an account without an answer is left out."""
-        ...
 
 
 def parse_balance(value: object, currency: object) -> Money:

@@ -199,47 +199,37 @@ class Provider(Protocol):
     @property
     def name(self) -> str:
         """Return its configured name, which is in reports and in providerData."""
-        ...
 
     @property
     def title(self) -> str:
         """Return its display name."""
-        ...
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """Return the operations that it offers, and how each behaves."""
-        ...
 
     def scope_of(self, request: HttpRequest) -> str | None:
         """Return the name of the access token that this request needs; None: no token. A provider with several products
         may give a token for each."""
-        ...
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
         """Get the token of this scope, one that `scope_of` returned."""
-        ...
 
     def rejects_token(self, response: HttpResponse) -> bool:
         """Tell whether this response rejects the token, so that nothing was done: usually a 401."""
-        ...
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Submit the payment. A transaction is submitted once (S6)."""
-        ...
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Poll the provider about a submission."""
-        ...
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """Return the meaning of the provider's notification (a webhook); never raises for bad input."""
-        ...
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return the response to a notification: `accepted` once its content is durable or, for the validation of a
         deposit, that it is acceptable; never raises for bad input."""
-        ...
 
 
 @runtime_checkable
@@ -249,7 +239,6 @@ class AuthenticatesNotifications(Protocol):
     def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
         """Return why a notification is not the provider's own at this wall time, in words without secrets; None: it may
         be read. Never raises for bad input."""
-        ...
 
 
 DepositConversation: TypeAlias = Generator[HttpRequest, HttpResponse, DepositAnswer | None]
@@ -262,7 +251,6 @@ class VerifiesDeposits(Protocol):
 
     def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
         """Ask whether the deposit was made, to which account and of which amount."""
-        ...
 
 
 DepositListing: TypeAlias = Generator[HttpRequest, HttpResponse, Sequence[DepositReport | UnmatchedNotified]]
@@ -275,7 +263,6 @@ class ListsDeposits(Protocol):
 
     def list_deposits(self, begin: Instant, end: Instant) -> DepositListing:
         """List what was paid between these wall times, confirmed. They lie within the last two days."""
-        ...
 
 
 AccountCheck: TypeAlias = Generator[HttpRequest, HttpResponse, Sequence[AccountFinding]]
@@ -288,7 +275,6 @@ class ChecksAccount(Protocol):
 
     def check_account(self, *, now: Instant) -> AccountCheck:
         """Ask harmless questions: they move no money, and no payment depends on their answers."""
-        ...
 
 
 @runtime_checkable
@@ -297,7 +283,6 @@ class ReportsAvailability(Protocol):
 
     def ask_availability(self, *, now: Instant) -> AccountCheck:
         """Ask harmless questions, every half minute; a finding without `held` ends what one of its part has held."""
-        ...
 
 
 class CredentialStopped(ExchangeFailed):
@@ -310,11 +295,9 @@ class LocksCredentials(Protocol):
 
     def credential_of(self, request: HttpRequest) -> str:
         """Return the digest of the credential that this request shows; empty when it shows none."""
-        ...
 
     def read_finding(self, request: HttpRequest) -> AccountFinding | None:
         """Return what a notification says about our account; None when it says nothing. Never raises."""
-        ...
 
 
 ReversalConversation: TypeAlias = Generator[HttpRequest, HttpResponse, ReversalReport]
@@ -328,16 +311,13 @@ class ReversesPayments(Protocol):
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
         """Return the operations whose payments it reverses, and how each reversal behaves."""
-        ...
 
     def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
         """Ask for the money of the transaction back. A reversal is sent once (S6); what the provider knows it by is
         made from its id, so that a repetition is the provider's duplicate."""
-        ...
 
     def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
         """Ask what became of the reversal; where no question can tell, report that (:class:`ReversalCannotTell`)."""
-        ...
 
 
 @frozen
@@ -482,17 +462,13 @@ class Ciphers(Protocol):
 
     def random_bytes(self, count: int) -> bytes:
         """Return so many unpredictable bytes."""
-        ...
 
     def rsa_bits(self, public_key: bytes) -> int:
         """Return the length of the key's modulus. Raises CipherError when it is not an RSA key."""
-        ...
 
     def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
         """Encrypt the text for the holder of the private key. Raises CipherError for a bad key or too long a text."""
-        ...
 
     def aes_cbc_encrypt(self, key: bytes, iv: bytes, plain: bytes) -> bytes:
         """Encrypt with AES in CBC mode and PKCS#7 padding (NIST SP 800-38A; RFC 5652 section 6.3); the key's length
         selects the AES. Raises CipherError unless the key has 16, 24 or 32 bytes and the initialization vector 16."""
-        ...

@@ -48,26 +48,9 @@ from mmo_sansio.providers.common.operations import (
     operation_key,
 )
 from mmo_sansio.providers.common.wire import parse_token_lifetime, stored_text
-from mmo_sansio.providers.mpesa_daraja import account_check, requests, reversals
+from mmo_sansio.providers.mpesa_daraja import account_check, codes, notifications, requests, reversals
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, party_digest
-from mmo_sansio.providers.mpesa_daraja.codes import (
-    PAYIN_PENDING_CODES,
-    REFUSAL_FINAL_AFTER,
-    SUCCESS,
-    TOKEN_ERROR_CODES,
-    MpesaSubmissionState,
-    failure_of_prompt,
-    find_error_mapping,
-    interpret_error,
-    is_error_number,
-)
-from mmo_sansio.providers.mpesa_daraja.notifications import (
-    MpesaHint,
-    notification_response,
-    parse_hint,
-    parse_notification,
-)
 from mmo_sansio.providers.mpesa_daraja.requests import conversation_id, pull_query, registration_number
 from mmo_sansio.providers.mpesa_daraja.results import RECEIPT
 from mmo_sansio.providers.mpesa_daraja.wire import (
@@ -185,7 +168,10 @@ class DarajaProvider:
         if response.status == 401:
             return True
         try:
-            return response.status >= 400 and text_member(parse_json(response.body), "errorCode") in TOKEN_ERROR_CODES
+            return (
+                response.status >= 400
+                and text_member(parse_json(response.body), "errorCode") in codes.TOKEN_ERROR_CODES
+            )
         except ValueError:
             return False
 
@@ -225,7 +211,7 @@ class DarajaProvider:
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Poll a push, and return its state; or poll a pay-out or tax payout, whose state arrives by a callback."""
-        key, hint = operation_key(transaction), parse_hint(transaction.progress.hint)
+        key, hint = operation_key(transaction), notifications.parse_hint(transaction.progress.hint)
         about = PaymentReports(transaction, self.name)
         known_as = transaction.progress.provider_reference or hint.id
         if (known := transaction.progress.evidence) is not None:
@@ -288,10 +274,10 @@ class DarajaProvider:
         return account_check.read_finding(self.name, self.account, request)
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
-        return parse_notification(self.name, self.account, request)
+        return notifications.parse_notification(self.name, self.account, request)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        return notification_response(self.account, request, accepted=accepted)
+        return notifications.notification_response(self.account, request, accepted=accepted)
 
     def register_urls(self) -> Generator[HttpRequest, HttpResponse, None]:
         """Register the addresses for deposits: once in production, where a later change is made in the portal; and the
@@ -318,15 +304,15 @@ class DarajaProvider:
                 return about.unreachable(f"Daraja's answer can't be read: {error}.")
             code = message = ""
         is_resubmission = about.transaction.progress.is_resubmission
-        means = interpret_error(answer.status, code, message, is_resubmission=is_resubmission)
+        means = codes.interpret_error(answer.status, code, message, is_resubmission=is_resubmission)
         if isinstance(means, ErrorCode):
             return about.failed(means, code or str(answer.status), message)
         match means:
-            case MpesaSubmissionState.ACCEPTED:
+            case codes.MpesaSubmissionState.ACCEPTED:
                 return about.accepted()
-            case MpesaSubmissionState.NOT_ACCEPTED:
+            case codes.MpesaSubmissionState.NOT_ACCEPTED:
                 return about.never_received()
-            case MpesaSubmissionState.UNKNOWN:
+            case codes.MpesaSubmissionState.UNKNOWN:
                 return about.unreachable(f"Daraja answered {answer.status} {code}.")
             case _:
                 assert_never(means)
@@ -339,12 +325,12 @@ class DarajaProvider:
         code = code_member(document, "ResponseCode")
         message = text_member(document, "ResponseDescription")
         has_no_picture = bool(code) and about.transaction.order.flow is Flow.QR
-        if has_no_picture or (about.transaction.order.type is Type.PAYIN and is_error_number(code)):
+        if has_no_picture or (about.transaction.order.type is Type.PAYIN and codes.is_error_number(code)):
             return about.failed(ErrorCode.TRANSACTION_DECLINED, code, message)
         return about.unreachable(f"Daraja answered 200 with the ResponseCode {code[:30]!r}.")
 
     def _poll_push(
-        self, about: PaymentReports, provider_reference: str, hint: MpesaHint, *, now: Instant
+        self, about: PaymentReports, provider_reference: str, hint: notifications.MpesaHint, *, now: Instant
     ) -> Conversation:
         order, progress = about.transaction.order, about.transaction.progress
         try:
@@ -357,14 +343,14 @@ class DarajaProvider:
         except ValueError as fault:
             return about.unreachable(f"Daraja's answer can't be read: {fault}.")
         if answer.status != 200:
-            if interpret_error(answer.status, error, why) is MpesaSubmissionState.ACCEPTED:
+            if codes.interpret_error(answer.status, error, why) is codes.MpesaSubmissionState.ACCEPTED:
                 return about.accepted(provider_reference)
             return about.unreachable(f"Daraja answered {answer.status} {error}.")
         if text_member(document, "CheckoutRequestID") not in ("", provider_reference):
             return about.unreachable("Daraja answered about another push.")
-        if not code or code in PAYIN_PENDING_CODES:
+        if not code or code in codes.PAYIN_PENDING_CODES:
             return about.accepted(provider_reference)
-        if code == SUCCESS:
+        if code == codes.SUCCESS:
             return ProviderSucceeded(
                 about.transaction.reference,
                 self.name,
@@ -372,13 +358,13 @@ class DarajaProvider:
                 hint.receipt or provider_reference,
                 settles_receipt=bool(hint.receipt),
             )
-        error_code = failure_of_prompt(code, age=elapsed(progress.submitted_at or now, now))
+        error_code = codes.failure_of_prompt(code, age=elapsed(progress.submitted_at or now, now))
         if error_code is None:
             return about.unreachable(f"Daraja answered the poll with the unknown code {code[:30]!r}.")
         return about.failed(error_code, code, message)
 
     def _poll_status(
-        self, about: PaymentReports, provider_reference: str, hint: MpesaHint, *, now: Instant
+        self, about: PaymentReports, provider_reference: str, hint: notifications.MpesaHint, *, now: Instant
     ) -> Conversation:
         order, submitted_at = about.transaction.order, Instant(about.transaction.progress.submitted_at or 0)
         operation = OPERATIONS[operation_key(about.transaction)]
@@ -390,7 +376,7 @@ class DarajaProvider:
             now,
             bool(submitted_at) and operation.is_not_found_final(submitted_at, now=now),
             hint.refused or hint.code,
-            bool(hint.refused) and elapsed(submitted_at, now) >= REFUSAL_FINAL_AFTER,
+            bool(hint.refused) and elapsed(submitted_at, now) >= codes.REFUSAL_FINAL_AFTER,
             credential=self.account.initiator.credential,
         )
         if about.transaction.progress.evidence is not None:
@@ -401,13 +387,13 @@ class DarajaProvider:
         except CredentialStopped as stop:  # The question would be refused.
             if address.refusal_is_final:
                 reported = address.reported_code
-                return about.failed(find_error_mapping(reported).payout, reported, "")
+                return about.failed(codes.find_error_mapping(reported).payout, reported, "")
             return about.unreachable(stop.reason)
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
         except ValueError as fault:
             return about.unreachable(f"Daraja's answer can't be read: {fault}.")
-        if answer.status != 200 or code != SUCCESS:
+        if answer.status != 200 or code != codes.SUCCESS:
             return about.unreachable(f"Daraja answered {answer.status} to a poll.")
         if about.transaction.progress.stage is Stage.AWAITING_RESULT:
             return about.accepted()
@@ -442,7 +428,7 @@ def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:
     ResponseCode of a QR code has several meanings, and a picture is a success."""
     if field == "QRCode":
         return "" if text_member(document, field) else None
-    return text_member(document, field) if code_member(document, "ResponseCode") == SUCCESS else None
+    return text_member(document, field) if code_member(document, "ResponseCode") == codes.SUCCESS else None
 
 
 def _check_registered(answer: HttpResponse) -> None:
@@ -452,7 +438,9 @@ def _check_registered(answer: HttpResponse) -> None:
         members = {name.replace(" ", ""): each for name, each in parse_json(answer.body).items()}
         why = text_member(members, "errorMessage") or text_member(members, "ResponseDescription")
         code = code_member(members, "ResponseCode") or code_member(members, "ResponseStatus")
-        if answer.status == 200 and (code in (SUCCESS, *REGISTERED_CODES) or (not code and why.lower() == "success")):
+        if answer.status == 200 and (
+            code in (codes.SUCCESS, *REGISTERED_CODES) or (not code and why.lower() == "success")
+        ):
             return
     except ValueError:
         why = "an answer that can't be read"

@@ -11,13 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from mmo_sansio.messages.reversals import (
-    ReversalAccepted,
-    ReversalFailed,
-    ReversalReport,
-    ReversalSucceeded,
-    ReversalUnreachable,
-)
+from mmo_sansio.messages import reversals
 from mmo_sansio.providers.common.interface import ExchangeFailed, ReversalConversation, ReversalReports
 from mmo_sansio.providers.common.operations import ReversalOperation
 from mmo_sansio.providers.mpesa_daraja import codes, requests
@@ -100,7 +94,7 @@ def poll(account: MpesaAccount, about: ReversalReports) -> ReversalConversation:
     return about.accepted()
 
 
-def read_result(provider: str, address: CallbackContext, result: MpesaResult) -> ReversalReport:
+def read_result(provider: str, address: CallbackContext, result: MpesaResult) -> reversals.ReversalReport:
     """Return the report from the result of a reversal. Raises ValueError for one of another payment or amount. An
     unknown code, and a success that leaves one of them or the receipt out, prove nothing: M-Pesa is asked."""
     if result.code == codes.SUCCESS:
@@ -108,32 +102,32 @@ def read_result(provider: str, address: CallbackContext, result: MpesaResult) ->
         if (amount is not None and amount.minor != address.minor) or original not in (None, address.receipt):
             raise ValueError("it is about another payment or amount")
         if amount is not None and original is not None and RECEIPT.fullmatch(result.receipt):
-            return ReversalSucceeded(address.reference, provider, Source.WEBHOOK, result.receipt, amount)
+            return reversals.ReversalSucceeded(address.reference, provider, Source.WEBHOOK, result.receipt, amount)
     elif result.code in REFUSALS and not result.receipt:
-        return ReversalFailed(address.reference, provider, Source.WEBHOOK, REFUSALS[result.code], result.code)
+        return reversals.ReversalFailed(address.reference, provider, Source.WEBHOOK, REFUSALS[result.code], result.code)
     return asks_now(provider, address.reference, result.id or None)
 
 
-def asks_now(provider: str, id: str, provider_reference: str | None = None) -> ReversalReport:
+def asks_now(provider: str, id: str, provider_reference: str | None = None) -> reversals.ReversalReport:
     """Return the report from which a question follows: M-Pesa has the reversal, and its outcome is not known."""
-    return ReversalAccepted(id, provider, Source.WEBHOOK, provider_reference, poll_after=SECOND)
+    return reversals.ReversalAccepted(id, provider, Source.WEBHOOK, provider_reference, poll_after=SECOND)
 
 
-def read_state(provider: str, address: CallbackContext, result: MpesaResult) -> ReversalReport:
+def read_state(provider: str, address: CallbackContext, result: MpesaResult) -> reversals.ReversalReport:
     """Return the report from the answer to a question. Raises ValueError for one about another transaction."""
     reference, parameters, amount = address.reference, result.parameters, result.amount
     state = parameters.get("TransactionStatus", "").lower()
     if result.code != codes.SUCCESS or not state:
         shown = result.code if codes.is_code(result.code) else "another code"
         reason = f"Daraja answered the question about the reversal with {shown}: {result.message}."
-        return ReversalUnreachable(reference, provider, reason, poll_after=HOUR)
+        return reversals.ReversalUnreachable(reference, provider, reason, poll_after=HOUR)
     if parameters.get("OriginatorConversationID") != address.conversation:
         raise ValueError("it is about another conversation")
     if amount is not None and amount.minor != address.minor:
         raise ValueError("it is about another amount")
     if state == codes.TRANSACTION_COMPLETED:
         receipt = parameters.get("ReceiptNo") or None
-        return ReversalSucceeded(reference, provider, Source.POLL, receipt, amount)
+        return reversals.ReversalSucceeded(reference, provider, Source.POLL, receipt, amount)
     if state in codes.TRANSACTION_FAILURES:
-        return ReversalFailed(reference, provider, Source.POLL, f"M-Pesa says that it is {state}.", state)
-    return ReversalAccepted(reference, provider, Source.POLL)
+        return reversals.ReversalFailed(reference, provider, Source.POLL, f"M-Pesa says that it is {state}.", state)
+    return reversals.ReversalAccepted(reference, provider, Source.POLL)

@@ -96,7 +96,7 @@ def _print_transaction(transaction: Transaction, *, as_json: bool) -> None:
 @click.option(
     "--reference",
     "beginning",
-    help=f"Only those with a reference that begins so, of the newest {BEGINNING_SCANNED_MAX:,}.",
+    help=f"Only those with a reference that begins or ends so, of the newest {BEGINNING_SCANNED_MAX:,}.",
 )
 @click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True, help="The most that are listed.")
 @target_options
@@ -167,7 +167,7 @@ async def _find_stuck(store: Store, clock: GatewayClock, brand: str | None, limi
 async def _find_beginning(
     store: Store, beginning: str, *, brand: str | None, status: Status | None, limit: int
 ) -> Sequence[Transaction]:
-    """Return the transactions with a reference that begins so, the newest first."""
+    """Return the transactions with a reference that begins or ends so, the newest first."""
     page = await search_by_beginning(
         store.admin, beginning, brand=brand, status=status, limit=limit, scanned_max=BEGINNING_SCANNED_MAX
     )

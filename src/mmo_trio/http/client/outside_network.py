@@ -37,12 +37,10 @@ class SecuredStream(Protocol):
 
     async def send_all_now(self, data: bytes) -> None:
         """Send all of it and begin at once. Raises BrokenResourceError when the server is gone."""
-        ...
 
     async def receive_some(self, max_bytes: int) -> bytes:
         """Return the bytes that arrived, b"" at the end. Raises ssl.SSLError, or BrokenResourceError when the server is
         gone."""
-        ...
 
 
 class OutsideNetwork(Protocol):
@@ -50,16 +48,13 @@ class OutsideNetwork(Protocol):
 
     async def connect(self, address: Address, port: int) -> TransportStream:
         """Return a connection to this address. Raises OSError; never ends by itself while the address is silent."""
-        ...
 
     async def start_tls(self, transport: TransportStream, host: str, port: int) -> SecuredStream:
         """Return once the server has proved that it is this host. Raises ssl.SSLError, or BrokenResourceError when it
         is gone."""
-        ...
 
     def mark_answered(self, stream: SecuredStream, host: str, port: int) -> None:
         """Learn that a response has been read from a secured connection."""
-        ...
 
 
 async def connect(network: OutsideNetwork, addresses: Sequence[Address], port: int) -> TransportStream:

@@ -42,11 +42,9 @@ class TrackedConnection(Protocol):
 
     def close_at(self, deadline: float) -> None:
         """Close at this moment of Trio's time unless a request begins before it."""
-        ...
 
     def break_off(self) -> None:
         """Close without a word."""
-        ...
 
 
 class ConnectionTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from attrs import frozen
 
@@ -40,6 +40,10 @@ class StoreCorrupt(Exception):
 
 class StoreUnusable(Exception):
     """The store can't be opened as it is; the message says why and names the remedy."""
+
+
+STORE_ERRORS: Final = (StoreUnavailable, OutcomeUnknown, StoreUnusable)
+"""What says that the store, and not an input, has held something up."""
 
 
 def log_store_failure(logger: Any, event: str, error: Exception, **details: object) -> None:
@@ -107,16 +111,13 @@ class ChannelOwnership(Protocol):
     async def renew_lease(self) -> int:
         """Renew this process's lease, or begin another when it has none or its own was ended; return the lease's
         number. A new number says that the process owns nothing any more."""
-        ...
 
     async def end_lease(self) -> None:
         """End this process's lease: all that it owned is free at once, or when this raises, by the lease's end. The
         next renewal begins another in any case."""
-        ...
 
     async def counts(self) -> OwnershipCounts:
         """Return how many processes are alive, and how many channels they own."""
-        ...
 
     async def claim(
         self,
@@ -134,7 +135,6 @@ class ChannelOwnership(Protocol):
         all others is costly may leave these out for some seconds. With `end_leases`, first end the leases of processes
         that have run out; until that is done their owners can renew them.
         """
-        ...
 
     async def find_callbacks(
         self,
@@ -152,9 +152,7 @@ class ChannelOwnership(Protocol):
         With `known`, only callbacks of channels are returned whose fence is the one that is known. A store to which
         the search is costly may find some seconds later what became visible out of order, except for the brands
         `afresh`."""
-        ...
 
     async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
         """Free these channels, by brand, and store the breakers that are given, in the gateway's own time, as far as
         this process owns the channels under these fences."""
-        ...

@@ -21,23 +21,16 @@ from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse, UsageCount
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status
+from mmo_trio.storage.postgres import pipeline
 from mmo_trio.storage.postgres.commits import Commit
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
-from mmo_trio.storage.postgres.pipeline import (
-    BoundStatement,
-    PreparedStatement,
-    Row,
-    escape_text,
-    execute_pipeline,
-    is_storable,
-)
 from mmo_trio.storage.postgres.statements import BrandStatement, KnownBrands
 from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.serialization import parse_claim, parse_reversals, parse_transaction
 
 T = TypeVar("T")
-AnyStatement: TypeAlias = PreparedStatement | BrandStatement
+AnyStatement: TypeAlias = pipeline.PreparedStatement | BrandStatement
 
 _SELECT_TRANSACTIONS = BrandStatement("""
     SELECT order_row, progress
@@ -45,12 +38,12 @@ _SELECT_TRANSACTIONS = BrandStatement("""
     JOIN transactions AS t USING (brand, gateway_reference)
     [WHERE t.brand = ($1)[1]]
 """)
-_FIND_TRANSACTIONS = PreparedStatement("""
+_FIND_TRANSACTIONS = pipeline.PreparedStatement("""
     SELECT order_row, progress FROM transactions WHERE gateway_reference = ANY (%s::text[])
 """)
 """Of any brand: to all shards where tables are distributed."""
 
-_SELECT_DEPOSITS = PreparedStatement("""
+_SELECT_DEPOSITS = pipeline.PreparedStatement("""
     SELECT provider, provider_reference, brand, gateway_reference
     FROM unnest(%s::text[], %s::text[]) AS wanted (provider, provider_reference)
     JOIN deposits USING (provider, provider_reference)
@@ -67,12 +60,12 @@ _SELECT_REFERENCE_USES = BrandStatement("""
     LEFT JOIN transactions AS t ON t.brand = wanted.brand AND t.gateway_reference = newest.gateway_reference
         [AND t.brand = ($1)[1]]
 """)
-_SELECT_CLAIMS = PreparedStatement("""
+_SELECT_CLAIMS = pipeline.PreparedStatement("""
     SELECT claim
     FROM unnest(%s::text[], %s::text[]) AS wanted (provider, receipt)
     JOIN deposit_claims USING (provider, receipt)
 """)
-_SELECT_REVERSALS = PreparedStatement("""
+_SELECT_REVERSALS = pipeline.PreparedStatement("""
     SELECT payment, reversals FROM reversals WHERE payment = ANY (%s::text[])
 """)
 _SELECT_INTENTS = BrandStatement(
@@ -92,7 +85,7 @@ _SELECT_INTENTS = BrandStatement(
     ) AS found
     """,
 )
-_FIND_INTENTS = PreparedStatement("""
+_FIND_INTENTS = pipeline.PreparedStatement("""
     SELECT brand, gateway_reference, kind, fence
     FROM unnest(%s::text[], %s::text[]) AS wanted (gateway_reference, kind)
     JOIN intents USING (gateway_reference, kind)
@@ -104,7 +97,7 @@ _SELECT_USAGE = BrandStatement("""
     FROM unnest(%s::text[], %s::text[]) AS wanted (brand, counter) JOIN brand_usage AS u USING (brand, counter)
     [WHERE u.brand = ($1)[1]]
 """)
-_SELECT_HORIZON = PreparedStatement("""
+_SELECT_HORIZON = pipeline.PreparedStatement("""
     SELECT at, (SELECT string_agg(brand, ' ') FROM brand_holds) FROM horizon
 """)
 
@@ -131,7 +124,9 @@ async def load_batch(
 ) -> LoadedBatch:
     """Return the working set for these reads, with the transactions of known deposits and of the newest uses of
     references; learn the brands of what was found."""
-    deposits = {(provider, escape_text(reference)): (provider, reference) for provider, reference in reads.deposits}
+    deposits = {
+        (provider, pipeline.escape_text(reference)): (provider, reference) for provider, reference in reads.deposits
+    }
     results = await _fetch(connection, _batch_queries(reads, deposits, known_brands, tables))
     ledger, uses = Ledger(), dict[ReferenceKey, int]()
     ((ledger.not_before, held_brands),) = results[_SELECT_HORIZON]
@@ -172,7 +167,7 @@ async def load_batch(
     return LoadedBatch(ledger, uses, fences, known_brands)
 
 
-def _add_transactions(ledger: Ledger, rows: Sequence[Row]) -> None:
+def _add_transactions(ledger: Ledger, rows: Sequence[pipeline.Row]) -> None:
     for each in rows:
         transaction = parse_transaction(*each)
         ledger.transactions[transaction.reference] = transaction
@@ -180,12 +175,12 @@ def _add_transactions(ledger: Ledger, rows: Sequence[Row]) -> None:
 
 def _batch_queries(
     reads: Reads, deposits: Collection[tuple[str, str]], known_brands: KnownBrands, tables: Tables
-) -> Iterator[tuple[AnyStatement, Iterable[BoundStatement]]]:
+) -> Iterator[tuple[AnyStatement, Iterable[pipeline.BoundStatement]]]:
     """Yield each statement for which there are keys, with its values."""
     yield _SELECT_HORIZON, [_SELECT_HORIZON.bind()]
     transactions: list[tuple[str, str]] = []
     unknown: list[tuple[str]] = []
-    for reference in filter(is_storable, reads.transactions):
+    for reference in filter(pipeline.is_storable, reads.transactions):
         brand = known_brands.get(reference)
         if brand is None:
             unknown.append((reference,))
@@ -197,10 +192,10 @@ def _batch_queries(
         brand = known_brands.get(reference)
         if brand is not None:
             intents.append((brand, reference, kind))
-        elif is_storable(reference):
+        elif pipeline.is_storable(reference):
             unknown_intents.append((reference, kind))
     for by_brand, keys in (
-        (_SELECT_REFERENCE_USES, [key for key in reads.references if is_storable(key[1])]),
+        (_SELECT_REFERENCE_USES, [key for key in reads.references if pipeline.is_storable(key[1])]),
         (_SELECT_INTENTS, intents),
         (_SELECT_TRANSACTIONS, transactions),
         (_SELECT_USAGE, [*reads.usage]),
@@ -210,7 +205,7 @@ def _batch_queries(
     for statement, others in (
         (_SELECT_DEPOSITS, deposits),
         (_SELECT_CLAIMS, reads.claims),
-        (_SELECT_REVERSALS, [(each,) for each in filter(is_storable, reads.reversals)]),
+        (_SELECT_REVERSALS, [(each,) for each in filter(pipeline.is_storable, reads.reversals)]),
         (_FIND_INTENTS, unknown_intents),
         (_FIND_TRANSACTIONS, unknown),
     ):
@@ -219,12 +214,12 @@ def _batch_queries(
 
 
 async def _fetch(
-    connection: PostgresConnection, queries: Iterable[tuple[AnyStatement, Iterable[BoundStatement]]]
-) -> Mapping[AnyStatement, Sequence[Row]]:
+    connection: PostgresConnection, queries: Iterable[tuple[AnyStatement, Iterable[pipeline.BoundStatement]]]
+) -> Mapping[AnyStatement, Sequence[pipeline.Row]]:
     """Return the rows of each statement, in one round trip."""
     bound = [(statement, each) for statement, several in queries for each in several]
-    results = await execute_pipeline(connection, [each for _, each in bound])
-    rows: dict[AnyStatement, list[Row]] = {}
+    results = await pipeline.execute_pipeline(connection, [each for _, each in bound])
+    rows: dict[AnyStatement, list[pipeline.Row]] = {}
     for (statement, _), found in zip(bound, results, strict=True):
         rows.setdefault(statement, []).extend(found)
     return rows

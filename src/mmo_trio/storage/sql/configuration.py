@@ -6,14 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
-from mmo_trio.storage.interface.admin_types import (
-    RESTORATION,
-    BrandHold,
-    ClosedProvider,
-    Configuration,
-    NoteTopic,
-    ProviderNote,
-)
+from mmo_trio.storage.interface import admin_types
 from mmo_trio.storage.sql.monitoring import hold_brand
 from mmo_trio.storage.sql.statements import ANY_OF, Row, SqlQuery, execute, returns_row, select, values_of
 
@@ -26,10 +19,10 @@ SELECT_CONFIGURATION = """
 """One statement, as each process repeats it every second."""
 
 
-def parse_configuration(rows: Sequence[Row]) -> Configuration:
+def parse_configuration(rows: Sequence[Row]) -> admin_types.Configuration:
     """Return the configuration of rows of SELECT_CONFIGURATION."""
     closed = frozenset(provider for _, provider, _ in rows if provider is not None)
-    return Configuration(rows[0][0], closed, frozenset(brand for *_, brand in rows if brand is not None))
+    return admin_types.Configuration(rows[0][0], closed, frozenset(brand for *_, brand in rows if brand is not None))
 
 
 def raise_generation() -> SqlQuery[None]:
@@ -45,13 +38,13 @@ def raising_generation(change: SqlQuery[bool]) -> SqlQuery[bool]:
     return has_changed
 
 
-def closed_providers() -> SqlQuery[Sequence[ClosedProvider]]:
+def closed_providers() -> SqlQuery[Sequence[admin_types.ClosedProvider]]:
     """Return the providers that are closed for new payments, by name."""
     rows = yield from execute("SELECT name, closed_at, closed_by, reason FROM closed_providers")
-    return sorted((ClosedProvider(*row) for row in rows), key=lambda each: each.name)
+    return sorted((admin_types.ClosedProvider(*row) for row in rows), key=lambda each: each.name)
 
 
-def close_provider(closed: ClosedProvider) -> SqlQuery[bool]:
+def close_provider(closed: admin_types.ClosedProvider) -> SqlQuery[bool]:
     """Close a provider for new payments; return False when it is closed already."""
     change = returns_row(
         "INSERT INTO closed_providers (name, closed_at, closed_by, reason) VALUES (?, ?, ?, ?)"
@@ -66,17 +59,19 @@ def open_provider(name: str) -> SqlQuery[bool]:
     return raising_generation(returns_row("DELETE FROM closed_providers WHERE name = ? RETURNING 1", name))
 
 
-def provider_notes(*topics: NoteTopic) -> SqlQuery[Sequence[ProviderNote]]:
+def provider_notes(*topics: admin_types.NoteTopic) -> SqlQuery[Sequence[admin_types.ProviderNote]]:
     """Return the notes with these topics, by provider, topic and subject."""
     notes = yield from select(
-        lambda row: ProviderNote(row[0], NoteTopic(row[1]), *row[2:]),
+        lambda row: admin_types.ProviderNote(row[0], admin_types.NoteTopic(row[1]), *row[2:]),
         f"SELECT provider, topic, subject, at, content FROM provider_notes WHERE topic {ANY_OF}",
         [str(each) for each in topics],
     )
     return sorted(notes, key=lambda each: (each.provider, each.topic, each.subject))
 
 
-def note_provider(note: ProviderNote, *, replacing: ProviderNote | None = None) -> SqlQuery[bool]:
+def note_provider(
+    note: admin_types.ProviderNote, *, replacing: admin_types.ProviderNote | None = None
+) -> SqlQuery[bool]:
     """Write a note in place of the one with its provider, topic and subject. Return False, and write nothing, when that
     is another one than the one to replace; None: whatever is there is replaced."""
     values: list[object] = [note.provider, str(note.topic), note.subject, note.at, note.content]
@@ -92,7 +87,7 @@ def note_provider(note: ProviderNote, *, replacing: ProviderNote | None = None) 
     )
 
 
-def remove_provider_notes(provider: str, topic: NoteTopic) -> SqlQuery[None]:
+def remove_provider_notes(provider: str, topic: admin_types.NoteTopic) -> SqlQuery[None]:
     """Remove the notes of a provider with this topic."""
     yield from execute("DELETE FROM provider_notes WHERE provider = ? AND topic = ?", provider, str(topic))
 
@@ -103,7 +98,7 @@ def parse_store_state(rows: Sequence[Row], timeline: int | None = None) -> Store
     return StoreState(StoreMark(id, epoch, raised_at, timeline), frozenset(former_ids.split()))
 
 
-def begin_restoration(store_id: str, holds: Sequence[BrandHold]) -> SqlQuery[None]:
+def begin_restoration(store_id: str, holds: Sequence[admin_types.BrandHold]) -> SqlQuery[None]:
     """Give a store that was restored another id, and hold these brands: they take no payments, and what is not found of
     theirs may be missing, until `finish_restoration`."""
     yield from execute("UPDATE store_state SET former_ids = trim(former_ids || ' ' || id), id = ?", store_id)
@@ -115,6 +110,6 @@ def begin_restoration(store_id: str, holds: Sequence[BrandHold]) -> SqlQuery[Non
 
 def finish_restoration(brand: str) -> SqlQuery[bool]:
     """Let a brand of a restored store take payments again, unless staff hold it; return False when it does."""
-    yield from execute("DELETE FROM brand_holds WHERE brand = ? AND held_by = ?", brand, RESTORATION)
+    yield from execute("DELETE FROM brand_holds WHERE brand = ? AND held_by = ?", brand, admin_types.RESTORATION)
     released = returns_row("DELETE FROM restored_brands WHERE brand = ? RETURNING 1", brand)
     return (yield from raising_generation(released))

@@ -11,19 +11,7 @@ from mmo_sansio.payments.brand_changes import RecordedRequest, RefusedRequest, r
 from mmo_sansio.values.clock import DAY, Instant, earlier
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.money import Money
-from mmo_trio.storage.interface.admin_types import (
-    REFUSALS_KEPT,
-    REFUSALS_RECORDED_MAX,
-    REFUSALS_REMOVED_MAX,
-    AuditEvent,
-    AuditKey,
-    BrandDay,
-    ChangeDecision,
-    ChangeState,
-    ConfigurationChange,
-    RefusalCount,
-    replaced_version,
-)
+from mmo_trio.storage.interface import admin_types
 from mmo_trio.storage.sql.audit_log import append_audit
 from mmo_trio.storage.sql.brand_keys import save_brands
 from mmo_trio.storage.sql.serialization import parse_brand, parse_recorded_request, serialize_brand
@@ -39,7 +27,9 @@ _ROWS_MAX = 50
 """Rows of one statement."""
 
 
-def add_configuration_change(change: ConfigurationChange, event: tuple[AuditEvent, AuditKey]) -> SqlQuery[int]:
+def add_configuration_change(
+    change: admin_types.ConfigurationChange, event: tuple[admin_types.AuditEvent, admin_types.AuditKey]
+) -> SqlQuery[int]:
     """Store a proposed change of a brand together with its audit event, and return its id."""
     _, _, _, *others = values_of(change)
     rows = yield from execute(
@@ -54,27 +44,30 @@ def add_configuration_change(change: ConfigurationChange, event: tuple[AuditEven
 def configuration_changes(
     *,
     brand: str | None = None,
-    state: ChangeState | None = None,
+    state: admin_types.ChangeState | None = None,
+    without: admin_types.ChangeState | None = None,
     before: int | None = None,
     after: int | None = None,
     limit: int = 50,
-) -> SqlQuery[Sequence[ConfigurationChange]]:
-    """Return changes of one brand or in one state, the newest first: those with ids below a number, or those next above
-    one."""
+) -> SqlQuery[Sequence[admin_types.ConfigurationChange]]:
+    """Return changes of one brand, in one state or in any but one, the newest first: those with ids below a number, or
+    those next above one."""
     where = Where().and_("brand = ?", brand).and_("state = ?", state and state.value)
-    where.and_("id < ?", before).and_("id > ?", after)
+    where.and_("state <> ?", without and without.value).and_("id < ?", before).and_("id > ?", after)
     text = f"SELECT id, {_COLUMNS} FROM configuration_changes {where}"
     return select_newest(_parse_change, text, "id", *where.values, after=after, limit=limit)
 
 
-def configuration_change(id: int) -> SqlQuery[ConfigurationChange | None]:
+def configuration_change(id: int) -> SqlQuery[admin_types.ConfigurationChange | None]:
     """Return the change with this id."""
     return select_one(_parse_change, f"SELECT id, {_COLUMNS} FROM configuration_changes WHERE id = ?", id)
 
 
 def decide_configuration_change(
-    expected_state: ChangeState, decided: ConfigurationChange, event: tuple[AuditEvent, AuditKey]
-) -> SqlQuery[ChangeDecision]:
+    expected_state: admin_types.ChangeState,
+    decided: admin_types.ConfigurationChange,
+    event: tuple[admin_types.AuditEvent, admin_types.AuditKey],
+) -> SqlQuery[admin_types.ChangeDecision]:
     """Replace a change that is in the expected state, bring the version of the brand that belongs to its new state into
     force, and append the event to the audit log, all or nothing. Nothing happens when the user who applies it has
     proposed it, or when the brand in force is not the version that is to be replaced."""
@@ -85,15 +78,15 @@ def decide_configuration_change(
         expected_state.value,
     )
     if not rows:
-        return ChangeDecision.NOT_IN_STATE
+        return admin_types.ChangeDecision.NOT_IN_STATE
     stored = _parse_change(rows[0])
-    if decided.state is ChangeState.APPLIED and decided.decided_by == stored.proposed_by:
-        return ChangeDecision.OWN_PROPOSAL
-    if (versions := replaced_version(decided)) is not None:
+    if decided.state is admin_types.ChangeState.APPLIED and decided.decided_by == stored.proposed_by:
+        return admin_types.ChangeDecision.OWN_PROPOSAL
+    if (versions := admin_types.replaced_version(decided)) is not None:
         replaced, next_version = versions
         in_force = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING brand", replaced.id)
         if not in_force or parse_brand(in_force[0][0]) != replaced:
-            return ChangeDecision.OVERTAKEN
+            return admin_types.ChangeDecision.OVERTAKEN
         yield from save_brands((next_version,), (), clear_breaker="")
     yield from execute(
         "UPDATE configuration_changes SET state = ?, decided_by = ?, decided_at = ?, remark = ?, reverted_by = ?,"
@@ -107,12 +100,12 @@ def decide_configuration_change(
         decided.id,
     )
     yield from append_audit(*event)
-    return ChangeDecision.DONE
+    return admin_types.ChangeDecision.DONE
 
 
-def _parse_change(row: Row) -> ConfigurationChange:
-    return ConfigurationChange(
-        *(row[0], parse_brand(row[1]), parse_brand(row[2]), *row[3:6], ChangeState(row[6]), *row[7:])
+def _parse_change(row: Row) -> admin_types.ConfigurationChange:
+    return admin_types.ConfigurationChange(
+        *(row[0], parse_brand(row[1]), parse_brand(row[2]), *row[3:6], admin_types.ChangeState(row[6]), *row[7:])
     )
 
 
@@ -135,7 +128,7 @@ def recorded_requests(
 
 
 def record_refusals(
-    times: Mapping[BrandDay, int], refused: Sequence[RefusedRequest], *, now: Instant
+    times: Mapping[admin_types.BrandDay, int], refused: Sequence[RefusedRequest], *, now: Instant
 ) -> SqlQuery[None]:
     """Count refused requests by brand and day, and record these of them: at most REFUSALS_RECORDED_MAX for each brand
     and day in all. What is older than REFUSALS_KEPT is removed, at most REFUSALS_REMOVED_MAX at once."""
@@ -148,14 +141,14 @@ def record_refusals(
             day.day,
             times[day],
         )
-        of_day = (each for each in refused if BrandDay(each.brand, each.request.created_at // DAY) == day)
-        yield from _record_refused(day, list(of_day)[: max(0, REFUSALS_RECORDED_MAX - counted[0][0])])
-    oldest = earlier(now, REFUSALS_KEPT)
+        of_day = (each for each in refused if admin_types.BrandDay(each.brand, each.request.created_at // DAY) == day)
+        yield from _record_refused(day, list(of_day)[: max(0, admin_types.REFUSALS_RECORDED_MAX - counted[0][0])])
+    oldest = earlier(now, admin_types.REFUSALS_KEPT)
     yield from execute(
         "DELETE FROM refused_requests WHERE gateway_reference IN"
         " (SELECT gateway_reference FROM refused_requests WHERE at < ? ORDER BY at, gateway_reference LIMIT ?)",
         oldest,
-        REFUSALS_REMOVED_MAX,
+        admin_types.REFUSALS_REMOVED_MAX,
     )
     yield from execute("DELETE FROM refusal_days WHERE day < ?", oldest // DAY)
 
@@ -178,15 +171,15 @@ def refused_requests(
     )
 
 
-def refusal_count(day: BrandDay) -> SqlQuery[RefusalCount]:
+def refusal_count(day: admin_types.BrandDay) -> SqlQuery[admin_types.RefusalCount]:
     """Return how many requests of a brand limits and flows refused on a day."""
     rows = yield from execute(
         "SELECT times, recorded FROM refusal_days WHERE brand = ? AND day = ?", day.brand, day.day
     )
-    return RefusalCount(*rows[0]) if rows else RefusalCount(0, 0)
+    return admin_types.RefusalCount(*rows[0]) if rows else admin_types.RefusalCount(0, 0)
 
 
-def _record_refused(day: BrandDay, refused: Sequence[RefusedRequest]) -> SqlQuery[None]:
+def _record_refused(day: admin_types.BrandDay, refused: Sequence[RefusedRequest]) -> SqlQuery[None]:
     for first in range(0, len(refused), _ROWS_MAX):
         rows = refused[first : first + _ROWS_MAX]
         places = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(rows))

@@ -10,24 +10,15 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.money import Money
-from mmo_trio.storage.interface.admin_types import (
-    STUCK_COUNT_MAX,
-    Backlog,
-    BrandHold,
-    BrandUsage,
-    BreakerChange,
-    CountDimension,
-    CountQuery,
-    PaymentCount,
-)
+from mmo_trio.storage.interface import admin_types
 from mmo_trio.storage.sql.payment_search import stuck_transactions
 from mmo_trio.storage.sql.serialization import parse_breaker
 from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_row, select, values_of
 
 
-def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
+def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[admin_types.Backlog]:
     """Count pending, stuck and overdue transactions, open callbacks and suspense."""
-    stuck = yield from stuck_transactions(now, limit=STUCK_COUNT_MAX)
+    stuck = yield from stuck_transactions(now, limit=admin_types.STUCK_COUNT_MAX)
     [(pending, overdue)] = yield from execute(
         "SELECT count(*), count(*) FILTER (WHERE wake_at < ?) FROM wakes", overdue_before
     )
@@ -40,12 +31,14 @@ def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
     )
     usage = [each.on_day(now // DAY) for each in (yield from brand_usage())]
     restorations = len(former_ids.split())
-    return Backlog(
+    return admin_types.Backlog(
         pending, len(stuck), overdue, callbacks, suspense, claims, held_brands, restorations, usage, reversals
     )
 
 
-def count_payments(query: CountQuery, *, by: CountDimension | None) -> SqlQuery[Sequence[PaymentCount]]:
+def count_payments(
+    query: admin_types.CountQuery, *, by: admin_types.CountDimension | None
+) -> SqlQuery[Sequence[admin_types.PaymentCount]]:
     """Count by brand, method or provider over the whole time of the query, or by where each span begins. Few rows are
     added up: an hour of one method is one row for each class of latency."""
     key = "began_at" if by is None else by.value
@@ -59,7 +52,7 @@ def count_payments(query: CountQuery, *, by: CountDimension | None) -> SqlQuery[
         f" GROUP BY {key}, status, latency_s",
         *where.values,
     )
-    return [PaymentCount(str(row[0]), Status(row[1]), row[2], row[3]) for row in rows]
+    return [admin_types.PaymentCount(str(row[0]), Status(row[1]), row[2], row[3]) for row in rows]
 
 
 def breakers(table: str) -> SqlQuery[Mapping[str, BreakerSnapshot]]:
@@ -68,11 +61,11 @@ def breakers(table: str) -> SqlQuery[Mapping[str, BreakerSnapshot]]:
     return {brand: parse_breaker(row) for brand, row in rows}
 
 
-def breaker_changes(*, brand: str | None = None, limit: int = 50) -> SqlQuery[Sequence[BreakerChange]]:
+def breaker_changes(*, brand: str | None = None, limit: int = 50) -> SqlQuery[Sequence[admin_types.BreakerChange]]:
     """Return when merchants' breakers opened and closed, the newest first."""
     where = Where().and_("brand = ?", brand)
     return select(
-        lambda row: BreakerChange(*row),
+        lambda row: admin_types.BreakerChange(*row),
         f"SELECT brand, at, state FROM breaker_changes {where} ORDER BY at DESC, brand LIMIT ?",
         *where.values,
         limit,
@@ -99,13 +92,13 @@ def record_balances(balances: Sequence[AccountBalance]) -> SqlQuery[None]:
         )
 
 
-def brand_holds() -> SqlQuery[Sequence[BrandHold]]:
+def brand_holds() -> SqlQuery[Sequence[admin_types.BrandHold]]:
     """Return the brands that are on hold, by id. A decision that begins a submission finds them in the ledger."""
     rows = yield from execute("SELECT brand, held_at, held_by FROM brand_holds")
-    return sorted((BrandHold(*row) for row in rows), key=lambda each: each.brand)
+    return sorted((admin_types.BrandHold(*row) for row in rows), key=lambda each: each.brand)
 
 
-def hold_brand(hold: BrandHold) -> SqlQuery[bool]:
+def hold_brand(hold: admin_types.BrandHold) -> SqlQuery[bool]:
     """Put a brand on hold; return False when it is already."""
     return returns_row(
         "INSERT INTO brand_holds (brand, held_at, held_by) VALUES (?, ?, ?) ON CONFLICT (brand) DO NOTHING RETURNING 1",
@@ -118,6 +111,6 @@ def release_brand(brand: str) -> SqlQuery[bool]:
     return returns_row("DELETE FROM brand_holds WHERE brand = ? RETURNING 1", brand)
 
 
-def brand_usage() -> SqlQuery[Sequence[BrandUsage]]:
+def brand_usage() -> SqlQuery[Sequence[admin_types.BrandUsage]]:
     """Return the counters of brands with limits."""
-    return select(lambda row: BrandUsage(*row), "SELECT brand, counter, day, amount FROM brand_usage")
+    return select(lambda row: admin_types.BrandUsage(*row), "SELECT brand, counter, day, amount FROM brand_usage")

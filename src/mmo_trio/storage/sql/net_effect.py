@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import TypeAlias, assert_never
@@ -169,22 +170,15 @@ def batch_counts(effect: NetEffect) -> dict[FineKey, int]:
     """Count new payments by when they were created, and those that end by when they end, in the shortest spans."""
     advanced = (after for _, after in effect.advanced.values())
     created = effect.created.values()
-    ended = [each for each in (*advanced, *created) if each.progress.stage.is_terminal]
-    shortest = COUNT_SPANS[0]
-    fine: dict[FineKey, int] = {}
-    for each in created:
-        order = each.order
-        began_at = Instant(order.created_at - order.created_at % shortest)
-        key = (began_at, order.brand, order.method, order.provider, Status.PENDING.value, 0)
-        fine[key] = fine.get(key, 0) + 1
-    for each in ended:
-        order, ended_at = each.order, each.progress.completed_at
-        assert ended_at is not None
-        latency_s = latency_class(elapsed(order.created_at, ended_at))
-        began_at = Instant(ended_at - ended_at % shortest)
-        key = (began_at, order.brand, order.method, order.provider, each.status.value, latency_s)
-        fine[key] = fine.get(key, 0) + 1
-    return fine
+    counted = [(each.order, each.order.created_at, Status.PENDING, 0) for each in created]
+    for each in (*advanced, *created):
+        if (ended_at := each.progress.completed_at) is not None:
+            latency_s = latency_class(elapsed(each.order.created_at, ended_at))
+            counted.append((each.order, ended_at, each.status, latency_s))
+    return Counter(
+        (Instant(at - at % COUNT_SPANS[0]), order.brand, order.method, order.provider, status.value, latency_s)
+        for order, at, status, latency_s in counted
+    )
 
 
 def sum_by_span(fine: dict[FineKey, int]) -> dict[CountKey, int]:

@@ -2,7 +2,8 @@
 the compact text of all the rest, most with a checksum of its own.
 
 A text is eight hexadecimal digits of CRC-32, then JSON. A damaged one raises StoreCorrupt instead of giving wrong data.
-The arrays' order is the format; what is seldom written, claims, reversals and brands, has the names of the attributes.
+The arrays' order is the format; what is seldom written, claims, reversals, breakers and brands, has the names of the
+attributes.
 
 Look-ups and records send the transaction object, the bytes that the HTTP API's serializer has made (T4). It is stored
 with a transaction that has ended. That of a pending transaction, which changes with each step and is seldom read, is
@@ -16,25 +17,21 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
-from enum import EnumType
-from functools import cache, lru_cache
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 from zlib import crc32
-
-from attrs import fields, has
 
 from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
 from mmo_sansio.payments.brand_changes import OPERATIONS, RecordedRequest
 from mmo_sansio.payments.personal_data import MASKED_PARTY
-from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
+from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values import model
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.plain_form import from_plain, to_plain
 from mmo_sansio.values.reversals import Reversal
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql.net_effect import NetEffect, suspense_identity
@@ -369,13 +366,12 @@ def _parse_money(row: list[Any] | None) -> Money | None:
 
 def serialize_claim(claim: DepositClaim) -> bytes:
     """Return a claim of a deposit as its row: each value under the name of its attribute."""
-    return with_checksum(_encode_json(_to_plain(claim)).encode())
+    return _with_names(claim)
 
 
 def parse_claim(row: bytes) -> DepositClaim:
     """Return the claim of this row."""
-    claim: DepositClaim = _reader(DepositClaim)(json.loads(without_checksum(row)))
-    return claim
+    return from_plain(DepositClaim, json.loads(without_checksum(row)))
 
 
 def reversal_columns(reversals: Sequence[Reversal]) -> tuple[object, ...]:
@@ -387,47 +383,32 @@ def reversal_columns(reversals: Sequence[Reversal]) -> tuple[object, ...]:
         max(each.asked_at for each in reversals),
         min(wakes, default=None),
         sum(not each.state.has_ended for each in reversals),
-        with_checksum(_encode_json(_to_plain(tuple(reversals))).encode()),
+        _with_names(tuple(reversals)),
     )
 
 
 def parse_reversals(row: bytes) -> tuple[Reversal, ...]:
     """Return the reversals of this row, in the order of their numbers."""
-    found: tuple[Reversal, ...] = _reader(tuple[Reversal, ...])(json.loads(without_checksum(row)))
-    return found
+    return from_plain(tuple[Reversal, ...], json.loads(without_checksum(row)))
 
 
 def serialize_breaker(breaker: BreakerSnapshot) -> bytes:
     """Return a merchant's breaker as its row."""
-    probe = breaker.probe
-    return with_checksum(
-        _encode_json(
-            (
-                breaker.state,
-                breaker.open_until,
-                probe and (probe.number, probe.generation, probe.granted_at),
-                breaker.generation,
-                [(each.began_at, each.successes, each.failures) for each in breaker.sub_windows],
-            )
-        ).encode()
-    )
+    return _with_names(breaker)
 
 
 def parse_breaker(row: bytes) -> BreakerSnapshot:
     """Return the breaker of this row."""
-    state, open_until, probe, generation, sub_windows = json.loads(without_checksum(row))
-    return BreakerSnapshot(
-        BreakerState(state),
-        open_until,
-        None if probe is None else Permit(*probe),
-        generation,
-        tuple(SubWindow(*each) for each in sub_windows),
-    )
+    return from_plain(BreakerSnapshot, json.loads(without_checksum(row)))
+
+
+def _with_names(value: object) -> bytes:
+    return with_checksum(_encode_json(to_plain(value)).encode())
 
 
 def serialize_brand(brand: model.Brand) -> str:
     """Return a brand as the text of a JSON object, without its keys: each value under the name of its attribute."""
-    return _encode_json(_to_plain(brand))
+    return _encode_json(to_plain(brand))
 
 
 @lru_cache(maxsize=1_024)
@@ -435,49 +416,9 @@ def parse_brand(row: str) -> model.Brand:
     """Return the brand of this text; raises StoreCorrupt when it is none. Results are cached, as every delivery reads
     its brand."""
     try:
-        brand: model.Brand = _reader(model.Brand)(json.loads(row))
+        return from_plain(model.Brand, json.loads(row))
     except (ValueError, KeyError, TypeError) as error:
         raise StoreCorrupt("a stored brand can't be read", "run `mmo brands apply` again") from error
-    return brand
-
-
-def _to_plain(value: Any) -> Any:
-    """Return a value of the model in the form that `_reader` reads back by its type."""
-    match value:
-        case bytes():
-            return b64encode(value).decode()
-        case frozenset():
-            return sorted(value)
-        case tuple():
-            return [_to_plain(each) for each in value]
-        case Mapping():
-            return {key: _to_plain(each) for key, each in value.items()}
-        case _ if has(type(value)):
-            return {each.name: _to_plain(getattr(value, each.name)) for each in fields(type(value))}
-        case _:
-            return value
-
-
-@cache
-def _reader(kind: Any) -> Callable[[Any], Any]:
-    """Return what makes a value of this type from its plain form. It raises ValueError, KeyError or TypeError."""
-    parts, collection = tuple(_reader(each) for each in get_args(kind) if each is not Ellipsis), get_origin(kind)
-    if collection in (UnionType, Union):  # The second is what NewType makes.
-        return lambda plain: None if plain is None else parts[0](plain)
-    if collection is Mapping:
-        return lambda plain: {parts[0](key): parts[1](each) for key, each in plain.items()}
-    if collection is not None:
-        return lambda plain: collection(map(parts[0], plain))
-    if has(kind):
-        readers = {name: _reader(type_) for name, type_ in get_type_hints(kind).items()}
-        return lambda plain: kind(**{name: read(plain[name]) for name, read in readers.items()})
-    if kind is bytes:
-        return b64decode
-    return kind if isinstance(kind, EnumType) else _unchanged
-
-
-def _unchanged(plain: Any) -> Any:
-    return plain
 
 
 _DICTIONARY = (

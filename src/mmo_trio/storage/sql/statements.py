@@ -39,7 +39,6 @@ class RunWrite(Protocol):
 
     def __call__(self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)) -> Awaitable[T]:
         """Commit what the conversation writes; no later decision has a stamp below this one."""
-        ...
 
 
 def execute(text: str, *values: Any) -> SqlQuery[Sequence[Row]]:

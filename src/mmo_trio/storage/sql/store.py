@@ -30,14 +30,8 @@ from mmo_trio.storage.interface.store import (
     StoreUnavailable,
     WorkItem,
 )
-from mmo_trio.storage.sql import monitoring, serialization
+from mmo_trio.storage.sql import configuration, monitoring, serialization
 from mmo_trio.storage.sql.admin_store import AdminStore
-from mmo_trio.storage.sql.configuration import (
-    SELECT_CONFIGURATION,
-    SELECT_STORE_STATE,
-    parse_configuration,
-    parse_store_state,
-)
 from mmo_trio.storage.sql.masked_rows import Forget, forget_nothing
 from mmo_trio.storage.sql.payment_search import AFTER_NEWEST
 from mmo_trio.storage.sql.records_page import list_records
@@ -247,7 +241,7 @@ class Store(ABC):
     async def configuration(self) -> Configuration:
         """Return the generation of brands, keys and closed providers. What is read of these after this call is of that
         generation or a later one."""
-        return await self._fetch(parse_configuration, SELECT_CONFIGURATION)
+        return await self._fetch(configuration.parse_configuration, configuration.SELECT_CONFIGURATION)
 
     @abstractmethod
     async def use_configuration(self, generation: int, *, process: str) -> None:
@@ -268,7 +262,7 @@ class Store(ABC):
 
     async def state(self) -> StoreState:
         """Return which store this is, and how far it has come."""
-        return await self._fetch(parse_store_state, SELECT_STORE_STATE)
+        return await self._fetch(configuration.parse_store_state, configuration.SELECT_STORE_STATE)
 
     @abstractmethod
     async def check(self) -> None:

@@ -129,7 +129,6 @@ class CallRunner(Protocol):
     async def run(self, call: Callable[[], T]) -> T:
         """Return what the call returns, or raise what it raises. A task that is cancelled goes on at once; its call is
         run all the same, and its result dropped."""
-        ...
 
     def end(self) -> None:
         """Release what the calls ran in, after those that are there. No further one may come."""
