@@ -20,7 +20,7 @@ from tests.support.pictures import screenshot
 pytestmark = pytest.mark.finding("screens-6")
 
 DESK: ViewportSize = {"width": 1440, "height": 900}
-WIDTHS = (1440, 1100, 1024, 820, 720, 390, 320, 240)
+WIDTHS = (1440, 1280, 1160, 1100, 1024, 820, 720, 390, 320, 240)
 """200 % of 1440 is 720; between 720 and 820, and at 1024 and 1100, columns once lay out of sight."""
 SCREENS_MAX = 4
 BYTES_MAX = 60 * 1024
