@@ -96,6 +96,7 @@ async def test_a_form_after_the_end_of_a_session_comes_back_filled_and_is_not_se
     page = (await sam.get(place)).body.decode()
     assert f'value="{html.escape(NOTE).replace("&quot;", "&#34;")}"' in page
     assert "Your session had ended, and nothing was sent." in page
+    assert (await sam.get(f"/search/{place.rpartition('=')[2]}")).status == 404
     async with open_store_of(sandbox.directory) as store:
         assert [each.closed_at for each in await store.admin.suspense_entries()] == [None]
     assert (await sam.post("/suspense/1/close", note=NOTE)).status == 303
