@@ -43,6 +43,7 @@ PAGES = {
     "providers": "/providers",
     "breakers": "/breakers",
     "brands": "/brands",
+    "brand": "/brands/demo",
     "audit": "/audit",
 }
 
