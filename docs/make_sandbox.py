@@ -6,6 +6,7 @@ PYTHONPATH=src python docs/make_sandbox.py
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from mmo_sansio.providers.sandbox.scenarios import NOT_PLAYED, SCENARIOS, DelayOrigin, Scenario
@@ -32,9 +33,8 @@ request chooses it by name, whatever the number is; a tax payout has no number, 
 """
 
 CODES = """
-## Play every error code
-
-Before you go live, see each code once that [a payment can fail with](errors.md#failed-payments):
+Before you go live, see each code once that [a payment can fail with](errors.md#failed-payments). These are not in the
+table above:
 
 | `errorCode` | How |
 |---|---|
@@ -102,7 +102,13 @@ in 180.
 def page() -> str:
     """Return the page as Markdown."""
     rows = (f"| {each.digits or 'others'} | `{each.name}` | {each.description} |\n" for each in SCENARIOS)
-    return f"{HEAD}{''.join(rows)}{CODES}{''.join(map(_code_row, ErrorCode))}{TAIL}"
+    return f"{HEAD}{''.join(rows)}{CODES}{''.join(map(_code_row, _unnamed_codes()))}{TAIL}"
+
+
+def _unnamed_codes() -> Iterator[ErrorCode]:
+    """Yield the codes that no scenario's description names."""
+    described = " ".join(each.description for each in SCENARIOS)
+    return (code for code in ErrorCode if f"fails with `{code}`" not in described)
 
 
 def _code_row(code: ErrorCode) -> str:

@@ -43,6 +43,7 @@ PAGES = {
     "providers": "/providers",
     "breakers": "/breakers",
     "brands": "/brands",
+    "brand": "/brands/demo",
     "audit": "/audit",
 }
 
@@ -347,6 +348,25 @@ def test_back_leads_from_a_payment_to_what_the_search_found(browser: Browser, of
         expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
         page.go_back()
         expect(page.get_by_role("heading", level=1)).to_contain_text("Found by “254700000004”")
+
+
+@pytest.mark.finding("screens-3")
+def test_a_link_on_another_site_leads_to_its_page(browser: Browser, office: Sandbox) -> None:
+    link = f"{office.console}/payments?status=failed"
+    with browser_page(browser) as page:
+        page.route("http://localhost/", lambda route: route.fulfill(body=f'<a href="{link}">look</a>'))
+        page.goto("http://localhost/")
+        page.get_by_text("look").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+        page.get_by_label("Name").fill("ada")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Payments")
+        assert page.url == link
+        page.goto("http://localhost/")
+        page.get_by_text("look").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Payments")
+        assert page.url == link
 
 
 @pytest.mark.finding("screens-3")

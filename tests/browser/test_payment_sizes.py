@@ -60,6 +60,25 @@ def test_no_number_is_broken_on_a_small_screen(browser: Browser, sandbox: Sandbo
         assert page.evaluate(OVERFLOW) <= 0
 
 
+@pytest.mark.spec("W1")
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("locale", ["en-KE", "ar-EG"])
+def test_every_ending_fits_a_small_screen(browser: Browser, sandbox: Sandbox, size: str, locale: str) -> None:
+    width, height, scale = SIZES[size]
+    viewport = {"width": width, "height": height}
+    with browser_page(browser, viewport=viewport, device_scale_factor=scale, locale=locale) as page:
+        for scenario, ending in (("success", ".paid"), ("cancelled", ".failed"), ("duplicate_request", ".unclear")):
+            page.goto(sandbox.create(amount=LARGE, scenario=scenario)["pageUrl"])
+            page.locator(BUTTON).click()
+            expect(page.locator(ending)).to_be_visible()
+            assert page.evaluate(NUMBER_LINES) == [1]
+            assert page.evaluate(OVERFLOW) <= 0
+        for path in ("/pay/nothing", "/nothing"):
+            page.goto(f"{sandbox.pages}{path}")
+            expect(page.get_by_role("heading", level=1)).to_be_visible()
+            assert page.evaluate(OVERFLOW) <= 0
+
+
 @pytest.mark.spec("W1", "M1")
 def test_the_largest_amount_stands_on_one_line(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
     directory = tmp_path_factory.mktemp("rich")

@@ -75,6 +75,7 @@ def test_every_part_in_every_state(page: Page, narrow_page: Page, sandbox: Sandb
 
 PICTURED = {
     "audit.html": "console-audit",
+    "brand.html": "console-brand",
     "brands.html": "console-brands",
     "breakers.html": "console-breakers",
     "busy.html": "payment-unknown",

@@ -1,4 +1,4 @@
-"""The page about MTN MoMo agrees with the adapter."""
+"""The pages about MTN MoMo agree with the adapter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ ROW = re.compile(r"^\| `([A-Z_]+)` \| `([a-z_]+)` \| `([a-z_]+)` \|$", re.MULTIL
 
 @pytest.fixture(scope="module")
 def page(root: Path) -> str:
-    return (root / "docs/providers/mtn_momo.md").read_text(encoding="utf-8")
+    pages = ("providers/mtn_momo.md", "internals/mtn_momo.md")
+    return "".join((root / "docs" / each).read_text(encoding="utf-8") for each in pages)
 
 
 def test_the_table_of_codes_is_the_adapters(page: str) -> None:

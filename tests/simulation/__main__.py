@@ -27,7 +27,9 @@ PROGRESS_INTERVAL_S = 30.0
 def main() -> int:
     """Play what the arguments say; return 1 when a seed fails."""
     arguments = _parse()
-    variant = Variant(arguments.seed or 0, arguments.payments, arguments.days, arguments.without, arguments.keep)
+    variant = Variant(
+        arguments.seed or 0, arguments.payments, arguments.days, arguments.without, arguments.keep, arguments.reversals
+    )
     if arguments.seed is None:
         return _play_many(variant, arguments)
     played = play(variant)
@@ -51,6 +53,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--summary", type=Path, help="add what happened to this file, also while the run lasts")
     parser.add_argument("--payments", type=int, default=PAYMENTS)
     parser.add_argument("--days", type=float, default=DAYS)
+    parser.add_argument("--reversals", type=int, default=0, help="how often staff ask for money back")
     parser.add_argument("--keep", type=int, help="make only the first so many payments of the plan")
     parser.add_argument("--without", type=_numbers, default=(), help="leave out the faults with these numbers")
     parser.add_argument("--shrink", action="store_true", help="make the plan of a failing seed smaller")

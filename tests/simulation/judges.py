@@ -26,11 +26,12 @@ from tests.simulation.money_judges import (
     a_submission_on_record_is_begun,
     an_ended_payment_is_polled,
     is_deposit,
+    money_goes_back_once,
     nothing_is_submitted_on_hold,
     staff_end_payments_once_and_on_evidence,
 )
 from tests.simulation.world.books import WorldBooks
-from tests.simulation.world.commits import StoredStage
+from tests.simulation.world.commits import StoredStage, described_reversal
 from tests.simulation.world.faults import FaultPeriod
 from tests.simulation.world.merchant import ReportedPayment
 from tests.simulation.world.operator import LATE_MAX_S, PaymentEnding, WorldOperator
@@ -85,7 +86,7 @@ def a_reference_is_one_payment(world: SimulatedWorld, books: WorldBooks) -> Iter
 def money_is_asked_for_once(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """S6: an operator has at most one submission of each payment in its book."""
     for operator in world.operators.values():
-        rows = Counter(each["reference"] for each in operator.simulator.snapshot()["payments"])
+        rows = Counter(each["reference"] for each in operator.payments)
         known: set[str] = set()
         for reference, ours in _payments_with(operator, books).items():
             names = operator.kind.names(reference)
@@ -120,7 +121,7 @@ def _payments_with(operator: WorldOperator, books: WorldBooks) -> dict[str, Tran
 def the_operators_book_equals_ours(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """S4, S5: what an operator has moved is a success, or in the suspense book; nothing else is a success."""
     for operator in world.operators.values():
-        rows = {each["reference"]: each for each in operator.simulator.snapshot()["payments"]}
+        rows = {each["reference"]: each for each in operator.payments}
         for reference, ours in _payments_with(operator, books).items():
             theirs = next((rows[each] for each in sorted(operator.kind.names(reference)) if each in rows), None)
             if is_deposit(ours):
@@ -274,17 +275,21 @@ def an_end_never_changes(world: SimulatedWorld, books: WorldBooks) -> Iterator[s
 
 
 def the_journal_explains_each_stage(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """J1: the entries of a payment lead from its creation to its stage."""
+    """J1: the entries of a payment lead from its creation to its stage, and those of its reversals to their states."""
     for reference, each in books.transactions.items():
-        stage: str | None = None
+        stages: dict[str, str] = {}
         for entry in books.journal[reference]:
+            about = described_reversal(entry) or reference
             if entry.stage_after is None:
                 continue
-            if entry.stage_before != stage:
-                yield f"the journal of {reference} goes on from {entry.stage_before}, and it was {stage}"
-            stage = entry.stage_after
-        if stage != each.progress.stage:
-            yield f"the journal of {reference} ends with {stage}, and it is {each.progress.stage}"
+            if entry.stage_before != stages.get(about):
+                yield f"the journal of {about} goes on from {entry.stage_before}, and it was {stages.get(about)}"
+            stages[about] = entry.stage_after
+        ends = {reference: each.progress.stage} | {
+            back.id: back.state for back in books.ledger.reversals.get(reference, ())
+        }
+        if stages != ends:
+            yield f"the journal of {reference} ends with {stages}, and it is {ends}"
 
 
 def records_list_each_payment_once(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
@@ -372,6 +377,7 @@ JUDGES: Sequence[Judge] = (
     a_reference_is_one_payment,
     money_is_asked_for_once,
     the_operators_book_equals_ours,
+    money_goes_back_once,
     every_payment_ends,
     every_payment_ends_once_nothing_is_wrong,
     an_undisturbed_payment_succeeds_soon,

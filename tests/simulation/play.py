@@ -37,10 +37,13 @@ class Variant:
     """The numbers of the faults that do not occur."""
     payments_kept: int | None = None
     """How many of the payments are made; None: all."""
+    reversals: int = 0
+    """How often staff ask for money back."""
 
     def plan(self) -> WorldPlan:
         """Return the plan."""
-        plan = draw_plan(self.seed, payments=self.payments, days=self.days).without(self.left_out)
+        plan = draw_plan(self.seed, payments=self.payments, days=self.days, reversals=self.reversals)
+        plan = plan.without(self.left_out)
         return plan if self.payments_kept is None else plan.with_payments(self.payments_kept)
 
     def command(self) -> str:
@@ -48,6 +51,8 @@ class Variant:
         words = [f"python -m tests.simulation {self.seed}"]
         if (self.payments, self.days) != (PAYMENTS, DAYS):
             words.append(f"--payments {self.payments} --days {self.days:g}")
+        if self.reversals:
+            words.append(f"--reversals {self.reversals}")
         if self.payments_kept is not None:
             words.append(f"--keep {self.payments_kept}")
         if self.left_out:
@@ -152,6 +157,7 @@ def _with(variant: Variant, *, left_out: tuple[int, ...] | None = None, payments
         variant.days,
         variant.left_out if left_out is None else left_out,
         variant.payments_kept if payments_kept is None else payments_kept,
+        variant.reversals,
     )
 
 

@@ -45,6 +45,7 @@ from tests.simulation.judges import (
     the_operators_book_equals_ours,
     the_store_holds_what_was_decided,
 )
+from tests.simulation.money_judges import money_goes_back_once
 from tests.simulation.world.books import WorldBooks
 from tests.simulation.world.commits import StoredBooks
 from tests.simulation.world.files import API_PORT, GATEWAY_HOST, MASTER_KEY, world_directory
@@ -342,7 +343,7 @@ HOLDING: Final[Sequence[Judge]] = (
     no_part_has_a_fault,
 )
 """Judges of every world that hold for what a restored store has."""
-HOLDING_WITH_LOST: Final[Sequence[Judge]] = (a_reference_is_one_payment, money_is_asked_for_once)
+HOLDING_WITH_LOST: Final[Sequence[Judge]] = (a_reference_is_one_payment, money_is_asked_for_once, money_goes_back_once)
 """Judges that hold for what it has and what it has lost together: nothing else was ever paid."""
 
 
@@ -380,8 +381,8 @@ def nothing_paid_is_told_failed(world: SimulatedWorld, books: WorldBooks) -> Ite
             if each.transaction.status != Status.FAILED or ours is None:
                 continue
             operator = world.operators[ours.order.provider]
-            names, rows = operator.kind.names(reference), operator.simulator.snapshot()["payments"]
-            is_paid = any(row["reference"] in names and row["result"] == "success" for row in rows)
+            names = operator.kind.names(reference)
+            is_paid = any(row["reference"] in names and row["result"] == "success" for row in operator.payments)
             if is_paid and reference not in books.suspense:
                 yield f"{reference} was told as failed by {each.by}, and {operator.name} has moved its money"
 
@@ -413,10 +414,12 @@ def _unended(books: WorldBooks) -> Iterator[str]:
 
 
 def play_restored(
-    seed: int, make: Callable[[Restoration, Path], RestoredStore] = RestoredStore
+    seed: int,
+    make: Callable[[Restoration, Path], RestoredStore] = RestoredStore,
+    draw: Callable[[int], WorldPlan] = restored_plan,
 ) -> tuple[SimulatedWorld, RestoredStore, list[str]]:
     """Play the world of this seed; return it, what was restored, and every violation."""
-    plan, file = restored_plan(seed), world_directory() / "store.mark"
+    plan, file = draw(seed), world_directory() / "store.mark"
     file.unlink(missing_ok=True)
     restored = make(draw_restoration(plan), file)
     world = run_world(plan, restored.run, {"database.mark_file": str(file)})

@@ -18,7 +18,7 @@ from mmo_trio.admin.reversals import NoSuchReversal, ReversalNotPermitted, Rever
 from mmo_trio.console import brands, live, overview, payments, providers, reversals, second_factor, sign_in, work_lists
 from mmo_trio.console.context import EXTENSION, ConsoleContext, console
 from mmo_trio.console.form_filling import fill_form
-from mmo_trio.console.kept_inputs import kept_form
+from mmo_trio.console.kept_inputs import kept_input
 from mmo_trio.console.notices import forget_shown_notice, take_notice
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
@@ -96,15 +96,17 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
             # Before the page reads anything: what happens meanwhile is news to it.
             g.store_state = await live.store_state(context)
             if id := request.args.get(sign_in.TYPED_ARGUMENT):
-                g.typed_form = await kept_form(g.user.name, id)
+                typed = await kept_input(g.user.name, id)
+                g.typed_form = typed if isinstance(typed, dict) else None
         return None
 
     @app.after_request
     async def finish(response: Response) -> Response:
         if (form := g.get("typed_form")) and response.status_code == 200:
             page = await response.get_data(as_text=True)
-            response.set_data(fill_form(page, form.action, form.fields, fresh=FRESH_FIELDS))
-        return forget_shown_notice(response)
+            response.set_data(fill_form(page, **form, fresh=FRESH_FIELDS))
+        forget_shown_notice(response)
+        return response
 
     @app.context_processor
     async def template_variables() -> dict[str, object]:

@@ -45,8 +45,10 @@ from mmo_trio.storage.interface.admin_types import (
 NEWEST_READ_MAX = 200
 """The newest payments of a brand in which the latest use of its keys is looked for."""
 CHANGES_PAGE_SIZE = 20
+OPEN_METHODS_MAX = 4
+"""A form of more methods shows one line of each until it is opened."""
 WAITING_MAX = 20
-"""Changes that wait for a decision and are listed above the others."""
+"""Changes that wait for a decision and are listed, the newest first."""
 BRANDS_OFFERED_MAX = 12
 """Brands that are listed to change one of them; the search finds the others."""
 
@@ -173,15 +175,16 @@ def _share(used: int, most: int) -> int:
 
 @pages.get("/configuration")
 async def list_changes() -> str:
-    """List the changes that wait for a decision, then all of them, or those of one brand; and brands to change."""
+    """List the changes that wait for a decision and those that were decided, of all brands or of one; and brands to
+    change."""
     admin, text, brand = console().store.admin, query_argument("q"), query_argument("brand")
-    waiting = await admin.configuration_changes(state=ChangeState.OPEN, brand=brand, limit=WAITING_MAX + 1)
-    page = await read_page(partial(admin.configuration_changes, brand=brand), lambda each: each.id, CHANGES_PAGE_SIZE)
+    waiting = await admin.configuration_changes(state=ChangeState.OPEN, brand=brand, limit=WAITING_MAX)
+    read = partial(admin.configuration_changes, brand=brand, without=ChangeState.OPEN)
+    page = await read_page(read, lambda each: each.id, CHANGES_PAGE_SIZE)
     brands = [each.brand for each in await admin.brands() if is_found(text or "", each.brand)]
     return await render_template(
         "configuration/list.html",
-        waiting=waiting[:WAITING_MAX],
-        is_more_waiting=len(waiting) > WAITING_MAX,
+        waiting=waiting,
         page=page,
         brands=brands[:BRANDS_OFFERED_MAX],
         left_out=max(0, len(brands) - BRANDS_OFFERED_MAX),
@@ -200,27 +203,45 @@ async def edit(brand: str) -> str:
 
 @pages.post("/brands/<brand>/configuration")
 async def propose(brand: str) -> Response | tuple[str, int]:
-    """Store the proposal of a change of a brand; show the form again with what was wrong next to its field."""
+    """Store the proposal of a change of a brand. Show the form again with what was wrong next to its field, and before
+    that with what it changes, as long as that is not what the user has seen."""
     user = await require(Permission.CHANGE_CONFIGURATION)
     reason, version = await form_field("reason", is_required=False), await form_field("version", length_max=64)
-    before = await _changes().brand(brand)
-    form = await request.form
-    if not reason:
-        return await _edit_form(before, form, fault=NO_REASON), 400
+    before, form = await _changes().brand(brand), await request.form
+    if version != brand_version(before):
+        raise ChangeRefused(ChangeRefusal.VERSION_CHANGED)
     try:
-        change = await _changes().propose(user.name, brand, version, partial(edit_brand, form=form), reason)
+        after = edit_brand(before, form)
     except InvalidEdit as invalid:
-        return await _edit_form(before, form, reason, INVALID_FIELD, invalid), 400
-    except ChangeRefused as refused:
-        if refused.refusal is not ChangeRefusal.NOTHING_CHANGES:
-            raise
-        return await _edit_form(before, form, reason, str(refused)), 400
+        return await _edit_form(before, form, reason, INVALID_FIELD, invalid=invalid), 400
+    if after == before:
+        return await _edit_form(before, form, reason, ChangeRefusal.NOTHING_CHANGES.value), 400
+    if form.get("act") == "check" or form.get("checked") not in (None, brand_version(after)):
+        return await _edit_form(before, form, reason, after=after), 200
+    if not reason:
+        return await _edit_form(before, form, fault=NO_REASON, after=after), 400
+    change = await _changes().propose(user.name, brand, version, partial(edit_brand, form=form), reason)
     return with_notice(redirect_to("brands.show_change", id=change.id), f"Change {change.id} is proposed.")
 
 
 async def _edit_form(
-    brand: Brand, form: Mapping[str, str], reason: str = "", fault: str = "", invalid: InvalidEdit | None = None
+    brand: Brand,
+    form: Mapping[str, str],
+    reason: str = "",
+    fault: str = "",
+    *,
+    invalid: InvalidEdit | None = None,
+    after: Brand | None = None,
 ) -> str:
+    """Return the form with what was typed; `after` is the brand that it makes, whose differences are shown."""
+    unchanged = brand_form(brand)
+    methods = []
+    for number, each in enumerate(brand.methods):
+        begin = f"{number}."
+        names = {name for name in (*unchanged, *form) if name.startswith(begin)}
+        is_changed = any(form.get(name, "") != unchanged.get(name, "") for name in names)
+        is_open = is_changed or (invalid is not None and invalid.field.startswith(begin))
+        methods.append((each, method_name(each), is_changed, is_open or len(brand.methods) <= OPEN_METHODS_MAX))
     return await render_template(
         "configuration/edit.html",
         brand=brand,
@@ -228,8 +249,11 @@ async def _edit_form(
         form=form,
         reason=reason,
         fault=fault,
+        lacks_reason=fault == NO_REASON,
         invalid=invalid,
-        methods=[(each, method_name(each)) for each in brand.methods],
+        changed=() if after is None else show_differences(brand, after),
+        checked="" if after is None else brand_version(after),
+        methods=methods,
         brand_limits=BRAND_LIMITS,
         method_limits=METHOD_LIMITS,
         flows=list(Operation),

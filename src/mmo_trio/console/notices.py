@@ -9,23 +9,20 @@ from quart import Response, g
 from mmo_trio.console.sessions import cookie, is_automatic, set_cookie
 
 NOTICE_COOKIE = "mmo_console_notice"
-NOTICE_LIFE_S = 60
 
 
 def with_notice(response: Response, text: str) -> Response:
     """Return a response that leads to another page, which shows this text."""
-    set_cookie(response, NOTICE_COOKIE, quote(text), max_age_s=NOTICE_LIFE_S)
+    set_cookie(response, NOTICE_COOKIE, quote(text), max_age_s=60)
     return response
 
 
 def take_notice() -> str:
-    """Return the notice of the page that is being made; empty when there is none."""
+    """Return the notice for the page that is being made; empty when there is none."""
     text = g.notice = "" if is_automatic() else unquote(cookie(NOTICE_COOKIE))
     return text
 
 
-def forget_shown_notice(response: Response) -> Response:
-    """Make the browser forget the notice where the page has shown it."""
+def forget_shown_notice(response: Response) -> None:
     if g.get("notice"):
         set_cookie(response, NOTICE_COOKIE, "", max_age_s=0)
-    return response

@@ -16,7 +16,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.model import Status
 from mmo_trio.console.context import console
-from mmo_trio.console.parameters import cut_page, parse_choice
+from mmo_trio.console.parameters import cut_page, parse_choice, query_argument
 from mmo_trio.console.views import format_utc_seconds
 from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_bars, draw_lines
 from mmo_trio.storage.interface.admin_types import (
@@ -27,8 +27,8 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentCount,
 )
 
-ROWS_PAGE_SIZE = 20
-HEALTH_ROWS_MAX = 12
+ROWS_PAGE_SIZE = 15
+HEALTH_ROWS_MAX = 8
 
 FAILED_CALLBACKS_READ_MAX = 1_000
 """Failed callbacks that are counted, the newest first."""
@@ -100,6 +100,7 @@ async def show() -> str:
         providers=providers,
         brands=brands,
         charts=charts,
+        as_table=query_argument("table") is not None,
         steps=[
             (
                 drawn[0][0],

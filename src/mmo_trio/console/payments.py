@@ -25,7 +25,7 @@ from mmo_trio.admin.reversals import money_left
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import find_told_wrong, merchant_message
 from mmo_trio.console.context import console
-from mmo_trio.console.kept_inputs import keep_text, kept_text
+from mmo_trio.console.kept_inputs import keep_input, kept_input, seal_input
 from mmo_trio.console.parameters import (
     PAGE_SIZE,
     TEXT_LENGTH_MAX,
@@ -266,16 +266,16 @@ async def show_search() -> str:
 @pages.post("/search")
 async def search() -> Response:
     """Keep the text, and lead to what it finds: the address doesn't tell it, as it may be personal data."""
-    text = await form_field("text", length_max=TEXT_LENGTH_MAX)
-    return redirect_to("payments.show_found", id=await keep_text(current_user().name, text))
+    text, user = await form_field("text", length_max=TEXT_LENGTH_MAX), current_user().name
+    return redirect_to("payments.show_found", id=await keep_input(user, seal_input(user, text)))
 
 
 @pages.get("/search/<id>")
 async def show_found(id: str) -> str | Response:
     """Search by a reference or a phone number; one exact hit leads to its payment. Where nothing is found, the text is
     taken for the beginning or the end of a reference."""
-    text = await kept_text(current_user().name, id)
-    if text is None:
+    text = await kept_input(current_user().name, id)
+    if not isinstance(text, str):
         raise NotFound("This search is over: type it again, at the top.")
     before = parse_position(query_argument("before"))
     digits = parse_phone_number(text)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import secrets
+from base64 import b64decode, b64encode
+from contextlib import suppress
 from urllib.parse import urlencode
 
 from quart import Blueprint, Response, g, render_template, request, url_for
 
 from mmo_sansio.values.clock import SECOND
 from mmo_trio.admin.auditing import replace_unprintable
+from mmo_trio.brands.keyring import SealError
 from mmo_trio.console import second_factor, sessions
 from mmo_trio.console.context import console
-from mmo_trio.console.kept_inputs import UnsentForm, keep_form, seal_form
+from mmo_trio.console.kept_inputs import keep_input, seal_input
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.sign_in_limit import admit_attempt, forgive_failures
 from mmo_trio.storage.interface.admin_types import ConsoleUser
@@ -33,7 +36,7 @@ async def interrupt() -> Response:
     await sessions.check_form_token(former.form_token)
     form = await request.form
     fields = [(name, value) for name, value in form.items(multi=True) if name not in sessions.FRESH_FIELDS]
-    typed = seal_form(former.name, UnsentForm(request.path, fields))
+    typed = b64encode(seal_input(former.name, {"action": request.path, "fields": fields})).decode()
     return await show_form(status=403, to=place, name=former.name, typed=typed)
 
 
@@ -41,18 +44,21 @@ async def interrupt() -> Response:
 async def show_form(
     fault: str | None = None, status: int = 200, *, to: str | None = None, name: str = "", typed: str = ""
 ) -> Response:
-    secret = _form_secret()
+    secret, to = _form_secret(), to or sessions.own_path(request.args.get("to", ""))
     page = await render_template(
         "sign_in.html",
         fault=fault,
         form_token=sessions.derive_form_token(secret),
         user=None,
-        to=to or sessions.own_path(request.args.get("to", "")),
+        to=to,
         has_ended=sessions.cookie(sessions.SESSION_COOKIE) != "",
         name=name,
         typed=typed,
     )
     response = Response(page, status)
+    if to and request.headers.get("Sec-Fetch-Site") == "cross-site":
+        # A link on another site comes without the cookie of a session; from this page the browser sends it.
+        response.headers["Refresh"] = f"0; url={to}"
     sessions.set_cookie(response, sessions.FORM_COOKIE, secret)
     return response
 
@@ -85,7 +91,8 @@ async def sign_in() -> Response:
     await forgive_failures(store, name, address)
     await audit_log.record(actor, "signed_in", actor, address=address, secondFactor=kind)
     to = sessions.own_path(request.args.get("to", "")) or url_for("overview.show")
-    if id := await keep_form(user.name, typed):
+    with suppress(ValueError, SealError):  # Nothing was typed, or by another user.
+        id = await keep_input(user.name, b64decode(typed, validate=True))
         to += ("&" if "?" in to else "?") + urlencode({TYPED_ARGUMENT: id})
     response = Response("", 303, {"Location": to})
     await sessions.begin_session(user, response)

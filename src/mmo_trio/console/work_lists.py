@@ -21,6 +21,7 @@ from mmo_trio.console.parameters import (
     CARDS_PAGE_SIZE,
     PAGE_SIZE,
     ListPage,
+    cut_page,
     form_field,
     format_position,
     list_brand_options,
@@ -38,6 +39,9 @@ from mmo_trio.console.views import format_state, show_event
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, Proposal, SuspenseEntry
 from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.system.display_text import format_span
+
+PROPOSALS_PAGE_SIZE = 8
+"""Proposals of a page, each with all that its approver has to know."""
 
 pages = Blueprint("work_lists", __name__)
 
@@ -59,11 +63,13 @@ async def stuck() -> str:
 async def list_proposals() -> str:
     """List the proposals that are not finished."""
     store = console().store
-    proposals = [each for state in UNFINISHED_STATES for each in await store.admin.proposals(state=state)]
-    if proposals:
-        await record_view("resolutions", [each.id for each in proposals])
-    shown = [(each, await store.transaction(each.gateway_reference)) for each in proposals]
-    return await render_template("resolutions.html", proposals=shown)
+    unfinished = [each for state in UNFINISHED_STATES for each in await store.admin.proposals(state=state)]
+    page = cut_page(unfinished, PROPOSALS_PAGE_SIZE)
+    if page.rows:
+        await record_view("resolutions", [each.id for each in page.rows])
+    payments = await store.transactions([each.gateway_reference for each in page.rows])
+    shown = [(each, payments.get(each.gateway_reference)) for each in page.rows]
+    return await render_template("resolutions.html", page=page, proposals=shown)
 
 
 @pages.post("/payments/<reference>/resolutions")

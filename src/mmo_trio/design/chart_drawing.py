@@ -14,7 +14,6 @@ COLOURS = ("c1", "c2", "c3", "c4")
 """Classes of the stylesheet in the order of the series; lines differ by their dashes as well."""
 
 X_LABELS_MAX = 8
-TIP_WIDTH, TIP_LINE = 132.0, 16.0
 
 
 @frozen
@@ -39,25 +38,14 @@ class Mark:
 
 
 @frozen
-class Tip:
-    """Describes the box with the values of a step, which appears at hover and focus."""
-
-    x: float
-    y: float
-    height: float
-    lines: Sequence[str]
-
-
-@frozen
 class Step:
     """Describes one step of the horizontal axis."""
 
     summary: str
-    """All values in words, for screen readers."""
+    """All values in words: the title of the step, at hover and for screen readers."""
     x: float
     width: float
     marks: Sequence[Mark]
-    tip: Tip
 
 
 @frozen
@@ -133,7 +121,7 @@ def _draw(
         texts = [_text(each.values[n], format_value) for each in series]
         lines = [label, *(f"{each.name}: {text}" for each, text in zip(series, texts, strict=True))]
         marks = _points(series, classes, n, width, top) if is_line else _bars(series, classes, n, width, top)
-        steps.append(Step(", ".join(lines), _round(LEFT + n * width), _round(width), marks, _tip(n, width, lines)))
+        steps.append(Step(", ".join(lines), _round(LEFT + n * width), _round(width), marks))
     every = max(1, -(-len(labels) // X_LABELS_MAX))
     return DrawnChart(
         id=id,
@@ -180,12 +168,6 @@ def _lines(series: Series, width: float, top: float) -> list[str]:
         else:
             runs[-1].append(f"{_round(LEFT + (n + 0.5) * width):g},{_y(value / top):g}")
     return [" ".join(run) for run in runs if len(run) > 1]
-
-
-def _tip(n: int, width: float, lines: Sequence[str]) -> Tip:
-    middle = LEFT + (n + 0.5) * width
-    x = min(max(middle - TIP_WIDTH / 2, 0), WIDTH - TIP_WIDTH)
-    return Tip(_round(x), 0, TIP_LINE * len(lines) + 8, lines)
 
 
 def _height(share: float) -> float:

@@ -38,31 +38,16 @@ def load_settings(
     options: Mapping[str, str] | None = None,
     presets: Mapping[str, str] | None = None,
     provider_kinds: Mapping[str, ProviderKind] | None = None,
+    found_faults: list[SettingsError] | None = None,
 ) -> Settings:
     """Return the settings in force.
 
     `options` (command line) and `presets` (of the sandbox) are text by dotted key: `{"listen.api": "[::1]:0"}`.
     `provider_kinds` are kinds by name, besides the built-in and installed ones.
     Raises SettingsError for an unreadable file; for unknown keys, unusable values, and values that contradict each
-    other, it names all of them.
+    other, it names all of them. Where `found_faults` is given, they are added to it instead, and each faulty key has
+    its default.
     """
-    settings, faults = read_settings(
-        file=file, environment=environment, options=options, presets=presets, provider_kinds=provider_kinds
-    )
-    raise_faults(faults)
-    return settings
-
-
-def read_settings(
-    *,
-    file: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    options: Mapping[str, str] | None = None,
-    presets: Mapping[str, str] | None = None,
-    provider_kinds: Mapping[str, ProviderKind] | None = None,
-) -> tuple[Settings, list[SettingsError]]:
-    """Return the settings as far as they can be used, and all faults: see `load_settings`. A faulty key has its
-    default. Raises SettingsError for an unreadable file."""
     faults: list[SettingsError] = []
     document = {} if file is None else _read_toml(file)
     variables = environment or {}
@@ -85,7 +70,12 @@ def read_settings(
                 sections[setting.section][setting.name] = _parse(setting, found[key])
     parsed = {name: section(**sections[name]) for name, section in SECTIONS.items()}
     settings = Settings(**parsed, providers=providers, provider_kinds=MappingProxyType(kinds))
-    return settings, faults or list(_contradictions(settings, found))
+    faults = faults or list(_contradictions(settings, found))
+    if found_faults is None:
+        raise_faults(faults)
+    else:
+        found_faults += faults
+    return settings
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

@@ -40,18 +40,11 @@ class SettingsError(Exception):
         self.remedy = remedy
 
 
-class SettingsErrors(SettingsError):
-    """Reports several unusable keys or values; the message has a line for each."""
-
-    def __init__(self, faults: Sequence[SettingsError]) -> None:
-        super().__init__(faults[0].location, faults[0].fault, faults[0].remedy)
-        self.args = ("\n".join(map(str, faults)),)
-
-
 def raise_faults(faults: Sequence[SettingsError]) -> None:
-    """Raise what was found, if anything: one fault itself, several as SettingsErrors."""
+    """Raise the first fault, if there is one, with a line for each of them as its message."""
     if faults:
-        raise faults[0] if len(faults) == 1 else SettingsErrors(faults)
+        faults[0].args = ("\n".join(map(str, faults)),)
+        raise faults[0]
 
 
 @contextmanager

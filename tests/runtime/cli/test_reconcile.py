@@ -73,7 +73,7 @@ def test_a_statement_that_agrees_has_no_difference(data: Path) -> None:
     found = as_json(*words(data, file, "--preset", "mpesa"))
     assert (found["matched"], found["unsettled"], found["fees"]) == (1, 1, {"KES": "1.50"})
     assert found["recordedFees"] == {"test KES": "1.50"}
-    assert "Fees by the records: 1.50 KES by test." in mmo(*words(data, file, "--preset", "mpesa")).stdout
+    assert "Fees by the records: KES 1.50 by test." in mmo(*words(data, file, "--preset", "mpesa")).stdout
     earlier = as_json(*words(data, mpesa(data), "--preset", "mpesa", "--to", "2020-01-01"))
     assert earlier["recordedFees"] == {}
     assert not any(found["differences"].values())
@@ -92,6 +92,8 @@ def test_differences_are_named_by_kind_and_end_with_code_1(data: Path) -> None:
     text = mmo(*words(data, file, "--preset", "mpesa"))
     assert text.exit_code == 1
     assert "amount_differs: 1" in text.stdout
+    assert "payin KES 149.00 success" in text.stdout
+    assert "in KES 1,200.00 success" in text.stdout
     assert "3 differences." in text.stderr
 
 

@@ -184,6 +184,26 @@ async def test_an_edit_without_a_change_or_a_reason_keeps_what_was_typed(sandbox
         assert not await store.admin.configuration_changes()
 
 
+@pytest.mark.finding("screens-6")
+async def test_what_is_proposed_is_what_was_seen(sandbox: Running, signed_in: SignedIn) -> None:
+    before = await first_brand(sandbox)
+    ann = await signed_in("ann")
+    path, form = f"/brands/{before.id}/configuration", await filled_form(ann, before.id)
+    assert b"Nothing would change" in (await ann.post(path, **form, act="check")).body
+    seen = await ann.post(path, **(form | {"pending_payments": "7", "reason": ""}), act="check")
+    assert seen.status == 200
+    page = seen.body.decode()
+    assert "What you have changed so far" in page
+    assert ">Pending payments</th>" in page
+    found = re.search('name="checked" value="([0-9a-f]+)"', page)
+    assert found is not None
+    other = await ann.post(path, **(form | {"pending_payments": "8"}), checked=found[1])
+    assert (other.status, b"What you have changed so far" in other.body) == (200, True), "it is another change"
+    async with open_store_of(sandbox.directory) as store:
+        assert not await store.admin.configuration_changes()
+    assert (await ann.post(path, **(form | {"pending_payments": "7"}), checked=found[1])).status == 303
+
+
 async def test_a_rejection_needs_a_remark(sandbox: Running, signed_in: SignedIn) -> None:
     before = await first_brand(sandbox)
     ann, abe = await signed_in("ann"), await signed_in("abe")

@@ -96,9 +96,27 @@ async def test_a_form_after_the_end_of_a_session_comes_back_filled_and_is_not_se
     page = (await sam.get(place)).body.decode()
     assert f'value="{html.escape(NOTE).replace("&quot;", "&#34;")}"' in page
     assert "Your session had ended, and nothing was sent." in page
+    assert (await sam.get(f"/search/{place.rpartition('=')[2]}")).status == 404
     async with open_store_of(sandbox.directory) as store:
         assert [each.closed_at for each in await store.admin.suspense_entries()] == [None]
     assert (await sam.post("/suspense/1/close", note=NOTE)).status == 303
+
+
+async def test_a_changed_configuration_comes_back_field_by_field(sandbox: Running, signed_in: SignedIn) -> None:
+    place = "/brands/demo/configuration"
+    ann = await signed_in("ann")
+    before = (await ann.get(place)).body.decode()
+    [flow] = re.findall(r'<input type="checkbox" name="(0[^"]*)" checked>', before)[:1]
+    await sandbox.advance("31m")
+    fields = {"version": "0" * 64, "pending_payments": "12", "reason": "a quiet week", "from_page": place}
+    asked = await ann.post(place, **fields)
+    again = await ann.post(form_action(asked), name="ann", password=PASSWORD, typed=typed(asked))
+    page = (await ann.get(again.headers["location"])).body.decode()
+    assert f'<input type="checkbox" name="{flow}">' in page
+    assert 'value="12"' in page
+    assert 'value="a quiet week"' in page
+    # The version on which the change was made stays, so that it overwrites no later one.
+    assert f'name="version" value="{"0" * 64}"' in page
 
 
 async def test_only_its_user_gets_what_was_typed(sandbox: Running, signed_in: SignedIn) -> None:

@@ -7,6 +7,8 @@ import re
 import pytest
 from attrs import evolve
 
+from mmo_trio.console.brands import BRANDS_OFFERED_MAX
+from mmo_trio.console.overview import HEALTH_ROWS_MAX
 from mmo_trio.console.parameters import PAGE_SIZE
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import ConsoleBrowser, open_store_of
@@ -72,7 +74,7 @@ async def test_two_hundred_brands_are_paged_and_searched(sandbox: Running, signe
         many = [evolve(record.brand, id=f"shop{n:03}", name=f"Shop {n:03}") for n in range(BRANDS)]
         await store.admin.save_brands(many)
     ann = await signed_in("ann")
-    assert f"{BRANDS + 1 - 12} more, which do no worse" in await shown(ann, "/")
+    assert f"{BRANDS + 1 - HEALTH_ROWS_MAX} more, which do no worse" in await shown(ann, "/")
     assert f" 1 to {PAGE_SIZE} of {BRANDS + 1} Next" in await shown(ann, "/brands")
     assert f"Previous {PAGE_SIZE + 1} to {2 * PAGE_SIZE} of {BRANDS + 1} Next" in await shown(ann, link(ann, "next"))
     assert f" 1 to {PAGE_SIZE} of {BRANDS + 1} Next" in await shown(ann, link(ann, "prev"))
@@ -81,7 +83,7 @@ async def test_two_hundred_brands_are_paged_and_searched(sandbox: Running, signe
     assert "Shop 118" not in found
     assert "No brand is found by" in await shown(ann, "/brands?q=nobody")
     changes = await shown(ann, "/configuration")
-    assert f"{BRANDS + 1 - 12} further brands are left out" in changes
+    assert f"{BRANDS + 1 - BRANDS_OFFERED_MAX} further brands are left out" in changes
     assert "Shop 117" not in changes
     assert "Shop 117" in await shown(ann, "/configuration?q=117")
     assert len((await ann.get("/brands")).body) < 40_000

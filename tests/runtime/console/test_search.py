@@ -23,6 +23,8 @@ async def test_what_a_search_has_found_has_an_address_without_the_text(sandbox: 
     assert first.body.count(b'<th scope="row"><a href="/payments/') == 2
     assert again.status == 200
     assert b"0711 222 333" in again.body
+    other = answer.headers["location"].rpartition("/")[2]
+    assert (await sam.get(f"/payments?typed={other}")).status == 200
     vera = await signed_in("vera")
     assert (await vera.get(answer.headers["location"])).status == 404
 

@@ -204,6 +204,8 @@ async def test_programs_read_the_reference_as_markdown(sandbox: Running) -> None
         ("hosted page", "/docs#createWebPayin"),
         ("payer.msisdn", "/docs#createDirectPayin"),
         ("duplicate_req", "/errors/duplicate_request"),
+        ("duplicate", "/errors/merchant_transactionid_duplicate"),
+        ("duplicate_request", "/errors/duplicate_request"),
         ("merchant_transactionid", "/errors/merchant_transactionid_duplicate"),
         ("113", "/docs#numbers"),
     ],

@@ -24,7 +24,7 @@ def test_bars_stand_on_each_other() -> None:
 def test_every_value_is_told_in_words_and_in_the_table() -> None:
     drawn = _bars()
     assert drawn.steps[0].summary == "09:00, succeeded: 3, failed: 1"
-    assert drawn.steps[2].tip.lines == ["11:00", "succeeded: 7", "failed: –"]
+    assert drawn.steps[2].summary == "11:00, succeeded: 7, failed: –"
     assert drawn.rows[2] == ("11:00", ["7", "–"])
 
 

@@ -4,11 +4,12 @@ kept in a book of its own, whatever becomes of it in the store."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Sequence
 from copy import deepcopy
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, get_args
 
 import trio
 from attrs import Factory, define, frozen
@@ -18,15 +19,18 @@ from mmo_sansio.messages.changes import (
     BreakerSaved,
     CallbackRecorded,
     JournalEntry,
+    ReversalChanged,
     TransactionAdvanced,
     TransactionCreated,
 )
 from mmo_sansio.messages.intents import PollEnded
+from mmo_sansio.messages.reversals import ReversalInput
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import SECOND
-from mmo_sansio.values.model import Stage, Transaction
+from mmo_sansio.values.model import Stage
+from mmo_sansio.values.reversals import Reversal, reversed_payment
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.world.plan import FaultKind
 from tests.simulation.world.trace import SimulationTrace
@@ -35,6 +39,7 @@ MET: Final = "met "
 """The beginning of the names under which `SimulationTrace.counts` holds decisions by fault, stage and input."""
 NO_FAULT: Final = "no_fault"
 _ENDS: Final = frozenset(str(each) for each in Stage if each.is_terminal)
+_OF_REVERSALS: Final = frozenset(each.__name__ for each in get_args(ReversalInput))
 
 
 @frozen
@@ -105,8 +110,10 @@ class WorldCommits:
     polled; by gatewayReference."""
     ended_polls: list[tuple[float, str]] = Factory(list)
     """When it was recorded that a payment which has ended is polled, with its gatewayReference."""
+    forgotten_reversals: dict[str, list[Reversal]] = Factory(dict)
+    """Those that a restored backup did not have, by the gatewayReference of their payments."""
     _wakes: list[tuple[int, str]] = Factory(list)
-    """A heap of the times at which payments wake, or would have."""
+    """A heap of the times at which payments and reversals wake, or would have, with their references and ids."""
     _ended: trio.Event = Factory(trio.Event)
     """Set, and replaced, when a payment ends."""
 
@@ -131,7 +138,9 @@ class WorldCommits:
                     case CallbackRecorded(gateway_reference=reference, brand=brand, attempt=attempt):
                         self.callbacks.append(StoredCallback(trio.current_time(), reference, brand, attempt))
                     case TransactionCreated(transaction) | TransactionAdvanced(_, transaction):
-                        self._observe_wake(transaction)
+                        self._observe_wake(transaction.reference, transaction.progress.wake_at)
+                    case ReversalChanged(after=reversal):
+                        self._observe_wake(reversal.id, reversal.wake_at)
                     case BreakerSaved(brand=brand, breaker=breaker):
                         self.breakers[brand] = breaker
                     case _:
@@ -144,6 +153,9 @@ class WorldCommits:
     def go_back(self, kept: StoredBooks) -> None:
         """Forget what was decided since, as a backup of that time is restored; what has happened stays on record."""
         back = deepcopy(kept)
+        for payment, known in self.ledger.reversals.items():
+            kept_count = len(back.ledger.reversals.get(payment, ()))
+            self.forgotten_reversals.setdefault(payment, []).extend(known[kept_count:])
         self.ledger, self.journal, self.breakers = back.ledger, back.journal, back.breakers
         self.callbacks, self._wakes = back.callbacks, back.wakes
 
@@ -153,14 +165,21 @@ class WorldCommits:
 
     def next_wake_s(self) -> float:
         """Return when a payment wakes next, in seconds after the beginning of the world; infinity when none does."""
-        wakes, transactions = self._wakes, self.ledger.transactions
-        while wakes and transactions[wakes[0][1]].progress.wake_at != wakes[0][0]:
+        wakes = self._wakes
+        while wakes and self._wake_of(wakes[0][1]) != wakes[0][0]:
             heappop(wakes)
         return (wakes[0][0] - TRUE_TIME_AT_START) / SECOND if wakes else math.inf
 
-    def _observe_wake(self, transaction: Transaction) -> None:
-        if transaction.progress.wake_at is not None:
-            heappush(self._wakes, (transaction.progress.wake_at, transaction.reference))
+    def _wake_of(self, id: str) -> int | None:
+        """Return when the payment or reversal with this id wakes."""
+        if id in self.ledger.transactions:
+            return self.ledger.transactions[id].progress.wake_at
+        known = self.ledger.reversals.get(reversed_payment(id), ())
+        return next((each.wake_at for each in known if each.id == id), None)
+
+    def _observe_wake(self, id: str, at: int | None) -> None:
+        if at is not None:
+            heappush(self._wakes, (at, id))
 
     def _observe_entry(self, entry: JournalEntry) -> None:
         counts, met = self.trace.counts, f"{entry.stage_before or '-'} {entry.input_name}"
@@ -168,9 +187,18 @@ class WorldCommits:
             counts[f"{MET}{kind} {met}"] += 1
         if entry.gateway_reference is not None:
             self.journal.setdefault(entry.gateway_reference, []).append(entry)
-        if entry.gateway_reference is not None and entry.stage_after is not None:
+        is_stage_of_payment = entry.stage_after is not None and described_reversal(entry) is None
+        if entry.gateway_reference is not None and is_stage_of_payment:
             stored = StoredStage(trio.current_time(), str(entry.stage_after), entry.input_name)
             self.stages.setdefault(entry.gateway_reference, []).append(stored)
             if entry.stage_after in _ENDS:
                 self._ended.set()
                 self._ended = trio.Event()
+
+
+def described_reversal(entry: JournalEntry) -> str | None:
+    """Return the id of the reversal whose states an entry of a payment's journal tells; None for the payment's own."""
+    if entry.input_name not in _OF_REVERSALS:
+        return None
+    id: str | None = json.loads(entry.detail).get("reversal")
+    return id

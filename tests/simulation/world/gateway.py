@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
@@ -11,9 +11,11 @@ import trio
 from attrs import Factory, define, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.providers.common.interface import Conversation, Provider
+from mmo_sansio.providers.common.interface import Conversation, Provider, ReversalConversation, ReversesPayments
+from mmo_sansio.providers.common.operations import OperationKey, ReversalOperation
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.reversals import Reversal
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.service.process import Listeners, Shutdown, run_components
@@ -96,7 +98,7 @@ class WorldGateway:
 
 @frozen
 class _ObservedProvider:
-    """Is a provider whose conversations about payments are observed; see `Provider`."""
+    """Is a provider whose conversations about payments are observed; see `Provider` and `ReversesPayments`."""
 
     provider: Provider
     commits: WorldCommits
@@ -111,6 +113,20 @@ class _ObservedProvider:
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         self.commits.observe_conversation(transaction.reference, is_submission=False)
         return self.provider.poll(transaction, now=now)
+
+    @property
+    def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
+        return self._reversing.reversal_operations
+
+    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        return self._reversing.reverse(reversal, transaction, now=now)
+
+    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        return self._reversing.poll_reversal(reversal, transaction, now=now)
+
+    @property
+    def _reversing(self) -> ReversesPayments:
+        return cast(ReversesPayments, self.provider)  # Every operator of a world is one.
 
 
 async def run_gateway(

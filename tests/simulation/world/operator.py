@@ -4,18 +4,27 @@ meet with misfortune."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from random import Random
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.values.clock import SECOND, Instant, Span
-from mmo_simulators.common.faults import ANY_OPERATION, DroppedConnection, EndAfter, EndWith, Fault, PlannedFault
+from mmo_simulators.common.faults import (
+    ANY_OPERATION,
+    DroppedConnection,
+    EndAfter,
+    EndWith,
+    Fault,
+    PlannedFault,
+    PollWith,
+)
 from mmo_simulators.common.forwarding import ForwardingSimulator
 from mmo_simulators.common.messages import json_response
 from mmo_simulators.common.simulator import Simulator
@@ -61,6 +70,8 @@ class PaymentEnding(Enum):
     """It succeeds only after some minutes."""
     NEVER = "never"
     """The operator never tells a result."""
+    DENIED = "denied"
+    """It succeeds late, and whoever asks about it is told that it has failed."""
 
 
 ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
@@ -68,7 +79,13 @@ ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
 )
 """The share of each. A payment that never ends is polled some eighty times in three days, so one of them costs as much
 time as ten others: few worlds need more than one."""
+REVERSAL_ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
+    {PaymentEnding.AT_ONCE: 0.75, PaymentEnding.REFUSED: 0.12, PaymentEnding.LATE: 0.08, PaymentEnding.DENIED: 0.05}
+)
+"""The share of each among the requests for money back."""
 LATE_MAX_S: Final = 3_000.0
+INSISTS_EVERY_S: Final = 600.0
+"""Seconds until a notification is repeated that was not taken."""
 NOTIFIED_WITHIN_S: Final = 0.5
 """How long a notification takes to leave, where nothing is wrong: two about one receipt may meet, at two gateways."""
 
@@ -86,15 +103,30 @@ class WorldOperator:
     random: Random
     trace: SimulationTrace
     schedule: WorldSchedule
+    insists: bool = False
+    """Whether it repeats a true result that follows upon a wrong one until that is taken."""
     weather: OperatorWeather = Factory(OperatorWeather)
     submissions: Counter[str] = Factory(Counter)
     """How many submissions of each payment have arrived, by the operator's name of it, whatever was answered."""
     denials: Counter[str] = Factory(Counter)
     """How often the operator has said that it does not know a payment, by its own name of it."""
+    reversal_requests: Counter[str] = Factory(Counter)
+    """How many requests for money back have arrived, by what they name."""
     endings: dict[str, PaymentEnding] = Factory(dict)
-    """How each payment ends, by the operator's name of it."""
+    """How each payment ends, by the operator's name of it, and each reversal, by `reversal_name`."""
     notified: list[HttpRequest] = Factory(list)
     """The notifications that were accepted, from which forgers and faulty networks repeat."""
+
+    @property
+    def payments(self) -> Sequence[Mapping[str, Any]]:
+        """The payments in its book."""
+        return [each for each in self.simulator.snapshot()["payments"] if each["kind"] != self.kind.reversal_kind]
+
+    @property
+    def sent_back(self) -> Sequence[Mapping[str, Any]]:
+        """What its book says that went back, each named by the reversal or by the payment or its receipt."""
+        rows = self.simulator.snapshot()["payments"]
+        return [each for each in rows if each["kind"] == self.kind.reversal_kind and each["result"] == "success"]
 
     async def run(self, process: SimulatedProcess) -> None:
         """Serve until cancelled."""
@@ -120,27 +152,35 @@ class WorldOperator:
         return None
 
     def observe(self, request: HttpRequest, response: HttpResponse | DroppedConnection) -> None:
-        """Count submissions that have arrived, and answers that a payment is not known."""
+        """Count submissions and requests for money back that have arrived, and answers that one is not known."""
         submitted, denied = self.kind.submission(request), self.kind.denial(request, response)
+        asked_back = self.kind.reversal(request)
+        if asked_back is not None and not is_unauthorized(response):
+            self.reversal_requests[asked_back] += 1
         if submitted is not None and not is_unauthorized(response):
             self.submissions[submitted] += 1
         if denied is not None:
             self.denials[denied] += 1
 
     def plan_ending(self, request: HttpRequest) -> None:
-        """Decide how the payment ends that a request submits."""
-        name = self.kind.submission(request)
+        """Decide how the payment ends that a request submits, or the reversal that it asks for."""
+        name, asked_back = self.kind.submission(request), self.kind.reversal(request)
+        what, endings, refusal = "payment_ends", ENDINGS, self.kind.refusal
+        if asked_back is not None:
+            name, what = reversal_name(asked_back), "reversal_ends"
+            endings, refusal = REVERSAL_ENDINGS, self.kind.reversal_refusal
         if name is None:
             return
         if name not in self.endings:
-            (self.endings[name],) = self.random.choices(list(ENDINGS), list(ENDINGS.values()))
-            self.trace.add(f"payment_ends {self.endings[name].value}", self.name)
+            (self.endings[name],) = self.random.choices(list(endings), list(endings.values()))
+            self.trace.add(f"{what} {self.endings[name].value}", self.name)
         faults: list[Fault] = []
         match self.endings[name]:
             case PaymentEnding.REFUSED:
-                faults = [EndWith(self.kind.refusal)]
-            case PaymentEnding.LATE:
+                faults = [EndWith(refusal)]
+            case PaymentEnding.LATE | PaymentEnding.DENIED as ending:
                 faults = [EndAfter(Span(round(self.random.uniform(60.0, LATE_MAX_S) * SECOND)))]
+                faults += [PollWith(refusal)] if ending is PaymentEnding.DENIED else []
             case PaymentEnding.NEVER:
                 faults = [EndAfter(None)]
             case PaymentEnding.AT_ONCE:
@@ -172,6 +212,14 @@ class WorldOperator:
         with self.schedule.activity():
             return await call_back(request, open_stream=self.party.open_stream)
 
+    async def _insist(self, request: HttpRequest) -> None:
+        """Notify until the gateway has taken it."""
+        while True:
+            with suppress(ExchangeFailed):
+                if (await self._call(request)).status == 200:
+                    return
+            await self.schedule.sleep(INSISTS_EVERY_S)
+
     async def _notify(self, request: HttpRequest) -> HttpResponse:
         """Send a notification as the weather lets it through. Raises ExchangeFailed."""
         weather, chance = self.weather, self.random.random()
@@ -189,6 +237,8 @@ class WorldOperator:
                 self.trace.add("notification_contradicts", self.name)
                 await self._call(contradicting)
                 await self.schedule.sleep(self.random.choice((0, 1, 600)))
+                if self.insists:
+                    await self._insist(request)
         response = await self._call(request)
         self.trace.add("notified", self.name, response.status)
         if self.random.random() < weather.notification_repeated:
@@ -220,3 +270,8 @@ class _MisfortunateSimulator(ForwardingSimulator):
         if due_at is not None:
             self.operator.schedule.expect((due_at - TRUE_TIME_AT_START) / SECOND)
         return due_at
+
+
+def reversal_name(asked_back: str) -> str:
+    """Return the name of a reversal among the endings, by what its requests name."""
+    return f"reversal {asked_back}"

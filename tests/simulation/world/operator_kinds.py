@@ -23,6 +23,7 @@ from mmo_simulators.operators.airtel.request_checks import SimulatedAirtelMarket
 from mmo_simulators.operators.mpesa.accounts import SANDBOX_PASSKEY
 from mmo_simulators.operators.mpesa.api import MpesaSimulator
 from mmo_simulators.operators.mpesa.keys import open_mpesa
+from mmo_simulators.operators.mpesa.result_bodies import DUMMY_RECEIPT
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
 from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_trio.brands.keyring import KeyRing
@@ -66,6 +67,15 @@ class OperatorKind:
     None where that can't be."""
     refusal: str
     """The result of a payment that the other party declines, in the operator's code."""
+    reversal: Callable[[HttpRequest], str | None]
+    """Returns what a request names that asks for money back: the reversal, or the operator's receipt of the payment;
+    None for another request."""
+    reversal_kind: str
+    """How the operator's book calls money that went back."""
+    reversal_refusal: str
+    """The result of a reversal that the operator refuses, in its code."""
+    names_reversals: bool = False
+    """Whether its book names each reversal, and not the payment, which then goes back whole."""
 
 
 def operator_host(name: str) -> str:
@@ -96,6 +106,20 @@ def _altered(request: HttpRequest, change: Callable[[Any], None]) -> HttpRequest
     document = json.loads(request.body)
     change(document)
     return evolve(request, body=json.dumps(document).encode())
+
+
+def _names_reversal(path: bytes, *members: str) -> Callable[[HttpRequest], str | None]:
+    """Return a reader of what a request to this path names, in this member of its document."""
+
+    def read(request: HttpRequest) -> str | None:
+        if request.method != "POST" or not request.target.partition(b"?")[0].endswith(path):
+            return None
+        found = json.loads(request.body)
+        for each in members:
+            found = found[each]
+        return str(found)
+
+    return read
 
 
 # MTN MoMo
@@ -214,7 +238,12 @@ def _mpesa_with_result(request: HttpRequest, is_success: bool, reference: str | 
         return None  # Its own names of payments are not known to others.
 
     def change(document: Any) -> None:
-        document["Result"]["ResultCode"] = 0 if is_success else 1
+        result = document["Result"]
+        if isinstance(result["ResultCode"], str) and not is_success:  # That of a reversal.
+            result |= {"ResultCode": "1", "TransactionID": DUMMY_RECEIPT}
+            result.pop("ResultParameters", None)
+        else:
+            result["ResultCode"] = 0 if is_success else 1
 
     return _altered(request, change)
 
@@ -253,6 +282,10 @@ def operator_kinds(confirmed: PromptsConfirmed) -> Mapping[str, OperatorKind]:
                 lambda reference: frozenset({reference, reference_id(reference)}),
                 _mtn_with_result,
                 "APPROVAL_REJECTED",
+                _names_reversal(b"/refund", "externalId"),
+                "refund",
+                "NOT_ALLOWED",
+                names_reversals=True,
             ),
             AIRTEL: OperatorKind(
                 WorldMethod(AIRTEL, *uganda, _AIRTEL_OPTIONS, "+2567520000", 2),
@@ -261,6 +294,9 @@ def operator_kinds(confirmed: PromptsConfirmed) -> Mapping[str, OperatorKind]:
                 _airtel_denial,
                 lambda reference: frozenset({reference}),
                 _airtel_with_result,
+                "DP00800001008",
+                _names_reversal(b"/refund", "transaction", "airtel_money_id"),
+                "refund",
                 "DP00800001008",
             ),
             MPESA: OperatorKind(
@@ -271,6 +307,9 @@ def operator_kinds(confirmed: PromptsConfirmed) -> Mapping[str, OperatorKind]:
                 lambda reference: frozenset({reference, account_reference(reference)}),
                 _mpesa_with_result,
                 "1032",
+                _names_reversal(b"/reversal/v1/request", "Remarks"),
+                "reversal",
+                "2028",
             ),
         }
     )

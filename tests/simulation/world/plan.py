@@ -119,6 +119,8 @@ AIMED_SHARE: Final = 0.5
 would else meet few faults."""
 AIMED_AFTER_S: Final = 3.0
 """How long after it on average."""
+ASKED_BACK_WITHIN_S: Final = (60.0, 600.0, 6_000.0)
+"""How soon after the beginning of a payment staff ask for money back, one of these at most."""
 
 
 @frozen
@@ -155,6 +157,8 @@ class WorldPlan:
     """The longest step in which time passes while nothing happens."""
     faults: tuple[WorldFault, ...]
     prompts_confirmed: PromptsConfirmed = PromptsConfirmed.NOT
+    reversals: tuple[float, ...] = ()
+    """When staff ask for the money of some payment back, in seconds after the beginning of the world."""
 
     def without(self, left_out: Collection[int]) -> WorldPlan:
         """Return the same plan without the faults with these numbers, the first being 0."""
@@ -166,9 +170,15 @@ class WorldPlan:
 
 
 def draw_plan(
-    seed: int, *, payments: int = 200, days: float = 4.0, kinds: Collection[FaultKind] = tuple(FaultKind)
+    seed: int,
+    *,
+    payments: int = 200,
+    days: float = 4.0,
+    kinds: Collection[FaultKind] = tuple(FaultKind),
+    reversals: int = 0,
 ) -> WorldPlan:
-    """Draw the plan of this seed, with this many payments in all and faults of some of these kinds.
+    """Draw the plan of this seed, with this many payments in all, faults of some of these kinds, and this many times at
+    which staff ask for money back.
 
     Which kinds exist at all is drawn first, so that some worlds have many faults of few kinds."""
     random = Random(f"{seed}/plan")
@@ -176,7 +186,8 @@ def draw_plan(
     busy_s = max(HOUR_S, days * DAY_S - QUIET_BEFORE_END_S)
     begins = sorted(random.uniform(0.0, busy_s) for _ in range(random.choice((1, 2, 5, 20))))
     times = sorted(random.choice(begins) + random.expovariate(1 / 120.0) for _ in range(payments))
-    is_calm = random.random() < CALM_SHARE
+    is_calm, asks = random.random() < CALM_SHARE, Random(f"{seed}/reversals")
+    asked = (asks.choice(times) + asks.uniform(5.0, asks.choice(ASKED_BACK_WITHIN_S)) for _ in range(reversals))
     faults: list[WorldFault] = []
     for kind in FaultKind:
         drawn = Random(f"{seed}/{kind}") if kind in OF_STAFF else random
@@ -202,4 +213,5 @@ def draw_plan(
         lasts_s=busy_s + QUIET_BEFORE_END_S,
         faults=tuple(sorted(faults, key=lambda each: each.at_s)),
         prompts_confirmed=random.choice((PromptsConfirmed.NOT, *PromptsConfirmed)),
+        reversals=tuple(sorted(asked)),
     )

@@ -1,5 +1,6 @@
 """Plays the staff of a simulated world: they put brands on hold, and end payments by hand as the operator's statement
-says, or err, in two tabs and as two approvers. What must not follow from their errors is left for judges."""
+says, or err, in two tabs and as two approvers. So they ask for money back. What must not follow from their errors is
+left for judges."""
 
 from __future__ import annotations
 
@@ -17,8 +18,11 @@ from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
+from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.admin.brand_hold import stop_unsubmitted
 from mmo_trio.admin.resolution import ResolutionRefused, Resolutions, ResolutionUser
+from mmo_trio.admin.reversals import ReversalRefused, Reversals, money_left
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.storage.interface.admin_types import BrandHold, ConsoleUser, Role
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
@@ -35,8 +39,18 @@ PROPOSER: Final = ResolutionUser("sam", "user:sam", can_propose=True, can_approv
 APPROVERS: Final = [ResolutionUser(name, f"user:{name}", True, True) for name in ("ann", "bob")]
 ROWS: Final = 50
 """How many payments they look at."""
+PARTS: Final = 3
+"""A part is about one of so many of what is left, or less."""
+PART_SHARE: Final = 0.8
+"""The share of the reversals that ask for a part, where the operator gives back parts."""
+TWICE_SHARE: Final = 0.2
+"""The share of the reversals that are asked for in two tabs."""
+LEFT_SHARE: Final = 0.1
+"""The share of the reversals on which nobody decides at once."""
+TAKEN_BACK_SHARE: Final = 0.1
+"""The share of the decisions that refuse a reversal."""
 AT_ONCE: Final = 3
-"""How many of the pending ones they try to end at a time."""
+"""How many of the pending ones they try to end at a time, and of how many payments they ask for the money back."""
 
 
 @define
@@ -91,6 +105,84 @@ class WorldStaff:
         """Propose how some of the pending payments have ended, and decide on all that is proposed about these."""
         await self._in_console(self._end_payments)
 
+    async def ask_back(self) -> None:
+        """Ask for the money of some payments back, and mostly decide on that."""
+        await self._in_console(self._ask_back)
+
+    async def settle(self) -> None:
+        """Decide on the reversals that wait for it, and end by the operator's statement those reversals and payments of
+        which no question can tell the outcome."""
+        await self._in_console(self._settle_reversals)
+        await self._in_console(self._end_stuck)
+
+    async def _ask_back(self, console: ConsoleContext) -> None:
+        admin, reversals = console.store.admin, self._reversals(console)
+        payments = [*await admin.find_transactions(status=Status.SUCCESS, limit=ROWS)]
+        payments += await admin.find_transactions(status=Status.FAILED, limit=AT_ONCE)
+        asked_count = 0
+        for payment in self.random.sample(payments, len(payments)):
+            operation, known = console.reversal_operation(payment), await console.store.reversals(payment.reference)
+            left = money_left(payment, await admin.suspense_of_payment(payment.reference), known)
+            if operation is None or left is None or left.minor <= 0:
+                continue
+            is_part = operation.can_be_partial and self.random.random() < PART_SHARE
+            part = Money(self.random.randint(1, left.minor // PARTS + 1), left.currency)
+            amount = part if is_part else None
+            asker, tabs = self.random.choice((PROPOSER, *APPROVERS)), 1 + (self.random.random() < TWICE_SHARE)
+            self.trace.add("asked_back", payment.reference, amount, asker.name)
+            async with trio.open_nursery() as asked:
+                for _ in range(tabs):
+                    asked.start_soon(self._request, reversals, asker, payment, amount, len(known) + 1)
+            if self.random.random() >= LEFT_SHARE:
+                await self._decide_all(reversals, await console.store.reversals(payment.reference))
+            asked_count += 1
+            if asked_count == AT_ONCE:
+                return
+
+    async def _settle_reversals(self, console: ConsoleContext) -> None:
+        reversals = self._reversals(console)
+        unfinished = await console.store.list_reversals(only_unfinished=True, limit=ROWS)
+        await self._decide_all(reversals, unfinished)
+        for each in unfinished:
+            if each.state is ReversalState.UNKNOWN and each.wake_at is None:
+                payment = await console.store.transaction(each.payment)
+                assert payment is not None
+                approver = next(user for user in APPROVERS if user.name != each.asked_by)
+                has_moved = self.went_back(each, payment)
+                self.trace.add("reversal_resolved", each.id, has_moved)
+                with suppress(ReversalRefused):
+                    await reversals.resolve(approver, each.id, succeeded=has_moved, evidence="statement")
+
+    def went_back(self, reversal: Reversal, payment: Transaction) -> bool:
+        """Tell whether the operator's statement has the money of this reversal, or all of its payment, as gone back."""
+        names = {reversal.id, reversal.payment, payment.progress.provider_reference, reversal.receipt}
+        return any(each["reference"] in names for each in self.operators[reversal.provider].sent_back)
+
+    def _reversals(self, console: ConsoleContext) -> Reversals:
+        return Reversals(console.store, console.submit, console.audit_log, four_eyes=True)
+
+    async def _request(
+        self, reversals: Reversals, asker: ResolutionUser, payment: Transaction, amount: Money | None, number: int
+    ) -> None:
+        with suppress(ReversalRefused):
+            await reversals.request(asker, Role.APPROVER, payment, amount, "asked back", number=number)
+
+    async def _decide_all(self, reversals: Reversals, found: Sequence[Reversal]) -> None:
+        """Let one or both approvers approve or refuse each reversal that waits, whoever has asked for it."""
+        async with trio.open_nursery() as decisions:
+            for each in found:
+                if each.state is ReversalState.REQUESTED:
+                    for approver in self.random.sample(APPROVERS, self.random.randint(1, 2)):
+                        is_approved = self.random.random() >= TAKEN_BACK_SHARE
+                        decisions.start_soon(self._decide_reversal, reversals, approver, each.id, is_approved)
+
+    async def _decide_reversal(
+        self, reversals: Reversals, approver: ResolutionUser, id: str, is_approved: bool
+    ) -> None:
+        with suppress(ReversalRefused):
+            decided = await reversals.decide(approver, id, is_approved=is_approved, remark="looked at")
+            self.trace.add("reversal_decided", id, decided.state)
+
     async def _in_console(self, act: Callable[[ConsoleContext], Awaitable[object]]) -> None:
         await self.random.choice(self.gateways).act(act)
 
@@ -108,6 +200,14 @@ class WorldStaff:
                 for each in proposals:
                     for approver in self.random.sample(APPROVERS, self.random.randint(1, 2)):
                         approvals.start_soon(self._approve, resolutions, approver, each.id)
+
+    async def _end_stuck(self, console: ConsoleContext) -> None:
+        resolutions = Resolutions(console.store, console.submit, console.audit_log, four_eyes=True)
+        for payment in await console.store.admin.stuck_transactions(console.gateway_time(), limit=ROWS):
+            for outcome in self._statement(payment):
+                await self._propose(resolutions, payment.reference, outcome)
+            for each in await console.store.admin.proposals(about=payment.reference):
+                await self._approve(resolutions, APPROVERS[0], each.id)
 
     def _outcomes(self, payment: Transaction, others: Sequence[Transaction]) -> Sequence[Outcome]:
         """Return what each tab says of a payment."""
@@ -131,8 +231,8 @@ class WorldStaff:
     def _statement(self, payment: Transaction) -> Sequence[Outcome]:
         """Return how the operator's statement says that a payment has ended; nothing when it has not."""
         operator = self.operators[payment.order.provider]
-        names, rows = operator.kind.names(payment.reference), operator.simulator.snapshot()["payments"]
-        ended = [each for each in rows if each["reference"] in names and each["result"] is not None]
+        names = operator.kind.names(payment.reference)
+        ended = [each for each in operator.payments if each["reference"] in names and each["result"] is not None]
         paid: list[Outcome] = [(None, each["receipt"]) for each in ended if each["result"] == "success"]
         return paid or [FAILED] * bool(ended)
 

@@ -50,6 +50,8 @@ RESTART_AFTER_MAX_S: Final = 60.0
 READ_MEANWHILE_SHARE: Final = 0.15
 """The share of payments while whose creation records are read."""
 READ_MEANWHILE_AFTER_S: Final = (0.02, 0.1, 5.0)
+SETTLED_EVERY_S: Final = 4 * 3_600.0
+"""How often staff look at what is open, in a world of reversals."""
 READINGS: Final = 3
 """How often each merchant reads records while payments are made."""
 
@@ -125,6 +127,10 @@ class SimulatedWorld:
                     business.start_soon(
                         self._read_records, merchant, self.simulation.choices.of(f"{merchant.brand} reads")
                     )
+                for at_s in self.plan.reversals:
+                    business.start_soon(self._ask_back, at_s)
+                if self.plan.reversals:
+                    business.start_soon(self._settle)
                 if self.meanwhile is not None:
                     business.start_soon(self.meanwhile, self)
                 await self.schedule.sleep_until(self.plan.lasts_s)
@@ -164,7 +170,15 @@ class SimulatedWorld:
         for number, (name, kind) in enumerate(self.kinds.items(), start=1):
             party = self._party(name, f"41.0.1.{number}", operator_host(name))
             self.operators[name] = WorldOperator(
-                name, kind, kind.open(), party, self.now, choices.of(name), self.trace, self.schedule
+                name,
+                kind,
+                kind.open(),
+                party,
+                self.now,
+                choices.of(name),
+                self.trace,
+                self.schedule,
+                insists=bool(self.plan.reversals),
             )
         for number in range(self.plan.merchants):
             name = merchant_name(number)
@@ -235,6 +249,16 @@ class SimulatedWorld:
                 kinds.reverse()  # M-Pesa does business first.
             method = kinds[number // len(self.merchants) % self.plan.operators].method
             await merchant.pay(f"order-{number}", method)
+
+    async def _ask_back(self, at_s: float) -> None:
+        await self.schedule.sleep_until(at_s)
+        await self.staff.ask_back()
+
+    async def _settle(self) -> None:
+        """Let staff look at what is open from time to time, until the world ends."""
+        while True:
+            await self.schedule.sleep(SETTLED_EVERY_S)
+            await self.staff.settle()
 
     async def _read_meanwhile(self, merchant: WorldMerchant, random: Random) -> None:
         """Read, for some payments, the latest records while they are created: a window that is over is complete."""

@@ -204,9 +204,9 @@ def _wake(found: _Found, input_: inputs.ReversalWoke, *, now: Moment) -> Decisio
     if before.wake_at is None or now.time < before.wake_at:
         return ignore("Nothing is due.", found.payment)
     if before.state is not ReversalState.APPROVED:
-        polls = before.polls + 1
+        polls, state = before.polls + 1, before.state if before.state.has_ended else _waiting_state(before)
         at = later(now.time, max(poll_interval(polls), SUBMISSION_TIMEOUT))
-        return found.move(_waiting_state(before), wake_at=at, polls=polls)
+        return found.move(state, wake_at=at, polls=polls)
     return found.move(
         ReversalState.SENT,
         wake_at=later(now.time, SUBMISSION_TIMEOUT),
@@ -339,7 +339,8 @@ def _fail(found: _Found, input_: inputs.ReversalFailed, *, now: Moment) -> Decis
 
 def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
     """Put a result that contradicts the one on record into the suspense book. Money that was moved back after all
-    counts from then on, so that it is not moved twice."""
+    counts from then on, so that it is not moved twice. A notification of a failed one that tells no result is asked
+    about, until there is an answer."""
     before = found.reversal
     has_succeeded = before.state is ReversalState.SUCCEEDED
     match input_:
@@ -348,11 +349,22 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
             agrees = has_succeeded and len(names) <= 1 and input_.amount in (None, before.amount)
         case inputs.ReversalFailed():
             agrees = not has_succeeded
+        case inputs.ReversalAccepted(source=Source.WEBHOOK) if _may_be_contradicted(before):
+            return found.move(before.state, wake_at=later(now.time, input_.poll_after or poll_interval(before.polls)))
+        case inputs.ReversalNeverReceived() | inputs.ReversalCannotTell() if before.wake_at is not None:
+            return found.move(before.state, wake_at=None)
         case _:
             return ignore("The reversal has ended.", found.payment)
+    if agrees and before.wake_at is not None:
+        return found.move(before.state, wake_at=None)
     if agrees:
         return ignore("It agrees with what is on record.", found.payment)
     rejected = record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, found.payment, now=now)
     if has_succeeded or before.is_contradicted:
         return rejected
-    return evolve(rejected, changes=(found.change(is_contradicted=True), *rejected.changes))
+    return evolve(rejected, changes=(found.change(is_contradicted=True, wake_at=None), *rejected.changes))
+
+
+def _may_be_contradicted(failed: Reversal) -> bool:
+    """Tell whether it is worth a question that the provider has told something of a reversal that has ended."""
+    return failed.state is ReversalState.FAILED and not failed.is_contradicted and failed.wake_at is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -22,10 +23,8 @@ from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT, Forward, ReceivedKi
 from mmo_trio.sandbox.local_ca import CertificateAuthority, ensure_authority
 from mmo_trio.system.display_text import visible_text
 
-KEYS_WAIT_S = 20.0
+KEYS_WAIT_S = 20
 """Seconds for which it waits for the keys of a sandbox: a first start takes a few."""
-
-KEYS_POLL_INTERVAL_S = 0.2
 
 
 @click.command(short_help="Receive callbacks on this machine; forward them to a local server.")
@@ -58,17 +57,13 @@ def listen(
 def _await_sandbox_keys(directory: Path) -> Sequence[bytes]:
     """Return the keys of the sandbox in this directory, also of one that is about to start for the first time. Raises
     NegativeAnswer when there are none in time."""
-    give_up_at, is_told = time.monotonic() + KEYS_WAIT_S, False
-    while True:
-        try:
+    for second in range(KEYS_WAIT_S):
+        with suppress(NegativeAnswer):
             return [key for _, key in load_sandbox_keys(directory)]
-        except NegativeAnswer:
-            if time.monotonic() > give_up_at:
-                raise
-        if not is_told:
+        if second == 0:
             print_status(f"Waiting for the keys of `mmo sandbox` in {directory}.")
-            is_told = True
-        time.sleep(KEYS_POLL_INTERVAL_S)
+        time.sleep(1)
+    return [key for _, key in load_sandbox_keys(directory)]
 
 
 async def _listen(

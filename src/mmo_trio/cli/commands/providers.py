@@ -18,7 +18,7 @@ from mmo_sansio.values.clock import MINUTE, Span, later
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import file_type, json_option
-from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status
+from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, running_address, target_options
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
@@ -221,12 +221,9 @@ def balances(target: CommandTarget, as_json: bool) -> None:
                 "refusedAt": refusal and format_instant(refusal.at),
             }
         )
-    if as_json:
-        print_json(rows)
-    else:
-        shown = [{**row, "balance": each.forecast.latest.amount} for row, each in zip(rows, floats, strict=True)]
-        columns = ("name", "account", "balance", "at", "hoursLeft", "low", "refusedAt")
-        print_rows(columns, shown, as_json=False)
+    for_people = [{**row, "balance": each.forecast.latest.amount} for row, each in zip(rows, floats, strict=True)]
+    columns = ("name", "account", "balance", "at", "hoursLeft", "low", "refusedAt")
+    print_rows(columns, rows if as_json else for_people, as_json=as_json)
     if any(each.is_low for each in floats):
         raise NegativeAnswer("A float is low.")
 

@@ -14,6 +14,7 @@ import click
 from mmo_merchant.reconciliation.comparison import Difference, DifferenceKind, Reconciliation
 from mmo_merchant.reconciliation.recorded_payments import Period, recorded_reversal
 from mmo_sansio.values import clock
+from mmo_sansio.values.number_format import format_amounts_in
 from mmo_trio.cli.support.errors import NegativeAnswer, needs_extra
 from mmo_trio.cli.support.options import config_option, data_option, datetime_type, file_type, json_option, to_instant
 from mmo_trio.cli.support.output import (
@@ -109,11 +110,14 @@ def _print_result(reconciliation: Reconciliation, differences: Sequence[Differen
         print_json_text(json.dumps(summary | {"differences": kinds, "rows": rows}, ensure_ascii=False, indent=2))
         return
     if rows:
-        print_rows(tuple(rows[0]), rows, as_json=False)
+        sides = ("records", "statement")
+        shown = [each | {side: each[side] and format_amounts_in(str(each[side])) for side in sides} for each in rows]
+        print_rows(tuple(rows[0]), shown, as_json=False)
     print_line(f"{reconciliation.matched} lines have a payment, and {reconciliation.unsettled} are about no money.")
     for currency, text in fees.items():
-        print_line(f"Fees by the statement: {text} {currency}.")
+        print_line(format_amounts_in(f"Fees by the statement: {text} {currency}."))
     for name, text in recorded.items():
-        print_line(f"Fees by the records: {text} {name.rpartition(' ')[2]} by {name.rpartition(' ')[0]}.")
+        provider, _, currency = name.rpartition(" ")
+        print_line(format_amounts_in(f"Fees by the records: {text} {currency} by {provider}."))
     for kind, count in sorted(counts.items()):
         print_line(f"{kind.value}: {count}")

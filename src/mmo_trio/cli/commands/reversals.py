@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from functools import partial, wraps
+from typing import Any
 
 import click
 
@@ -13,7 +14,7 @@ from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import ResolutionUser
 from mmo_trio.admin.reversals import ReversalRefused, Reversals
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.options import json_option
+from mmo_trio.cli.support.options import Command, json_option
 from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status, print_table
 from mmo_trio.cli.support.references import brand_option, find_transaction
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
@@ -31,7 +32,38 @@ _NEEDS_PERSON = (
 )
 
 Change = Callable[[Reversals, ResolutionUser], Awaitable[Reversal]]
-user_option = click.option("--user", help="The person who decides, if it is not you; recorded next to your name.")
+
+
+def changes_reversal(command: Callable[..., Change]) -> Command:
+    """Add the options of a command that changes a reversal; the command returns the change. A name that was typed is no
+    other pair of eyes than the user of the machine."""
+
+    @click.option("--user", help="The person who decides, if it is not you; recorded next to your name.")
+    @target_options
+    @json_option
+    @wraps(command)
+    def run(*, user: str | None, target: CommandTarget, as_json: bool, **arguments: Any) -> None:
+        change, machine, console = command(**arguments), machine_user(), target.settings.console
+        name = f"cli:{machine.name}"
+        by = ResolutionUser(name, name, can_propose=True, can_approve=True, people=machine.people(user))
+
+        async def make_change(store: Store) -> Reversal:
+            clock = target.clock()
+            audit_log = AuditLog(store.admin, (await target.open_keyring(store)).audit_key, clock.now)
+            submit = partial(submit_once, store, clock=clock)
+            return await change(Reversals(store, submit, audit_log, console.four_eyes, console.reversal_limits), by)
+
+        try:
+            changed = target.with_store(make_change)
+        except ReversalRefused as refused:
+            raise NegativeAnswer(str(refused)) from None
+        if as_json:
+            print_json(_to_json(changed))
+        else:
+            print_table(("member", "value"), _to_row(changed).items())
+        print_status(_NEXT_STEPS.get(changed.state, "Done.").format(id=changed.id))
+
+    return run
 
 
 @click.command()
@@ -39,18 +71,8 @@ user_option = click.option("--user", help="The person who decides, if it is not 
 @brand_option
 @click.option("--reason", required=True, help="Why the money goes back; kept in the journal.")
 @click.option("--amount", help="A part, such as 50.00, where the operator takes that; by default all that is left.")
-@user_option
-@target_options
-@json_option
-def reverse(
-    reference: str,
-    brand: str | None,
-    reason: str,
-    amount: str | None,
-    user: str | None,
-    target: CommandTarget,
-    as_json: bool,
-) -> None:
+@changes_reversal
+def reverse(reference: str, brand: str | None, reason: str, amount: str | None) -> Change:
     """Ask the money of a payment back; the payment itself stays as it is.
 
     REFERENCE is its gatewayReference or merchantReference. With four eyes another user has to approve it.
@@ -67,7 +89,7 @@ def reverse(
             raise UsageProblem(f"--amount {error}.") from None
         return await staff.request(by, Role.ADMIN, found, part, reason)
 
-    _change(target, ask, user, as_json=as_json)
+    return ask
 
 
 @click.group()
@@ -111,23 +133,19 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
 
 @reversals.command()
 @click.argument("id")
-@user_option
-@target_options
-@json_option
-def approve(id: str, user: str | None, target: CommandTarget, as_json: bool) -> None:
+@changes_reversal
+def approve(id: str) -> Change:
     """Approve a reversal that another user of the machine has asked for."""
-    _change(target, lambda staff, by: staff.decide(by, id, is_approved=True), user, as_json=as_json)
+    return lambda staff, by: staff.decide(by, id, is_approved=True)
 
 
 @reversals.command()
 @click.argument("id")
 @click.option("--remark", required=True, help="Why; kept in the journal.")
-@user_option
-@target_options
-@json_option
-def refuse(id: str, remark: str, user: str | None, target: CommandTarget, as_json: bool) -> None:
+@changes_reversal
+def refuse(id: str, remark: str) -> Change:
     """Refuse a reversal, or take back one's own, that was not sent yet."""
-    _change(target, lambda staff, by: staff.decide(by, id, is_approved=False, remark=remark), user, as_json=as_json)
+    return lambda staff, by: staff.decide(by, id, is_approved=False, remark=remark)
 
 
 @reversals.command()
@@ -135,50 +153,12 @@ def refuse(id: str, remark: str, user: str | None, target: CommandTarget, as_jso
 @click.option("--succeeded/--failed", default=None, required=True, help="Whether the money was moved back.")
 @click.option("--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal.")
 @click.option("--provider-reference", help="The provider's own id of the reversal.")
-@user_option
-@target_options
-@json_option
-def resolve(
-    id: str,
-    succeeded: bool,
-    evidence: str,
-    provider_reference: str | None,
-    user: str | None,
-    target: CommandTarget,
-    as_json: bool,
-) -> None:
+@changes_reversal
+def resolve(id: str, succeeded: bool, evidence: str, provider_reference: str | None) -> Change:
     """End a reversal by hand whose operator does not tell its outcome."""
-
-    async def end(staff: Reversals, by: ResolutionUser) -> Reversal:
-        return await staff.resolve(
-            by, id, succeeded=succeeded, evidence=evidence, provider_reference=provider_reference
-        )
-
-    _change(target, end, user, as_json=as_json)
-
-
-def _change(target: CommandTarget, change: Change, user: str | None, *, as_json: bool) -> None:
-    """Let the user of the machine change a reversal; `user`, a name that was typed, is no other pair of eyes."""
-    machine = machine_user()
-    name = f"cli:{machine.name}"
-    by = ResolutionUser(name, name, can_propose=True, can_approve=True, people=machine.people(user))
-    console = target.settings.console
-
-    async def run(store: Store) -> Reversal:
-        clock = target.clock()
-        audit_log = AuditLog(store.admin, (await target.open_keyring(store)).audit_key, clock.now)
-        submit = partial(submit_once, store, clock=clock)
-        return await change(Reversals(store, submit, audit_log, console.four_eyes, console.reversal_limits), by)
-
-    try:
-        changed = target.with_store(run)
-    except ReversalRefused as refused:
-        raise NegativeAnswer(str(refused)) from None
-    if as_json:
-        print_json(_to_json(changed))
-    else:
-        print_table(("member", "value"), _to_row(changed).items())
-    print_status(_NEXT_STEPS.get(changed.state, "Done.").format(id=changed.id))
+    return lambda staff, by: staff.resolve(
+        by, id, succeeded=succeeded, evidence=evidence, provider_reference=provider_reference
+    )
 
 
 def _print_advice(shown: Sequence[Reversal]) -> None:

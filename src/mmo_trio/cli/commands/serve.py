@@ -18,7 +18,7 @@ from mmo_trio.cli.support.errors import UsageProblem, run_reporting_errors
 from mmo_trio.cli.support.options import Command, file_type, json_option
 from mmo_trio.cli.support.output import print_json, print_table
 from mmo_trio.cli.support.target import default_data_directory, find_target, report_readable_secrets
-from mmo_trio.settings import Settings, effective_settings, load_settings, read_settings
+from mmo_trio.settings import Settings, SettingsError, effective_settings, load_settings
 from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.settings.service import (
     CLOCK_OFFSET_FILE,
@@ -185,7 +185,8 @@ def check_config(config: Path | None, as_json: bool) -> None:
     # Imported here, as no other command needs it.
     from mmo_trio.service.configuration_check import configuration_faults
 
-    settings, faults = read_settings(file=config, environment=os.environ)
+    faults: list[SettingsError] = []
+    settings = load_settings(file=config, environment=os.environ, found_faults=faults)
     raise_faults([*faults, *configuration_faults(settings, known=faults)])
     report_readable_secrets(config, None, settings)
     rows = effective_settings(settings)

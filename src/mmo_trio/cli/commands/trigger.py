@@ -21,6 +21,7 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS, SCENARIOS_BY_NAME
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Brand, Method, Operation
+from mmo_trio.admin.explanation import DELIVERY_TEXTS
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.http_client import API_PATH, CliResponse, least_amount, send_request
 from mmo_trio.cli.support.local_server import HOST
@@ -380,7 +381,9 @@ class _Play:
             answer = await self._call(f"{self.pages}/sandbox/callbacks")
             for each in json.loads(answer.body):
                 if each["gatewayReference"] == self._reference:
-                    self.shown.step(f"The gateway records the delivery: {each['outcome']}.", json.dumps(each))
+                    self.shown.step(
+                        f"The gateway records the delivery: {DELIVERY_TEXTS[each['outcome']]}.", json.dumps(each)
+                    )
                     return
             await trio.sleep(POLL_INTERVAL_S)
 

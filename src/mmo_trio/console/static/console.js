@@ -32,10 +32,23 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => button.classList.remove("good"), 1500);
 });
 
-// Charts: one stop of the Tab key each, then the arrow keys.
+// Charts: one stop of the Tab key each, then the arrow keys; a step in use shows its values, which its title tells without scripts.
 function showCharts(root) {
-  for (const chart of get(".chart svg", root)) get("g[tabindex]", chart).forEach((step, n, all) => (step.tabIndex = n === all.length - 1 ? 0 : -1));
+  for (const chart of get(".chart svg", root)) get("g[tabindex]", chart).forEach((step, n, all) => {
+    step.tabIndex = n === all.length - 1 ? 0 : -1;
+    const title = get("title", step)[0];
+    if (title) { step.setAttribute("aria-label", title.textContent); title.remove(); }
+  });
 }
+function showTip(event) {
+  const step = event.target.closest?.(".chart g[tabindex]");
+  if (!step || get(".tip", step).length) return;
+  const hit = get(".hit", step)[0], lines = step.getAttribute("aria-label").split(", ");
+  const x = Math.min(Math.max(hit.x.baseVal.value + hit.width.baseVal.value / 2 - 66, 0), 588);
+  step.insertAdjacentHTML("beforeend", `<g class="tip" transform="translate(${x})"><rect height="${16 * lines.length + 8}"/>${lines.map((_, n) => `<text x="8" y="${16 * n + 16}"></text>`).join("")}</g>`);
+  get(".tip text", step).forEach((text, n) => (text.textContent = lines[n]));
+}
+for (const use of ["focusin", "pointerover"]) document.addEventListener(use, showTip);
 
 // Shortcuts; people who speak to their computer can switch them off (WCAG 2.1.4).
 const isOff = () => localStorage.getItem("shortcuts") === "off";

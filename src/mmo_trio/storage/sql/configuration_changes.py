@@ -45,14 +45,15 @@ def configuration_changes(
     *,
     brand: str | None = None,
     state: admin_types.ChangeState | None = None,
+    without: admin_types.ChangeState | None = None,
     before: int | None = None,
     after: int | None = None,
     limit: int = 50,
 ) -> SqlQuery[Sequence[admin_types.ConfigurationChange]]:
-    """Return changes of one brand or in one state, the newest first: those with ids below a number, or those next above
-    one."""
+    """Return changes of one brand, in one state or in any but one, the newest first: those with ids below a number, or
+    those next above one."""
     where = Where().and_("brand = ?", brand).and_("state = ?", state and state.value)
-    where.and_("id < ?", before).and_("id > ?", after)
+    where.and_("state <> ?", without and without.value).and_("id < ?", before).and_("id > ?", after)
     text = f"SELECT id, {_COLUMNS} FROM configuration_changes {where}"
     return select_newest(_parse_change, text, "id", *where.values, after=after, limit=limit)
 

@@ -64,6 +64,8 @@ class ReversalWorker:
     """Ended conversations by provider and the label of their report."""
     _active: set[str] = Factory(set)
     """The ids of reversals that are worked at, or wait after a fault."""
+    _held: int = 0
+    """How many that were due in the last round may not be sent for now: they take no room from others."""
     _next_attempt: Callable[[], str] = Factory(request_id_generator)
 
     async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -80,16 +82,18 @@ class ReversalWorker:
             conversations.cancel_scope.deadline = trio.current_time() + DRAIN_GRACE_S
 
     async def _run_round(self, conversations: trio.Nursery) -> None:
-        """Begin to work at what is due, as far as there is room. Nothing is sent to a provider that is closed, or can't
-        process pay-outs."""
-        due = await self.store.due_reversals(self.worker.now(), limit=CONVERSATIONS_MAX + len(self._active))
+        """Begin to work at what is due and may be sent now, as far as there is room."""
+        limit = CONVERSATIONS_MAX + len(self._active) + self._held
+        due = await self.store.due_reversals(self.worker.now(), limit=limit)
+        held = {each.id for each in due if each.state is ReversalState.APPROVED and not self._may_send(each.provider)}
+        self._held = len(held)
         for each in due:
-            hold = self.worker.hold_of(each.provider, Type.PAYOUT)
-            may_send = hold is None and not self.worker.is_closed(each.provider)
-            is_held = each.state is ReversalState.APPROVED and not may_send
-            if each.id not in self._active and not is_held and len(self._active) < 2 * CONVERSATIONS_MAX:
+            if each.id not in held | self._active and len(self._active) < 2 * CONVERSATIONS_MAX:
                 self._active.add(each.id)
                 conversations.start_soon(self._handle, each)
+
+    def _may_send(self, provider: str) -> bool:
+        return not self.worker.is_closed(provider) and self.worker.hold_of(provider, Type.PAYOUT) is None
 
     async def _handle(self, due: Reversal) -> None:
         attempt = self._next_attempt()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
 from openapi_spec_validator import validate
 
 from mmo_sansio.api.docs.openapi import openapi_document
@@ -145,6 +145,15 @@ def test_limits_are_the_specifications() -> None:
     assert SCHEMAS["RequestedMoney"]["properties"]["value"]["exclusiveMinimum"] == 0
     path = DOCUMENT["paths"][f"{ROOT}/direct/payin/{{method}}"]["post"]["parameters"][0]
     assert path["schema"]["maxLength"] == creation_body.METHOD_MAX
+
+
+@pytest.mark.finding("screens-16")
+def test_the_currency_of_a_request_is_in_capitals() -> None:
+    """Small letters are the code of no currency, so what says that they fit would send somebody into a refusal."""
+    currency = {"$ref": "#/components/schemas/RequestedMoney/properties/currency"}
+    check(currency, "KES")
+    with pytest.raises(ValidationError):
+        check(currency, "kes")
 
 
 @pytest.mark.parametrize("operation", Operation)

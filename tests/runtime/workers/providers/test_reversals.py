@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import trio
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
@@ -18,14 +18,23 @@ from mmo_sansio.messages.replies import Reply, ReversalApplied
 from mmo_sansio.messages.reversals import RequestReversal, ReversalWoke
 from mmo_sansio.providers.common.interface import ExchangeFailed, ReversalConversation, ReversalReports
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, OperationKey, ReversalOperation
-from mmo_sansio.testing import KES, REFERENCE, a_begin_submission, a_brand, a_create_payment, succeeded
+from mmo_sansio.testing import (
+    KES,
+    REFERENCE,
+    a_begin_submission,
+    a_brand,
+    a_create_payment,
+    a_method,
+    numbered_reference,
+    succeeded,
+)
 from mmo_sansio.values.clock import MINUTE, Instant, Span
 from mmo_sansio.values.model import Transaction, Type
 from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.engine.engine import submit_once
 from mmo_trio.storage.interface.store import OutcomeUnknown
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.workers.providers.reversals import ReversalWorker
+from mmo_trio.workers.providers.reversals import CONVERSATIONS_MAX, ReversalWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
 from tests.support.provider_double import ScriptedProvider
 from tests.support.sqlite_store import StoreFile, TrioClock
@@ -211,6 +220,20 @@ async def test_nothing_is_sent_while_the_provider_can_not_process_pay_outs(autoj
         harness.held.clear()
         await trio.sleep(5)
         assert len(harness.sent) == 1
+
+
+async def test_many_that_may_not_be_sent_hold_up_none_of_another_provider(autojump_clock: MockClock) -> None:
+    async with at_work(closed={"other"}) as harness:
+        brand = a_brand(methods=(a_method(provider="other"),))
+        for number in range(3 * CONVERSATIONS_MAX):
+            paid = numbered_reference(number)
+            asked = RequestReversal(paid, "acme", None, "Paid twice.", "amina", needs_approval=False)
+            created = a_create_payment(paid, brand=brand, merchant_reference=paid)
+            for each in (created, a_begin_submission(paid), evolve(succeeded(paid), provider="other"), asked):
+                await submit_once(harness.store, each, harness.clock)
+        id = await harness.ask()
+        await trio.sleep(10)
+        assert harness.posts == [id]
 
 
 async def test_a_part_is_not_sent_to_an_operator_that_takes_none(autojump_clock: MockClock) -> None:

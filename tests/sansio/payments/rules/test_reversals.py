@@ -366,6 +366,36 @@ def test_money_that_came_back_after_all_is_not_asked_for_again() -> None:
     assert why(stage.give(ASKED)) == "All that was paid has been asked back."
 
 
+@pytest.mark.spec("S5", "S6")
+@pytest.mark.parametrize("told", [ReversalSucceeded(ID, "test", Source.POLL, "R-1"), None])
+def test_a_notification_after_a_failure_is_asked_about_until_it_is_answered(told: Input | None) -> None:
+    stage = sent()
+    stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
+    for _ in range(2):
+        stage.give(ReversalAccepted(ID, "test", Source.WEBHOOK, poll_after=SECOND))
+    assert stage.reversal.wake_at == later(stage.now, SECOND)
+    for attempt in ("two", "three"):
+        reply = stage.send(attempt)
+        assert isinstance(reply, ReversalApplied)
+        assert not reply.reversal.may_send(attempt)
+        stage.give(ReversalUnreachable(ID, "test", "No answer."))
+        assert stage.has(ReversalState.FAILED)
+    stage.give(told or ReversalFailed(ID, "test", Source.POLL, "No."))
+    assert stage.has(ReversalState.FAILED)
+    assert stage.reversal.is_contradicted is (told is not None)
+    assert isinstance(stage.send("four"), Ignored)
+
+
+@pytest.mark.spec("S5")
+def test_a_notification_after_a_success_or_about_what_was_never_sent_asks_nothing() -> None:
+    done, refused = sent(), approved()
+    done.give(ReversalSucceeded(ID, "test", Source.POLL, "R-1"))
+    refused.give(DecideReversal(ID, "brian", is_approved=False, four_eyes=True))
+    for stage in (done, refused):
+        assert isinstance(stage.give(ReversalAccepted(ID, "test", Source.WEBHOOK)), Ignored)
+        assert stage.reversal.wake_at is None
+
+
 @pytest.mark.spec("S5")
 def test_another_amount_than_was_asked_for_counts_and_is_shown_to_staff() -> None:
     stage = sent()

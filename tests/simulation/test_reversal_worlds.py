@@ -1,0 +1,34 @@
+"""Worlds whose staff ask for much money back: no judge finds a violation, and one finds each planted bug."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.simulation.bugs import reversals
+from tests.simulation.planted_bugs import Plant
+from tests.simulation.reversal_worlds import play_reversals
+
+SEEDS = (1, 7, 0, 2) if "MMO_TEST_SEEDS" in os.environ else (1,)
+"""Worlds of the default run and of the long session, which plays thousands of reversals besides."""
+FOUND: tuple[tuple[Plant, int], ...] = (
+    (reversals.reversals_not_marked_after_a_restore, 1),
+    (reversals.sent_reversal_not_asked_after, 1),
+)
+"""Planted bugs, and a world that shows each; the default run has the one that takes least."""
+
+
+@pytest.mark.spec("S5", "S6")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_money_goes_back_twice_and_none_is_lost(seed: int) -> None:
+    played = play_reversals(seed)
+    assert played.violations == ()
+    assert played.counts["sent"] > 0
+
+
+@pytest.mark.parametrize(("plant", "seed"), FOUND if "MMO_TEST_SEEDS" in os.environ else FOUND[:1])
+def test_their_judge_finds_a_planted_bug(plant: Plant, seed: int) -> None:
+    with plant():
+        violations = play_reversals(seed).violations
+    assert "money_goes_back_once" in {each.partition(":")[0] for each in violations}
