@@ -100,7 +100,9 @@ def money_goes_back_once(world: SimulatedWorld, books: WorldBooks) -> Iterator[s
                 continue
             if each.state is ReversalState.SUCCEEDED and back != each.amount.minor:
                 yield f"{each.id} of {each.amount} is a success, and {back} went back"
-            is_anothers = any(other.submissions > 0 and other.is_counted for other in others)
+            is_anothers = any(
+                other.submissions > 0 and (other.is_counted or _is_doubted(other, operator, books)) for other in others
+            )
             if each.state is ReversalState.FAILED and back and not is_anothers:
                 yield f"{each.id} has failed, and {back} went back"
 

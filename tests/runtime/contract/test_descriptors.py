@@ -30,9 +30,9 @@ from tests.support.time_limits import HANGS_AFTER_S
 pytestmark = [pytest.mark.long, pytest.mark.http1("sends bytes")]
 
 REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
-STORE_FILES = 2 + 2 * (1 + READERS_MAX)
-"""Its lock and its shared memory; the database and its log, once for the writer and once for each
-reader."""
+STORE_FILES = 3 + 2 * (1 + READERS_MAX)
+"""Its lock, the database that is locked as well, and its shared memory; the database and its log, once
+for the writer and once for each reader, of which a loaded machine opens all."""
 VISITORS = 16
 SHORT_S = 5
 """So short that a crowd is soon gone, and so long that a machine that stalls cuts nobody off."""
