@@ -136,6 +136,8 @@ class RestoredStore:
     was_recognisable: bool = False
     """Whether the file of the mark knew of more than the backup holds."""
     served_unprepared: bool = False
+    prepared_at_s: float = 0.0
+    """When the last process had ended that served the store before it was prepared; 0 before."""
     released_at_s: float | None = None
     """When every brand was released; None before."""
     key: str | None = None
@@ -175,8 +177,8 @@ class RestoredStore:
 
     @property
     def gap_ends_s(self) -> float:
-        """When the last payment was begun that may be missing."""
-        return self.restoration.lost_at_s + TRIED_S
+        """When the last payment was begun that may be missing: a process that is suspended goes on for a while."""
+        return max(self.restoration.lost_at_s + TRIED_S, self.prepared_at_s)
 
     @property
     def gateway(self) -> WorldGateway:
@@ -202,6 +204,7 @@ class RestoredStore:
             self.served_unprepared = world.trace.counts["gateway_serves"] > starts
         with self.gateway.kept_down():
             await self._kill()
+            self.prepared_at_s = trio.current_time()
             world.store.file.clear()
             clock = MachineGatewayClock(self.gateway.machine.clocks)
             async with world.store.file.stored.open(serving=False, clock=clock) as store:
