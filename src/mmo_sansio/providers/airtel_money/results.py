@@ -21,15 +21,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import (
-    ProviderAccepted,
-    ProviderFailed,
-    ProviderHinted,
-    ProviderReport,
-    ProviderSucceeded,
-    ProviderUnreachable,
-    UnmatchedNotified,
-)
+from mmo_sansio.messages import inputs
 from mmo_sansio.messages.reversals import ReversalReport
 from mmo_sansio.providers.airtel_money import codes, wire
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
@@ -81,26 +73,28 @@ class AirtelPayment(PaymentReports):
         progress = self.transaction.progress
         return progress.provider_reference is not None or '"TS"' in (progress.hint or "")
 
-    def told_paid(self, response: wire.AirtelResponse) -> ProviderAccepted:
+    def told_paid(self, response: wire.AirtelResponse) -> inputs.ProviderAccepted:
         """Report that a response says `TS`, but not beyond doubt. Its id stays with the payment, which is never sent
         again."""
         return self.accepted(response.airtel_money_id or self.transaction.reference)
 
-    def succeeded(self, response: wire.AirtelResponse) -> ProviderSucceeded:
-        return ProviderSucceeded(self.transaction.reference, self.provider, Source.POLL, response.airtel_money_id)
+    def succeeded(self, response: wire.AirtelResponse) -> inputs.ProviderSucceeded:
+        return inputs.ProviderSucceeded(
+            self.transaction.reference, self.provider, Source.POLL, response.airtel_money_id
+        )
 
-    def rejected(self, error_code: ErrorCode, native_code: str | None, message: str | None) -> ProviderFailed:
+    def rejected(self, error_code: ErrorCode, native_code: str | None, message: str | None) -> inputs.ProviderFailed:
         """Report that the payment was not and will not be paid, by a code whose meaning depends on the market."""
         if self.account.is_rejection_by_payer and self.is_payin and native_code == codes.REJECTED_BY_PAYER_CODE:
             error_code = ErrorCode.USER_CANCELLED
         return self.failed(error_code, native_code, message)
 
-    def unknown(self, problem: str) -> ProviderUnreachable:
+    def unknown(self, problem: str) -> inputs.ProviderUnreachable:
         """Report what Airtel Money did, from which nothing is known."""
         return self.unreachable(f"Airtel Money {problem}.")
 
 
-def submission_report(response: wire.AirtelResponse, payment: AirtelPayment) -> ProviderReport:
+def submission_report(response: wire.AirtelResponse, payment: AirtelPayment) -> inputs.ProviderReport:
     """Return the report from the response to a submission. The response to a pay-in is never its result, whatever it
     says."""
     code = payment.find_code(response)
@@ -126,7 +120,7 @@ def submission_report(response: wire.AirtelResponse, payment: AirtelPayment) -> 
 
 def poll_report(
     response: wire.AirtelResponse, payment: AirtelPayment, operation: ProviderOperation, *, now: Instant
-) -> ProviderReport:
+) -> inputs.ProviderReport:
     """Return the report from the response to a poll. Rejections without the payment's status reject the poll only."""
     if response.transaction_id not in (None, payment.transaction.reference):
         return payment.unknown("answered about another payment")
@@ -218,25 +212,27 @@ def callback_hash(key: str, text: bytes) -> str:
     return base64.b64encode(hmac.digest(key.encode(), text, hashlib.sha256)).decode()
 
 
-def read_callback(request: HttpRequest, account: AirtelAccount, provider: str) -> ProviderHinted | UnmatchedNotified:
+def read_callback(
+    request: HttpRequest, account: AirtelAccount, provider: str
+) -> inputs.ProviderHinted | inputs.UnmatchedNotified:
     """Return the payment of a callback; a forged or unreadable callback goes to the suspense book."""
     content = stored_text(request.body)
     try:
         document = parse_json(request.body)
     except ValueError:
-        return UnmatchedNotified(provider, content)
+        return inputs.UnmatchedNotified(provider, content)
     transaction = wire.object_member(document, "transaction")
     id = transaction.get("id")
     if not isinstance(id, str) or _ID.fullmatch(id) is None:
-        return UnmatchedNotified(provider, content)
+        return inputs.UnmatchedNotified(provider, content)
     if account.callback_key is not None and not _is_authentic(
         request, document, account.callback_key, account.callback_hash_header
     ):
-        return UnmatchedNotified(provider, content)
+        return inputs.UnmatchedNotified(provider, content)
     code, receipt = wire.text_member(transaction, "status_code"), wire.text_member(transaction, "airtel_money_id")
     if account.callback_key is None or code != "TS" or receipt is None:
-        return ProviderHinted(id, provider, content)
-    return ProviderHinted(id, provider, content, native_code=code, evidence=Evidence(receipt, code))
+        return inputs.ProviderHinted(id, provider, content)
+    return inputs.ProviderHinted(id, provider, content, native_code=code, evidence=Evidence(receipt, code))
 
 
 def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, header: str) -> bool:

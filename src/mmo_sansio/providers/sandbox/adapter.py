@@ -15,13 +15,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import (
-    ProviderAccepted,
-    ProviderFailed,
-    ProviderReport,
-    ProviderSucceeded,
-    UnmatchedNotified,
-)
+from mmo_sansio.messages import inputs
 from mmo_sansio.messages.reversals import ReversalAccepted, ReversalFailed, ReversalReport, ReversalSucceeded
 from mmo_sansio.providers.common.balances import AccountBalance, BalanceInquiry, BalanceReport, parse_balance
 from mmo_sansio.providers.common.emv_qr import QrMerchant, make_qr_code
@@ -171,7 +165,9 @@ class SandboxProvider:
         except ValueError as error:
             return about.unreachable(f"The sandbox operator gave an answer that can't be read: {error}.")
 
-    def read_notification(self, request: HttpRequest) -> ProviderReport | ReversalReport | UnmatchedNotified:
+    def read_notification(
+        self, request: HttpRequest
+    ) -> inputs.ProviderReport | ReversalReport | inputs.UnmatchedNotified:
         """Return the result of a payment or a reversal; an unreadable notification is stored as it came."""
         try:
             document = parse_json(request.body)
@@ -179,13 +175,13 @@ class SandboxProvider:
                 return self._to_reversal_report(reversal, document, Source.WEBHOOK)
             return self._to_report(wire.required_member(document, "reference", str), document, Source.WEBHOOK)
         except ValueError:
-            return UnmatchedNotified(self.name, stored_text(request.body))
+            return inputs.UnmatchedNotified(self.name, stored_text(request.body))
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return an empty response, which the operator accepts."""
         return HttpResponse(204)
 
-    def _read_response(self, about: PaymentReports, response: HttpResponse) -> ProviderReport:
+    def _read_response(self, about: PaymentReports, response: HttpResponse) -> inputs.ProviderReport:
         reference, order = about.transaction.reference, about.transaction.order
         try:
             document = parse_json(response.body)
@@ -194,21 +190,21 @@ class SandboxProvider:
             report = self._to_report(reference, document, Source.POLL)
         except ValueError as error:
             return about.unreachable(f"The sandbox operator gave an answer that can't be read: {error}.")
-        if isinstance(report, ProviderAccepted) and order.flow is Flow.QR:
+        if isinstance(report, inputs.ProviderAccepted) and order.flow is Flow.QR:
             return evolve(report, qr=make_qr_code(self.qr_merchant, order))
         return report
 
     def _to_report(
         self, reference: str, document: dict[str, Any], source: Source
-    ) -> ProviderAccepted | ProviderSucceeded | ProviderFailed:
+    ) -> inputs.ProviderAccepted | inputs.ProviderSucceeded | inputs.ProviderFailed:
         """Return the meaning of a payment of the operator; raises ValueError when it has none."""
         known_as = wire.optional_member(document, "providerReference", str)
         match wire.required_member(document, "status", str):
             case "pending":
                 ask_after = wire.optional_member(document, "askAfterUs", int)
-                return ProviderAccepted(reference, self.name, source, known_as, ask_after)
+                return inputs.ProviderAccepted(reference, self.name, source, known_as, ask_after)
             case "success":
-                return ProviderSucceeded(
+                return inputs.ProviderSucceeded(
                     reference,
                     self.name,
                     source,
@@ -221,7 +217,7 @@ class SandboxProvider:
                 code = wire.required_member(document, "errorCode", str)
                 if code not in wire.ERROR_CODES:
                     raise ValueError(f"{code} is no known error")
-                return ProviderFailed(
+                return inputs.ProviderFailed(
                     reference,
                     self.name,
                     source,

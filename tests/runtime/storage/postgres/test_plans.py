@@ -54,7 +54,8 @@ BOUNDED = {
 """Statements that read more rows of a large table, by how they begin, with the bound that is written in the code."""
 
 SCANNING = (
-    "SELECT count(*) FROM",  # `mmo db check` reads everything.
+    "SELECT count(*) FROM",  # `mmo db check` reads everything,
+    "SELECT brand, gateway_reference, gateway_reference, brand, type,",  # page by page.
     "SELECT count(*), min(at), max(at) FROM",  # The dry run of retention counts.
     "SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail FROM callbacks WHERE brand",
 )
