@@ -72,7 +72,10 @@ async def test_a_second_user_approves_and_the_money_goes_back_once(sandbox: Runn
     assert [each.state for each in await reversals_of(sandbox, reference)] == [ReversalState.REQUESTED]
     assert f"{path}/reversals/1/approve" in await text_of(abe, "/reversals")
     assert (await abe.post(f"{path}/reversals/1/approve")).status == 303
-    assert (await abe.post(f"{path}/reversals/1/approve")).status == 409
+    again = await abe.post(f"{path}/reversals/1/approve")
+    assert again.status == 409
+    assert "abe approved it already, at " in again.body.decode()
+    assert f'<a class="button plain" href="{path}">The payment</a>' in again.body.decode()
     moved = await succeeded_reversal(sandbox, reference)
     assert (moved.asked_by, moved.approved_by, moved.amount) == ("ann", "abe", Money(5_000, "KES"))
     assert moved.submissions == 1
@@ -83,9 +86,7 @@ async def test_a_second_user_approves_and_the_money_goes_back_once(sandbox: Runn
     about = f"payment:{reference}"
     assert [each for each in await audit_events(sandbox) if each[2] == about and each[1] != "personal_data_viewed"] == [
         ("user:ann", "reversal_requested", about),
-        ("user:ann", "reversal_approved", about),
         ("user:ann", "refused", about),
-        ("user:abe", "reversal_approved", about),
         ("user:abe", "reversal_approved", about),
         ("user:abe", "refused", about),
     ]
