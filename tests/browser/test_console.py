@@ -143,6 +143,8 @@ def test_a_small_screen_shows_all_of_it(browser: Browser, office: Sandbox) -> No
         screenshot(page, "console-payment-narrow")
         for name in [each for each in PAGES if each not in ("overview", "proposals", "reversals")]:
             page.goto(office.console + PAGES[name])
+            if name == "providers":
+                wait_for_balance(page)
             check_axe(page)
             screenshot(page, f"console-{name}-narrow")
         page.goto(f"{office.console}/payments?brand=nobody")
