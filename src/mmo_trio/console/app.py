@@ -25,7 +25,6 @@ from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import FRESH_FIELDS, LIVE_PATH, CurrentUser, authenticate, is_own_host, page_path
 from mmo_trio.console.views import (
     describe_suspense,
-    format_json,
     format_response_body,
     format_state,
     format_utc_seconds,
@@ -36,7 +35,7 @@ from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, ChangeState
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.system.display_text import visible_text
+from mmo_trio.system.display_text import indent_json, visible_text
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self';"
@@ -70,7 +69,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         "words": format_words,
         "suspense": describe_suspense,
         "delivery": DELIVERY_TEXTS.__getitem__,
-        "pretty_json": format_json,
+        "pretty_json": indent_json,
         "response_text": format_response_body,
     }
     app.jinja_env.finalize = _visible

@@ -42,14 +42,7 @@ from mmo_trio.console.parameters import (
 )
 from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
-from mmo_trio.console.views import (
-    format_json,
-    format_words,
-    list_payment_fields,
-    show_event,
-    tell_story,
-    to_reading_text,
-)
+from mmo_trio.console.views import format_words, list_payment_fields, show_event, tell_story, to_reading_text
 from mmo_trio.http.asgi.host import TakeTurn, turns_of
 from mmo_trio.http.asgi.web_app import stream_response
 from mmo_trio.storage.interface.admin_types import (
@@ -61,7 +54,7 @@ from mmo_trio.storage.interface.admin_types import (
 )
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.payment_search import position_of
-from mmo_trio.system.display_text import guard_cell, mask_number
+from mmo_trio.system.display_text import guard_cell, indent_json, mask_number
 
 AUDIT_ROWS_MAX = 200
 """Audit events about one payment that its page shows, views of personal data included."""
@@ -323,7 +316,7 @@ async def show_payment(reference: str) -> str:
         payment=transaction,
         fields=list_payment_fields(transaction, mask),
         order=transaction.order,
-        api_object=format_json(transaction_object(transaction).decode()) if mask.can_see_personal_data else "",
+        api_object=indent_json(transaction_object(transaction).decode()) if mask.can_see_personal_data else "",
         alarms=[(mask.text(to_reading_text(each.text)), each.entry) for each in alarms(history)],
         conclusions=[mask.text(to_reading_text(each)) for each in remarks(history)],
         merchant_text=wrong and mask.text(merchant_message(wrong)),

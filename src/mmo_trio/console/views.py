@@ -13,7 +13,7 @@ from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed, format_with_
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_sansio.values.number_format import format_amount, format_amounts_in
-from mmo_trio.admin.timeline import TimelineEntry
+from mmo_trio.admin.timeline import STAGE_TEXTS, TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.storage.interface.admin_types import AuditRow, SuspenseEntry
 from mmo_trio.system.display_text import format_span
@@ -44,13 +44,7 @@ _TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9:]{8})(?:\.[0-9]+)?Z")
 _ERROR_CODE = re.compile(rf"\b(?:{'|'.join(ErrorCode)})\b")
 
 
-_STATE_TEXTS: Mapping[str, str] = {
-    "open": "to do",
-    Stage.CREATED: "not sent yet",
-    Stage.AWAITING_CUSTOMER: "waits for the payer",
-    Stage.SUBMITTING: "on its way to the provider",
-    Stage.AWAITING_RESULT: "waits for the result",
-}
+_STATE_TEXTS: Mapping[str, str] = {"open": "to do", **STAGE_TEXTS}
 """The states of what waits for a person, and the stages of a payment before its end."""
 
 
@@ -259,7 +253,7 @@ def _words_of_member(name: str) -> str:
 
 
 LISTED_MAX = 12
-"""Members of a list in an event's details that are shown; `mmo audit list` has them all."""
+"""Members of a list in an event's details that are shown; `mmo audit list --json` has them all."""
 
 _PLAIN_MEMBERS = frozenset(
     {"loginUser", "outcome", "proposedBy", "role", "session", "user", "versionAfter", "versionBefore", "wanted"}
@@ -276,11 +270,6 @@ def format_members(text: str | None) -> str | None:
     if not isinstance(members, dict):
         return text
     return ", ".join(f"{_words_of_member(str(name))} {value}" for name, value in members.items())
-
-
-def format_json(text: str) -> str:
-    """Format a JSON text with a member on each line."""
-    return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
 
 
 def format_response_body(body: bytes) -> str:
