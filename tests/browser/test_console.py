@@ -98,7 +98,7 @@ def picture(page: Page, name: str, scheme: str) -> None:
 def wait_for_balance(page: Page) -> None:
     """Load the providers until the first look at their accounts, half a minute after the start, is among them."""
     for _ in range(120):
-        if page.locator(".chart").count():
+        if page.locator("#rows").get_by_text("KES ").count():
             return
         page.wait_for_timeout(500)
         page.reload()

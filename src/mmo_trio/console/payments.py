@@ -307,7 +307,6 @@ async def show_payment(reference: str) -> str:
     store, mask = console().store, current_user().mask
     history = await load_payment_history(store, transaction)
     proposals = await store.admin.proposals(about=transaction.reference)
-    reversals = await store.reversals(transaction.reference)
     about = f"payment:{transaction.reference}"
     await record_view(about)
     rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
@@ -325,8 +324,8 @@ async def show_payment(reference: str) -> str:
         callbacks=history.callbacks,
         suspense=history.suspense,
         proposals=proposals,
-        reversals=reversals,
-        money_left=money_left(transaction, history.suspense, reversals),
+        reversals=history.reversals,
+        money_left=money_left(transaction, history.suspense, history.reversals),
         reversal_operation=console().reversal_operation(transaction),
         audit_events=[show_event(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED],
         views=[show_event(each, mask) for each in rows if each.event.action == PERSONAL_DATA_VIEWED],

@@ -81,6 +81,7 @@ async def test_a_second_user_approves_and_the_money_goes_back_once(sandbox: Runn
     assert moved.submissions == 1
     shown = await text_of(abe, path)
     assert "Reversal 1: succeeded" in shown
+    assert "<p>KES 50.00 went back to the payer at 20" in shown
     assert "says that the money was moved back" in " ".join(shown.split())
     assert await sandbox.merchant.status(reference) == before
     about = f"payment:{reference}"
@@ -200,7 +201,8 @@ async def test_money_that_came_although_the_merchant_was_told_failed_goes_back(
     assert "At most KES 150.00" in await text_of(sam, f"/payments/{reference}")
     assert (await sam.post(f"/payments/{reference}/reversals", **ASKED | {"amount": "150.00"})).status == 303
     page = await text_of(sam, f"/payments/{reference}")
-    assert "All that was paid has been asked back." in page
+    assert 'id="ask-back"' not in page
+    assert "KES 150.00 is asked back, and waits for an approval." in page
     assert "reported after the merchant was told of a failure" in page
     assert (await sandbox.merchant.status(reference))["status"] == "failed"
 
