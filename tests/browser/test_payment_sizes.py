@@ -197,6 +197,8 @@ def test_the_title_says_the_state(page: Page, sandbox: Sandbox) -> None:
 def test_nothing_moves_for_whom_motion_is_reduced(browser: Browser, sandbox: Sandbox) -> None:
     with browser_page(browser, reduced_motion="reduce") as page:
         page.goto(sandbox.create(scenario="phone")["pageUrl"])
+        expect(page.locator(".meter")).to_be_visible()
+        expect(page.locator(".meter .share + path")).to_have_css("display", "none")
         page.locator(BUTTON).click()
         expect(page.locator(".live")).to_be_visible()
         assert page.evaluate("document.getAnimations().length") == 0

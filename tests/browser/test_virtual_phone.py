@@ -207,8 +207,10 @@ def test_a_wrong_pin_leaves_the_guide_where_it_is(page: Page, sandbox: Sandbox) 
     page.goto(sandbox.pages)
     page.get_by_label("Phone number").fill(number)
     page.get_by_role("button", name="Make this payment").click()
+    expect(page.locator("[data-phone-events]")).to_have_text("Your phone rings after Pay.")
+    expect(page.locator("form.prompt")).to_have_count(0)
     page.get_by_role("button", name="Pay KES 10.00").click()
-    own = page.locator("form.prompt").first
+    own = page.locator("form.prompt")
     expect(own.get_by_role("heading")).to_have_text("Pay KES 10.00?")
     own.get_by_label("PIN").fill("123")
     own.get_by_role("button", name="Approve").click()
@@ -254,6 +256,10 @@ def test_the_command_of_the_front_is_copied_whole_and_never_wraps(browser: Brows
         line_height = page.locator(".sample pre").evaluate("pre => parseFloat(getComputedStyle(pre).lineHeight)")
         assert height < (lines + 1) * line_height
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.set_viewport_size({"width": 1440, "height": 900})
+        is_cut = page.locator(".sample pre").evaluate("pre => pre.scrollWidth > pre.clientWidth")
+        assert not is_cut
+        page.set_viewport_size({"width": 390, "height": 800})
         pay, code = (page.locator(".split > .card").nth(at).bounding_box() for at in (0, 1))
         assert pay is not None
         assert code is not None

@@ -19,7 +19,7 @@ COMMAND = re.compile(r"(?:^|&& |\.venv/bin/)(mmo .*?)(?=$| && | \| )", re.MULTIL
 
 def mentions(root: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, list[str]]]:
     """Yield each command line that the pattern finds: its page, and its words without `mmo`."""
-    for page in (root / "README.md", root / "CHANGES.md", *sorted((root / "docs").glob("*.md"))):
+    for page in (root / "README.md", root / "CHANGES.md", *sorted((root / "docs").rglob("*.md"))):
         for found in pattern.finditer(page.read_text(encoding="utf-8")):
             for command in COMMAND.finditer(found[1].replace("\\\n", " ")):
                 yield page.name, shlex.split(command[1])[1:]

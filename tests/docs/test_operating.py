@@ -135,4 +135,4 @@ def test_the_unit_that_the_page_starts_serves_the_settings_of_the_page(root: Pat
     [start] = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
     assert f"ExecStart={start} --workers 2\n" in page
     assert "cp deploy/mmo-gateway.service /etc/systemd/system/" in page
-    assert [each.name for each in (root / "docs").glob("*.md") if "KillMode=" in each.read_text("utf-8")] == []
+    assert [each.name for each in (root / "docs").rglob("*.md") if "KillMode=" in each.read_text("utf-8")] == []

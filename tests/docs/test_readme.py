@@ -54,7 +54,7 @@ def test_its_answer_has_the_members_of_the_specification(first_steps: str) -> No
 
 
 def test_shell_blocks_are_shell(root: Path) -> None:
-    for page in (root / "README.md", *(root / "docs").glob("*.md")):
+    for page in (root / "README.md", *(root / "docs").rglob("*.md")):
         for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S):
             done = subprocess.run(
                 ["bash", "-n"], input=block, text=True, capture_output=True, timeout=HANGS_AFTER_S, check=False

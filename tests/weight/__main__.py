@@ -73,7 +73,7 @@ def wheel_mb() -> float:
 
 def measure(flows: dict[str, list[str]]) -> Iterator[Figure]:
     """Yield each figure."""
-    yield Figure("lines of mmo_sansio and mmo_trio", count_lines(sources(*GATEWAY)), 58_200)
+    yield Figure("lines of mmo_sansio and mmo_trio", count_lines(sources(*GATEWAY)), 59_200)
     yield Figure("modules of mmo_sansio and mmo_trio", len(sources(*GATEWAY)), 430)
     yield Figure("lines of mmo_merchant", count_lines(sources("mmo_merchant")), 5_000)
     yield Figure("lines of mmo_simulators", count_lines(sources("mmo_simulators")), 5_500)
@@ -84,7 +84,7 @@ def measure(flows: dict[str, list[str]]) -> Iterator[Figure]:
         ("result", "files entered: a result to its callback", 52),
     ):
         yield Figure(title, len(flows[flow]), budget)
-    yield Figure("megabytes of the wheel", round(wheel_mb(), 3), 1.16)
+    yield Figure("megabytes of the wheel", round(wheel_mb(), 3), 1.2)
 
 
 def main() -> int:

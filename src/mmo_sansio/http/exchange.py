@@ -54,7 +54,7 @@ class DeliveryAttempt:
 
 def breaker_open_attempt(url: str) -> DeliveryAttempt:
     """Return the record of a callback while the breaker is open or its probe runs (K5)."""
-    detail = "The breaker of this merchant was open, so nothing was sent."
+    detail = "The callbacks to this merchant were stopped, so nothing was sent."
     return DeliveryAttempt(DeliveryOutcome.BREAKER_OPEN, url, detail=detail)
 
 

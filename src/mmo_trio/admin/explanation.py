@@ -13,7 +13,8 @@ from mmo_sansio.messages.inputs import WithheldReason
 from mmo_sansio.payments.evidence import CONTRARY_REASONS
 from mmo_sansio.values.clock import LAST_INSTANT, elapsed, format_with_microseconds
 from mmo_sansio.values.error_codes import EXPLANATIONS
-from mmo_sansio.values.model import DepositClaim, Source, Stage, Status, Transaction
+from mmo_sansio.values.model import DepositClaim, Source, Stage, Status, Transaction, Type
+from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.storage.interface.admin_types import BrandRecord, SuspenseEntry
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.display_text import format_span
@@ -39,6 +40,7 @@ class PaymentHistory:
     """The reported deposits that name the payment and are not settled."""
     same_reference: Sequence[Transaction] = ()
     """The brand's other payments under the same merchantReference, the newest first (C12)."""
+    reversals: Sequence[Reversal] = ()
 
 
 async def load_payment_history(store: Store, transaction: Transaction) -> PaymentHistory:
@@ -61,6 +63,7 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
             for each in same_reference
             if each.order.merchant_reference == order.merchant_reference and each.reference != reference
         ],
+        await store.reversals(reference),
     )
 
 
@@ -92,6 +95,7 @@ def remarks(history: PaymentHistory) -> list[str]:
     """Return the conclusions without what is wrong."""
     return [
         *_outcome_sentences(history.transaction),
+        *_reversal_sentences(history),
         *_withheld_sentences(history),
         *_same_reference_sentences(history),
         *_qr_code_sentences(history),
@@ -148,6 +152,19 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
             learnt = _source_text(progress.completion_source)
             yield f"It failed with {progress.error_code}, {learnt}: {why.meaning}"
             yield f"Who can act: {_WHO_ACTS[why.who_acts]}. {why.advice}"
+
+
+def _reversal_sentences(history: PaymentHistory) -> Iterator[str]:
+    to = "from the payee" if history.transaction.order.type is Type.PAYOUT else "to the payer"
+    for each in history.reversals:
+        match each.state:
+            case ReversalState.REQUESTED:
+                yield f"{each.amount} is asked back, and waits for an approval."
+            case ReversalState.SUCCEEDED if each.ended_at is not None:
+                denied = "; the provider has also reported the opposite" if each.is_contradicted else ""
+                yield f"{each.amount} went back {to} at {format_with_microseconds(each.ended_at)}{denied}."
+            case ReversalState.APPROVED | ReversalState.SENT | ReversalState.UNKNOWN:
+                yield f"{each.amount} is being sent back {to}."
 
 
 def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:

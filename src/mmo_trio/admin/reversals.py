@@ -11,9 +11,10 @@ from attrs import evolve, frozen
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Ignored, Reply, ReversalApplied
 from mmo_sansio.messages.reversals import DecideReversal, RequestReversal, ResolveReversal, ReversalInput
+from mmo_sansio.values.clock import format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money, parse_number, to_money
-from mmo_sansio.values.reversals import Reversal, left_of, reversed_payment
+from mmo_sansio.values.reversals import Reversal, ReversalState, left_of, reversed_payment
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionUser
 from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong
@@ -87,6 +88,10 @@ class Reversals:
         about, is_own = f"payment:{known.payment}", known.asked_by == user.name
         if not user.can_approve and (is_approved or not is_own):
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
+        if is_approved and is_own and self.four_eyes:
+            await self._refuse(user, about, "You asked for it: another user has to approve it.")
+        if known.state not in (_MAY_BE_APPROVED if is_approved else _MAY_BE_REFUSED):
+            await self._refuse(user, about, _who_decided(known))
         decision = DecideReversal(id, user.name, is_approved=is_approved, four_eyes=self.four_eyes, remark=remark)
         action = "reversal_approved" if is_approved else "reversal_refused"
         return await self._carry_out(user, decision, action, about, reversal=id, remark=remark)
@@ -129,6 +134,20 @@ class Reversals:
     ) -> NoReturn:
         await self.audit_log.record(user.actor, "refused", about, remark=why, **user.people)
         raise refusal(why)
+
+
+_MAY_BE_APPROVED = frozenset((ReversalState.REQUESTED,))
+_MAY_BE_REFUSED = _MAY_BE_APPROVED | {ReversalState.APPROVED}
+
+
+def _who_decided(known: Reversal) -> str:
+    """Return a sentence about who has decided on a reversal, and when."""
+    by, at, verb = known.approved_by, known.approved_at, "approved"
+    if known.ended_by is not None:
+        by, at, verb = known.ended_by, known.ended_at, "refused" if known.sent_at is None else "ended"
+    if by is None or at is None:
+        return f"It is {known.state} already."
+    return f"{by} {verb} it already, at {format_with_microseconds(at)[:19]}Z."
 
 
 def find_paid_after_all(payment: Transaction, suspense: Iterable[SuspenseEntry]) -> ToldWrong | None:

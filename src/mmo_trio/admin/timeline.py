@@ -14,6 +14,14 @@ from mmo_sansio.values.model import Order, Stage
 from mmo_trio.admin.explanation import DELIVERY_TEXTS, PaymentHistory
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 
+STAGE_TEXTS: Mapping[str, str] = {
+    Stage.CREATED: "not sent yet",
+    Stage.AWAITING_CUSTOMER: "waits for the payer",
+    Stage.SUBMITTING: "on its way to the provider",
+    Stage.AWAITING_RESULT: "waits for the result",
+}
+"""The stages of a payment before its end in words, by which console and command line name them."""
+
 
 @frozen
 class TimelineEntry:
@@ -39,9 +47,14 @@ class TimelineEntry:
         """Return the event with its stages and members, on one line."""
         words = [self.title]
         if self.stages is not None:
-            words.append(f"[{self.stages[0]} → {self.stages[1]}]")
-        if self.members:
-            words.append(f"({', '.join(f'{name} {value}' for name, value in self.members.items())})")
+            words.append(f"[{' → '.join(STAGE_TEXTS.get(each, each.replace('_', ' ')) for each in self.stages)}]")
+        members = [
+            f"{name} {value}"
+            for name, value in self.members.items()
+            if name != "outcome" or value not in DELIVERY_TEXTS  # The title says how a delivery went.
+        ]
+        if members:
+            words.append(f"({', '.join(members)})")
         return " ".join(words)
 
     @property
@@ -129,8 +142,8 @@ _INPUT_TEXTS = {
     "DepositClaimWoke": "reached a time to ask about a deposit that names the payment",
     "DepositAnswered": "answered a question about a deposit that names the payment",
     "TransactionWoke": "reached a time to act",
-    "CallbackConcluded": "concluded the callback",
-    "QrConcluded": "concluded the delivery of the QR code",
+    "CallbackConcluded": "callback",
+    "QrConcluded": "QR code",
     "EndedPollConcluded": "polled the provider after the end of the payment",
     "ResolveManually": "completed it by hand",
     "RequestReversal": "asked for money back",
@@ -168,8 +181,8 @@ def _input_text(line: JournalEntry) -> str:
         return "says that the money will not move, and had reported a receipt: it is asked again"
     if line.input_name == "ProviderHinted" and "suspense" in json.loads(line.detail):
         return "reported a result, now in the suspense book"
-    if line.input_name == "CallbackConcluded" and (outcome := json.loads(line.detail).get("outcome")) in DELIVERY_TEXTS:
-        return f"concluded the callback: {DELIVERY_TEXTS[outcome]}"
+    if line.input_name in ("CallbackConcluded", "QrConcluded"):
+        return f"{_INPUT_TEXTS[line.input_name]}: {DELIVERY_TEXTS[json.loads(line.detail)['outcome']]}"
     if line.input_name == "BeginSubmission" and line.stage_after == Stage.FAILED:
         return "did not send the payment to its provider"
     return _INPUT_TEXTS.get(line.input_name, line.input_name)

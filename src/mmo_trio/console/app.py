@@ -23,13 +23,19 @@ from mmo_trio.console.notices import forget_shown_notice, take_notice
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import FRESH_FIELDS, LIVE_PATH, CurrentUser, authenticate, is_own_host, page_path
-from mmo_trio.console.views import format_json, format_response_body, format_state, format_utc_seconds, format_words
+from mmo_trio.console.views import (
+    describe_suspense,
+    format_response_body,
+    format_state,
+    format_utc_seconds,
+    format_words,
+)
 from mmo_trio.design.blueprint import STYLESHEET_ENDPOINT, create_design_blueprint
 from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, ChangeState
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.system.display_text import visible_text
+from mmo_trio.system.display_text import indent_json, visible_text
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self';"
@@ -61,8 +67,9 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         "money": format_amount,
         "state": format_state,
         "words": format_words,
+        "suspense": describe_suspense,
         "delivery": DELIVERY_TEXTS.__getitem__,
-        "pretty_json": format_json,
+        "pretty_json": indent_json,
         "response_text": format_response_body,
     }
     app.jinja_env.finalize = _visible

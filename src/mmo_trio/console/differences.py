@@ -24,6 +24,11 @@ class MarkedText:
     marked: str
     tail: str
 
+    @property
+    def text(self) -> str:
+        """Return the whole value."""
+        return self.head + self.marked + self.tail
+
 
 @frozen
 class ShownDifference:

@@ -42,14 +42,7 @@ from mmo_trio.console.parameters import (
 )
 from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
-from mmo_trio.console.views import (
-    format_json,
-    format_words,
-    list_payment_fields,
-    show_event,
-    tell_story,
-    to_reading_text,
-)
+from mmo_trio.console.views import format_words, list_payment_fields, show_event, tell_story, to_reading_text
 from mmo_trio.http.asgi.host import TakeTurn, turns_of
 from mmo_trio.http.asgi.web_app import stream_response
 from mmo_trio.storage.interface.admin_types import (
@@ -61,7 +54,7 @@ from mmo_trio.storage.interface.admin_types import (
 )
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.payment_search import position_of
-from mmo_trio.system.display_text import guard_cell, mask_number
+from mmo_trio.system.display_text import guard_cell, indent_json, mask_number
 
 AUDIT_ROWS_MAX = 200
 """Audit events about one payment that its page shows, views of personal data included."""
@@ -314,7 +307,6 @@ async def show_payment(reference: str) -> str:
     store, mask = console().store, current_user().mask
     history = await load_payment_history(store, transaction)
     proposals = await store.admin.proposals(about=transaction.reference)
-    reversals = await store.reversals(transaction.reference)
     about = f"payment:{transaction.reference}"
     await record_view(about)
     rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
@@ -324,7 +316,7 @@ async def show_payment(reference: str) -> str:
         payment=transaction,
         fields=list_payment_fields(transaction, mask),
         order=transaction.order,
-        api_object=format_json(transaction_object(transaction).decode()) if mask.can_see_personal_data else "",
+        api_object=indent_json(transaction_object(transaction).decode()) if mask.can_see_personal_data else "",
         alarms=[(mask.text(to_reading_text(each.text)), each.entry) for each in alarms(history)],
         conclusions=[mask.text(to_reading_text(each)) for each in remarks(history)],
         merchant_text=wrong and mask.text(merchant_message(wrong)),
@@ -332,8 +324,8 @@ async def show_payment(reference: str) -> str:
         callbacks=history.callbacks,
         suspense=history.suspense,
         proposals=proposals,
-        reversals=reversals,
-        money_left=money_left(transaction, history.suspense, reversals),
+        reversals=history.reversals,
+        money_left=money_left(transaction, history.suspense, history.reversals),
         reversal_operation=console().reversal_operation(transaction),
         audit_events=[show_event(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED],
         views=[show_event(each, mask) for each in rows if each.event.action == PERSONAL_DATA_VIEWED],

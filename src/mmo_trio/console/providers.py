@@ -84,7 +84,7 @@ def draw_balances(id: str, known: KnownFloat, balances: Sequence[AccountBalance]
     steps = range(end - hours + 1, end + 1)
     labels = [format_utc_seconds(Instant(step * HOUR))[11:16] for step in steps]
     series = Series(latest.amount.currency, [units.get(step) for step in steps])
-    return draw_lines(id, latest.account, labels, [series], lambda value: f"{value:,.0f}")
+    return draw_lines(id, f"Last {hours} hours", labels, [series], lambda value: f"{value:,.0f}")
 
 
 @pages.post("/providers/<name>/disable")
@@ -113,7 +113,7 @@ async def list_breakers() -> str:
     """List the breakers of the merchants' callbacks, and when they opened and closed."""
     breakers = sorted((await console().store.breakers()).items())
     changes = await console().store.admin.breaker_changes(limit=HISTORY_ROWS_MAX)
-    return await render_template("breakers.html", breakers=breakers, changes=changes)
+    return await render_template("breakers.html", breakers=breakers, at=console().gateway_time(), changes=changes)
 
 
 def _check_name(name: str) -> None:

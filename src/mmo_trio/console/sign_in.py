@@ -45,19 +45,21 @@ async def show_form(
     fault: str | None = None, status: int = 200, *, to: str | None = None, name: str = "", typed: str = ""
 ) -> Response:
     secret, to = _form_secret(), to or sessions.own_path(request.args.get("to", ""))
+    # A link on another site comes without the cookie of a session; from this page the browser sends it.
+    moves_on = bool(to) and request.headers.get("Sec-Fetch-Site") == "cross-site"
     page = await render_template(
         "sign_in.html",
         fault=fault,
         form_token=sessions.derive_form_token(secret),
         user=None,
         to=to,
+        moves_on=moves_on,
         has_ended=sessions.cookie(sessions.SESSION_COOKIE) != "",
         name=name,
         typed=typed,
     )
     response = Response(page, status)
-    if to and request.headers.get("Sec-Fetch-Site") == "cross-site":
-        # A link on another site comes without the cookie of a session; from this page the browser sends it.
+    if moves_on:
         response.headers["Refresh"] = f"0; url={to}"
     sessions.set_cookie(response, sessions.FORM_COOKIE, secret)
     return response

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
+from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed, format_with_microseconds
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_sansio.values.number_format import format_amount, format_amounts_in
-from mmo_trio.admin.timeline import TimelineEntry
+from mmo_trio.admin.timeline import STAGE_TEXTS, TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
-from mmo_trio.storage.interface.admin_types import AuditRow
+from mmo_trio.storage.interface.admin_types import AuditRow, SuspenseEntry
 from mmo_trio.system.display_text import format_span
 
 RESPONSE_CHARACTERS_MAX = 4_000
@@ -43,13 +44,7 @@ _TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9:]{8})(?:\.[0-9]+)?Z")
 _ERROR_CODE = re.compile(rf"\b(?:{'|'.join(ErrorCode)})\b")
 
 
-_STATE_TEXTS: Mapping[str, str] = {
-    "open": "to do",
-    Stage.CREATED: "not sent yet",
-    Stage.AWAITING_CUSTOMER: "waits for the payer",
-    Stage.SUBMITTING: "on its way to the provider",
-    Stage.AWAITING_RESULT: "waits for the result",
-}
+_STATE_TEXTS: Mapping[str, str] = {"open": "to do", **STAGE_TEXTS}
 """The states of what waits for a person, and the stages of a payment before its end."""
 
 
@@ -102,6 +97,22 @@ def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Seq
 
 def _provider_error_text(code: str | None, message: str | None, mask: PersonalDataMask) -> str:
     return " ".join(each for each in (code and mask.text(code), mask.free_text(message)) if each)
+
+
+_REPORT_TEXTS = {"hint": "no result", "unmatched": "a payment that fits none"}
+"""The reports of providers that their own names don't describe."""
+
+
+def describe_suspense(entry: SuspenseEntry, payment: Transaction | None) -> str:
+    """Return a sentence with what a provider has reported, after what was asked of its payment."""
+    report = json.loads(entry.content)
+    name, amount = str(report.get("result", "")), report.get("amount")
+    told = ", ".join(each for each in (_REPORT_TEXTS.get(name, format_words(name)), amount) if each)
+    if payment is None or "reversal" in report:
+        return to_reading_text(f"Reported {told}.")
+    is_settled = entry.reason in (SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE)
+    words = f"settled {amount}" if is_settled else f"reported {told}"
+    return to_reading_text(f"Asked {payment.order.requested}, {words}.")
 
 
 @frozen
@@ -190,6 +201,14 @@ def actor_name(actor: str, provider_titles: Mapping[str, str]) -> str:
     return name or kind.capitalize()
 
 
+def parse_actor(text: str) -> str:
+    """Return the actor whom a user names as the list shows it, `ada` or `root (command line)`, or as the log does."""
+    if ":" in text or text in ("gateway", "nobody"):
+        return text
+    name = text.removesuffix(" (command line)")
+    return f"user:{name}" if name == text else f"cli:{name}"
+
+
 @frozen
 class ShownEvent:
     """Describes an audit event in words."""
@@ -234,7 +253,7 @@ def _words_of_member(name: str) -> str:
 
 
 LISTED_MAX = 12
-"""Members of a list in an event's details that are shown; `mmo audit list` has them all."""
+"""Members of a list in an event's details that are shown; `mmo audit list --json` has them all."""
 
 _PLAIN_MEMBERS = frozenset(
     {"loginUser", "outcome", "proposedBy", "role", "session", "user", "versionAfter", "versionBefore", "wanted"}
@@ -251,11 +270,6 @@ def format_members(text: str | None) -> str | None:
     if not isinstance(members, dict):
         return text
     return ", ".join(f"{_words_of_member(str(name))} {value}" for name, value in members.items())
-
-
-def format_json(text: str) -> str:
-    """Format a JSON text with a member on each line."""
-    return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
 
 
 def format_response_body(body: bytes) -> str:

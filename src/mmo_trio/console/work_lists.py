@@ -35,7 +35,7 @@ from mmo_trio.console.parameters import (
 )
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, current_user, record_action, record_view, require
-from mmo_trio.console.views import format_state, show_event
+from mmo_trio.console.views import format_state, parse_actor, show_event
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, Proposal, SuspenseEntry
 from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.system.display_text import format_span
@@ -154,6 +154,7 @@ async def suspense() -> str:
         "suspense.html",
         page=page,
         messages=messages,
+        payments=payments,
         reversible={each.id for each in shown if _is_reversible(payments.get(each.gateway_reference or ""), each)},
         selected=selected,
     )
@@ -194,7 +195,9 @@ async def audit() -> str:
     await require(Permission.READ_AUDIT)
     admin = console().store.admin
     actor, about = query_argument("actor"), query_argument("about")
-    page = await read_page(partial(admin.audit, actor=actor, about=about), lambda row: row.number)
+    subject = about if about is None or ":" in about else about.replace(" ", ":", 1)
+    read = partial(admin.audit, actor=actor and parse_actor(actor), about=subject)
+    page = await read_page(read, lambda row: row.number)
     if actor is None and about is None:
         page = evolve(page, total=(await admin.audit_head()).number)
     rows = [(each, show_event(each, current_user().mask)) for each in page.rows]

@@ -8,10 +8,12 @@ stays the same."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Span
+from mmo_sansio.values.strict_json import JsonNumber
 
 MASK_CHARACTER = "•"
 _DIGITS = re.compile(r"\+?[0-9]{6,}")
@@ -69,6 +71,16 @@ def visible_text(text: str) -> str:
 def ascii_json(text: str) -> str:
     """Return JSON text with all characters beyond ASCII escaped, for an output that cannot show them."""
     return _BEYOND_ASCII.sub(_escape, text)
+
+
+_MARKED_NUMBER = re.compile(r'"\\u0000(-?[0-9][-+.0-9Ee]*)"')
+
+
+def indent_json(text: str) -> str:
+    """Return the JSON text with a member on each line; numbers keep their digits, as money is no float (G6)."""
+    document = json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber)
+    marked = json.dumps(document, ensure_ascii=False, indent=2, default=lambda number: f"\0{number.text}")
+    return _MARKED_NUMBER.sub(r"\1", marked)
 
 
 def guard_cell(text: str) -> str:

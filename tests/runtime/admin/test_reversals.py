@@ -83,10 +83,14 @@ async def test_another_user_approves_what_one_has_asked_for() -> None:
         assert await state(at.store) == [ReversalState.APPROVED]
         assert await acts(at.store) == [
             ("user:amina", "reversal_requested"),
-            ("user:amina", "reversal_approved"),
             ("user:amina", "refused"),
             ("user:brian", "reversal_approved"),
         ]
+        for is_approved in (True, False):
+            await at.submit(ReversalWoke(FIRST, "one"))
+            with pytest.raises(ReversalRefused, match=r"^brian approved it already, at \d{4}-\d\d-\d\dT[0-9:]{8}Z\.$"):
+                await at.decide(BRIAN, FIRST, is_approved=is_approved)
+        assert (await acts(at.store))[3:] == [("user:brian", "refused")] * 2
         about = (await at.store.admin.audit_after(0, limit=1))[0].event
         assert about.about == f"payment:{REFERENCE}"
         assert json.loads(about.detail) == {"reason": "Paid twice."}
@@ -102,6 +106,8 @@ async def test_a_viewer_asks_for_nothing_and_support_approves_nothing() -> None:
                 await at.decide(a_user("sara", Role.SUPPORT), FIRST, is_approved=decision)
         await at.decide(a_user("sam", Role.SUPPORT), FIRST, is_approved=False, remark="A mistake.")
         assert await state(at.store) == [ReversalState.FAILED]
+        with pytest.raises(ReversalRefused, match=r"^sam refused it already, at "):
+            await at.decide(AMINA, FIRST, is_approved=True)
         assert ("user:vera", "refused") in await acts(at.store)
 
 

@@ -15,7 +15,7 @@ from tests.runtime.admin.test_explanation import case
 def test_the_timeline_follows_the_journal() -> None:
     lines = timeline(case(a.a_begin_submission(), a.accepted(), a.succeeded()))
     assert [line.actor for line in lines] == ["merchant", "gateway", "gateway", "provider:test", "provider:test"]
-    assert "[submitting → awaiting_result]" in lines[3].description
+    assert "[on its way to the provider → waits for the result]" in lines[3].description
     assert [line.at for line in lines] == sorted(line.at for line in lines)
 
 

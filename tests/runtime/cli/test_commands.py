@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import trio
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from mmo_sansio import __version__
 from mmo_sansio.api.outgoing import transaction_object
@@ -272,6 +274,24 @@ def test_records_are_exported_exactly(data: Path) -> None:
     assert first["labels"] == '{"till":"4","rate":1.50}'
     assert rows[1]["finalAmount.value"] == ""
     assert rows[1]["errorCode"] == "user_cancelled"
+
+
+def test_a_timeline_has_a_paragraph_for_each_step_where_a_table_is_too_narrow(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow = Console(width=80, highlight=False)
+    monkeypatch.setattr("mmo_trio.cli.commands.payments.terminal", lambda: narrow)
+    lines = mmo("explain", PAID, "--data", data).stdout.splitlines()
+    step = next(number for number, line in enumerate(lines) if line.endswith("Z merchant"))
+    assert lines[step + 1].startswith("asked for the payment")
+    assert "callback: not delivered (no answer in time) (" in "\n".join(lines)
+
+
+def test_the_audit_log_is_written_in_words_on_a_terminal(data: Path) -> None:
+    mmo("providers", "disable", "sandbox", "--reason", "they asked", "--data", data)
+    row = mmo("audit", "list", "--data", data).stdout.splitlines()[1]
+    assert re.search(r" [0-9-]{10}T[0-9:]{8}Z .*provider_closed +provider:sandbox +.*reason they asked", row)
+    assert mmo("providers", "list", "--data", data).stdout.split("closedAt")[0].rstrip().endswith("taking payments")
 
 
 @pytest.mark.finding("audit-5")

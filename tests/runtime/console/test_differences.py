@@ -77,3 +77,6 @@ def test_a_method_that_goes_has_nothing_after() -> None:
     [(title, some)] = show_differences(with_methods(a_method("m")), with_methods())
     assert title == "m (KE)"
     assert {each.after for each in some} == {None}
+    [most] = [each.before for each in some if each.setting == "Max KES"]
+    assert most is not None
+    assert most.text == "KES 150,000.00"

@@ -103,6 +103,8 @@ async def test_the_audit_log_is_paged_both_ways_and_filtered(sandbox: Running, s
     assert re.search(rf" 1 to {PAGE_SIZE} of \d+ Older", await shown(ada, link(ada, "prev")))
     by_ada = await shown(ada, "/audit?actor=user:ada")
     assert "user vera" not in by_ada
+    assert await shown(ada, "/audit?actor=ada") == by_ada.replace("user:ada", "ada")
+    assert "signed in" in await shown(ada, "/audit?about=user+vera")
     about_vera = await shown(ada, "/audit?about=user:vera")
     assert "signed in" in about_vera
     assert "user ada" not in about_vera

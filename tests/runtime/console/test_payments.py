@@ -99,7 +99,8 @@ async def test_the_page_tells_the_whole_story(sandbox: Running, signed_in: Signe
         "failed</span>",
         "says that the money will not move",
         "user insufficient funds",
-        "concluded the callback: delivered",
+        "callback: delivered",
+        "&#34;value&#34;: 150.00,",
         "delivered</span> HTTP 20",
     ):
         assert text in page, text

@@ -6,11 +6,15 @@ import json
 
 import pytest
 
+from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span
 from mmo_sansio.values.model import Stage
 from mmo_trio.admin.timeline import TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
-from mmo_trio.console.views import actor_name, format_words, tell_story, to_reading_text
+from mmo_trio.console.views import actor_name, describe_suspense, format_words, parse_actor, tell_story, to_reading_text
+from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.system.display_text import format_span
 
 SEEING = PersonalDataMask(can_see_personal_data=True)
@@ -66,3 +70,30 @@ def test_sentences_are_written_as_pages_write() -> None:
     assert to_reading_text(sentence) == (
         "It failed with user cancelled at 2026-11-22 23:42:25 UTC: KES 10,000.00 by mpesa_ke."
     )
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("reason", SuspenseReason)
+def test_each_entry_of_the_suspense_book_has_its_sentence_with_both_amounts(reason: SuspenseReason) -> None:
+    content = json.dumps({"result": "success", "amount": "2449.99 KES"})
+    entry = SuspenseEntry(3, reason, "mpesa", content, a.REFERENCE, "acme", Instant(0), Instant(0), 1)
+    gateway = Gateway()
+    gateway.receive(a.a_create_payment(), now=a.START)
+    text = describe_suspense(entry, gateway.transaction(a.REFERENCE))
+    is_settled = reason in (SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE)
+    assert text == f"Asked KES 150.00, {'settled' if is_settled else 'reported success,'} KES 2,449.99."
+    assert describe_suspense(entry, None) == "Reported success, KES 2,449.99."
+
+
+@pytest.mark.parametrize(
+    ("shown", "actor"),
+    [
+        ("ada", "user:ada"),
+        ("user:ada", "user:ada"),
+        ("root (command line)", "cli:root"),
+        ("gateway", "gateway"),
+        ("nobody", "nobody"),
+    ],
+)
+def test_an_actor_is_named_as_the_list_shows_it(shown: str, actor: str) -> None:
+    assert parse_actor(shown) == actor

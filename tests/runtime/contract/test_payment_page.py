@@ -304,16 +304,28 @@ async def test_a_page_shows_only_what_the_payer_needs(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("W3", "W1")
-async def test_an_address_that_is_found_later_tells_nothing(sandbox: Running) -> None:
+async def test_an_address_that_is_found_later_tells_nothing_but_the_shop_to_turn_to(sandbox: Running) -> None:
     paid = await sandbox.merchant.accepted("web/payin")
     left = await sandbox.merchant.accepted("web/payin")
     await _press(paid["pageUrl"])
     await sandbox.advance("31m")
-    for accepted, told in ((paid, "Paid. Thank you."), (left, "Not paid.")):
+    for accepted, told, shops in ((paid, "Paid. Thank you.", 0), (left, "Not paid.", 1)):
         page = _text(await ask(accepted["pageUrl"]))
         assert f"<h1>{told}" in page
-        for hidden in ("KES", "150", "Demo Shop", "254", "678", "Sandbox"):
+        assert page.count("Demo Shop") == shops, "a payer who has not paid learns where to try again"
+        for hidden in ("KES", "150", "254", "678", "Sandbox"):
             assert hidden not in page
+
+
+@pytest.mark.spec("W3", "W1")
+async def test_a_payment_without_a_known_result_leads_back_to_its_shop(sandbox: Running) -> None:
+    urls = {"errorRedirectUrl": "https://shop.example/failed?order=9"}
+    unclear = await sandbox.merchant.accepted("web/payin", scenario="never", **urls)
+    await _press(unclear["pageUrl"])
+    await sandbox.advance("73h")
+    answer = await ask(f"{unclear['pageUrl']}?pressed=1")
+    assert "Demo Shop" in _text(answer)
+    assert 'href="https://shop.example/"' in _text(answer)
 
 
 @pytest.mark.spec("W2")

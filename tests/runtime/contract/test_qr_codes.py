@@ -122,7 +122,7 @@ async def test_a_failed_delivery_is_explained(sandbox: Running, tmp_path: Path) 
         made = await sandbox.merchant.accepted("qr/payin", displayQrUrl=url_of(found))
         await outcome_of(sandbox, made["gatewayReference"])
         told = await mmo("explain", made["gatewayReference"], "--data", sandbox.directory)
-        assert "concluded the delivery of the QR code" in told
+        assert "QR code: not delivered (not accepted)" in told
         assert "The QR code was not brought to the merchant: The receiver answered 500." in told
 
 

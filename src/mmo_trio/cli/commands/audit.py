@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 import click
 
 from mmo_trio.admin.auditing import verify_audit_log
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
-from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status
+from mmo_trio.cli.support.output import format_instant, format_second, print_json, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.storage.interface.admin_types import AuditHead
+from mmo_trio.console.permissions import PersonalDataMask
+from mmo_trio.console.views import show_event
+from mmo_trio.storage.interface.admin_types import AuditHead, AuditRow
 
 _HEAD_PATTERN = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
@@ -31,6 +34,10 @@ def audit() -> None:
 @json_option
 def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -> None:
     """List the newest rows, the newest first."""
+    found = target.with_store(lambda store: store.admin.audit(about=about, limit=limit))
+    if not as_json:
+        print_table(("row", "at", "actor", "act", "about", "detail"), map(_cells, found))
+        return
     rows = [
         {
             "number": row.number,
@@ -44,10 +51,15 @@ def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -
             "keyId": row.key_id,
             "mac": row.mac,
         }
-        for row in target.with_store(lambda store: store.admin.audit(about=about, limit=limit))
+        for row in found
     ]
-    columns = {"row": "number"} | {name: name for name in ("at", "actor", "act", "about", "detail")}
-    print_rows(columns, rows, as_json=as_json)
+    print_json(rows)
+
+
+def _cells(row: AuditRow) -> Sequence[object]:
+    details = show_event(row, PersonalDataMask(can_see_personal_data=True)).details
+    words = " · ".join(f"{name} {value}" for name, value in details)
+    return (row.number, format_second(row.event.at), row.event.actor, row.event.action, row.event.about, words)
 
 
 @audit.command()

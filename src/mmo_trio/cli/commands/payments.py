@@ -35,6 +35,7 @@ from mmo_trio.cli.support.output import (
     print_rows,
     print_status,
     print_table,
+    terminal,
 )
 from mmo_trio.cli.support.references import brand_option, find_transaction
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
@@ -54,6 +55,9 @@ BEGINNING_SCANNED_MAX = 100_000
 
 DEFAULT_FAILURE = ErrorCode.PROVIDER_TIMEOUT
 """The error code of a failure by hand, unless the option names another."""
+
+TIMELINE_TABLE_WIDTH_MIN = 100
+"""The narrowest terminal on which a payment's timeline is a table; on others each step is a paragraph."""
 
 ENTRY_ID_MAX = 2**63 - 1
 """The largest number that a store can be asked for."""
@@ -325,8 +329,13 @@ def _print_history(history: PaymentHistory, wrong: ToldWrong | None) -> None:
         print_line("A text to send to the merchant:", "bold")
         print_line(merchant_message(wrong))
     print_line("")
-    rows = ((format_millisecond(line.at), line.actor, format_amounts_in(line.text)) for line in timeline(history))
-    print_table(("when", "who", "what happened"), rows)
+    rows = [(format_millisecond(line.at), line.actor, format_amounts_in(line.text)) for line in timeline(history)]
+    if terminal().width < TIMELINE_TABLE_WIDTH_MIN:
+        for at, actor, text in rows:
+            print_line(f"{at} {actor}", "dim")
+            print_line(text)
+    else:
+        print_table(("when", "who", "what happened"), rows)
     print_line("")
     print_line("What the merchant sees:", "bold")
     print_json_text(transaction_object(history.transaction).decode())

@@ -59,7 +59,8 @@ def list_(target: CommandTarget, as_json: bool) -> None:
                 "reason": known and known.reason,
             }
         )
-    columns = ("name", "kind", "title", "open", "closedAt", "closedBy", "reason")
+    columns = {"name": "name", "kind": "kind", "title": "title", "taking payments": "open"}
+    columns |= {name: name for name in ("closedAt", "closedBy", "reason")}
     print_rows(columns, rows, as_json=as_json)
 
 

@@ -20,8 +20,7 @@ from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.number_format import format_amount
-from mmo_sansio.values.strict_json import JsonNumber
-from mmo_trio.system.display_text import ascii_json, visible_text
+from mmo_trio.system.display_text import ascii_json, indent_json, visible_text
 
 UNBROKEN_COLUMNS = frozenset({"merchantReference"})
 """The columns whose cells may have spaces, and are copied whole nevertheless."""
@@ -55,23 +54,13 @@ def print_json(value: object) -> None:
 
 def print_json_text(text: str) -> None:
     """Print JSON text, on a terminal with a member on each line."""
-    print_json_line(_indented(text) if sys.stdout.isatty() else text)
+    print_json_line(indent_json(text) if sys.stdout.isatty() else text)
 
 
 def print_json_line(text: str) -> None:
     """Print JSON text as it is; what would not be visible, or what the output cannot show, is escaped."""
     encoding = sys.stdout.encoding or "ascii"
     click.echo(visible_text(text) if encoding.lower().startswith("utf") else ascii_json(text))
-
-
-_MARKED_NUMBER = re.compile(r'"\\u0000(-?[0-9][-+.0-9Ee]*)"')
-
-
-def _indented(text: str) -> str:
-    """Return the JSON text with a member on each line; numbers keep their digits, as money is no float (G6)."""
-    document = json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber)
-    marked = json.dumps(document, ensure_ascii=False, indent=2, default=lambda number: f"\0{number.text}")
-    return _MARKED_NUMBER.sub(r"\1", marked)
 
 
 def print_line(text: str, style: str = "") -> None:

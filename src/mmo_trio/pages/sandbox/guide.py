@@ -91,7 +91,7 @@ async def show_payment(reference: str) -> Response:
         "try.html",
         **variables
         | {"colour_url": None, "shop_colour_url": shop.colour_url and f"{shop.colour_url}?{PART_PARAMETER}"},
-        **await phone_variables(number, wrong_pin=request.args.get("wrong_pin", ""), first=reference),
+        **await phone_variables(number, wrong_pin=request.args.get("wrong_pin", ""), only=reference),
         reference=reference,
         merchant_reference=order.merchant_reference,
         own_url=own_url,

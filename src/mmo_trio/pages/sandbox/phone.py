@@ -149,17 +149,18 @@ def phone_state(prompts: Sequence[SandboxSubmission], payments: Iterable[Transac
     return f"{ended}-{len(prompts)}-{prompts[-1].reference if prompts else ''}"
 
 
-async def phone_variables(number: str, *, wrong_pin: str = "", first: str = "") -> dict[str, Any]:
+async def phone_variables(number: str, *, wrong_pin: str = "", only: str = "") -> dict[str, Any]:
     """Return what `handset.html` shows of this phone, but for the URL of the page around it. `wrong_pin` is the
-    reference of the payment for which no PIN was typed that could be one; `first` is that of the prompt to show before
-    the others."""
+    reference of the payment for which no PIN was typed that could be one; `only` is that of the one to
+    show the prompt of; without it all are shown."""
     context = pages_context()
     own, prompts = await _find_payments(context, number), _prompts(number)
     return {
         "phone_number": number,
         "prompts": [
             (each, format_amount(each.amount), each.type == "payin", await _order_name(each))
-            for each in sorted(prompts, key=lambda each: each.reference != first)
+            for each in prompts
+            if only in ("", each.reference)
         ],
         "state": phone_state(prompts, own),
         "is_pending": any(each.status is Status.PENDING for each in own),
