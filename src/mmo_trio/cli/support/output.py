@@ -134,7 +134,8 @@ def _line_width(cell: Text) -> int:
 
 def _least_width(column: str, cell: Text) -> int:
     """Return the width of the longest part of a cell that is never broken: a word, as which an amount counts."""
-    return max(map(cell_len, re.split("\n" if column in UNBROKEN_COLUMNS else "[ \n]", cell.plain)))
+    parts = cell.plain.split("\n") if column in UNBROKEN_COLUMNS else re.split("[ \n]", cell.plain)
+    return max(map(cell_len, parts))
 
 
 def print_rows(
