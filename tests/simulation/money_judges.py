@@ -82,7 +82,7 @@ def money_goes_back_once(world: SimulatedWorld, books: WorldBooks) -> Iterator[s
         names = {reference, *(each.receipt or reference for each in known), payment.progress.provider_reference or ""}
         requests = sum(operator.reversal_requests[each] for each in ids | names)
         denials = sum(operator.denials[name] for each in ids for name in operator.kind.names(each))
-        sent = sum(each.submissions > 0 or each.is_restored for each in chain(known, forgotten))
+        sent = sum(map(_may_have_been_sent, chain(known, forgotten)))
         if requests > sent + denials:
             yield f"{operator.name} was asked {requests} times for {sent} reversals of {reference}"
         rows = [each for each in operator.sent_back if each["reference"].partition("-")[0] in names]
@@ -101,10 +101,16 @@ def money_goes_back_once(world: SimulatedWorld, books: WorldBooks) -> Iterator[s
             if each.state is ReversalState.SUCCEEDED and back != each.amount.minor:
                 yield f"{each.id} of {each.amount} is a success, and {back} went back"
             is_anothers = any(
-                other.submissions > 0 and (other.is_counted or _is_doubted(other, operator, books)) for other in others
+                _may_have_been_sent(other) and (other.is_counted or _is_doubted(other, operator, books))
+                for other in others
             )
             if each.state is ReversalState.FAILED and back and not is_anothers:
                 yield f"{each.id} has failed, and {back} went back"
+
+
+def _may_have_been_sent(reversal: Reversal) -> bool:
+    """Return whether it is on record as sent, or may have been sent before a restore."""
+    return reversal.submissions > 0 or reversal.is_restored
 
 
 def _sum(rows: Iterable[Mapping[str, Any]], payment: Transaction) -> int:
