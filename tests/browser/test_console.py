@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -284,6 +285,16 @@ def test_an_open_page_shows_what_happens(browser: Browser, office: Sandbox) -> N
         expect(page.get_by_role("link", name=created)).to_be_visible()
 
 
+@contextmanager
+def live_payments(browser: Browser, office: Sandbox) -> Iterator[Page]:
+    """Open the list of payments, once it says that it is up to date."""
+    with browser_page(browser, viewport=WIDE) as page:
+        sign_in(page, office, "vera")
+        page.goto(f"{office.console}/payments")
+        expect(page.locator("[data-live].good")).to_be_visible()
+        yield page
+
+
 @pytest.mark.finding("screens-2")
 def test_a_payment_made_between_two_streams_is_shown(browser: Browser, office: Sandbox) -> None:
     with browser_page(browser, viewport=WIDE) as page:
@@ -299,10 +310,7 @@ def test_a_payment_made_between_two_streams_is_shown(browser: Browser, office: S
 
 @pytest.mark.finding("screens-2")
 def test_a_page_without_a_connection_does_not_say_that_it_is_up_to_date(browser: Browser, office: Sandbox) -> None:
-    with browser_page(browser, viewport=WIDE) as page:
-        sign_in(page, office, "vera")
-        page.goto(f"{office.console}/payments")
-        expect(page.locator("[data-live].good")).to_be_visible()
+    with live_payments(browser, office) as page:
         page.context.set_offline(True)
         expect(page.locator("[data-live].bad")).to_contain_text("May be out of date: as of")
         expect(page.get_by_role("status")).to_contain_text("May be out of date")
@@ -314,10 +322,7 @@ def test_a_page_without_a_connection_does_not_say_that_it_is_up_to_date(browser:
 
 @pytest.mark.finding("screens-2")
 def test_a_page_that_nobody_has_seen_for_a_while_makes_up_for_it(browser: Browser, office: Sandbox) -> None:
-    with browser_page(browser, viewport=WIDE) as page:
-        sign_in(page, office, "vera")
-        page.goto(f"{office.console}/payments")
-        expect(page.locator("[data-live].good")).to_be_visible()
+    with live_payments(browser, office) as page:
         show = "Object.defineProperty(document, 'hidden', {get: () => %s, configurable: true});"
         show += "document.dispatchEvent(new Event('visibilitychange'))"
         page.evaluate(show % "true")
@@ -332,10 +337,7 @@ def test_a_page_that_nobody_has_seen_for_a_while_makes_up_for_it(browser: Browse
 
 @pytest.mark.finding("screens-2")
 def test_what_is_new_is_announced_where_the_list_is_in_use(browser: Browser, office: Sandbox) -> None:
-    with browser_page(browser, viewport=WIDE) as page:
-        sign_in(page, office, "vera")
-        page.goto(f"{office.console}/payments")
-        expect(page.locator("[data-live].good")).to_be_visible()
+    with live_payments(browser, office) as page:
         page.keyboard.press("j")
         created = [office.create("direct/payin")["gatewayReference"] for _ in range(2)]
         news = page.get_by_role("button", name="2 new payments · show")

@@ -22,11 +22,11 @@ from mmo_sansio.values.model import Operation, Type
 from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
-from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_simulators.operators.mtn.api import MtnSimulator
 from mmo_simulators.operators.pawapay import api as pawapay_api
 from mmo_trio.system.ciphers import SystemCiphers
 from tests.support import airtel_account as airtel_stage
-from tests.support.mpesa_account import mpesa_options
+from tests.support.simulated_accounts import account_options, mpesa_options
 
 UNREADABLE = tuple(HttpResponse(status, (), b"<html>Oops") for status in (200, 500, 502, 503, 504))
 
@@ -85,15 +85,7 @@ RWANDANS = tuple(f"+250{788000000 + number}" for number in range(20))
 
 
 def open_mtn() -> tuple[Provider, Simulator]:
-    options = {
-        "market": "mtnuganda",
-        "collection_subscription_key": COLLECTION_KEY,
-        "collection_api_user": API_USER,
-        "collection_api_key": API_KEY,
-        "disbursement_subscription_key": DISBURSEMENT_KEY,
-        "disbursement_api_user": API_USER,
-        "disbursement_api_key": API_KEY,
-    }
+    options = account_options("mtn", market="mtnuganda")
     account = mtn_account_from(options, hooks_url=HOOKS)
     simulator = MtnSimulator(market="mtnuganda", accounts=SimulatedMtnAccounts(currency="UGX"))
     return MtnMomoProvider("mtn", "MTN", account), simulator

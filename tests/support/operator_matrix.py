@@ -34,10 +34,10 @@ from mmo_simulators.common.faults import (
 )
 from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.operators.mpesa.keys import open_mpesa
-from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_simulators.operators.mtn.api import MtnSimulator
 from tests.support import airtel_account as airtel_stage
-from tests.support.mpesa_account import mpesa_options
 from tests.support.operator_gateway import Market
+from tests.support.simulated_accounts import account_options, mpesa_options
 
 SUCCESS = "success"
 NEVER: Span = HOUR
@@ -199,15 +199,7 @@ def _mtn_way(operation: str, at: str) -> Way:
 
 
 def _mtn_options(_: Any) -> Mapping[str, str]:
-    return {
-        "market": "sandbox",
-        "collection_subscription_key": COLLECTION_KEY,
-        "collection_api_user": API_USER,
-        "collection_api_key": API_KEY,
-        "disbursement_subscription_key": DISBURSEMENT_KEY,
-        "disbursement_api_user": API_USER,
-        "disbursement_api_key": API_KEY,
-    }
+    return account_options("mtn")
 
 
 MTN = Operator(

@@ -31,10 +31,10 @@ from tests.support.hostile_receivers import Receiver
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.merchants import ACME_KEY, a_brand, developer
 from tests.support.mmo_process import COMMAND, environment_without_settings
-from tests.support.mpesa_account import mpesa_options
 from tests.support.qr_reader import read_qr_code
 from tests.support.receivers import calls_to, receiver, url_of
 from tests.support.sandbox_gateway import Running, Serve
+from tests.support.simulated_accounts import mpesa_options
 
 PAYER = "254708374149"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

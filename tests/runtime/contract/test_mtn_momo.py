@@ -16,23 +16,16 @@ from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, REASONS
 from mmo_sansio.values.clock import HOUR, LAST_INSTANT, SECOND, Span
 from mmo_simulators.common.faults import CallBack, EndAfter, Fault, PlannedFault
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
-from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_simulators.operators.mtn.api import MtnSimulator
 from mmo_simulators.operators.mtn.sandbox_numbers import IMMEDIATE_REJECTION_STATUSES, OUTCOMES_BY_NUMBER
 from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
+from tests.support.simulated_accounts import account_options
 
 LATER = LAST_INSTANT
 """When everything has come to its result."""
 JSON = {"Content-Type": "application/json"}
-OPTIONS = {
-    "market": "sandbox",
-    "collection_subscription_key": COLLECTION_KEY,
-    "collection_api_user": API_USER,
-    "collection_api_key": API_KEY,
-    "disbursement_subscription_key": DISBURSEMENT_KEY,
-    "disbursement_api_user": API_USER,
-    "disbursement_api_key": API_KEY,
-}
+OPTIONS = account_options("mtn")
 KINDS = {"direct/payin": "requesttopay", "web/payin": "requesttopay", "direct/payout": "transfer"}
 BOTH = pytest.mark.parametrize("operation", ["direct/payin", "direct/payout"])
 

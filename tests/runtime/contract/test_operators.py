@@ -10,20 +10,13 @@ import pytest
 import trio
 
 from mmo_sansio.values.clock import Instant
-from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_simulators.operators.mtn.api import MtnSimulator
 from mmo_trio.storage.interface.admin_types import ClosedProvider
 from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
+from tests.support.simulated_accounts import account_options
 
-MOMO = {
-    "market": "sandbox",
-    "collection_subscription_key": COLLECTION_KEY,
-    "collection_api_user": API_USER,
-    "collection_api_key": API_KEY,
-    "disbursement_subscription_key": DISBURSEMENT_KEY,
-    "disbursement_api_user": API_USER,
-    "disbursement_api_key": API_KEY,
-}
+MOMO = account_options("mtn")
 BOTH = pytest.mark.parametrize(
     ("operation", "kind"), [("direct/payin", "requesttopay"), ("direct/payout", "transfer")], ids=["pay-in", "pay-out"]
 )

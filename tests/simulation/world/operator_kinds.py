@@ -25,10 +25,11 @@ from mmo_simulators.operators.mpesa.api import MpesaSimulator
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_simulators.operators.mpesa.result_bodies import DUMMY_RECEIPT
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
-from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_simulators.operators.mtn.api import MtnSimulator
 from mmo_trio.brands.keyring import KeyRing
 from tests.simulation.world.files import API_PORT, GATEWAY_HOST, MASTER_KEY, WorldMethod
 from tests.simulation.world.plan import PromptsConfirmed
+from tests.support.simulated_accounts import account_options
 
 MTN: Final = "mtn_ug"
 AIRTEL: Final = "airtel_ug"
@@ -150,13 +151,7 @@ def _open_mtn() -> Simulator:
 
 _MTN_OPTIONS: Final = {
     "kind": "mtn_momo",
-    "market": "mtnuganda",
-    "collection_subscription_key": COLLECTION_KEY,
-    "collection_api_user": API_USER,
-    "collection_api_key": API_KEY,
-    "disbursement_subscription_key": DISBURSEMENT_KEY,
-    "disbursement_api_user": API_USER,
-    "disbursement_api_key": API_KEY,
+    **account_options("mtn", market="mtnuganda"),
     "base_url": f"https://{operator_host(MTN)}",
 }
 

@@ -28,7 +28,7 @@ from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.account_notes import RECORDED_BYTES_MAX, AccountRecorder
 from tests.sansio.providers.mpesa_daraja.test_adapter import payment
-from tests.support.mpesa_account import mpesa_options
+from tests.support.simulated_accounts import mpesa_options
 from tests.support.sqlite_store import StoreFile
 
 HOOKS_URL = "https://gw.example/hooks/kenya/a-token-of-32-characters-or-more"

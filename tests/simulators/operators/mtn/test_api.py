@@ -39,25 +39,18 @@ from mmo_simulators.common.faults import (
     PlannedFault,
 )
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
-from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_simulators.operators.mtn.api import COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_simulators.operators.mtn.sandbox_numbers import (
     DELAYED,
     IMMEDIATE_REJECTION_STATUSES,
     ONGOING,
     OUTCOMES_BY_NUMBER,
 )
+from tests.support.simulated_accounts import account_options
 from tests.support.simulator_exchange import SimulatorAccount
 
 HOOKS = "https://gw.example/hooks/mtn/token"
-OPTIONS = {
-    "market": "sandbox",
-    "collection_subscription_key": COLLECTION_KEY,
-    "collection_api_user": API_USER,
-    "collection_api_key": API_KEY,
-    "disbursement_subscription_key": DISBURSEMENT_KEY,
-    "disbursement_api_user": API_USER,
-    "disbursement_api_key": API_KEY,
-}
+OPTIONS = account_options("mtn")
 KINDS = {Type.PAYIN: "requesttopay", Type.PAYOUT: "transfer"}
 BOTH = pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT], ids=["pay-in", "pay-out"])
 
