@@ -14,12 +14,15 @@ from pathlib import Path
 
 import pytest
 import trustme
+import yaml
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_trio.brands.file import parse_brands
+from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.sections import SECTIONS, SETTINGS
+from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.postgres_server import postgres_server
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -102,6 +105,21 @@ def test_the_settings_to_copy_can_be_loaded(copied: Path) -> None:
     settings = load_settings(file=copied / "mmo.toml", environment={})
     assert settings.gateway.base_url == "https://pay.example.com"
     assert list(settings.providers) == ["mpesa_ke"]
+
+
+@pytest.mark.parametrize("node", ["one", "two"])
+def test_the_compose_files_nodes_take_the_settings_to_copy(root: Path, copied: Path, node: str) -> None:
+    compose = yaml.safe_load((root / "deploy/compose.yaml").read_text(encoding="utf-8"))
+    environment = {
+        name: re.sub("/etc/mmo|/var/lib/mmo", str(copied), value)
+        for name, value in compose["services"][node]["environment"].items()
+    }
+    create_master_key(copied / "master.key")
+    command = [*COMMAND, "check-config", "--config", str(copied / "mmo.toml")]
+    done = subprocess.run(
+        command, env=environment_without_settings() | environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_brands_to_copy_can_be_read(page: str) -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from mmo_sansio import __version__
 from mmo_sansio.providers.common.interface import AccountState
 from tests.support.merchant import ask
 from tests.support.sandbox_gateway import Serve
@@ -25,6 +26,8 @@ NAME = re.compile(r"\bmmo_[a-z_]+")
 SELECTOR = re.compile(r"\b(mmo_[a-z_]+)\{([^}]*)\}")
 MATCHER = re.compile(r'([a-z_]+)\s*(!?=~?)\s*"([^"]*)"')
 GROUPED = re.compile(r"\bby \(([^)]*)\)")
+NODES = ("one", "two")
+"""The gateways of the compose file."""
 OF_PROMETHEUS = {"job", "instance", "le", "process"}
 
 
@@ -147,6 +150,7 @@ def test_prometheus_can_read_them(tmp_path: Path) -> None:
         subprocess.run(["promtool", "check", "rules", str(file)], check=True, timeout=HANGS_AFTER_S)
     played = DEPLOY / "prometheus-alerts.test.yml"
     subprocess.run(["promtool", "test", "rules", str(played)], check=True, timeout=HANGS_AFTER_S)
+    subprocess.run(["promtool", "check", "config", str(DEPLOY / "prometheus.yml")], check=True, timeout=HANGS_AFTER_S)
 
 
 def test_the_unit_waits_for_what_draining_may_take() -> None:
@@ -158,5 +162,41 @@ def test_the_unit_waits_for_what_draining_may_take() -> None:
 
 def test_the_container_runs_as_nobody_special() -> None:
     text = (DEPLOY / "Containerfile").read_text()
-    assert text.rindex("\nUSER mmo\n") > text.rindex("FROM ")
+    [user] = re.findall(r"^USER ([0-9]+):([0-9]+)$", text[text.rindex("FROM ") :], re.M)
+    assert "0" not in user
     assert "MMO_LOG_FORMAT=json" in text
+
+
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    return found
+
+
+def test_every_image_of_the_compose_file_is_one_exact_version() -> None:
+    for name, service in services().items():
+        if name in NODES:
+            assert service["image"] == f"mmo-gateway:{__version__}"
+        else:
+            assert re.search(r":v?[0-9]+(\.[0-9]+)+(-[a-z]+)?$", service["image"]), name
+
+
+def test_the_compose_file_mounts_files_that_are_here() -> None:
+    mounted = [each.split(":")[0] for service in services().values() for each in service["volumes"]]
+    paths = {each for each in mounted if each.startswith(".")} - {"./mmo"}
+    assert len(paths) == 5
+    assert all((DEPLOY / each).is_file() for each in paths)
+
+
+def test_prometheus_asks_both_nodes_and_grafana_asks_prometheus() -> None:
+    [job] = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
+    consoles = {f"{name}:{services()[name]['environment']['MMO_LISTEN_CONSOLE'].rpartition(':')[2]}" for name in NODES}
+    assert set(job["static_configs"][0]["targets"]) == consoles
+    for name in NODES:
+        assert services()[name]["environment"]["MMO_CONSOLE_HOSTS"].split(",") == list(NODES)
+    [source] = yaml.safe_load((DEPLOY / "grafana" / "datasources.yml").read_text())["datasources"]
+    assert (source["type"], source["url"], source["isDefault"]) == ("prometheus", "http://prometheus:9090", True)
+    [provider] = yaml.safe_load((DEPLOY / "grafana" / "dashboards.yml").read_text())["providers"]
+    assert (
+        f"./grafana-dashboard.json:{provider['options']['path']}/grafana-dashboard.json:ro"
+        in (services()["grafana"]["volumes"])
+    )
