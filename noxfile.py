@@ -58,6 +58,7 @@ BUILD_LOCK = "deploy/requirements-build.lock"
 SBOM = "deploy/sbom.cdx.json"
 LIGHTHOUSE = "lighthouse@12"
 PROXIES = ["nginx", "haproxy"]
+CONTAINER_TOOLS = ["buildah", "mmdebstrap"]
 CHROMIUMS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
 
 _began_at = time.monotonic()
@@ -355,6 +356,21 @@ def proxies(session: nox.Session) -> None:
         session.error(message) if "CI" in os.environ else session.skip(message)
     install(session, "test")
     session.run("pytest", "tests/proxies", *session.posargs)
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def container(session: nox.Session) -> None:
+    """Check the compose file, build the image of `deploy/Containerfile` on a Debian made from packages, and pay through
+    a container of it; in the short form only on a base image that MMO_TEST_CONTAINER_BASE names."""
+    install(session, "container")
+    session.run("check-jsonschema", "--builtin-schema", "vendor.compose-spec", "deploy/compose.yaml")
+    if IS_SHORT and not pathlib.Path(os.environ.get("MMO_TEST_CONTAINER_BASE", "/")).is_file():
+        session.skip("the compose file is right; no image was built, as to make its base takes minutes.")
+    missing = [each for each in CONTAINER_TOOLS if shutil.which(each) is None]
+    if missing or os.geteuid() != 0:
+        reason = f"there is no {' and no '.join(missing)}" if missing else "only root may make the image"
+        session.skip(f"{reason} (Debian, as root: apt install buildah mmdebstrap).")
+    session.run("pytest", "tests/container", *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
