@@ -56,6 +56,8 @@ THREE_ON_EACH = ["-n", str(3 * (os.cpu_count() or 1)), "--dist", "loadfile"]
 LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
 SBOM = "deploy/sbom.cdx.json"
+UV = "uv>=0.9,<1"
+CYCLONEDX = "cyclonedx-bom>=7,<8"
 LIGHTHOUSE = "lighthouse@12"
 PROXIES = ["nginx", "haproxy"]
 CHROMIUMS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
@@ -384,11 +386,16 @@ def bench(session: nox.Session) -> None:
 @nox.session(python=MAIN_PYTHON)
 def lock(session: nox.Session) -> None:
     """Write the lock files and the SBOM of a deployment: `nox -s lock -- --upgrade` takes newer versions."""
-    session.install("uv>=0.9,<1", "cyclonedx-bom>=7,<8")
+    session.install(UV, CYCLONEDX)
     compile_ = ("uv", "pip", "compile", "--universal", "--python-version", MAIN_PYTHON, "--generate-hashes", "--quiet")
     header = ("--custom-compile-command", "nox -s lock")
     session.run(*compile_, *header, "--extra", "server", "pyproject.toml", "-o", LOCK, *session.posargs)
     session.run(*compile_, *header, "--group", "build", "-o", BUILD_LOCK, *session.posargs)
+    write_sbom(session, SBOM)
+
+
+def write_sbom(session: nox.Session, file: str) -> None:
+    """Write the software bill of materials of what the lock file installs."""
     deployed = pathlib.Path(session.create_tmp()) / "deployed"
     session.run("uv", "venv", "--quiet", "--clear", "--python", MAIN_PYTHON, str(deployed))
     session.run("uv", "pip", "sync", "--quiet", "--require-hashes", "--python", str(deployed), LOCK)
@@ -402,7 +409,7 @@ def lock(session: nox.Session) -> None:
         "--sv",
         "1.6",
         "-o",
-        SBOM,
+        file,
     )
 
 
