@@ -10,6 +10,7 @@ import atexit
 import os
 import pathlib
 import shutil
+import tempfile
 import time
 
 import nox
@@ -56,6 +57,7 @@ THREE_ON_EACH = ["-n", str(3 * (os.cpu_count() or 1)), "--dist", "loadfile"]
 LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
 SBOM = "deploy/sbom.cdx.json"
+PROVIDER_PACKAGE = "packages/mmo-provider-pawapay"
 LIGHTHOUSE = "lighthouse@12"
 PROXIES = ["nginx", "haproxy"]
 CONTAINER_TOOLS = ["buildah", "mmdebstrap"]
@@ -400,11 +402,16 @@ def bench(session: nox.Session) -> None:
 @nox.session(python=MAIN_PYTHON)
 def lock(session: nox.Session) -> None:
     """Write the lock files and the SBOM of a deployment: `nox -s lock -- --upgrade` takes newer versions."""
-    session.install("uv>=0.9,<1", "cyclonedx-bom>=7,<8")
+    session.install(*nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), "lock"))
     compile_ = ("uv", "pip", "compile", "--universal", "--python-version", MAIN_PYTHON, "--generate-hashes", "--quiet")
     header = ("--custom-compile-command", "nox -s lock")
     session.run(*compile_, *header, "--extra", "server", "pyproject.toml", "-o", LOCK, *session.posargs)
     session.run(*compile_, *header, "--group", "build", "-o", BUILD_LOCK, *session.posargs)
+    write_sbom(session, SBOM)
+
+
+def write_sbom(session: nox.Session, file: str) -> None:
+    """Write the software bill of materials of what the lock file installs."""
     deployed = pathlib.Path(session.create_tmp()) / "deployed"
     session.run("uv", "venv", "--quiet", "--clear", "--python", MAIN_PYTHON, str(deployed))
     session.run("uv", "pip", "sync", "--quiet", "--require-hashes", "--python", str(deployed), LOCK)
@@ -418,8 +425,31 @@ def lock(session: nox.Session) -> None:
         "--sv",
         "1.6",
         "-o",
-        SBOM,
+        file,
     )
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def release(session: nox.Session) -> None:
+    """Build the distributions of what is committed into `dist/python`, with their SBOM beside it; check them, install
+    them with pip, uv and pipx on each Python, pay there, and upgrade a store of the newest tag. `-- v0.1.0` refuses
+    another version, and one without a date in CHANGES.md. The short form installs once on each Python."""
+    install(session, "release")
+    tag = {"MMO_RELEASE_TAG": session.posargs[0]} if session.posargs else {}
+    session.run("pytest", "tests/release/test_version.py", env=tag)
+    dist, source = pathlib.Path("dist"), pathlib.Path(session.create_tmp()) / "source"
+    for folder in (dist, source):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+    session.run("git", "archive", "--output", f"{source}.tar", "HEAD", external=True)
+    session.run("tar", "-x", "-f", f"{source}.tar", "-C", str(source), external=True)
+    for project in (source, source / PROVIDER_PACKAGE):
+        session.run("python", "-m", "build", "--quiet", "--outdir", str(dist / "python"), str(project))
+    session.run("twine", "check", "--strict", *map(str, dist.glob("python/*")))
+    session.run("check-wheel-contents", *map(str, dist.glob("python/*.whl")))
+    write_sbom(session, str(dist / "mmo-gateway.cdx.json"))
+    # Not the session's own folder: the path of a socket below it would be too long.
+    session.run("pytest", *ON_ALL_PROCESSORS, "tests/release", env=tag | {"TMPDIR": tempfile.gettempdir()})
 
 
 @nox.session(python=MAIN_PYTHON)

@@ -1,8 +1,9 @@
-"""Every relative link in the pages has a target, headings included."""
+"""Every link to a page of the project has a target, headings included."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ import pytest
 PAGES = ["README.md", "CHANGES.md", "docs/**/*.md"]
 LINK = re.compile(r"\[[^\]\[]*\]\(([^()\s]+)\)")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+SOURCE = re.compile(
+    r"^https://(?:github\.com/mmo-gateway/mmo-gateway/blob|raw\.githubusercontent\.com/mmo-gateway/mmo-gateway)/main/"
+)
+"""How a page that an index of packages shows, too, names a file of the project."""
+ON_AN_INDEX = ["README.md", "packages/*/README.md"]
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
@@ -26,26 +32,41 @@ def anchors(page: Path) -> set[str]:
     return {each.replace(" ", "-") for each in plain}
 
 
-def test_every_relative_link_has_a_target(root: Path) -> None:
-    broken = []
-    for page in pages(root):
-        for found in LINK.finditer(FENCED.sub("", page.read_text(encoding="utf-8"))):
-            target = found[1]
-            if re.match(r"[a-z]+:", target):
-                continue
-            path, _, anchor = target.partition("#")
-            leads_to = (page.parent / path).resolve() if path else page
-            if not leads_to.exists() or (anchor and anchor not in anchors(leads_to)):
-                broken.append(f"{page.relative_to(root)}: {target}")
+def targets(page: Path, root: Path) -> Iterator[tuple[str, Path, str]]:
+    """Yield each link of a page to the project, with the file that it leads to and its anchor."""
+    for found in LINK.finditer(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        path, _, anchor = found[1].partition("#")
+        if own := SOURCE.match(path):
+            yield found[1], root / path[own.end() :], anchor
+        elif not re.match(r"[a-z]+:", path):
+            yield found[1], (page.parent / path).resolve() if path else page, anchor
+
+
+def test_every_link_to_the_project_has_a_target(root: Path) -> None:
+    broken = [
+        f"{page.relative_to(root)}: {link}"
+        for page in (*pages(root), *root.glob("packages/*/README.md"))
+        for link, leads_to, anchor in targets(page, root)
+        if not leads_to.exists() or (anchor and anchor not in anchors(leads_to))
+    ]
     assert not broken
+
+
+@pytest.mark.finding("newcomers-2")
+@pytest.mark.parametrize("pattern", ON_AN_INDEX)
+def test_what_an_index_shows_has_no_relative_link(root: Path, pattern: str) -> None:
+    """Pages and pictures: an index has no files beside them."""
+    for page in root.glob(pattern):
+        links = LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
+        assert [each for each in links if not each.startswith("https://")] == [], page
 
 
 def test_the_readme_leads_to_every_page(root: Path) -> None:
     """The list of all pages is one of them."""
     linked = {
-        (page.parent / found[1].partition("#")[0]).resolve()
+        leads_to.resolve()
         for page in (root / "README.md", root / "docs" / "README.md")
-        for found in LINK.finditer(page.read_text(encoding="utf-8"))
+        for _, leads_to, _ in targets(page, root)
     }
     unlinked = [page.name for page in pages(root) if page.resolve() not in linked]
     assert unlinked == ["README.md"]

@@ -9,6 +9,7 @@ import random
 import socket
 import struct
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import count, cycle
@@ -176,27 +177,31 @@ async def crowd_at(serve: Serve, environment: dict[str, str]) -> AsyncIterator[C
         yield Crowd(gateway)
 
 
-def open_files() -> tuple[int, int]:
-    """How many descriptors are open: all but the store's files, and those, which it keeps for later
-    readers."""
-    targets = []
+def open_files() -> Counter[str]:
+    """How many descriptors are open: the store's files, the pairs of sockets by which its threads report, and all
+    others. It keeps files and pairs for later readers, as many as there ever were readers at once."""
+    table = Path("/proc/net/unix").read_text(encoding="ascii").splitlines()[1:]
+    pairs = {f"socket:[{line.split()[6]}]" for line in table}
+    found = Counter[str]()
     for name in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # It was the one that the directory was listed by.
-            targets.append(os.readlink(f"/proc/self/fd/{name}"))
-    of_the_store = sum("gateway.db" in each for each in targets)
-    return len(targets) - of_the_store, of_the_store
+            target = os.readlink(f"/proc/self/fd/{name}")
+            found["store" if "gateway.db" in target else "pairs" if target in pairs else "others"] += 1
+    return found
 
 
 @pytest.mark.own_store
 async def test_after_a_crowd_no_descriptor_is_left_open(serve: Serve) -> None:
     async with crowd_at(serve, SHORT) as crowd:
         await trio.testing.wait_all_tasks_blocked(0.1)
-        before, _ = open_files()
+        before = open_files()
         await visit(crowd, REQUESTS)
         with trio.fail_after(TIMEOUT_S):
-            while open_files()[0] > before:  # noqa: ASYNC110
+            while open_files()["others"] > before["others"]:  # noqa: ASYNC110
                 await trio.sleep(0.02)
-        assert open_files()[1] <= STORE_FILES
+        after = open_files()
+        assert after["store"] <= STORE_FILES
+        assert after["pairs"] <= before["pairs"] + 2 * READERS_MAX
 
 
 async def trickle(client: Client, octets: bytes) -> None:

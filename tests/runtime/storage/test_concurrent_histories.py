@@ -31,10 +31,9 @@ from mmo_sansio.payments.ledger import Ledger, merge_reads
 from mmo_sansio.values.clock import DAY, FIRST_INSTANT, Instant, Span, later
 from mmo_sansio.values.model import BrandLimits
 from mmo_trio.storage.interface.admin_types import BrandHold
-from mmo_trio.storage.postgres import batch_load, open_postgres, startup
+from mmo_trio.storage.postgres import batch_load, open_postgres
 from mmo_trio.storage.postgres import store as postgres_store
 from mmo_trio.storage.postgres.batch_load import load_batch
-from mmo_trio.storage.postgres.connections import WRITER_SETUP
 from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON
 from tests.conformance.inputs import DELIVERED, claimed, creation, failed, random_inputs, reference, succeeded
@@ -42,6 +41,7 @@ from tests.simulation.stores.faults import FaultDraws
 from tests.simulation.stores.shared_server import SimulatedServer
 from tests.simulation.stores.shared_store import SimulatedSharedStore, open_shared_store
 from tests.simulation.world.books import WorldBooks, read_books
+from tests.support.lock_timeout import set_lock_timeout
 from tests.support.stored_ledger import stored_ledger
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -137,9 +137,7 @@ def _stops_after_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_store, "load_batch", load_and_stop)
     monkeypatch.setattr(SimulatedSharedStore, "_call", call_and_stop)
     monkeypatch.setattr(batch_load, "LOADS_BEFORE_ASSUMPTION", 10**9)
-    patient = WRITER_SETUP.replace("'5s'", f"'{HANGS_AFTER_S:.0f}s'")
-    assert patient != WRITER_SETUP
-    monkeypatch.setattr(startup, "WRITER_SETUP", patient)  # A busy machine makes a client stand still for longer.
+    set_lock_timeout(monkeypatch, HANGS_AFTER_S)  # A busy machine makes a client stand still for longer.
 
 
 def batch(*inputs: tuple[Input, Instant]) -> Operation:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from mmo_sansio.payments import settlement
 from mmo_sansio.payments.rules import deposits, results
 from mmo_sansio.payments.rules.deposits import book_deposit
 from mmo_trio.admin import resolution
@@ -19,10 +21,10 @@ def receipt_not_claimed_by_staff() -> Iterator[None]:
     async def find_nothing(*_: Any) -> None:
         pass
 
+    nothing_claimed = {"receipt_owner": lambda *_: None, "claim_receipt": lambda *_, **__: ()}
     with (
         patch.object(resolution, "_find_payment_with", find_nothing),
-        patch.object(results, "receipt_owner", lambda *_: None),
-        patch.object(results, "claim_receipt", lambda *_, **__: ()),
+        patch.object(results, "settlement", SimpleNamespace(**{**vars(settlement), **nothing_claimed})),
     ):
         yield
 

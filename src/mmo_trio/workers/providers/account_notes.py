@@ -138,8 +138,10 @@ class AccountChecks:
     async def _run_round(self, checks: trio.Nursery, checked_every: Span | None) -> None:
         """Read what is known, and begin the checks that are due; None: only those that a person has asked for."""
         try:
+            read_from = self.now()
             notes = await self.store.provider_notes(NoteTopic.CHECK, NoteTopic.FINDING, NoteTopic.AVAILABILITY)
-            self._keep([each for each in notes if each.topic is NoteTopic.FINDING])
+            learned_since = (each for each in self._notes.values() if each.at >= read_from)
+            self._keep([*(each for each in notes if each.topic is NoteTopic.FINDING), *learned_since])
             asked = {each.provider: each for each in notes if each.topic is NoteTopic.AVAILABILITY}
             for name in self.with_availability:
                 known, now = asked.get(name, ProviderNote(name, NoteTopic.AVAILABILITY)), self.now()

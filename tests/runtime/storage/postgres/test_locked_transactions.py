@@ -18,10 +18,10 @@ from mmo_sansio.values.clock import Span
 from mmo_sansio.values.model import DepositTrust, Source, Stage
 from mmo_trio.engine.engine import Engine, Outbox, submit_once
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.storage.postgres import open_postgres, startup
-from mmo_trio.storage.postgres.connections import WRITER_SETUP
+from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.system.clock import GatewayClock
 from tests.conformance.inputs import DELIVERED, claimed, creation, failed, reference, succeeded
+from tests.support.lock_timeout import set_lock_timeout
 from tests.support.time_limits import HANGS_AFTER_S
 
 # isort: split
@@ -32,13 +32,6 @@ OTHERS = range(2, 6)
 OF_ANOTHER_BRAND = 9
 WAITS_S = 2 * HANGS_AFTER_S
 """How long gateways wait for a lock: who waits for the one that a test holds is not answered while the test lasts."""
-
-
-def set_lock_timeout(monkeypatch: pytest.MonkeyPatch, timeout_s: float) -> None:
-    """Let a commit be given up when it has waited so long for another one."""
-    changed = WRITER_SETUP.replace("SET lock_timeout = '5s'", f"SET lock_timeout = '{timeout_s:.0f}s'")
-    assert changed != WRITER_SETUP
-    monkeypatch.setattr(startup, "WRITER_SETUP", changed)
 
 
 @pytest.fixture(autouse=True)

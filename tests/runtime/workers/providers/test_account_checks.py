@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 import trio
@@ -17,6 +18,7 @@ from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Type
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.account_notes import REQUESTED, AccountChecks, read_finding_note
@@ -284,5 +286,26 @@ async def test_a_process_that_starts_holds_what_is_known_before_anything_is_sent
         await line.process(store).learn(Aggregator().judge(HttpResponse(418)))
         checks = line.process(store)
         await nursery.start(checks.run)
+        assert checks.hold_of(*PAYINS) is not None
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("S6")
+async def test_what_is_learned_while_a_round_reads_older_notes_is_kept(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with StoreFile().open() as store, trio.open_nursery() as nursery:
+        checks, read = AggregatorLine(status=503).process(store), AdminStore.provider_notes
+
+        async def read_slowly(self: AdminStore, *topics: NoteTopic) -> Sequence[ProviderNote]:
+            notes = await read(self, *topics)
+            await trio.sleep(1)
+            return notes
+
+        await nursery.start(checks.run)
+        monkeypatch.setattr(AdminStore, "provider_notes", read_slowly)
+        await trio.sleep(checks.round_s + 0.5)
+        await checks.learn(Aggregator().judge(HttpResponse(418)))
+        await trio.sleep(1)
         assert checks.hold_of(*PAYINS) is not None
         nursery.cancel_scope.cancel()
