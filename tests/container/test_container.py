@@ -76,7 +76,7 @@ async def said(command: list[str]) -> str:
 
 async def ends(process: Process, pid: Path) -> None:
     """Ask the gateway to end, as it must with 0."""
-    os.kill(int(pid.read_text()), signal.SIGTERM)
+    os.kill(int(await trio.Path(pid).read_text()), signal.SIGTERM)
     with trio.fail_after(HANGS_AFTER_S):
         assert await process.process.wait() == 0
 
@@ -90,7 +90,9 @@ async def test_a_payment_outlives_the_container_that_ends_when_it_is_asked_to(
     apply = ("brands", "apply", "/etc/mmo/brands.toml", "--config", "/etc/mmo/mmo.toml")
     await said(container.command({}, volumes, *entry, *apply))
     # The signal goes to the gateway itself, as a container's engine sends it: buildah does not hand it on.
-    serve = container.command({}, volumes, "sh", "-c", 'echo $$ >/srv/mmo/pid && exec "$0" "$@"', *entry, *config["Cmd"])
+    serve = container.command(
+        {}, volumes, "sh", "-c", 'echo $$ >/srv/mmo/pid && exec "$0" "$@"', *entry, *config["Cmd"]
+    )
     pid = tmp_path / "data" / "pid"
 
     async with serving_process(log=log, command=serve) as process:
