@@ -98,7 +98,7 @@ async def test_a_payment_outlives_the_container_that_ends_when_it_is_asked_to(
     async with serving_process(log=log, command=serve) as process:
         merchant = Merchant(process.ready["api"], KEY)
         paid = await merchant.ended((await merchant.accepted())["gatewayReference"])
-        assert paid["status"] == "succeeded"
+        assert paid["status"] == "success"
         ready = {"HEALTH_URL": f"{process.ready['api']}/readyz"}
         assert health[0] == "CMD"
         await said(container.command(ready, volumes, *health[1:]))
