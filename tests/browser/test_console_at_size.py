@@ -84,6 +84,15 @@ def ask_back(page: Page, crowded: Sandbox) -> None:
         assert answer.status == 303, answer.text()
 
 
+def fits_any_width(page: Page) -> None:
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, (page.url, width)
+        assert page.evaluate(OUT_OF_SIGHT) == [], (page.url, width)
+        assert page.evaluate(NESTED) == [], (page.url, width)
+    page.set_viewport_size(DESK)
+
+
 def test_each_page_is_small_low_and_scrolls_as_one(browser: Browser, crowded: Sandbox) -> None:
     with browser_page(browser, viewport=DESK) as page:
         sign_in(page, crowded, "ada")
@@ -97,12 +106,7 @@ def test_each_page_is_small_low_and_scrolls_as_one(browser: Browser, crowded: Sa
             assert sum(sizes) <= BYTES_MAX, (path, sizes)
             height = page.evaluate("document.documentElement.scrollHeight")
             assert height <= SCREENS_MAX * DESK["height"], (path, height)
-            for width in WIDTHS:
-                page.set_viewport_size({"width": width, "height": 900})
-                assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
-                assert page.evaluate(OUT_OF_SIGHT) == [], (path, width)
-                assert page.evaluate(NESTED) == [], (path, width)
-            page.set_viewport_size(DESK)
+            fits_any_width(page)
 
 
 def test_tables_outside_the_console_fit_any_width(browser: Browser, crowded: Sandbox) -> None:
@@ -167,3 +171,4 @@ def test_a_change_of_one_method_of_twenty_is_checked_and_proposed_within_reach(
         expect(changed).to_contain_text("KES 1,500,000.00")  # What is proposed is what was seen.
         page.get_by_role("button", name="Propose the change").click()
         expect(page.get_by_text("Another user has to apply it.")).to_be_visible()
+        fits_any_width(page)

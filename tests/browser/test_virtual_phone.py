@@ -161,6 +161,7 @@ def refuse_all(page: Page, sandbox: Sandbox) -> None:
     while waiting.count():
         waiting.first.click()
         page.get_by_role("button", name="Refuse").first.click()
+        page.wait_for_url("**done=refuse")
         page.goto(f"{sandbox.pages}/phone")
 
 
