@@ -109,7 +109,7 @@ def test_the_face_of_the_core_names_the_faces() -> None:
 
 def test_help_begins_with_the_gateway_and_the_names_that_the_tutorial_uses() -> None:
     """`help` prints thousands of lines: whoever reads the first two screens has what a test needs."""
-    screens = pydoc.render_doc(mmo_sansio, renderer=pydoc.plaintext).splitlines()[:50]
+    screens = pydoc.plain(pydoc.render_doc(mmo_sansio)).splitlines()[:50]
     methods = [re.match(r" {8}(\w+)\(", line) for line in screens]
     gateway = [name for name, each in vars(mmo_sansio.Gateway).items() if callable(each) and name[0] != "_"]
     assert [match[1] for match in methods if match] == ["Gateway", *gateway]
