@@ -1,7 +1,24 @@
 """Decides the payments of a mobile money gateway by plain functions without I/O, clock or randomness.
 
-A shell feeds inputs to `decide`, makes the changes of the decision durable, answers with its reply, and then carries
-out its intents. `Gateway` does so in memory, for tests and for first steps: see `docs/tutorial.md`.
+A test needs `Gateway`, which does all of it in memory (`docs/tutorial.md` goes through it step by step):
+
+    Gateway()                            nothing has happened yet
+    receive(input, now=, utc=)           decide an input, and return its reply
+    take_intents()                       take what a shell has to do now: submit, poll, deliver a callback
+    transaction(gateway_reference)       look at a payment
+    next_wake()                          the instant of the next thing that happens by itself
+    wake(now=, utc=)                     let time pass until now
+
+and these names:
+
+    describe  Brand, Method, Limits, Money, Operation, Party, Draft
+    input     CreatePayment, BeginSubmission, ProviderAccepted, ProviderSucceeded, ProviderFailed, Source,
+              CallbackConcluded, DeliveryAttempt, DeliveryOutcome
+    look      Accepted, Rejected, Transaction, Status, ErrorCode, transaction_object
+    time      Instant, SECOND, MINUTE, HOUR, DAY, later, format_with_seconds
+
+A service of your own feeds inputs to `decide`, makes the changes of the decision durable, answers with its reply, and
+then carries out its intents; the names that are not above are for that.
 
 What `__all__` of a face lists is public: this package, :mod:`mmo_sansio.providers` for adapters,
 :mod:`mmo_sansio.testing` for tests, :mod:`mmo_merchant` for merchants' programs, :mod:`mmo_trio` for the service, and
