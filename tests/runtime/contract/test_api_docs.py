@@ -14,6 +14,7 @@ from openapi_spec_validator import validate
 
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.problems import PROBLEM_TYPES
+from mmo_trio.pages.context import LISTENER_URL
 from tests.support.merchant import Answer, ask
 from tests.support.sandbox_gateway import Running, Serve
 
@@ -172,8 +173,24 @@ async def test_a_sandbox_fills_its_key_into_the_examples_and_lets_no_name_read_i
     rebound = await ask(f"{sandbox.ready.pages}/docs", headers={"Host": "attacker.example"})
     assert rebound.status == 200
     assert sandbox.merchant.key not in rebound.body.decode()
-    for path in ("/docs.md", "/llms.txt", "/docs/try/createDirectPayin"):
-        assert sandbox.merchant.key not in (await ask(f"{sandbox.ready.pages}{path}")).body.decode()
+    assert sandbox.merchant.key not in (await ask(f"{sandbox.ready.pages}/docs/try/createDirectPayin")).body.decode()
+
+
+@pytest.mark.finding("newcomers-10")
+async def test_programs_read_examples_that_the_sandbox_accepts_and_other_sites_do_not(sandbox: Running) -> None:
+    for path in ("/docs.md", "/llms.txt"):
+        answer = await ask(f"{sandbox.ready.pages}{path}")
+        text = answer.body.decode()
+        assert sandbox.merchant.key in text
+        assert sandbox.ready.api in text
+        assert LISTENER_URL in text
+        assert "YOUR_API_KEY" not in text
+        assert "https://shop.example/callbacks" not in text.partition("## Objects")[0]
+        assert answer.headers["cache-control"] == "no-store", "a key may change"
+        assert "access-control-allow-origin" not in answer.headers, "a page of another site could read the key"
+        rebound = await ask(f"{sandbox.ready.pages}{path}", headers={"Host": "attacker.example"})
+        assert sandbox.merchant.key not in rebound.body.decode()
+        assert rebound.headers["access-control-allow-origin"] == "*"
 
 
 async def test_programs_read_the_reference_as_markdown(sandbox: Running) -> None:

@@ -15,7 +15,7 @@ from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
 from mmo_sansio.messages.queries import RECORDS_PAGE_DEFAULT, RECORDS_PAGE_MAX
 from mmo_sansio.values import problems
 from mmo_sansio.values.model import Operation, Status, Type
-from mmo_sansio.values.problems import CREATION_PRECEDENCE, PROBLEM_TYPES, ProblemType
+from mmo_sansio.values.problems import CREATION_PRECEDENCE, ProblemType
 
 API_ROOT: Final = API_PREFIX.decode().rstrip("/")
 
@@ -130,9 +130,9 @@ def openapi_document(
             "version": __version__,
             "summary": "One small interface to mobile money.",
             "description": INTRODUCTION,
+            "contact": {"name": "the mmo-gateway developers", "url": "https://github.com/mmo-gateway/mmo-gateway"},
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "jsonSchemaDialect": "https://spec.openapis.org/oas/3.1/dialect/base",
         "servers": [{"url": base_url}],
         "security": [{"apiKey": []}],
         "tags": [
@@ -152,8 +152,8 @@ def openapi_document(
 
 
 def _problem_responses(error_docs_url: str) -> dict[str, Any]:
-    """Describe one response for each problem, and one for those of a status that has several."""
-    groups = {each.segment: [each] for each in PROBLEM_TYPES}
+    """Describe every response that requests may be rejected with: one for all problems of a status."""
+    groups: dict[str, list[ProblemType]] = {}
     for name, types in PROBLEMS.items():
         for each in types:
             group = groups.setdefault(problem_response_name(each, name), [])
@@ -202,8 +202,10 @@ def api_paths(sandbox_scenarios: Mapping[str, str] | None) -> dict[str, Any]:
     paths[f"{API_ROOT}/status/{{gatewayReference}}"] = {"get": _look_up_operation()}
     paths[f"{API_ROOT}/status/mref/{{merchantReference}}"] = {"get": _look_up_by_merchant_reference_operation()}
     paths[f"{API_ROOT}/records"] = {"get": _records_operation()}
-    paths["/healthz"] = {"get": _health_operation("isAlive", "Is the process alive?", "alive")}
-    paths["/readyz"] = {"get": _health_operation("isReady", "Can it do its work?", "ready")}
+    alive = ("Is the process alive?", "It answers whatever its store does.")
+    ready = ("Can it do its work?", "503 while the store cannot be reached or written to: send it no requests then.")
+    paths["/healthz"] = {"get": _health_operation("isAlive", alive, "alive")}
+    paths["/readyz"] = {"get": _health_operation("isReady", ready, "ready")}
     return paths
 
 
@@ -231,7 +233,7 @@ def _creation_operation(operation: Operation, sandbox_scenarios: Mapping[str, st
         "summary": summary,
         "description": description,
         "parameters": parameters,
-        "requestBody": {"required": True, "content": _json_content(schemas.ref(schemas.request_name(operation)))},
+        "requestBody": {"required": True, "content": _request_content(operation)},
         "responses": responses,
         "callbacks": callbacks,
     }
@@ -245,7 +247,8 @@ def _look_up_operation() -> dict[str, Any]:
         schemas.string(f"A ULID: `{schemas.ULID_PATTERN}`."),
         example="01KAJWT5RV3FX1QYP2Z4M0C9TB",
     )
-    return _query_operation("lookUp", "Look up a payment", [parameter], "Transaction", "refused")
+    meaning = "The payment as it is now, by the gateway's reference."
+    return _query_operation("lookUp", "Look up a payment", meaning, [parameter], "Transaction", "refused")
 
 
 def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
@@ -258,7 +261,8 @@ def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
         example="order-1",
     )
     name, summary = "lookUpByMerchantReference", "Look up a payment by your own reference"
-    return _query_operation(name, summary, [parameter], "Transaction", "refused")
+    meaning = "The payment as it is now, by your reference: also when no answer to its creation came."
+    return _query_operation(name, summary, meaning, [parameter], "Transaction", "refused")
 
 
 def _records_operation() -> dict[str, Any]:
@@ -285,13 +289,11 @@ def _records_operation() -> dict[str, Any]:
         _parameter("pageSize", "query", page_size, size),
         _parameter("page", "query", page, schemas.string()),
     ]
-    name, response = "listRecords", "TransactionPage"
-    operation = _query_operation(name, "List payments", parameters, response, "refused_records")
-    operation["description"] = (
+    meaning = (
         "Every payment that was created in a window of time, page by page, for reconciliation."
         " Values are trimmed; blank means absent; a parameter that is given twice is refused."
     )
-    return operation
+    return _query_operation("listRecords", "List payments", meaning, parameters, "TransactionPage", "refused_records")
 
 
 def _filter_parameter(name: str, values: type[Type] | type[Status]) -> schemas.Schema:
@@ -303,18 +305,20 @@ def _filter_parameter(name: str, values: type[Type] | type[Status]) -> schemas.S
 
 
 def _query_operation(
-    name: str, summary: str, parameters: list[schemas.Schema], response_schema: str, rejected: str
+    name: str, summary: str, meaning: str, parameters: list[schemas.Schema], response_schema: str, rejected: str
 ) -> dict[str, Any]:
     return {
         "operationId": name,
         "tags": ["Look-ups"],
         "summary": summary,
+        "description": meaning,
         "parameters": parameters,
         "responses": _responses("What is known.", schemas.ref(response_schema), rejected),
     }
 
 
-def _health_operation(name: str, summary: str, status: str) -> dict[str, Any]:
+def _health_operation(name: str, texts: tuple[str, str], status: str) -> dict[str, Any]:
+    summary, description = texts
     schema = {
         "type": "object",
         "required": ["status"],
@@ -326,6 +330,7 @@ def _health_operation(name: str, summary: str, status: str) -> dict[str, Any]:
         "operationId": name,
         "tags": ["Health"],
         "summary": summary,
+        "description": description,
         "security": [],
         "responses": {each: responses[each] for each in responses if each not in ("401", "404")},
     }
@@ -348,7 +353,8 @@ def _callback_operation(schema_name: str, texts: tuple[str, str]) -> dict[str, A
         "requestBody": {"required": True, "content": _json_content(schemas.ref(schema_name))},
         "responses": {
             "2XX": {"description": delivered},
-            "default": {"description": "Anything else counts as not delivered; it isn't sent again."},
+            "4XX": {"description": "It counts as not delivered, and isn't sent again."},
+            "default": {"description": "Anything else counts as not delivered, too."},
         },
     }
 
@@ -395,6 +401,12 @@ def _parameter(
     if example is not None:
         parameter["example"] = example
     return parameter
+
+
+def _request_content(operation: Operation) -> dict[str, Any]:
+    content = _json_content(schemas.ref(schemas.request_name(operation)))
+    content["application/json"]["example"] = schemas.request_example(operation)
+    return content
 
 
 def _json_content(schema: schemas.Schema) -> dict[str, Any]:

@@ -127,6 +127,7 @@ def request_example(operation: Operation) -> dict[str, Any]:
 def _requested_money() -> Schema:
     value = {
         "type": "number",
+        "format": "decimal",
         "description": "Greater than 0, at most 10^15, no more decimals than the currency has (KES"
         f" 2, UGX 0, KWD 3), at most {NUMBER_CHARACTERS_MAX} characters. A string is refused. The"
         " brand's limits for the method lie within.",
@@ -287,7 +288,7 @@ def response_schemas(error_docs_url: str) -> dict[str, Schema]:
 
 
 def _money() -> Schema:
-    value = {"type": "number", "description": "With the currency's own number of decimals."}
+    value = {"type": "number", "format": "decimal", "description": "With the currency's own number of decimals."}
     currency = string("ISO 4217.", pattern=CURRENCY_PATTERN)
     meaning = "An amount. Read `value` as a decimal, not as a binary floating point number."
     example = EXAMPLE_OBJECT["requestedAmount"]
@@ -318,7 +319,7 @@ def _creation_response() -> Schema:
         "gatewayReference": string("A ULID.", pattern=ULID_PATTERN),
         "merchantReference": string(),
         "reconciliationReference": string(),
-        "createdAt": string(pattern=CREATED_AT_PATTERN),
+        "createdAt": string(format="date-time", pattern=CREATED_AT_PATTERN),
     }
     return response_object("The payment is taken and in progress.", properties, example)
 
@@ -375,8 +376,8 @@ def _transaction() -> Schema:
         "finalAmount": nullable(ref("Money"))
         | {"description": "What was settled, which may differ; null unless it has succeeded."},
         "labels": {"type": ["object", "null"], "description": "As submitted; null for `push`."},
-        "createdAt": string(pattern=TIMESTAMP_PATTERN),
-        "completedAt": nullable(string("Null while pending.", pattern=TIMESTAMP_PATTERN)),
+        "createdAt": string(format="date-time", pattern=TIMESTAMP_PATTERN),
+        "completedAt": nullable(string("Null while pending.", format="date-time", pattern=TIMESTAMP_PATTERN)),
         "completionSource": nullable(source),
         "errorCode": nullable(
             string(
@@ -410,7 +411,7 @@ def _qr_code() -> Schema:
         "amount": ref("Money"),
         "qrPayload": nullable(string(meaning)),
         "qrImage": string(contentEncoding="base64", contentMediaType="image/png"),
-        "expiresAt": string(pattern=TIMESTAMP_PATTERN),
+        "expiresAt": string(format="date-time", pattern=TIMESTAMP_PATTERN),
     }
     example = _EXAMPLE_REFERENCES | {
         "amount": EXAMPLE_OBJECT["requestedAmount"],

@@ -342,6 +342,6 @@ def _constraints(schema: JsonObject) -> str:
         limits.append(f"at most {schema['maxProperties']} entries")
     if "default" in schema:
         limits.append(f"by default {schema['default']}")
-    if "format" in schema:
-        limits.append(schema["format"].upper())
+    if schema.get("format") == "uri":
+        limits.append("URI")
     return "; ".join(limits)

@@ -98,6 +98,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
                 refusals=refusals,
                 failures=failures,
                 api_key=api_key,
+                result_url=LISTENER_URL,
                 can_try=pages_context().sandbox is not None,
             )
             rendered[template] = (api_key, text)
@@ -132,13 +133,18 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
         template = "docs/found.html" if "part" in request.args else "docs/search.html"
         return _cached_response(await render_template(template, sought=sought, found=found))
 
+    async def reference_text(template: str, content_type: str) -> Response:
+        api_key = await find_shown_key()
+        text = await render_reference(template, api_key)
+        return _text_response(text, content_type) if api_key is None else Response(text, content_type=content_type)
+
     @pages.get("/docs.md")
     async def markdown() -> Response:
-        return _text_response(await render_reference("docs/docs.md", None), "text/markdown; charset=utf-8")
+        return await reference_text("docs/docs.md", "text/markdown; charset=utf-8")
 
     @pages.get("/llms.txt")
     async def overview() -> Response:
-        return _text_response(await render_reference("docs/llms.txt", None), "text/plain; charset=utf-8")
+        return await reference_text("docs/llms.txt", "text/plain; charset=utf-8")
 
     @pages.get("/openapi.json")
     async def openapi() -> Response:
