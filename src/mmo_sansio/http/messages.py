@@ -6,10 +6,9 @@ from __future__ import annotations
 import re
 import zlib
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Final, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from mmo_sansio.http.egress_rules import UrlTarget
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, elapsed, from_datetime
@@ -48,10 +47,18 @@ class RequestHead:
     """The raw request target, still percent-encoded (RFC 9112 section 3.2): in origin-form from a listener, in
     absolute-form (`https://host/path`) for a client."""
     headers: Headers = ()
+    _values: dict[bytes, tuple[bytes, ...]] | None = field(default=None, init=False, eq=False, repr=False)
+    """The values of each field once one was asked for, as several parts of the gateway ask for some."""
 
     def values(self, name: bytes) -> tuple[bytes, ...]:
         """Return every value of the field with this lower-case name, in order."""
-        return self._values.get(name, ())
+        found = self._values
+        if found is None:
+            found = {}
+            for each, value in self.headers:
+                found[each] = (*found.get(each, ()), value)
+            object.__setattr__(self, "_values", found)
+        return found.get(name, ())
 
     def value(self, name: bytes) -> bytes | None:
         """Return the first value of the field with this lower-case name, or None."""
@@ -63,14 +70,6 @@ class RequestHead:
         other = RequestHead(self.method, target, self.headers)
         object.__setattr__(other, "_values", self._values)
         return other
-
-    @cached_property
-    def _values(self) -> dict[bytes, tuple[bytes, ...]]:
-        """Holds the values of each field, as several parts of the gateway ask for some."""
-        found: dict[bytes, tuple[bytes, ...]] = {}
-        for name, value in self.headers:
-            found[name] = (*found.get(name, ()), value)
-        return found
 
 
 @frozen
