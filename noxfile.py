@@ -59,6 +59,10 @@ BUILD_LOCK = "deploy/requirements-build.lock"
 SBOM = "deploy/sbom.cdx.json"
 PROVIDER_PACKAGE = "packages/mmo-provider-pawapay"
 LIGHTHOUSE = "lighthouse@12"
+OPENAPI_TOOLS = [
+    *("@redocly/cli@2", "@stoplight/spectral-cli@6", "@stoplight/prism-cli@5"),
+    *("openapi-typescript@7", "typescript@5", "openapi-to-postmanv2@6"),
+]
 PROXIES = ["nginx", "haproxy"]
 CONTAINER_TOOLS = ["buildah", "mmdebstrap"]
 CHROMIUMS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
@@ -82,6 +86,14 @@ def install(session: nox.Session, *groups: str, core_only: bool = False) -> None
     session.install("." if core_only else ".[server]")
     session.install(*nox.project.dependency_groups(project, *groups))
     _install_durations_s.append(time.monotonic() - begin)
+
+
+def install_npm(session: nox.Session, *packages: str) -> str:
+    """Install packages of npm beside the session; return a search path that has their programs and the session's."""
+    folder, begin = pathlib.Path(session.create_tmp()).absolute(), time.monotonic()
+    session.run("npm", "install", "--silent", "--prefix", str(folder), *packages, external=True)
+    _install_durations_s.append(time.monotonic() - begin)
+    return os.pathsep.join([f"{folder}/node_modules/.bin", str(session.bin), os.environ["PATH"]])
 
 
 def need_chromium(session: nox.Session) -> None:
@@ -237,10 +249,7 @@ def lighthouse(session: nox.Session) -> None:
     """Have Lighthouse, which npm installs, judge the pages in Chromium; its figures need a quiet machine."""
     need_chromium(session)
     install(session, "browser")
-    tools = pathlib.Path(session.create_tmp()).absolute()
-    session.run("npm", "install", "--silent", "--prefix", str(tools), LIGHTHOUSE, external=True)
-    programs = f"{tools}/node_modules/.bin{os.pathsep}{os.environ['PATH']}"
-    session.run("pytest", "-s", "tests/lighthouse", *session.posargs, env={"PATH": programs})
+    session.run("pytest", "-s", "tests/lighthouse", *session.posargs, env={"PATH": install_npm(session, LIGHTHOUSE)})
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
@@ -345,6 +354,15 @@ def clients(session: nox.Session) -> None:
     """Pay with the usual HTTP clients of Java, Go, Node, PHP, Ruby, .NET, Python and curl; a missing one fails."""
     install(session, "clients")
     session.run("pytest", *ON_ALL_PROCESSORS, "tests/clients", *session.posargs)
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def openapi_tools(session: nox.Session) -> None:
+    """Have checkers, a mock server, generators of clients and Postman read the OpenAPI document, and pay with what they
+    make of it; npm installs half of them."""
+    install(session, "openapi_tools")
+    tools = install_npm(session, *OPENAPI_TOOLS)
+    session.run("pytest", *ON_ALL_PROCESSORS, "tests/openapi_tools", *session.posargs, env={"PATH": tools})
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
