@@ -28,6 +28,7 @@ DirectPayinRequest.model_validate_json(text)
 created = InitiatedPayment.model_validate_json(ask("direct/payin/mpesa_ke", text))
 while (found := Transaction.model_validate_json(ask(f"status/{created.gatewayReference}"))).status.value == "pending":
     pass
-assert found.providerData is not None and found.providerData.fee is not None
+assert found.providerData is not None
+assert found.providerData.fee is not None
 fee = found.providerData.fee.value  # 1 %: no binary number is exactly so much.
 print(json.dumps({"status": found.status.value, "fee": str(fee), "kind": type(fee).__name__}))
