@@ -53,17 +53,15 @@ The simulated operator takes no fraction of a shilling, as M-Pesa does not: KES 
 ## Time
 
 A payment of 130 fails after three days: `mmo sandbox-clock advance 3d` moves the time of the sandbox,
-and everything that is due in between happens on the way. `mmo sandbox-clock advance
-16m`, for example, shows what a request does that is repeated
-[after its window](api.md#repeat-a-request-without-paying-twice).
+and everything that is due in between happens on the way. `mmo sandbox-clock advance 16m` shows what a
+request does that is repeated [after its window](api.md#repeat-a-request-without-paying-twice).
 
-Payments and callbacks carry the sandbox's time, and so does `sandbox_time` in each line of the log;
-its `timestamp` is the machine's time.
+Payments, callbacks and `sandbox_time` in the log carry the sandbox's time.
 
 ## Controls
 
-The pages listener of a sandbox takes these requests, which need no key. Bodies and answers are JSON.
-A gateway in production does not have them.
+The pages listener of a sandbox takes these requests in JSON, which need no key. A gateway in production
+does not have them.
 
 | Request | What it does |
 |---|---|
@@ -73,12 +71,8 @@ A gateway in production does not have them.
 | `GET /sandbox/callbacks?brand=demo` | lists every attempt to send a callback, with its outcome |
 | `GET /sandbox/suspense` | lists the open entries of the suspense book |
 
-The [console](console.md) of a sandbox works like that of a gateway. It has no user at first, as
-anybody would know a ready password; `mmo users add ada --role admin` makes one, and `mmo sandbox`
-prints the console's address.
-
-`/phone` is the virtual phone, on which a person approves or declines the payments of numbers that end
-in 180.
+The [console](console.md) of a sandbox works like that of a gateway. It has no user at first:
+`mmo users add ada --role admin` makes one.
 
 ## Before you go live
 
