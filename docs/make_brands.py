@@ -24,13 +24,10 @@ HEAD = """\
 
 This page is generated from the code by `docs/make_brands.py`; a test compares the two. The file
 holds the brands, which are the merchants' accounts, and their payment methods. `mmo brands apply
-FILE` puts it into force, on every process before the command ends; `mmo brands show BRAND` shows a
-brand as it is in the store. A wrong key or value is rejected with a message that names it and its
-remedy, and then nothing of the file is applied. [Run a gateway](run_a_gateway.md) says how to
-begin, and numbers in parentheses are [clauses](clauses.md).
+FILE` puts it into force on every process, or nothing of it where something is wrong; `mmo brands show BRAND`
+shows a brand as it is in the store. Numbers in parentheses are [clauses](clauses.md).
 
-Limits and flows can also be changed in [the console](console.md#changing-limits-and-flows), by two users. The
-file knows nothing of such changes: `mmo brands apply FILE --dry-run` shows what it would undo.
+Limits and flows can also be changed in [the console](console.md#changing-limits-and-flows), by two users.
 
 ## A complete brand
 
@@ -63,7 +60,7 @@ page = { colour = "#0a6b48", order_label = "order" }
 """
 
 AFTER_PAGE = """
-SVG is not accepted as a logo, as it may hold scripts and addresses of other servers. A merchant that creates a
+A merchant that creates a
 payment with `"labels": {"order": "2 tickets to Mombasa"}` has that text on the page of the payment when `order_label`
 is `order`; at most 140 characters of it are shown.
 """
@@ -78,20 +75,16 @@ from `X-Forwarded-Host` of the proxies in `listen.proxy_trusted`, with `listen.p
 `file` are never allowed.
 
 **Reference reuse** is explained [for merchants](api.md#repeat-a-request-without-paying-twice).
-`reference_reuse = "never"` holds for all types of payment: every `merchantReference` can be used once.
 """
 
 AFTER_METHOD = """
 **Offline deposits** (flow `push`) are payments that a payer begins with the operator, by the own phone
 menu. They belong to the method of their provider whose `push_accounts` name the account that was paid:
 a shortcode, a till, a wallet. `174379/ACME` takes those of 174379 whose bill reference begins with
-ACME, in capital or small letters, so several brands can share an account; the longest prefix counts.
+ACME, in capital or small letters, so several brands can share an account.
 Where no method of a provider names accounts, the only brand that uses the provider owns its deposits.
 A deposit that belongs to no method, or to two, goes to the
-[suspense book](operating.md#the-suspense-book). The result is sent to the brand's `push_result_url`.
-
-**Tax payouts** have no party in their request. What merchants see as `party` in look-ups and callbacks
-is `tax_authority_id` and `tax_authority_account`.
+[suspense book](operating.md#the-suspense-book).
 """
 
 

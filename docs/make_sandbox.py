@@ -55,7 +55,7 @@ The simulated operator takes no fraction of a shilling, as M-Pesa does not: KES 
 A payment of 130 fails after three days: `mmo sandbox-clock advance 3d` moves the time of the sandbox,
 and everything that is due in between happens on the way. `mmo sandbox-clock advance
 16m`, for example, shows what a request does that is repeated
-[after its 15 minutes](api.md#repeat-a-request-without-paying-twice).
+[after its window](api.md#repeat-a-request-without-paying-twice).
 
 Payments and callbacks carry the sandbox's time, and so does `sandbox_time` in each line of the log;
 its `timestamp` is the machine's time.
@@ -86,8 +86,8 @@ in 180.
   one.
 - Your receiver compares `X-API-KEY` in constant time, takes a result once (150), and answers within
   15 seconds; see [receiving callbacks](callbacks.md).
-- A request without an answer is repeated within 15 minutes or looked up first, with the reference
-  that you stored before you sent it.
+- A request without an answer is [repeated or looked up
+  first](api.md#repeat-a-request-without-paying-twice), with the reference that you stored before you sent it.
 - A job looks up what no callback brought: `GET .../records`, and `GET .../status` at most every two
   minutes for one payment. Test it with your receiver switched off.
 - A payment that fails with `transaction_expired` (130) is neither delivered nor paid again before a
