@@ -118,6 +118,12 @@ class Stage:
                     break
                 await trio.sleep(0.5)
 
+    async def until_taken(self, reference: str) -> None:
+        """Wait until pawaPay has the payment, which the gateway records as sent before."""
+        with trio.fail_after(HANGS_AFTER_S):
+            while all(each["reference"] != reference for each in self.simulator.snapshot()["payments"]):  # noqa: ASYNC110
+                await trio.sleep(0.02)
+
     def balances(self) -> Mapping[str, str]:
         return {each["account"]: each["balance"] for each in self.simulator.snapshot()["accounts"]}
 
@@ -208,7 +214,7 @@ async def test_what_an_operator_can_not_process_waits_until_it_can(stage: Stage)
     await stage.set_availability(DEPOSIT="CLOSED", PAYOUT="DELAYED")
     held = [await stage.pay(FIRST, "direct/payin", DEPOSIT) for _ in range(3)]
     sent = await stage.pay(FIRST, "direct/payout", PAYOUT)
-    await until_accepted(merchant, sent)
+    await stage.until_taken(sent)
     assert [each["reference"] for each in stage.simulator.snapshot()["payments"]] == [sent]
     assert [(await merchant.status(each))["status"] for each in held] == ["pending"] * 3
     await stage.set_availability(DEPOSIT="OPERATIONAL", PAYOUT="OPERATIONAL")
@@ -227,7 +233,7 @@ async def test_a_published_number_fails_with_its_code(stage: Stage) -> None:
 async def test_a_callback_counts_only_if_pawapay_has_just_signed_it_for_this_address(stage: Stage) -> None:
     stage.simulator.faults.plan([PlannedFault("deposit", EndAfter(None), times=2)])
     reference, merchant = await stage.pay(FIRST, "direct/payin", DEPOSIT), stage.merchant(FIRST)
-    await until_accepted(merchant, reference)
+    await stage.until_taken(reference)
     paid = HttpRequest("POST", stage.hook.encode(), JSON_UTF8, completed(reference))
     now, other = system_now(), generate_private_key(SECP256R1())
     good = sign_callback(paid, stage.simulator.key, now=now)
@@ -262,15 +268,6 @@ async def test_a_replayed_callback_changes_nothing(stage: Stage) -> None:
             await trio.sleep(0.02)
     assert [await stage.notify(each) for each in stage.sent] == [200, 200]
     assert await merchant.status(reference) == ended
-
-
-async def until_accepted(merchant: Merchant, reference: str) -> None:
-    """Wait until pawaPay has the payment."""
-    with trio.fail_after(HANGS_AFTER_S):
-        while True:
-            if (await merchant.status(reference))["providerData"] is not None:
-                break
-            await trio.sleep(0.02)
 
 
 def completed(reference: str) -> bytes:
