@@ -11,7 +11,7 @@ import trio
 
 from tests.container.conftest import Container, Image
 from tests.support.merchant import Merchant
-from tests.support.mmo_process import Process, serving_process
+from tests.support.mmo_process import BRAND_ON_THE_SANDBOX, Process, serving_process
 from tests.support.time_limits import HANGS_AFTER_S
 
 KEY = "acme-key-0123456789abcdef"
@@ -36,19 +36,7 @@ master_key_file = "/srv/mmo/master.key"
 [provider.sandbox]
 kind = "sandbox"
 """
-BRANDS = f"""
-[[brand]]
-id = "acme"
-name = "Acme Ltd"
-api_keys = ["{KEY}"]
-
-[[brand.method]]
-key = "mpesa_ke"
-provider = "sandbox"
-country = "KE"
-flows = ["direct/payin"]
-limits.KES = {{ min = "10", max = "150000" }}
-"""
+BRANDS = BRAND_ON_THE_SANDBOX.format(key=KEY)
 
 
 @pytest.fixture

@@ -19,25 +19,13 @@ from attrs import frozen
 from mmo_trio.brands.master_key import create_master_key
 from tests.packages.environments import ROOT, Environment, an_environment
 from tests.support.merchant import Merchant
-from tests.support.mmo_process import SETTINGS_ON_A_FILE, Process, serving_process
+from tests.support.mmo_process import BRAND_ON_THE_SANDBOX, SETTINGS_ON_A_FILE, Process, serving_process
 from tests.support.postgres_server import postgres_server
 
 pytestmark = pytest.mark.trio
 
 KEY = "test-key-of-an-upgrade-0123456789"
-BRANDS = f"""
-[[brand]]
-id = "acme"
-name = "Acme"
-api_keys = ["{KEY}"]
-
-[[brand.method]]
-key = "mpesa_ke"
-provider = "sandbox"
-country = "KE"
-flows = ["direct/payin", "direct/payout"]
-limits.KES = {{ min = "1", max = "10000" }}
-"""
+BRANDS = BRAND_ON_THE_SANDBOX.format(key=KEY)
 OPERATIONS = ("direct/payin", "direct/payout")
 
 

@@ -48,6 +48,20 @@ pages = "127.0.0.1:0"
 console = "127.0.0.1:0"
 """
 """Settings of a gateway that is served on free ports, with all that it keeps in `folder`."""
+BRAND_ON_THE_SANDBOX = """
+[[brand]]
+id = "acme"
+name = "Acme"
+api_keys = ["{key}"]
+
+[[brand.method]]
+key = "mpesa_ke"
+provider = "sandbox"
+country = "KE"
+flows = ["direct/payin", "direct/payout"]
+limits.KES = {{ min = "10", max = "150000" }}
+"""
+"""A brand, with its `key`, whose one method is the sandbox's."""
 FREE_PORTS = tuple(f"--{listener}=127.0.0.1:0" for listener in ("api", "pages", "console"))
 """The options with which `mmo sandbox` and `mmo serve` take any ports; the READY line says which."""
 READY = re.compile(r"READY (.*)\n")

@@ -30,7 +30,14 @@ from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sql.store import Store
 from tests.support.http_listener import Client, NoAnswerError
 from tests.support.merchant import ROOT, Merchant
-from tests.support.mmo_process import CallbackRecorder, Process, mmo, recording_callbacks, serving_process
+from tests.support.mmo_process import (
+    BRAND_ON_THE_SANDBOX,
+    CallbackRecorder,
+    Process,
+    mmo,
+    recording_callbacks,
+    serving_process,
+)
 from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
@@ -64,19 +71,7 @@ console = "127.0.0.1:0"
 kind = "sandbox"
 """
 
-BRANDS = f"""
-[[brand]]
-id = "acme"
-name = "Acme"
-api_keys = ["{KEY}"]
-
-[[brand.method]]
-key = "mpesa_ke"
-provider = "sandbox"
-country = "KE"
-flows = ["direct/payin", "direct/payout"]
-limits.KES = {{ min = "10", max = "150000" }}
-"""
+BRANDS = BRAND_ON_THE_SANDBOX.format(key=KEY)
 
 ENDINGS = ("000", "001", "101", "150", "002", "110")
 """Of the payers' numbers: they succeed, have no money, are told twice, or must be asked about."""
