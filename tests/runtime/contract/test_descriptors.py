@@ -177,16 +177,19 @@ async def crowd_at(serve: Serve, environment: dict[str, str]) -> AsyncIterator[C
         yield Crowd(gateway)
 
 
-def open_files() -> Counter[str]:
-    """How many descriptors are open: the store's files, the pairs of sockets by which its threads report, and all
-    others. It keeps files and pairs for later readers, as many as there ever were readers at once."""
+def open_files(gateway: Running) -> Counter[str]:
+    """How many descriptors are open: the files of this gateway's store, the pairs of sockets by which its threads
+    report, and all others. It keeps files and pairs for later readers, as many as there ever were readers at once."""
     table = Path("/proc/net/unix").read_text(encoding="ascii").splitlines()[1:]
     pairs = {f"socket:[{line.split()[6]}]" for line in table}
-    found = Counter[str]()
+    found, store = Counter[str](), str(gateway.directory / "gateway.db")
     for name in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # It was the one that the directory was listed by.
             target = os.readlink(f"/proc/self/fd/{name}")
-            found["store" if "gateway.db" in target else "pairs" if target in pairs else "others"] += 1
+            if target.startswith(store):
+                found["store"] += 1
+            elif "gateway.db" not in target:  # Of a gateway that other tests share.
+                found["pairs" if target in pairs else "others"] += 1
     return found
 
 
@@ -194,12 +197,12 @@ def open_files() -> Counter[str]:
 async def test_after_a_crowd_no_descriptor_is_left_open(serve: Serve) -> None:
     async with crowd_at(serve, SHORT) as crowd:
         await trio.testing.wait_all_tasks_blocked(0.1)
-        before = open_files()
+        before = open_files(crowd.gateway)
         await visit(crowd, REQUESTS)
         with trio.fail_after(TIMEOUT_S):
-            while open_files()["others"] > before["others"]:  # noqa: ASYNC110
+            while open_files(crowd.gateway)["others"] > before["others"]:  # noqa: ASYNC110
                 await trio.sleep(0.02)
-        after = open_files()
+        after = open_files(crowd.gateway)
         assert after["store"] <= STORE_FILES
         assert after["pairs"] <= before["pairs"] + 2 * READERS_MAX
 

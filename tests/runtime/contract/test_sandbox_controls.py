@@ -331,24 +331,24 @@ async def test_the_guide_shows_only_its_own_prompt_beside_earlier_ones(sandbox: 
 async def test_the_phone_is_told_of_a_prompt_and_then_of_the_operators_message(sandbox: Running) -> None:
     number = "254711000180"
 
-    async def told() -> str:
+    said: list[str] = []
+
+    async def listen(*, task_status: trio.TaskStatus[None]) -> None:
+        """Open the page; from then on wait for what it is told."""
         page = (await ask(f"{sandbox.ready.pages}/phone/{number}")).body.decode()
         found = re.search(r'data-phone-events="([^"]+)"', page)
         assert found is not None
+        task_status.started()
         with trio.fail_after(TIMEOUT_S):
-            return (await ask(f"{sandbox.ready.pages}{found[1]}")).body.decode().partition("data: ")[2].strip()
+            events = (await ask(f"{sandbox.ready.pages}{found[1]}")).body.decode()
+        said.append(events.partition("data: ")[2].strip())
 
     async with trio.open_nursery() as nursery:
-        said: list[str] = []
-
-        async def listen() -> None:
-            said.append(await told())
-
-        nursery.start_soon(listen)
+        await nursery.start(listen)
         reference = await _prompted(sandbox, number)
     assert said == ["prompt"]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(listen)
+        await nursery.start(listen)
         await _answer_at_phone(sandbox, f"{number}/{reference}", "action=approve&pin=1234")
         await sandbox.merchant.ended(reference)
     assert said[1] in ("prompt", "message")
