@@ -69,6 +69,7 @@ does not have them.
 | `POST /sandbox/push` `{"brand", "method", "providerReference", "amount", "party"}` | reports an offline deposit |
 | `POST /sandbox/pay` `{"gatewayReference"}` | presses the button of the payment page |
 | `GET /sandbox/callbacks?brand=demo` | lists every attempt to send a callback, with its outcome |
+| `GET /sandbox/requests?after=0` | lists the latest requests of merchants, and why one was refused |
 | `GET /sandbox/suspense` | lists the open entries of the suspense book |
 
 The [console](console.md) of a sandbox works like that of a gateway. It has no user at first:

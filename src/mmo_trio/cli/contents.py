@@ -9,6 +9,7 @@ COMMANDS = {
         ("sandbox", "serve", "Serve a sandbox to build against.", "server"),
         ("sandbox-clock", "sandbox_clock", "Set the sandbox's clock forward.", "server"),
         ("listen", "listen", "Receive callbacks on this machine; forward them to a local server.", "server"),
+        ("requests", "requests", "Show the requests that a sandbox got, and why it refused some.", "server"),
         ("trigger", "trigger", "Play a whole scenario against a running sandbox.", "server"),
         ("pay-outs", "mmo_merchant.payroll.command", "Pay a file of pay-outs, each line once.", "merchant,tools"),
         ("conform", "conform", "Test a merchant's endpoint for callbacks.", "merchant,tools"),

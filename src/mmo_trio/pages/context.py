@@ -15,6 +15,7 @@ from mmo_sansio.values.model import Terms
 from mmo_trio.api.forwarded import parse_address
 from mmo_trio.engine.engine import Submit
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
+from mmo_trio.sandbox.request_log import RequestLog
 from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.sql.store import Store
 
@@ -62,6 +63,7 @@ class SandboxContext:
     """The terms of payments that the guide makes."""
     addresses: ServiceAddresses
     """The addresses of all listeners."""
+    request_log: RequestLog
     find_demo_key: Callable[[], Awaitable[str | None]]
     """Returns the demo brand's API key in use; None without such a brand."""
 

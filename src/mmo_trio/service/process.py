@@ -177,9 +177,10 @@ class Listeners:
         )
         certificates = self.certificates
         tls = None if certificates is None else certificates.context
+        sandbox = parts.pages_context.sandbox
         serve_api = partial(
             self._serve,
-            handler=parts.api,
+            handler=parts.api if sandbox is None else sandbox.request_log,
             limits=limits.listener_limits,
             metrics=parts.http_metrics,
             descriptors_max=shares.api,

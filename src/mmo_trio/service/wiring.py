@@ -38,6 +38,7 @@ from mmo_trio.sandbox.clock import SandboxClock
 from mmo_trio.sandbox.demo_brand import find_demo_key
 from mmo_trio.sandbox.operator_process import OperatorClient
 from mmo_trio.sandbox.operator_worker import OperatorJournal, SandboxOperatorWorker
+from mmo_trio.sandbox.request_log import RequestLog
 from mmo_trio.service.resources import Resources
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.providers import ProviderSection
@@ -128,10 +129,11 @@ def assemble(resources: Resources) -> Components:
     refusals = RefusalRecorder(resources.store.admin, resources.clock.now)
     scenarios = SCENARIO_TEXTS if resources.config.is_sandbox else None
     closing = trio.Event()
+    api = _api_handler(foundation, workers, refusals.note, scenarios)
     return Components(
         engine=engine,
         workers=workers,
-        api=_api_handler(foundation, workers, refusals.note, scenarios),
+        api=api,
         pages_context=PagesContext(
             resources.store,
             engine.submit,
@@ -139,7 +141,7 @@ def assemble(resources: Resources) -> Components:
             public_url=resources.urls.hosted_pages,
             error_docs_url=resources.urls.error_docs,
             closing=closing,
-            sandbox=_sandbox_context(resources, workers),
+            sandbox=_sandbox_context(resources, workers, api),
         ),
         api_docs=build_docs(
             base_url=resources.urls.base, error_docs_url=resources.urls.error_docs, sandbox_scenarios=scenarios
@@ -499,7 +501,7 @@ def _api_handler(
     )
 
 
-def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext | None:
+def _sandbox_context(resources: Resources, workers: Workers, api: ApiHandler) -> SandboxContext | None:
     """Build what only a sandbox can do; None in production."""
     directory, operator = resources.config.data_directory, workers.simulated_operator
     if directory is None or isinstance(operator, OperatorClient):
@@ -515,6 +517,7 @@ def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext |
         operator,
         resources.limits.terms,
         resources.addresses,
+        RequestLog(api.admit, resources.clock.time),
         find_key,
     )
 

@@ -21,6 +21,7 @@ from mmo_trio.storage.open_store import open_store
 from tests.support.http_version import http_version
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
 from tests.support.merchants import ACME, ACME_KEY, a_brand, deposit, deposited
+from tests.support.mmo_process import mmo
 from tests.support.receivers import receiver, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import storages
@@ -183,6 +184,33 @@ async def test_the_suspense_book_is_shown_by_brand(sandbox: Running) -> None:
     assert await sandbox.seen("suspense?brand=nobody") == []
 
 
+@pytest.mark.finding("new-users-L-requests")
+async def test_the_requests_that_merchants_sent_are_shown_with_what_was_wrong(sandbox: Running) -> None:
+    merchant, before = sandbox.merchant, (await sandbox.seen("requests"))[-1:]
+    after = before[0]["number"] if before else 0
+    await merchant.accepted()
+    refused = await merchant.create(amount={"value": "250", "currency": "KES"})
+    wrong_key = await Merchant(sandbox.ready.api, "no-key", result_url=merchant.result_url).create()
+    taken, faulty, unknown = await sandbox.seen(f"requests?after={after}")
+    assert (taken["method"], taken["status"], taken["brand"]) == ("POST", 200, "demo")
+    assert taken["path"].endswith("/direct/payin/mpesa_ke")
+    assert "problem" not in taken
+    assert (faulty["status"], faulty["problem"], faulty["errors"]) == (400, "validation_failed", refused.json["errors"])
+    assert refused.headers["x-request-id"] == faulty["requestId"]
+    assert (unknown["status"], unknown["brand"]) == (wrong_key.status, None)
+    assert await sandbox.seen(f"requests?after={unknown['number'] + 1}") == await sandbox.seen("requests")
+    assert (await ask(f"{sandbox.ready.pages}/sandbox/requests?after=x")).json["errors"][0]["field"] == "after"
+    shown = (await mmo("requests", "--data", sandbox.directory)).splitlines()[-5:]
+    assert "POST /gateway/mmo/v2/direct/payin/mpesa_ke  -> 200  " in shown[0]
+    assert "  -> 400 validation_failed  " in shown[1]
+    assert "  -> 401 " in shown[3]
+    assert shown[2].strip() == faulty["errors"][0]["detail"]
+
+
+async def test_requests_without_a_sandbox_name_the_command_that_starts_one(tmp_path: Path) -> None:
+    assert await mmo("requests", "--follow", "--data", tmp_path, exit_code=1) == ""
+
+
 @pytest.mark.spec("K1", "S1")
 async def test_in_production_a_payment_goes_through_and_no_control_exists(serve: Serve, tmp_path: Path) -> None:
     async with serve(brands=ACME):
@@ -209,6 +237,7 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(serve:
                 ("POST", "push"),
                 ("POST", "pay"),
                 ("GET", "callbacks"),
+                ("GET", "requests"),
                 ("GET", "suspense"),
             ):
                 url = f"{ready.pages}/sandbox/{name}"

@@ -1,8 +1,9 @@
-"""Serves a sandbox's controls: its clock, deposits, the page's button, callbacks, suspense."""
+"""Serves a sandbox's controls: its clock, deposits, the page's button, callbacks, requests, suspense."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from quart import Blueprint, Response, request
@@ -22,6 +23,8 @@ from mmo_trio.settings.values import InvalidSettingValue, parse_span
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 JsonBody = dict[str, Any]
+
+_NUMBER_PATTERN = re.compile("[0-9]{1,15}", re.ASCII)
 
 pages = Blueprint("sandbox", __name__, url_prefix="/sandbox")
 pages.before_request(reject_cross_site_post)
@@ -77,6 +80,15 @@ async def callbacks() -> Response:
             for each in recorded
         ]
     )
+
+
+@pages.get("/requests")
+async def requests() -> Response:
+    """List the latest requests of merchants, from after the one with the number `after`."""
+    after = request.args.get("after", "0")
+    if not _NUMBER_PATTERN.fullmatch(after):
+        raise _validation_error("after", "must be the number of a request, such as 12")
+    return _json_response(sandbox_context().request_log.since(int(after)))
 
 
 @pages.get("/suspense")

@@ -1,0 +1,68 @@
+"""`mmo requests` shows what merchants asked of the sandbox that runs, and why a request was refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from mmo_trio.cli.support.errors import NegativeAnswer
+from mmo_trio.cli.support.http_client import send_request
+from mmo_trio.cli.support.options import data_option
+from mmo_trio.cli.support.output import print_json_line, terminal
+from mmo_trio.cli.support.target import default_data_directory, running_address
+from mmo_trio.system.display_text import visible_text
+
+POLL_INTERVAL_S = 0.3
+
+
+@click.command(short_help="Show the requests that a sandbox got, and why it refused some.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with each request that comes, until Ctrl-C.")
+@data_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+def requests(follow: bool, data: Path | None, as_json: bool) -> None:
+    """Print a line about each of the latest 500 requests to the running sandbox, and why it was refused.
+
+    What is no HTTP, or has too large a body, is refused before that: see the answer itself.
+    """
+    directory, last = data or default_data_directory(), 0
+    with suppress(KeyboardInterrupt):  # The way to end it.
+        while True:
+            for each in _fetch(directory, last):
+                print_json_line(json.dumps(each)) if as_json else _print_lines(each)
+                last = each["number"]
+            if not follow:
+                break
+            time.sleep(POLL_INTERVAL_S)
+
+
+def _fetch(directory: Path, last: int) -> Sequence[dict[str, Any]]:
+    """Return the requests after this number. Raises NegativeAnswer where no sandbox runs."""
+    with suppress(OSError, ValueError):
+        answer = send_request(f"{running_address(directory, 'pages')}/sandbox/requests?after={last}")
+        if answer.status == 200:
+            found: list[dict[str, Any]] = json.loads(answer.body)
+            return found
+    raise NegativeAnswer(f"No sandbox runs in {directory}. Start one with `mmo sandbox`, or name its --data.")
+
+
+def _print_lines(entry: dict[str, Any]) -> None:
+    """Print a line about a request; of a refused one also what was wrong."""
+    out, status = terminal(), entry["status"]
+    line = Text.assemble(
+        (f"{datetime.fromisoformat(entry['at']).astimezone():%H:%M:%S}  ", "dim"),
+        visible_text(f"{entry['method']} {entry['path']}"),
+        (f"  -> {status} {entry.get('problem', '')}".rstrip(), "green" if status < 400 else "red"),
+        (f"  {entry['durationMs']} ms", "dim"),
+    )
+    out.print(line, soft_wrap=True)
+    details = [each["detail"] for each in entry.get("errors", ())]
+    for detail in details or [entry["detail"]] if "detail" in entry else []:
+        out.print(Text(f"          {visible_text(detail)}"), soft_wrap=True)

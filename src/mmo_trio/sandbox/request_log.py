@@ -1,0 +1,73 @@
+"""Keeps the latest requests of a sandbox's merchants and what each was answered, for who builds a shop."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import trio
+from attrs import Factory, define
+
+from mmo_sansio.http.messages import HttpResponse, RequestHead
+from mmo_sansio.values.clock import Instant, format_with_microseconds
+from mmo_sansio.values.problems import Problem
+from mmo_trio.http.handler import Admitted, RequestContext
+
+REQUESTS_MAX: Final = 500
+"""Requests that are kept."""
+UNLOGGED_ROUTES: Final = frozenset({"healthz", "readyz", "hooks"})
+"""What merchants do not send; the path of a webhook holds its secret."""
+
+
+@define(eq=False)
+class RequestLog:
+    """Handles requests as the merchant API, and keeps what it answered. What a listener refuses by itself, such as a
+    body that is too large, is not seen here."""
+
+    answer: Callable[[RequestHead, RequestContext], Awaitable[HttpResponse | Problem | Admitted]]
+    """Answers requests; see `Handler.admit`."""
+    now: Callable[[], Instant]
+    _entries: deque[dict[str, Any]] = Factory(lambda: deque(maxlen=REQUESTS_MAX))
+    _last: int = 0
+
+    async def admit(self, head: RequestHead, context: RequestContext, /) -> HttpResponse | Problem | Admitted:
+        """Return the answer of the merchant API."""
+        note = partial(self._note, head, context, trio.current_time())
+        answer = await self.answer(head, context)
+        if not isinstance(answer, Admitted):
+            return note(answer)
+        respond = answer.respond
+
+        async def respond_and_note(body: bytes) -> HttpResponse | Problem:
+            return note(await respond(body))
+
+        return Admitted(answer.body_limit, respond_and_note)
+
+    def since(self, number: int) -> Sequence[dict[str, Any]]:
+        """Return the requests after this one as JSON objects, the oldest first. A number that no request has yet is of
+        a sandbox that ran before: then all of them."""
+        return [each for each in self._entries if each["number"] > number or number > self._last]
+
+    def _note(
+        self, head: RequestHead, context: RequestContext, began_at: float, answer: HttpResponse | Problem
+    ) -> HttpResponse | Problem:
+        if context.route in UNLOGGED_ROUTES:
+            return answer
+        self._last += 1
+        entry: dict[str, Any] = {
+            "number": self._last,
+            "at": format_with_microseconds(self.now()),
+            "requestId": context.request_id,
+            "brand": context.brand,
+            "method": head.method,
+            "path": head.target.decode("ascii", "backslashreplace"),
+            "status": answer.status,
+            "durationMs": round((trio.current_time() - began_at) * 1000),
+        }
+        if isinstance(answer, Problem):
+            errors = [{"field": each.field, "detail": each.detail} for each in answer.errors]
+            entry |= {"problem": answer.segment, "detail": answer.detail, "errors": errors}
+        self._entries.append(entry)
+        return answer
