@@ -1,6 +1,7 @@
 """Decides the payments of a mobile money gateway by plain functions without I/O, clock or randomness.
 
-A test needs `Gateway`, which does all of it in memory (`docs/tutorial.md` goes through it step by step):
+A test needs `Gateway`, which does all of it in memory. The project's `docs/tutorial.md` goes through it step by step,
+and `examples/test_payment.py` is a whole test of forty lines:
 
     Gateway()                            nothing has happened yet
     receive(input, now=, utc=)           decide an input, and return its reply
@@ -8,6 +9,7 @@ A test needs `Gateway`, which does all of it in memory (`docs/tutorial.md` goes 
     transaction(gateway_reference)       look at a payment
     next_wake()                          the instant of the next thing that happens by itself
     wake(now=, utc=)                     let time pass until now
+    callbacks, suspense, journal         what was recorded
 
 and these names:
 
@@ -16,7 +18,7 @@ and these names:
               ProviderUnreachable, Source, CallbackConcluded, DeliveryAttempt, DeliveryOutcome
     look      Accepted, Applied, Ignored, Rejected, Transaction, Status, ErrorCode, transaction_object,
               and the intents SubmitToProvider, PollProvider, PollEnded, DeliverCallback, DeliverQr
-    time      Instant, SECOND, MINUTE, HOUR, DAY, later, format_with_seconds
+    time      Instant, Span, SECOND, MINUTE, HOUR, DAY, later, format_with_seconds
     service   decide, Decision, Ledger, NotPrefetched, Reads, merge_reads, reads
 
 A service of your own feeds inputs to `decide`, makes the changes of the decision durable, answers with its reply, and
@@ -58,7 +60,7 @@ from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.ledger import Ledger, NotPrefetched, Reads, merge_reads
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, format_with_seconds, later
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, format_with_seconds, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party, Source, Status, Transaction
 from mmo_sansio.values.money import Money
@@ -70,7 +72,7 @@ __all__ = [
     "ConfirmPage", "CreatePayment", "Decision", "DeliverCallback", "DeliverQr", "DeliveryAttempt",
     "DeliveryOutcome", "Draft", "ErrorCode", "Gateway", "Ignored", "Instant", "Intent", "Ledger", "Limits",
     "Method", "Money", "NotPrefetched", "Operation", "Party", "PollEnded", "PollProvider", "ProviderAccepted",
-    "ProviderFailed", "ProviderSucceeded", "ProviderUnreachable", "Reads", "Rejected", "Source", "Status",
+    "ProviderFailed", "ProviderSucceeded", "ProviderUnreachable", "Reads", "Rejected", "Source", "Span", "Status",
     "SubmitToProvider", "Transaction", "decide", "format_with_seconds", "later", "merge_reads", "reads",
     "transaction_object",
 ]  # fmt: skip
