@@ -28,13 +28,14 @@ BY_THEMSELVES = """\
 
 
 def table() -> str:
-    """The table, as Markdown."""
+    """The table, as Markdown: a line for all flows of an operator that end alike."""
     head = ("Operator", "Flow", "success", "failures", "refusals", *COLUMNS[1:])
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for operator in OPERATORS:
+        flows: dict[tuple[str, ...], list[str]] = {}
         for way in operator.ways:
-            cells = (operator.title, f"`{way.operation}`", *_cells(way))
-            lines.append(f"| {' | '.join(cells)} |")
+            flows.setdefault(tuple(_cells(way)), []).append(f"`{way.operation}`")
+        lines += [f"| {' | '.join((operator.title, ', '.join(names), *cells))} |" for cells, names in flows.items()]
     return "\n".join(lines) + "\n" + BY_THEMSELVES
 
 
