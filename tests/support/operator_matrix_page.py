@@ -51,7 +51,7 @@ def _cells(way: Way) -> Iterator[str]:
 def _cell(way: Way, name: str) -> str:
     (course,) = (each for each in way.courses if each.name == name)
     if course.is_suspended:
-        return "expires; suspense book"
+        return "suspense book"
     if course.ends == "success":
         return "✓"
     return "expires" if course.ends == "transaction_expired" else f"`{course.ends}`"
