@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.input_pairs import Footprint, Pair, RowKind, kinds, pairs, representatives
+from tests.support.input_pairs import Footprint, Pair, RowKind, pairs, representatives
 
 PAGE = Path(__file__).with_name("internals") / "concurrency.md"
 
@@ -17,18 +17,16 @@ HEAD = """\
 # Concurrent inputs
 
 Processes that share a store decide at the same time, each from what it has loaded. Where one input reads what the other
-writes, something has to exclude that each is decided as if the other was not there: one receipt could be booked twice.
-
+writes, something excludes that each is decided as if the other was not there: else one receipt could be booked twice.
 Mostly it is a row that both write: the later commit finds it changed, or its key taken, and is decided again. On SQLite
 each input is decided after the commit of the one before.
 
-This page is made by `docs/make_pairs.py` from the keys that `reads` names, and from what every kind of input writes
-after a number of histories; a test compares the two. Another test plays each pair in both orders, so that the second
-input ends between the load and the commit of the first (`tests/runtime/storage/test_input_pairs.py`). A form of an
+This page is made by `docs/make_pairs.py`, from the keys that `reads` names and from what every kind of input writes
+after a number of histories. `tests/runtime/storage/test_input_pairs.py` plays each pair in both orders. A form of an
 input that reads or writes something else is added to `tests/support/input_variants.py`."""
 
 LEGEND = """\
-The numbers of the pairs are those above. Where it is not needed, the outcome is that of a sequence even if each is
+7/8 is an input of row 7 with one of row 8. Where it is not needed, the outcome is that of a sequence even if each is
 decided without the other."""
 
 
@@ -56,12 +54,12 @@ def _names(found: Sequence[RowKind]) -> str:
 
 
 def _exclusions(every: Sequence[Pair], numbers: dict[Footprint, int]) -> str:
-    found: dict[tuple[str, str], dict[str, None]] = {}
+    found: dict[str, dict[str, None]] = {}
     for each in representatives(every):
         one, other = sorted((numbers[each.one.footprint], numbers[each.other.footprint]))
-        found.setdefault((each.exclusion, _names(kinds(each.common))), {})[f"{one} and {other}"] = None
-    rows = ["| Read by one, written by the other | Excluded by | Pairs |", "|---|---|---|"]
-    rows += [f"| {common} | {exclusion} | {', '.join(who)} |" for (exclusion, common), who in sorted(found.items())]
+        found.setdefault(each.exclusion, {})[f"{one}/{other}"] = None
+    rows = ["| Excluded by | Pairs |", "|---|---|"]
+    rows += [f"| {exclusion} | {', '.join(who)} |" for exclusion, who in sorted(found.items())]
     return "\n".join(rows)
 
 

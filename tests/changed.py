@@ -2,9 +2,9 @@
 
     python tests/changed.py [REV]
 
-The change is what differs from REV, by default from where this branch left its upstream, else from the last commit.
-A changed test file counts itself, and a changed module the tests that mirror it: those of its own name, else those of
-its room.
+The change is what differs from REV, by default from where this branch left its upstream, else `main`. A changed test
+file counts itself, and a changed module the tests that mirror it: those of its own name, a file or a folder, else those
+of its room.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ def git(*arguments: str) -> list[str]:
 
 def changed_files(revision: str | None) -> set[Path]:
     """Return the files that differ from the revision, and those that git does not know yet."""
-    bases = [revision] if revision else git("merge-base", "HEAD", "@{upstream}") or ["HEAD"]
+    bases = (
+        [revision]
+        if revision
+        else git("merge-base", "HEAD", "@{upstream}") or git("merge-base", "HEAD", "main") or ["HEAD"]
+    )
     names = git("diff", "--name-only", bases[0]) + git("ls-files", "--others", "--exclude-standard")
     return {Path(name) for name in names}
 
@@ -44,6 +48,7 @@ def tests_of(file: Path) -> Iterator[Path]:
     elif parts[0] == "src" and file.suffix == ".py" and parts[1] in MIRRORED:
         rooms = [ROOT / tests.joinpath(*parts[2:-1]) for tests in MIRRORED[parts[1]]]
         own = [room / f"test_{file.name}" for room in rooms if (room / f"test_{file.name}").exists()]
+        own += [test for room in rooms for test in (room / file.stem).glob("test_*.py")]
         yield from own or [test for room in rooms for test in room.glob("test_*.py")]
 
 

@@ -28,7 +28,7 @@ def first_steps(root: Path) -> str:
 
 def test_the_tests_are_one_line_between_their_marks(readme: str) -> None:
     [block] = TESTS.findall(readme)
-    assert block == ('python3 -m venv .venv && .venv/bin/pip install "nox>=2024.10,<2027" && .venv/bin/nox\n')
+    assert block == ('python3 -m venv .venv && .venv/bin/pip install "nox[uv]>=2025.10.14,<2027" && .venv/bin/nox\n')
     assert readme.count("the tests -->") == 2
 
 

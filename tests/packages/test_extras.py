@@ -72,18 +72,33 @@ def test_a_shop_runs_with_the_extra_alone(
         trio.run(check_shop, evolve(shop, python=environment.python))
 
 
+def _tutorial_code(folder: Path) -> Path:
+    """A file in this folder with all the code of the tutorial."""
+    page = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    code = folder / "tutorial.py"
+    code.write_text("\n".join(PYTHON_BLOCK.findall(page)), encoding="utf-8")
+    return code
+
+
 def test_the_core_needs_attrs_alone_and_plays_the_tutorial(wheel: Path, tmp_path: Path) -> None:
     environment = an_environment(tmp_path / "base", str(wheel))
     assert environment.packages() == {"mmo-gateway", "attrs"}
-    page = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
-    code = tmp_path / "tutorial.py"
-    code.write_text("\n".join(PYTHON_BLOCK.findall(page)), encoding="utf-8")
-    assert environment.run("python", str(code))[0]
+    assert environment.run("python", str(_tutorial_code(tmp_path)))[0]
     environment.run("python", "-c", "import mmo_sansio, mmo_sansio.testing, mmo_merchant, mmo_trio")
     _, advice = environment.run("mmo", exit_code=1)
     assert advice == (
         "`mmo` needs packages that are not installed, such as click. Run: pip install 'mmo-gateway[server]'\n"
     )
+
+
+def test_a_shops_own_test_of_forty_lines_is_clean_under_strict_mypy(wheel: Path, tmp_path: Path) -> None:
+    environment = an_environment(tmp_path / "base", str(wheel), "pytest", "mypy")
+    own = tmp_path / "test_payment.py"
+    own.write_bytes((ROOT / "examples/test_payment.py").read_bytes())
+    tutorial = _tutorial_code(tmp_path)
+    assert len(own.read_text(encoding="utf-8").splitlines()) <= 40
+    assert "2 passed" in environment.run("python", "-m", "pytest", "-q", str(own))[0]
+    environment.run("python", "-m", "mypy", "--strict", str(own), str(tutorial))
 
 
 def test_a_merchants_commands_need_no_gateway(wheel: Path, tmp_path: Path) -> None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.simulation.planted_bugs import FINDINGS, PLANTED, Finding, find
 from tests.simulation.play import Variant, play
+
+pytestmark = pytest.mark.long
 
 SEEDS = 12
 CALM_SEEDS = (7, 9)
 """Seeds without a fault."""
 CALM_PAYMENTS = 15
 
-REPLAYED = tuple(FINDINGS.items()) if "MMO_TEST_SEEDS" in os.environ else tuple(FINDINGS.items())[:5]
-"""What is known to be found; the default run replays what takes least."""
 
-
-@pytest.mark.parametrize(("name", "finding"), REPLAYED)
+@pytest.mark.parametrize(("name", "finding"), FINDINGS.items())
 def test_a_bug_is_found_in_the_world_that_is_known_to_show_it(name: str, finding: Finding) -> None:
     found = find(PLANTED[name], [finding.seed])
     assert found is not None

@@ -16,6 +16,8 @@ from mmo_trio.workers.providers.worker import ProviderWorker
 from tests.simulation.clocks.machine_clock import MachineGatewayClock
 from tests.simulation.restored_worlds import MarkFate, RestoredStore, draw_restoration, play_restored, restored_plan
 
+pytestmark = pytest.mark.long
+
 SEEDS = min(50, int(os.environ.get("MMO_TEST_SEEDS", "12")) // 4)
 """How many worlds are played: 3 by default, 50 in the full form of the simulation of whole gateways."""
 SEARCHED = 12

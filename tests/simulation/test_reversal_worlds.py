@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.simulation.bugs import reversals
 from tests.simulation.planted_bugs import Plant
 from tests.simulation.reversal_worlds import play_reversals
 
-SEEDS = (1, 7, 0, 2) if "MMO_TEST_SEEDS" in os.environ else (1,)
-"""Worlds of the default run and of the long session, which plays thousands of reversals besides."""
+pytestmark = pytest.mark.long
+
+SEEDS = (1, 7, 0, 2)
 FOUND: tuple[tuple[Plant, int], ...] = (
     (reversals.reversals_not_marked_after_a_restore, 1),
     (reversals.reversal_sent_twice, 1),
     (reversals.sent_reversal_not_asked_after, 1),
 )
-"""Planted bugs, and a world that shows each; the default run has those that take least."""
+"""Planted bugs, and a world that shows each."""
 
 
 @pytest.mark.spec("S5", "S6")
@@ -28,7 +27,7 @@ def test_no_money_goes_back_twice_and_none_is_lost(seed: int) -> None:
     assert played.counts["sent"] > 0
 
 
-@pytest.mark.parametrize(("plant", "seed"), FOUND if "MMO_TEST_SEEDS" in os.environ else FOUND[:2])
+@pytest.mark.parametrize(("plant", "seed"), FOUND)
 def test_their_judge_finds_a_planted_bug(plant: Plant, seed: int) -> None:
     with plant():
         violations = play_reversals(seed).violations

@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from mmo_provider_pawapay import PAWAPAY, PawapayProvider
 from mmo_provider_pawapay.adapter import open_pawapay
 
-from mmo_sansio import HttpRequest, HttpResponse, Money, Stage, Transaction, Type
-from mmo_sansio.providers import AdapterContext
+from mmo_sansio import Money, Transaction
+from mmo_sansio.providers import AdapterContext, HttpRequest, HttpResponse, Stage, Type
 from mmo_sansio.testing import START, a_party, a_transaction
 from mmo_sansio.testing.adapter_conformance import TransparentCiphers
 

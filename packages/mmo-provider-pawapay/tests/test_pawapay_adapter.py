@@ -48,24 +48,31 @@ from tests.sansio.structure.test_exports import imports_beside_faces
 from mmo_sansio import (
     MINUTE,
     ErrorCode,
-    HttpRequest,
-    HttpResponse,
     Instant,
     Money,
     ProviderAccepted,
     ProviderFailed,
-    ProviderNeverReceived,
-    ProviderReport,
     ProviderSucceeded,
     ProviderUnreachable,
     Source,
+    later,
+)
+from mmo_sansio.providers import (
+    AccountFinding,
+    BalanceReport,
+    ExchangeFailed,
+    HttpRequest,
+    HttpResponse,
+    OptionError,
+    ProviderNeverReceived,
+    ProviderReport,
+    ReportsAvailability,
     Span,
     Stage,
     Type,
+    drive,
     earlier,
-    later,
 )
-from mmo_sansio.providers import AccountFinding, BalanceReport, ExchangeFailed, OptionError, ReportsAvailability, drive
 from mmo_sansio.testing import ADAPTER_CHECKS, REFERENCE, START, AdapterCase, AdapterCheck, numbered_reference
 from mmo_sansio.testing.adapter_conformance import check_options, check_secrets
 

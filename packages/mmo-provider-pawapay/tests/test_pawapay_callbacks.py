@@ -42,27 +42,19 @@ from pawapay_samples import (
     public_pem,
 )
 
-from mmo_sansio import (
-    MINUTE,
-    SECOND,
-    ErrorCode,
+from mmo_sansio import MINUTE, SECOND, ErrorCode, Instant, Money, ProviderFailed, ProviderSucceeded, Source, later
+from mmo_sansio.providers import (
     Headers,
     HttpRequest,
     HttpResponse,
-    Instant,
-    Money,
-    ProviderFailed,
     ProviderHinted,
-    ProviderSucceeded,
     ReversalAccepted,
     ReversalFailed,
     ReversalSucceeded,
-    Source,
     Span,
     UnmatchedNotified,
-    later,
+    drive,
 )
-from mmo_sansio.providers import drive
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.testing import REFERENCE, START
 

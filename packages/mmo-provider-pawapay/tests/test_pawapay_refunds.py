@@ -12,26 +12,23 @@ from mmo_provider_pawapay.wire import PENDING_STATUSES, operation_id
 from pawapay_samples import FAILURE_CODES, HOOKS_URL, NAME, a_payment, an_account
 from tests.support.reversals import LOST, UNSENT, a_reversal, json_answer, reversal_report
 
-from mmo_sansio import (
-    MINUTE,
-    SECOND,
+from mmo_sansio import MINUTE, SECOND, Instant, Money, Source, later
+from mmo_sansio.providers import (
+    DIRECT_PAYIN,
+    WEB_PAYIN,
+    ExchangeFailed,
     HttpRequest,
     HttpResponse,
-    Instant,
-    Money,
     ReversalAccepted,
     ReversalFailed,
     ReversalNeverReceived,
     ReversalReport,
     ReversalSucceeded,
     ReversalUnreachable,
-    Source,
     Span,
     Stage,
     UnmatchedNotified,
-    later,
 )
-from mmo_sansio.providers import DIRECT_PAYIN, WEB_PAYIN, ExchangeFailed
 from mmo_sansio.testing import REFERENCE, START
 
 ACCOUNT = an_account()

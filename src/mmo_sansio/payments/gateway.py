@@ -21,7 +21,10 @@ from mmo_sansio.values.model import Transaction
 
 
 class Gateway:
-    """Decides the inputs of `receive`; `take_intents` gives the actions to take, and `wake` lets time pass."""
+    """Decides the inputs of `receive`; `take_intents` gives the actions to take, and `wake` lets time pass.
+
+    `callbacks`, `suspense` and `journal` are lists of what was recorded, the oldest first; `ledger` holds the payments.
+    A look-up by the merchantReference is a query for a store, not an input."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
@@ -54,7 +57,7 @@ class Gateway:
         return taken
 
     def transaction(self, gateway_reference: str) -> Transaction:
-        """Return the transaction with this reference; raises KeyError when there is none."""
+        """Return the transaction with this gatewayReference; raises KeyError when there is none."""
         return self.ledger.transactions[gateway_reference]
 
     def next_wake(self) -> Instant | None:

@@ -4,6 +4,23 @@ An adapter turns payments into the operator's requests and its responses into re
 never sees the ledger. `docs/internals/adding.md` builds one step by step.
 """
 
+from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import (
+    ProviderCannotTell,
+    ProviderHinted,
+    ProviderNeverReceived,
+    ProviderReport,
+    UnmatchedNotified,
+)
+from mmo_sansio.messages.reversals import (
+    ReversalAccepted,
+    ReversalCannotTell,
+    ReversalFailed,
+    ReversalNeverReceived,
+    ReversalReport,
+    ReversalSucceeded,
+    ReversalUnreachable,
+)
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
 from mmo_sansio.providers.common.balances import (
     AccountBalance,
@@ -56,17 +73,35 @@ from mmo_sansio.providers.common.operations import (
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.common.wire import parse_json, plain_amount, stored_text, to_json
 from mmo_sansio.providers.registry import AdapterContext, AdapterFactory, ProviderKind
+from mmo_sansio.values.clock import (
+    MICROSECOND,
+    MILLISECOND,
+    MonotonicInstant,
+    Span,
+    earlier,
+    elapsed,
+    format_with_microseconds,
+    from_datetime,
+    to_datetime,
+)
+from mmo_sansio.values.model import Order, ProviderData, QrCode, Stage, Type
+from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
+from mmo_sansio.values.reversals import Reversal
 
 __all__ = [
-    "DIRECT_PAYIN", "DIRECT_PAYOUT", "DIRECT_TAXPAYOUT", "PUSH", "QR_PAYIN", "WEB_PAYIN",
-    "AccessToken", "AccountBalance", "AccountCheck", "AccountFinding", "AccountQuestion",
-    "AccountState", "AdapterContext", "AdapterFactory", "AuthenticatesNotifications",
-    "BalanceInquiry", "BalanceReport", "ChecksAccount", "CipherError", "Ciphers", "Conversation",
-    "DepositAnswer", "DepositConversation", "DepositReport", "DepositValidation", "ExchangeFailed",
-    "OperationKey", "OptionError", "Options", "PaymentReports", "Provider", "ProviderKind",
-    "ProviderNotification", "ProviderOperation", "QrMerchant", "ReportsAvailability",
-    "ReportsBalances", "ReversalConversation", "ReversalOperation", "ReversalReports",
-    "ReversesPayments", "RsaPadding", "SignIn", "SignInFailed", "VerifiesDeposits", "ask_all",
-    "drive", "make_qr_code", "no_answer_finding", "operation_key", "parse_balance", "parse_json",
-    "plain_amount", "read_qr_merchant", "stored_text", "to_json",
+    "DIRECT_PAYIN", "DIRECT_PAYOUT", "DIRECT_TAXPAYOUT", "MICROSECOND", "MILLISECOND", "PUSH", "QR_PAYIN",
+    "WEB_PAYIN", "AccessToken", "AccountBalance", "AccountCheck", "AccountFinding", "AccountQuestion",
+    "AccountState", "AdapterContext", "AdapterFactory", "AmountError", "AuthenticatesNotifications",
+    "BalanceInquiry", "BalanceReport", "ChecksAccount", "CipherError", "Ciphers", "Conversation", "DepositAnswer",
+    "DepositConversation", "DepositReport", "DepositValidation", "ExchangeFailed", "Headers", "HttpRequest",
+    "HttpResponse", "MonotonicInstant", "OperationKey", "OptionError", "Options", "Order", "PaymentReports",
+    "Provider", "ProviderCannotTell", "ProviderData", "ProviderHinted", "ProviderKind", "ProviderNeverReceived",
+    "ProviderNotification", "ProviderOperation", "ProviderReport", "QrCode", "QrMerchant", "ReportsAvailability",
+    "ReportsBalances", "Reversal", "ReversalAccepted", "ReversalCannotTell", "ReversalConversation",
+    "ReversalFailed", "ReversalNeverReceived", "ReversalOperation", "ReversalReport", "ReversalReports",
+    "ReversalSucceeded", "ReversalUnreachable", "ReversesPayments", "RsaPadding", "SignIn", "SignInFailed",
+    "Span", "Stage", "Type", "UnmatchedNotified", "VerifiesDeposits", "ask_all", "check_amount", "drive",
+    "earlier", "elapsed", "format_with_microseconds", "from_datetime", "make_qr_code", "no_answer_finding",
+    "operation_key", "parse_balance", "parse_json", "parse_number", "plain_amount", "read_qr_merchant",
+    "stored_text", "to_datetime", "to_json", "to_money",
 ]  # fmt: skip

@@ -45,7 +45,8 @@ def later(moment: Instant, by: Span) -> Instant: ...
 @overload
 def later(moment: MonotonicInstant, by: Span) -> MonotonicInstant: ...
 def later(moment: int, by: int) -> int:
-    """Return the moment of the same clock that comes `by` after this one."""
+    """Return the moment of the same clock that comes `by` after this one: `later(start, Span(2 * SECOND))`. Type
+    checkers want an Instant or a MonotonicInstant, and a Span."""
     return moment + by
 
 

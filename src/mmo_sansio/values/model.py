@@ -420,7 +420,7 @@ class Progress:
 
 @frozen
 class Transaction:
-    """A transaction is an order and its progress."""
+    """A transaction has an order (`requested`, `expires_at`) and a progress (`stage`, `error_code`, `completed_at`)."""
 
     order: Order
     progress: Progress

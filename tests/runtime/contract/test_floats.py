@@ -67,7 +67,7 @@ async def test_a_pay_out_that_lacks_float_says_so_to_staff_at_once(
         assert (found["status"], found["errorCode"]) == ("failed", "merchant_insufficient_funds")
         assert (await figures(kenya.running))["mmo_provider_float_refusals_total", ("kenya",)] == 1
         assert "for lack of float" in await page_with(reference, browser)
-    assert "float_refused" in capfd.readouterr().out
+    assert "float_refused" in "".join(capfd.readouterr())
 
 
 async def test_balances_and_forecasts_are_shown(serve: Serve, tmp_path: Path) -> None:

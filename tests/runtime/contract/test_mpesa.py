@@ -443,7 +443,7 @@ async def test_money_out_of_an_operator_that_is_refused_fails_within_minutes(
         await kenya.running.advance("5m")
         found = await kenya.ended(reference)
         assert (found["errorCode"], found["providerData"]["errorCode"]) == ("merchant_misconfigured", code)
-    assert "operator_refuses_account" in capfd.readouterr().out
+    assert "operator_refuses_account" in "".join(capfd.readouterr())
 
 
 PULLS = {"pull_number": "0722000000"}
@@ -562,6 +562,6 @@ async def test_an_account_that_m_pesa_lists_nothing_for_goes_on(
         logged = ""
         with trio.fail_after(TIMEOUT_S):
             while "deposits_not_listed" not in logged:
-                logged += capfd.readouterr().out
+                logged += "".join(capfd.readouterr())
                 await trio.sleep(0.02)
         assert (await kenya.ended(await kenya.began("direct/payin")))["status"] == "success"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 import trio
 
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
+from tests import conformance
 from tests.conformance import CHECKS, SHARED_CHECKS, StoreCheck
 from tests.conformance.driver import OpenStore
 from tests.support.sqlite_store import StoreFile
@@ -24,6 +27,12 @@ def sqlite_at_once(folder: Path) -> OpenStore:
 def sqlite(folder: Path) -> OpenStore:
     """An empty file, with threads."""
     return lambda: open_sqlite(folder / "gateway.db", serving=True)
+
+
+def test_every_check_is_listed() -> None:
+    modules = [import_module(f"tests.conformance.{each.name}") for each in iter_modules(conformance.__path__)]
+    found = {name for module in modules for name in vars(module) if name.startswith("check_")}
+    assert found == {each.__name__ for each in (*CHECKS, *SHARED_CHECKS)}
 
 
 @pytest.mark.spec("A4", "C6", "C12", "L1", "L2", "R1", "R6", "S3", "S5")

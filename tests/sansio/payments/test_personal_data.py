@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from attrs import asdict, evolve
+from attrs import asdict, evolve, fields
 
 from mmo_sansio.messages.changes import JournalEntry, SuspenseRecorded
 from mmo_sansio.messages.inputs import ProviderFailed
@@ -24,10 +24,36 @@ from mmo_sansio.payments.personal_data import (
 from mmo_sansio.testing import KES, START, a_deposit, a_party, a_transaction
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import DepositClaim, Page, ProviderData, QrCode, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import (
+    DepositClaim,
+    Order,
+    Page,
+    Progress,
+    ProviderData,
+    QrCode,
+    Source,
+    Stage,
+    Transaction,
+    Type,
+)
 
 NUMBER = "254700123456"
 PERSON = a_party(id=f"customer-{NUMBER}", msisdn=NUMBER, first_name="Zoë", last_name="Wanjiru", email="zoe@example.com")
+
+
+MASKED_OF_ORDERS = ("party", "labels", "result_url", "display_qr_url", "page")
+KEPT_OF_ORDERS = (
+    *("gateway_reference", "brand", "type", "flow", "method", "country", "provider", "provider_title", "requested"),
+    *("merchant_reference", "reconciliation_reference", "created_at", "expires_at", "scenario", "api_key_id"),
+    *("utc_offset", "usage"),
+)
+MASKED_OF_PROGRESS = ("provider_data", "hint", "qr")
+KEPT_OF_PROGRESS = (
+    *("stage", "version", "wake_at", "polls", "provider_reference", "final", "completed_at", "completion_source"),
+    *("error_code", "error_message", "submitted_at", "submissions", "unsent", "answered", "evidence"),
+    *("not_found_since", "is_restored", "attempt"),
+)
+"""A field of a payment belongs to one of these: a new one may name a person."""
 
 
 def a_paid_transaction() -> Transaction:
@@ -63,6 +89,18 @@ def test_no_part_of_a_masked_payment_names_the_person() -> None:
     masked = mask_transaction(a_paid_transaction())
     text = json.dumps(asdict(masked), ensure_ascii=False, default=str)
     assert not [each for each in (NUMBER, "Zoë", "Wanjiru", "zoe@") if each in text]
+
+
+@pytest.mark.spec("M3")
+def test_of_every_field_of_a_payment_it_is_known_whether_it_may_name_a_person() -> None:
+    assert {each.name for each in fields(Order)} == {*MASKED_OF_ORDERS, *KEPT_OF_ORDERS}
+    assert {each.name for each in fields(Progress)} == {*MASKED_OF_PROGRESS, *KEPT_OF_PROGRESS}
+    before = a_paid_transaction()
+    masked = mask_transaction(before)
+    assert {each for each in MASKED_OF_ORDERS if getattr(masked.order, each) == getattr(before.order, each)} == set()
+    assert {
+        each for each in MASKED_OF_PROGRESS if getattr(masked.progress, each) == getattr(before.progress, each)
+    } == set()
 
 
 @pytest.mark.spec("S1")

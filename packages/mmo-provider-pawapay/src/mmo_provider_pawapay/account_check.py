@@ -14,8 +14,7 @@ from mmo_provider_pawapay.configuration import (
 )
 from mmo_provider_pawapay.signatures import load_public_keys
 from mmo_provider_pawapay.wire import DEPOSIT, PAYOUT, operation_of, parse_failure, parse_json
-from mmo_sansio import HttpResponse, Type
-from mmo_sansio.providers import AccountFinding, AccountState, no_answer_finding
+from mmo_sansio.providers import AccountFinding, AccountState, HttpResponse, Type, no_answer_finding
 
 MARKET_PART = "market"
 CALLBACK_KEYS_PART = "callback_keys"

@@ -11,7 +11,8 @@ from typing import Final
 
 from attrs import frozen
 
-from mmo_sansio import ErrorCode, Type
+from mmo_sansio import ErrorCode
+from mmo_sansio.providers import Type
 
 
 @frozen

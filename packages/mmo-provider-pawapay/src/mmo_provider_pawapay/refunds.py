@@ -29,21 +29,22 @@ from mmo_provider_pawapay.wire import (
     parse_json,
     text_member,
 )
-from mmo_sansio import (
-    HOUR,
-    MINUTE,
-    SECOND,
+from mmo_sansio import HOUR, MINUTE, SECOND, Instant, Source
+from mmo_sansio.providers import (
+    DIRECT_PAYIN,
+    WEB_PAYIN,
     HttpResponse,
-    Instant,
+    OperationKey,
     Reversal,
     ReversalAccepted,
     ReversalFailed,
+    ReversalOperation,
     ReversalReport,
+    ReversalReports,
     ReversalSucceeded,
-    Source,
     Span,
+    to_json,
 )
-from mmo_sansio.providers import DIRECT_PAYIN, WEB_PAYIN, OperationKey, ReversalOperation, ReversalReports, to_json
 
 _OPERATION: Final = ReversalOperation(
     is_idempotent=True,

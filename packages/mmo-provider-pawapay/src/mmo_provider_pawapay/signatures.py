@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512, HashAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
-from mmo_sansio import MINUTE, SECOND, Headers, HttpRequest, Instant, Span, format_with_microseconds
+from mmo_sansio import MINUTE, SECOND, Instant
+from mmo_sansio.providers import Headers, HttpRequest, Span, format_with_microseconds
 
 LABEL: Final = "sig-pp"
 LIFETIME: Final[Span] = MINUTE

@@ -11,8 +11,18 @@ from typing import Any, Final
 from attrs import frozen
 
 from mmo_provider_pawapay.codes import FAILURES, INCONCLUSIVE
-from mmo_sansio import HttpResponse, Money, Order, Type, check_amount, parse_number, to_money
-from mmo_sansio.providers import parse_balance, plain_amount, to_json
+from mmo_sansio import Money
+from mmo_sansio.providers import (
+    HttpResponse,
+    Order,
+    Type,
+    check_amount,
+    parse_balance,
+    parse_number,
+    plain_amount,
+    to_json,
+    to_money,
+)
 from mmo_sansio.providers import parse_json as parse_json_object
 
 CODE_CHARACTERS_MAX: Final = 100

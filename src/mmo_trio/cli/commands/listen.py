@@ -40,8 +40,7 @@ def listen(
     """Receive callbacks and print a line about each.
 
     It serves HTTPS and checks X-API-KEY. Without --key it accepts the keys of the sandbox's brands, and waits for those
-    of a sandbox that is starting. Use the address
-    that it prints as resultUrl.
+    of a sandbox that is starting. Use the address that it prints as resultUrl.
 
     With --forward-to it sends every callback whose key is right to your own server, with all headers, and answers the
     gateway with your server's status. A URL without a path keeps the path of the resultUrl.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from attrs import AttrsInstance, fields
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,10 +18,12 @@ from mmo_sansio.values.model import (
     Evidence,
     Flow,
     Limits,
+    Logo,
     Method,
     Operation,
     Order,
     Page,
+    PageAppearance,
     Party,
     Progress,
     ProviderData,
@@ -38,12 +41,23 @@ from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql import serialization
 from mmo_trio.storage.sql.serialization import object_of_row, serialize_object
 
+T = TypeVar("T", bound=AttrsInstance)
+
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 maybe_texts = st.none() | texts
 instants = st.integers(0, 4_102_444_800_000_000)
 amounts = st.builds(Money, st.integers(1, 10**19), st.sampled_from(sorted(CURRENCIES)))
 labels = st.none() | st.dictionaries(texts, texts | st.booleans()).map(json.dumps)
-orders = st.builds(
+
+
+def built(kind: type[T], **members: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
+    """Draws a value of this class, with every field that it has: one that is left out would be stored untested."""
+    missing = {each.name for each in fields(kind)} ^ set(members)
+    assert not missing, f"{kind.__name__}: {missing}"
+    return st.builds(kind, **members)
+
+
+orders = built(
     Order,
     gateway_reference=st.from_regex(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", fullmatch=True),
     brand=texts,
@@ -68,7 +82,7 @@ orders = st.builds(
     api_key_id=maybe_texts,
     utc_offset=st.integers(-(10**9), 10**9),
 )
-progresses = st.builds(
+progresses = built(
     Progress,
     stage=st.sampled_from(Stage),
     version=st.integers(1, 10**6),
@@ -91,6 +105,8 @@ progresses = st.builds(
     not_found_since=st.none() | instants,
     attempt=st.none() | texts,
     unsent=st.integers(0, 9),
+    answered=st.lists(instants, max_size=3).map(tuple),
+    is_restored=st.booleans(),
 )
 transactions = st.builds(Transaction, orders, progresses)
 
@@ -106,7 +122,7 @@ def some_limits(draw: st.DrawFn) -> dict[str, Limits]:
     return every
 
 
-methods = st.builds(
+methods = built(
     Method,
     key=texts,
     provider=texts,
@@ -116,8 +132,9 @@ methods = st.builds(
     limits=some_limits(),
     tax_authority_id=maybe_texts,
     tax_authority_account=texts,
+    push_accounts=st.lists(texts, max_size=2).map(tuple),
 )
-brands = st.builds(
+brands = built(
     Brand,
     id=texts,
     name=texts,
@@ -129,6 +146,9 @@ brands = st.builds(
     redirect_schemes=st.frozensets(texts, max_size=3),
     limits=st.builds(BrandLimits, *[st.none() | st.integers(1, 9)] * 3),
     result_hosts=st.lists(texts, max_size=3).map(tuple),
+    appearance=st.builds(
+        PageAppearance, maybe_texts, st.none() | st.builds(Logo, texts, st.binary(max_size=8)), maybe_texts
+    ),
 )
 
 

@@ -186,7 +186,7 @@ async def test_a_refusal_is_one_alarm_that_every_process_knows(
         assert await store.admin.provider_notes(NoteTopic.FINDING) == [note]
         assert list(second.findings) == [REFUSED] == [read_finding_note(note)]
         nursery.cancel_scope.cancel()
-    assert "operator_refuses_account" in capfd.readouterr().out
+    assert "operator_refuses_account" in "".join(capfd.readouterr())
 
 
 async def test_a_store_that_cannot_serve_stops_no_payment(autojump_clock: MockClock) -> None:
