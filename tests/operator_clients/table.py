@@ -22,15 +22,16 @@ CALLBACKS: Mapping[str, tuple[str, ...]] = {
 
 
 def callback_table(operator: str, refusals_by_client: Mapping[OperatorClient, Mapping[str, str]]) -> str:
-    """Return the operator's table: a row for each kind of callback, a column for each client that has a model of any;
-    a client that has none is left out."""
+    """Return the operator's table: a row for all kinds of callback that are read alike, a column for each client that
+    has a model of any; a client that has none is left out."""
     columns: dict[str, Mapping[str, str]] = {}
     for client, refusals in refusals_by_client.items():
         if refusals:
             columns[client.package] = refusals
-    rows = [
-        f"| {kind} | {' | '.join(_cell(each.get(kind)) for each in columns.values())} |" for kind in CALLBACKS[operator]
-    ]
+    alike: dict[str, list[str]] = {}
+    for kind in CALLBACKS[operator]:
+        alike.setdefault(" | ".join(_cell(each.get(kind)) for each in columns.values()), []).append(kind)
+    rows = [f"| {', '.join(kinds)} | {cells} |" for cells, kinds in alike.items()]
     return "\n".join((f"| Callback | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|", *rows))
 
 

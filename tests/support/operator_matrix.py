@@ -264,7 +264,7 @@ AIRTEL = Operator(
             {
                 "duplicate callback": NO_CALLBACKS,
                 "late callback": NO_CALLBACKS,
-                "result after the expiry": "nobody tells it, so it is never known",
+                "result after the expiry": "never known",
             },
         ),
     ),

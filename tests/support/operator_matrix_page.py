@@ -28,13 +28,14 @@ BY_THEMSELVES = """\
 
 
 def table() -> str:
-    """The table, as Markdown."""
+    """The table, as Markdown: a line for all flows of an operator that end alike."""
     head = ("Operator", "Flow", "success", "failures", "refusals", *COLUMNS[1:])
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for operator in OPERATORS:
+        flows: dict[tuple[str, ...], list[str]] = {}
         for way in operator.ways:
-            cells = (operator.title, f"`{way.operation}`", *_cells(way))
-            lines.append(f"| {' | '.join(cells)} |")
+            flows.setdefault(tuple(_cells(way)), []).append(f"`{way.operation}`")
+        lines += [f"| {' | '.join((operator.title, ', '.join(names), *cells))} |" for cells, names in flows.items()]
     return "\n".join(lines) + "\n" + BY_THEMSELVES
 
 
@@ -50,7 +51,7 @@ def _cells(way: Way) -> Iterator[str]:
 def _cell(way: Way, name: str) -> str:
     (course,) = (each for each in way.courses if each.name == name)
     if course.is_suspended:
-        return "expires; suspense book"
+        return "suspense book"
     if course.ends == "success":
         return "✓"
     return "expires" if course.ends == "transaction_expired" else f"`{course.ends}`"

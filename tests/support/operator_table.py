@@ -96,6 +96,8 @@ def _answered(status: int, body: bytes = b"<html>Oops") -> Callable[[Column], Sc
     return _first(AnswerInstead(HttpResponse(status, (), body)), SOON)
 
 
+BETWEEN_ROWS = "; "
+"""Stands between the names of rows that share a line of the page."""
 ROWS: Mapping[str, Callable[[Column], Script | None]] = {
     "nothing goes wrong": _first(SOON),
     "request lost": _first(LoseRequest(), SOON),
@@ -177,7 +179,10 @@ def cell_text(world: ScriptedWorld | None) -> str:
 
 
 def table(cells: Mapping[tuple[str, str], str]) -> str:
-    """Return the table of these texts by row and column, as Markdown."""
+    """Return the table of these texts by row and column, as Markdown: a line for all rows that have the same."""
     lines = [f"| | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
-    lines += [f"| {row} | {' | '.join(cells[row, column] for column in COLUMNS)} |" for row in ROWS]
+    alike: dict[str, list[str]] = {}
+    for row in ROWS:
+        alike.setdefault(" | ".join(cells[row, column] for column in COLUMNS), []).append(row)
+    lines += [f"| {BETWEEN_ROWS.join(rows)} | {line} |" for line, rows in alike.items()]
     return "\n".join(lines) + "\n"

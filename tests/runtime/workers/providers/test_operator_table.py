@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from tests.support.operator_table import COLUMNS, ROWS, cell_text, is_told_wrong, play_cell, table
+from tests.support.operator_table import BETWEEN_ROWS, COLUMNS, ROWS, cell_text, is_told_wrong, play_cell, table
 
 PAGE = Path(__file__).parents[4] / "docs/internals/operators.md"
 
@@ -18,8 +18,9 @@ PAGE = Path(__file__).parents[4] / "docs/internals/operators.md"
 def written(row: str, column: str) -> str:
     """Return what the page says of this cell."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    (line,) = (each for each in lines if each.startswith(f"| {row} |"))
-    return line.strip("| ").split(" | ")[1 + list(COLUMNS).index(column)]
+    tables = (each.strip("| ").split(" | ") for each in lines if each.startswith("| "))
+    (cells,) = (each for each in tables if row in each[0].split(BETWEEN_ROWS))
+    return cells[1 + list(COLUMNS).index(column)]
 
 
 @pytest.fixture(autouse=True)

@@ -740,7 +740,8 @@ def test_the_documentation_has_every_row(title: str) -> None:
     for code in CODE_TABLES[title]:
         told = code.meaning + (f' ("{code.message}")' if code.message else "")
         error = f"`{code.error_code}`" if code.error_code else "–"
-        assert f"| `{code.native}` | {told} | {code.outcome} | {error} |\n" in page
+        lines = [each for each in page.splitlines() if each.endswith(f" | {told} | {code.outcome} | {error} |")]
+        assert f"`{code.native}`" in {name for each in lines for name in each[2:].split(" | ")[0].split(", ")}
 
 
 def test_the_documentation_has_every_option() -> None:
