@@ -19,6 +19,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 FACES = {
     "mmo_sansio": "the core: payments, inputs, decisions, time and money",
+    "mmo_sansio.messages": "what a service of your own needs beside them",
     "mmo_sansio.providers": "for adapters; the guide is [adding an operator](../internals/adding.md)",
     "mmo_sansio.testing": "builders, a world in virtual time, and the checks of adapters, for tests of your own",
     "mmo_merchant": "for merchants' programs: clients, inboxes and the gap closer; the guide is [the client for"
