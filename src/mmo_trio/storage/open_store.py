@@ -46,6 +46,8 @@ def open_store(
     file = Path(url.removeprefix("sqlite:///"))
     if not create and not file.exists():
         raise StoreUnavailable(f"there is no file {file}; `mmo sandbox` or `mmo db migrate` makes one")
+    if not file.parent.is_dir():
+        raise StoreUnavailable(f"there is no folder {file.parent}; make it, or name the folder of a store")
     return open_sqlite(file, serving=serving, report_migration=report_migration)
 
 

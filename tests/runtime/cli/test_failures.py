@@ -165,3 +165,11 @@ def test_a_gateway_without_a_master_key_says_which_command_makes_one(tmp_path: P
     assert code == 2
     assert "for a new store `mmo brands apply` makes one" in said
     assert not (tmp_path / "master.key").exists()
+
+
+def test_a_folder_that_is_not_there_is_named_with_what_to_do(tmp_path: Path) -> None:
+    brands = tmp_path / "brands.toml"
+    brands.write_text('[[brand]]\nid = "acme"\nname = "Acme"\n', encoding="utf-8")
+    code, _, said = run("brands", "apply", brands, "--data", tmp_path / "absent")
+    assert code == 3
+    assert f"there is no folder {tmp_path / 'absent'}; make it" in said
