@@ -293,7 +293,7 @@ def enable(brand: str, target: CommandTarget) -> None:
 def disable(brand: str, hold: bool, target: CommandTarget) -> None:
     """Reject the brand's requests, on every process from the end of the command on.
 
-    Its pending payments and their callbacks go on. With --hold, nothing more of the brand is submitted to a provider,
+    Its pending payments and their callbacks go on. With --hold, no payment of the brand is submitted to a provider,
     from now on and on every node: payments that were not submitted yet fail with payment_stopped, also those that are
     still accepted meanwhile. Payments that were submitted before go on. `mmo brands enable` ends the hold.
     """
