@@ -274,15 +274,15 @@ def simulate(session: nox.Session) -> None:
 @nox.session(python=MAIN_PYTHON, tags=LONG)
 def simulate_system(session: nox.Session) -> None:
     """Play seeds of whole gateways in simulated worlds, 500 or as many as `-- --seeds N` or `-- --hours H` says, and
-    find every planted bug; in the short form 100 seeds of four payments. Restore a backup in 50 worlds, or in 25, and
-    ask for 10,000 reversals in such worlds, or for 300."""
+    find every planted bug; in the short form 40 seeds of four payments, and the bugs that are found soon. Restore a
+    backup in 50 worlds, or in 10, and ask for 10,000 reversals in such worlds, or for 100."""
     install(session, "test")
-    seeds = "100" if IS_SHORT else "200"
+    seeds = "40" if IS_SHORT else "200"
     if not IS_SHORT or session.posargs:
         session.run("python", "-m", "tests.simulation", *(session.posargs or ["--seeds", "500"]))
     chosen = LONG_WORLDS if IS_SHORT else ["tests/simulation"]
-    session.run("pytest", *ON_ALL_PROCESSORS, *chosen, env={"MMO_TEST_SEEDS": seeds})
-    session.run("python", "-m", "tests.simulation.reversal_worlds", "300" if IS_SHORT else "10000")
+    session.run("pytest", *ON_ALL_PROCESSORS, *chosen, env={"MMO_TEST_SEEDS": seeds, **REPETITIONS})
+    session.run("python", "-m", "tests.simulation.reversal_worlds", "100" if IS_SHORT else "10000")
 
 
 @nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS], tags=LONG)

@@ -56,7 +56,9 @@ A payment of 130 fails after three days: `mmo sandbox-clock advance 3d` moves th
 and everything that is due in between happens on the way. `mmo sandbox-clock advance 16m` shows what a
 request does that is repeated [after its window](api.md#repeat-a-request-without-paying-twice).
 
-Payments, callbacks and `sandbox_time` in the log carry the sandbox's time.
+Payments, callbacks and `sandbox_time` in the log carry the sandbox's time. A job of yours that lists records by the
+machine's clock finds nothing of what was made after an advance (`mmo trigger` advances, too): list up to the
+sandbox's time, or begin again with `mmo sandbox --reset`.
 
 ## Controls
 

@@ -1,9 +1,9 @@
 """Defines the table of transitions: which input may meet a transaction in which stage, and to which stages it may lead.
 
 A payment is two state machines. The *stage* is the one below. The *callback* is the other: it is scheduled exactly when
-the stage becomes terminal (a push is terminal from the beginning) and is concluded once, whatever the outcome; it never
-moves the stage. In addition each merchant has one circuit breaker, which only decides whether a callback is sent or
-recorded as failed.
+the stage becomes terminal (a push is terminal from the beginning; without a result URL it has no callback) and is
+concluded once, whatever the outcome; it never moves the stage. In addition each merchant has one circuit breaker, which
+only decides whether a callback is sent or recorded as failed.
 
 The stages. A merchant's order is `CREATED` and is to be submitted; a web order first waits for its payer
 (`AWAITING_CUSTOMER`). The critical time lies between sending and knowing, so it has a stage of its own: `SUBMITTING` is

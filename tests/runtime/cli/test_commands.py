@@ -428,7 +428,7 @@ def test_a_sandbox_says_where_a_person_begins_and_where_the_data_are(capsys: pyt
     ready, start, data = capsys.readouterr().out.splitlines()
     assert ready == "READY api=http://a pages=http://p console=http://c brand=demo api_key=key"
     assert start == "Start at http://p/ with a payment page and a virtual phone."
-    assert data == "The data are in /there; `mmo sandbox --reset` begins again without them."
+    assert data == "`mmo sandbox --data /there --reset` begins again without its data."
 
 
 def test_the_command_is_a_process_of_its_own(data: Path) -> None:

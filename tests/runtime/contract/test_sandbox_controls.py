@@ -3,7 +3,11 @@ in production."""
 
 from __future__ import annotations
 
+import json
 import re
+import signal
+import subprocess
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -21,7 +25,7 @@ from mmo_trio.storage.open_store import open_store
 from tests.support.http_version import http_version
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
 from tests.support.merchants import ACME, ACME_KEY, a_brand, deposit, deposited
-from tests.support.mmo_process import mmo
+from tests.support.mmo_process import COMMAND, mmo
 from tests.support.receivers import receiver, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import storages
@@ -205,6 +209,32 @@ async def test_the_requests_that_merchants_sent_are_shown_with_what_was_wrong(sa
     assert "  -> 400 validation_failed  " in shown[1]
     assert "  -> 401 " in shown[3]
     assert shown[2].strip() == faulty["errors"][0]["detail"]
+
+
+async def test_each_request_is_followed_once(sandbox: Running) -> None:
+    command = [*COMMAND, "requests", "--follow", "--json", "--data", str(sandbox.directory)]
+    async with trio.open_nursery() as nursery:
+        process = await nursery.start(partial(trio.run_process, command, stdout=subprocess.PIPE, check=False))
+        before = len(await sandbox.seen("requests"))
+        numbers = _numbers(process.stdout)
+        with trio.fail_after(TIMEOUT_S):
+            seen = [await anext(numbers) for _ in range(before)]
+            for _ in range(3):
+                await sandbox.merchant.accepted()
+                seen.append(await anext(numbers))
+        process.send_signal(signal.SIGINT)
+        await process.wait()
+    assert seen == list(range(seen[0], seen[0] + before + 3))
+    assert process.returncode == 0
+
+
+async def _numbers(stream: trio.abc.ReceiveStream) -> AsyncGenerator[int, None]:
+    """The number of each request that the command prints, as it comes."""
+    rest = b""
+    async for chunk in stream:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield json.loads(line)["number"]
 
 
 async def test_requests_without_a_sandbox_name_the_command_that_starts_one(tmp_path: Path) -> None:

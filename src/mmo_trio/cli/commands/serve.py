@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
@@ -236,4 +237,4 @@ def announce_sandbox(directory: Path, ready: ServiceAddresses) -> None:
     for brand, api_key in ready.made_keys.items():
         click.echo(f"API key of {brand} (made now, shown this once): {api_key}")
     click.echo(f"Start at {ready.pages}/ with a payment page and a virtual phone.")
-    click.echo(f"The data are in {directory}; `mmo sandbox --reset` begins again without them.")
+    click.echo(f"`mmo sandbox --data {shlex.quote(str(directory))} --reset` begins again without its data.")

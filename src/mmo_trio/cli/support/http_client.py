@@ -60,7 +60,8 @@ def send_request(
     content_type = {} if content is None else {"Content-Type": "application/json"}
     try:
         method = "GET" if content is None else "POST"
-        connection.request(method, parts.path or "/", content, {**content_type, **(headers or {})})
+        target = parts._replace(scheme="", netloc="", path=parts.path or "/", fragment="").geturl()
+        connection.request(method, target, content, {**content_type, **(headers or {})})
         answer = connection.getresponse()
         return CliResponse(answer.status, answer.read())
     except http.client.HTTPException as error:
