@@ -91,7 +91,7 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_transactions_overdue": "Transactions whose poll or expiry is overdue by more than a minute.",
         "mmo_callbacks_open": "Callbacks without an outcome, on all nodes.",
         "mmo_store_restorations": "How often the store was restored from a backup, or a failover has lost commits.",
-        "mmo_brands_on_hold": "Brands of which nothing more is submitted.",
+        "mmo_brands_on_hold": "Brands of which no payment is submitted any more.",
         "mmo_brand_usage": "What a brand with limits uses: pending payments, or an amount of today in minor units.",
         "mmo_suspense_open": "Open entries of the suspense book.",
         "mmo_reversals_open": "Reversals without an outcome, with those that wait for an approval.",

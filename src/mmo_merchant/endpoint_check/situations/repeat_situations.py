@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from mmo_merchant.endpoint_check.situations.played_payments import PlayedPayments
-from mmo_merchant.endpoint_check.situations.situation import PAID, Handling, PlayedRequest, Script, Situation
+from mmo_merchant.endpoint_check.situations.situation import (
+    PAID,
+    Expectation,
+    Handling,
+    PlayedRequest,
+    Script,
+    Situation,
+)
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span, earlier
 
@@ -66,7 +73,8 @@ def _many_at_once(payments: PlayedPayments) -> Script:
 
 
 def _result_after_qr_code(payments: PlayedPayments) -> Script:
-    return Script(_one_after_another(payments.qr_code(), payments.success()), {payments.reference(): PAID})
+    code = PlayedRequest(payments.qr_code(), Expectation.NO_FAULT)  # Codes may have an endpoint of their own.
+    return Script(((code,), (PlayedRequest(payments.success()),)), {payments.reference(): PAID})
 
 
 REPEAT_SITUATIONS = (
@@ -137,7 +145,7 @@ REPEAT_SITUATIONS = (
     Situation(
         "result-after-qr-code",
         "A QR code comes, then the result of the same payment, to the same URL.",
-        "Answer with a 2xx and book the result: the QR code before it has the same gatewayReference, and is no result.",
+        "Book the result and answer 2xx to it: the QR code before it has the same gatewayReference, and is no result.",
         ("Q1", "K1"),
         _result_after_qr_code,
         question="Was the payment booked as a success?",

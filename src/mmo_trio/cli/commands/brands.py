@@ -312,7 +312,7 @@ def disable(brand: str, hold: bool, target: CommandTarget) -> None:
     print_status(f"{brand} is disabled.")
     if report is not None:
         print_status(
-            f"It is on hold: nothing more is submitted. Stopped: {report.stopped}."
+            f"It is on hold: no payment is submitted any more. Stopped: {report.stopped}."
             f" Submitted before, and going on: {report.going_on}."
         )
     report_in_force(target)
