@@ -135,11 +135,14 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS])
 def sansio(session: nox.Session) -> None:
-    """Test the core with only attrs and the test tools installed; on the other interpreters without its simulation."""
+    """Test the core with only attrs and the test tools installed; on the other interpreters without its simulation, and
+    with few repetitions."""
     install(session, "sansio", core_only=True)
     session.run("python", "-c", "import importlib.util as u; assert u.find_spec('trio') is None")
-    left_out = [] if session.python == MAIN_PYTHON else ["--ignore=tests/sansio/simulation"]
-    session.run("pytest", *ON_ALL_PROCESSORS, "tests/sansio", *left_out, *session.posargs)
+    is_main = session.python == MAIN_PYTHON
+    left_out = [] if is_main else ["--ignore=tests/sansio/simulation"]
+    repetitions = {} if is_main else FEW_REPETITIONS
+    session.run("pytest", *ON_ALL_PROCESSORS, "tests/sansio", *left_out, *session.posargs, env=repetitions)
 
 
 @nox.session(python=MAIN_PYTHON)
@@ -216,10 +219,10 @@ def runtime_in_full(session: nox.Session) -> None:
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
 def contract(session: nox.Session) -> None:
-    """Test the merchant API on PostgreSQL, in its short form without what does not depend on the store."""
+    """Test the merchant API on PostgreSQL, in its short form without what is long or does not depend on the store."""
     install(session, "test")
-    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT if IS_SHORT]
-    chosen = ("tests/runtime/contract", "--store=postgres", *left_out)
+    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT] if IS_SHORT else []
+    chosen = ("tests/runtime/contract", "--store=postgres", *(["-m", "not long"] if IS_SHORT else []), *left_out)
     session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
 
 
@@ -258,6 +261,8 @@ def packages(session: nox.Session) -> None:
 @nox.session(python=MAIN_PYTHON, tags=LONG)
 def lighthouse(session: nox.Session) -> None:
     """Have Lighthouse, which npm installs, judge the pages in Chromium; its figures need a quiet machine."""
+    if IS_SHORT:
+        session.skip("other work on the machine lowers its figures.")
     need_chromium(session)
     install(session, "browser")
     session.run("pytest", "-s", "tests/lighthouse", *session.posargs, env={"PATH": install_npm(session, LIGHTHOUSE)})
