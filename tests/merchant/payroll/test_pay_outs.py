@@ -30,8 +30,8 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.own_store, pytest.mark.http1("passes bytes through a proxy")]
 
-MANY = 1_000 if os.environ.get("MMO_TEST_QUICK") else 10_000
-"""Lines of a large pay-roll."""
+COUNTS = [300] if os.environ.get("MMO_TEST_QUICK") else [300, pytest.param(10_000, marks=pytest.mark.long)]
+"""Lines of a pay-roll, and of a large one."""
 KILLS = 10
 BACK_UP_AFTER, RESTORE_AFTER = 3, 6
 """Kills of the program."""
@@ -156,7 +156,7 @@ def total(rows: list[dict[str, str]], column: str) -> Decimal:
 
 
 @pytest.mark.spec("C2", "C6", "C12", "L1", "L2", "R6", "S6")
-@pytest.mark.parametrize("count", [300, pytest.param(MANY, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", COUNTS)
 async def test_ten_kills_lost_answers_and_a_restore_pay_nobody_twice(tmp_path: Path, count: int) -> None:
     with copied_folder(tmp_path) as kept, masked(0):
         gateway = Gateway(tmp_path, kept.url)
