@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.operator_clients.clients import OperatorClient
+from tests.support.equal_rows import names_by_cells
 
 CALLBACKS: Mapping[str, tuple[str, ...]] = {
     "mpesa": (
@@ -28,10 +29,8 @@ def callback_table(operator: str, refusals_by_client: Mapping[OperatorClient, Ma
     for client, refusals in refusals_by_client.items():
         if refusals:
             columns[client.package] = refusals
-    alike: dict[str, list[str]] = {}
-    for kind in CALLBACKS[operator]:
-        alike.setdefault(" | ".join(_cell(each.get(kind)) for each in columns.values()), []).append(kind)
-    rows = [f"| {', '.join(kinds)} | {cells} |" for cells, kinds in alike.items()]
+    cells = ((kind, " | ".join(_cell(each.get(kind)) for each in columns.values())) for kind in CALLBACKS[operator])
+    rows = [f"| {', '.join(kinds)} | {line} |" for line, kinds in names_by_cells(cells).items()]
     return "\n".join((f"| Callback | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|", *rows))
 
 

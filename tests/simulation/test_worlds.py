@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,6 @@ SEEDS = int(os.environ.get("MMO_TEST_SEEDS", "20" if os.environ.get("MMO_TEST_QU
 PAYMENTS = 4
 """Payments of each: what a seed costs is mostly its faults."""
 KILLED = "fault gateway_killed"
-ROOT = Path(__file__).parents[2]
 
 
 def test_no_judge_finds_a_violation() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.support.equal_rows import names_by_cells
 from tests.support.operator_matrix import OPERATORS, Way
 
 COLUMNS = (
@@ -32,9 +33,7 @@ def table() -> str:
     head = ("Operator", "Flow", "success", "failures", "refusals", *COLUMNS[1:])
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for operator in OPERATORS:
-        flows: dict[tuple[str, ...], list[str]] = {}
-        for way in operator.ways:
-            flows.setdefault(tuple(_cells(way)), []).append(f"`{way.operation}`")
+        flows = names_by_cells((f"`{way.operation}`", tuple(_cells(way))) for way in operator.ways)
         lines += [f"| {' | '.join((operator.title, ', '.join(names), *cells))} |" for cells, names in flows.items()]
     return "\n".join(lines) + "\n" + BY_THEMSELVES
 

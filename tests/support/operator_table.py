@@ -21,6 +21,7 @@ from mmo_simulators.common.faults import (
     LoseRequest,
     PollWith,
 )
+from tests.support.equal_rows import names_by_cells
 from tests.support.operator_course import Script, ScriptedWorld, play
 from tests.support.operator_kinds import MPESA_WITH_PULL, OPERATORS, Operator
 
@@ -181,8 +182,6 @@ def cell_text(world: ScriptedWorld | None) -> str:
 def table(cells: Mapping[tuple[str, str], str]) -> str:
     """Return the table of these texts by row and column, as Markdown: a line for all rows that have the same."""
     lines = [f"| | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
-    alike: dict[str, list[str]] = {}
-    for row in ROWS:
-        alike.setdefault(" | ".join(cells[row, column] for column in COLUMNS), []).append(row)
+    alike = names_by_cells((row, " | ".join(cells[row, column] for column in COLUMNS)) for row in ROWS)
     lines += [f"| {BETWEEN_ROWS.join(rows)} | {line} |" for line, rows in alike.items()]
     return "\n".join(lines) + "\n"
