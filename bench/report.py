@@ -6,7 +6,10 @@ from __future__ import annotations
 import json
 import platform
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +33,10 @@ PostgreSQL, and the interpreter that runs the benchmarks runs every server as we
 has every figure.
 """
 
-RATIOS_ONLY = ("rising",)
-"""Of these benchmarks the page shows the ratios; their other tables are in the saved results."""
+FIRST_ONLY = ("rising",)
+"""Of these benchmarks the page shows the first table, of ratios; their other tables are in the saved results."""
+DOES = "what it does"
+"""The column that the page has as a list, as several tables of a section name the same servers."""
 
 
 @frozen
@@ -138,11 +143,19 @@ def page(saved: Sequence[Mapping[str, Any]]) -> str:
 def section(saved: Mapping[str, Any]) -> str:
     """Return the section of one benchmark."""
     parts = [f"## {saved['title']}{_of(saved)}\n", f"{saved['how']}\n"]
-    for table in saved["tables"]:
-        if saved["name"] in RATIOS_ONLY and "ratios" not in table["caption"]:
-            continue
-        parts += [f"**{table['caption']}**\n", markdown(table["columns"], table["rows"])]
-        parts.append(f"\nLimited by: {table['limited_by']}\n")
+    does: dict[str, str] = {}
+    for limited_by, tables in groupby(
+        saved["tables"][: 1 if saved["name"] in FIRST_ONLY else None], key=itemgetter("limited_by")
+    ):
+        for table in tables:
+            columns, rows = table["columns"], table["rows"]
+            if columns[-1] == DOES:
+                does |= {row[0].rpartition(": ")[2]: row[-1] for row in rows}
+                columns, rows = columns[:-1], [row[:-1] for row in rows]
+            parts += [f"**{table['caption']}**\n", markdown(columns, rows)]
+        parts.append(f"Limited by: {limited_by}\n")
+    if does:
+        parts.append("".join(f"- {name}: {what}\n" for name, what in does.items()))
     parts += [f"{note}\n" for note in saved["notes"]]
     return "\n".join(parts)
 
@@ -154,13 +167,17 @@ def markdown(columns: Cells, rows: Sequence[Cells]) -> str:
 
 
 def _machines(saved: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the machines of the measurements; several lines for different days or machines."""
+    """Return the machine that most were measured on, and for each day what was measured, and where else."""
+    parts = {each["machine"]: re.split(", |; ", each["machine"]) for each in saved}
+    counts = Counter(part for each in saved for part in parts[each["machine"]])
+    usual = [part for part, count in counts.items() if count * 2 > len(saved)]
     runs: dict[tuple[str, str], list[str]] = {}
     for each in saved:
-        runs.setdefault((each["machine"], each["on"]), []).append(each["name"])
-    if len(runs) == 1:
-        return [f"Measured on {on}: {machine}.\n" for machine, on in runs]
-    return [f"Measured on {on} ({', '.join(n)}): {machine}.\n" for (machine, on), n in runs.items()]
+        own = [part for part in parts[each["machine"]] if part not in usual]
+        runs.setdefault((each["on"], ", ".join(own)), []).append(each["name"])
+    head = f"Measured on {', '.join(usual)}; a day's line names what it had instead.\n"
+    lines = (f"- {on}: {', '.join(names)}{f' ({own})' * bool(own)}\n" for (on, own), names in runs.items())
+    return [head, "".join(lines)]
 
 
 def _goals(saved: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -189,7 +206,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-COMPARISON = ("server", "per s", "p50 ms", "p99 ms", "ours is", "server µs each", "database µs each", "what it does")
+COMPARISON = ("server", "per s", "p50 ms", "p99 ms", "ours is", "server µs each", "database µs each", DOES)
 
 
 def comparison(rows: Sequence[tuple[Server, Sequence[LoadResult]]]) -> list[Cells]:
