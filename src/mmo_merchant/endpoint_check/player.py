@@ -295,7 +295,7 @@ def _failure_reason(error: BaseException) -> str:
         cause = cause.exceptions[0]
     match cause:
         case ssl.SSLCertVerificationError(verify_message=reason) if reason:
-            return f"the certificate is not accepted ({reason})"
+            return f"the certificate is not accepted ({reason}); give the authority that signed it in --ca-file"
         case ssl.SSLError(reason=reason) if reason:
             return f"TLS says {reason.replace('_', ' ').lower()}"
         case ResponseHeadError():

@@ -97,6 +97,8 @@ def pay_outs(file: Path, gateway: str, key: str, dry_run: bool, status: bool, **
     path = file.with_name(f"{file.name}.journal")
     try:
         with open_journal(path, gateway, lines) as journal:
+            if not status:
+                click.echo(f"Sending. After {options['poll_s']:g} s the ends are asked for; {path} has each state.")
             remark = "" if status else _pay(journal, lines, gateway, key, options)
             try:
                 write_results(file.with_name(f"{file.name}.results.csv"), lines, journal)

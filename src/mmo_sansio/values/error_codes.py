@@ -80,7 +80,7 @@ EXPLANATIONS = MappingProxyType(
             PayerStep.TRY_AGAIN,
         ),
         ErrorCode.USER_CANCELLED: Explanation(
-            "The payer refused the payment.",
+            "The customer refused the payment.",
             "payer",
             "Start a new payment if it is still wanted.",
             "You cancelled the payment.",

@@ -213,7 +213,7 @@ def test_a_payment_is_explained(data: Path) -> None:
     assert '"finalAmount":{"value":149.00,"currency":"KES"}' in shown
 
     failed = " ".join(as_json("explain", LATE, "--data", data)["conclusions"])
-    assert "The payer refused the payment." in failed
+    assert "The customer refused the payment." in failed
     assert "no outcome yet" in failed
     pending = " ".join(as_json("explain", WAITING, "--data", data)["conclusions"])
     assert "It is pending" in pending

@@ -97,6 +97,7 @@ def test_an_endpoint_that_does_wrong_fails(tmp_path: Path) -> None:
     assert [each["verdict"] for each in json.loads(as_json.stdout)] == ["failed", "passed"]
     assert untrusted.exit_code == 1
     assert "the certificate is not accepted" in untrusted.stdout
+    assert "--ca-file" in untrusted.stdout
 
 
 def test_what_cannot_be_played_takes_a_line_for_each_reason() -> None:
