@@ -41,24 +41,11 @@ LONG_ON_POSTGRES = [
     "tests/runtime/contract/test_endurance.py",
     "tests/runtime/contract/test_rest_load.py",
 ]
-LONG_WORLDS = [
-    "tests/simulation/test_planted_bugs.py",
-    "tests/simulation/test_restored_worlds.py",
-    "tests/simulation/test_reversal_worlds.py",
-    "tests/simulation/test_worlds.py::test_no_judge_finds_a_violation",
-]
-"""What `runtime` leaves out of the simulation, and the seeds of which it plays few."""
-HTTP_INDEPENDENT = [
+INDEPENDENT = [
     *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
-    *("test_api_docs*", "test_deploy*", "test_payment_page*", "test_restored*"),
+    *("test_api_docs*", "test_deploy*"),
 ]
-"""Tests whose result does not depend on the version of HTTP."""
-STORE_INDEPENDENT = [
-    *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
-    *("test_both_listeners*", "test_deploy*", "test_metrics*", "test_fuzz*", "test_general*"),
-    *("test_logs*", "test_money*", "test_api_docs*", "test_problems*"),
-]
-"""Tests whose result does not depend on the store."""
+"""Tests of the contract whose result depends neither on the store nor on the version of HTTP."""
 ON_ALL_PROCESSORS = ["-n", "auto", "--dist", "loadfile"]
 """Each process takes whole files, as their tests share servers."""
 THREE_ON_EACH = ["-n", str(3 * (os.cpu_count() or 1)), "--dist", "loadfile"]
@@ -219,20 +206,22 @@ def runtime_in_full(session: nox.Session) -> None:
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
 def contract(session: nox.Session) -> None:
-    """Test the merchant API on PostgreSQL, in its short form without what is long or does not depend on the store."""
+    """Test the merchant API on PostgreSQL, in its short form by HTTP/2, one variant of each test, without what is long
+    or depends on neither."""
     install(session, "test")
-    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT] if IS_SHORT else []
-    chosen = ("tests/runtime/contract", "--store=postgres", *(["-m", "not long"] if IS_SHORT else []), *left_out)
+    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in INDEPENDENT]
+    short = ["-m", "not long", "--http=2", "--one-each", *left_out] if IS_SHORT else []
+    chosen = ("tests/runtime/contract", "--store=postgres", *short)
     session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
 def contract_http2(session: nox.Session) -> None:
-    """Test the merchant API by HTTP/2, in its short form without what does not depend on the version of HTTP."""
+    """Test the merchant API by HTTP/2."""
+    if IS_SHORT:
+        session.skip("contract plays it.")
     install(session, "test")
-    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in HTTP_INDEPENDENT if IS_SHORT]
-    chosen = ("-m", "not long", "tests/runtime/contract", "--http=2", *left_out)
-    session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
+    session.run("pytest", *ON_ALL_PROCESSORS, "-m", "not long", "tests/runtime/contract", "--http=2", *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
@@ -252,10 +241,10 @@ def shops(session: nox.Session) -> None:
 def packages(session: nox.Session) -> None:
     """Install each extra of the wheel into a fresh environment, and run there what it is for: the tutorial, the shops
     of the examples, in the short form one of them, the commands for merchants, and the simulators. Test the packages of
-    other distributions."""
+    other distributions, which `runtime` has tested before the short form."""
     install(session, "shops")
-    chosen = ["-k", "not fastapi and not django"] if IS_SHORT else []
-    session.run("pytest", "tests/packages", "packages", *chosen, *session.posargs)
+    chosen = ["-k", "not fastapi and not django"] if IS_SHORT else ["packages"]
+    session.run("pytest", "tests/packages", *chosen, *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
@@ -279,26 +268,26 @@ def simulate(session: nox.Session) -> None:
 @nox.session(python=MAIN_PYTHON, tags=LONG)
 def simulate_system(session: nox.Session) -> None:
     """Play seeds of whole gateways in simulated worlds, 500 or as many as `-- --seeds N` or `-- --hours H` says, and
-    find every planted bug; in the short form 40 seeds of four payments, and the bugs that are found soon. Restore a
-    backup in 50 worlds, or in 10, and ask for 10,000 reversals in such worlds, or for 100."""
+    find every planted bug, restore a backup in 50 worlds, and ask for 10,000 reversals in such worlds. In the short
+    form what `runtime` leaves out: the bugs that are found soon, a backup in 3 worlds, 100 reversals."""
     install(session, "test")
-    seeds = "40" if IS_SHORT else "200"
-    if not IS_SHORT or session.posargs:
+    if session.posargs or not IS_SHORT:
         session.run("python", "-m", "tests.simulation", *(session.posargs or ["--seeds", "500"]))
-    chosen = LONG_WORLDS if IS_SHORT else ["tests/simulation"]
-    session.run("pytest", *ON_ALL_PROCESSORS, *chosen, env={"MMO_TEST_SEEDS": seeds, **REPETITIONS})
+    chosen = ["-m", "long"] if IS_SHORT else []
+    environment = FEW_REPETITIONS if IS_SHORT else {"MMO_TEST_SEEDS": "200"}
+    session.run("pytest", *ON_ALL_PROCESSORS, "tests/simulation", *chosen, env=environment)
     session.run("python", "-m", "tests.simulation.reversal_worlds", "100" if IS_SHORT else "10000")
 
 
 @nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS], tags=LONG)
 def simulate_digests(session: nox.Session) -> None:
     """Play 100 seeds twice on each Python, in processes that order their sets differently: the first one writes their
-    digests, and all others must have the same. In the short form 50 seeds once on each, each in an order of its own."""
+    digests, and all others must have the same. In the short form 16 seeds once on each, each in an order of its own."""
     install(session, "test")
     digests = pathlib.Path(".nox/simulation_digests.json").absolute()
     if session.python == MAIN_PYTHON:
         digests.unlink(missing_ok=True)
-    seeds = "50" if IS_SHORT else "100"
+    seeds = "16" if IS_SHORT else "100"
     for hash_seed in (str(session.python)[2:],) if IS_SHORT else ("1", "2"):
         compare = ("python", "-m", "tests.simulation.digests", str(digests), "--seeds", seeds)
         session.run(*compare, env={"PYTHONHASHSEED": hash_seed})
@@ -364,7 +353,7 @@ def citus(session: nox.Session) -> None:
     pairs = ("-k", "postgresql", "-m", "not long", "tests/runtime/storage/test_input_pairs.py")
     session.run("pytest", *pairs, env=environment)
     session.run("pytest", "tests/runtime/contract/test_nodes.py", "--kills", "10", env=environment)
-    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT]
+    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in INDEPENDENT]
     session.run("pytest", "tests/runtime/contract", "--store=postgres", *left_out, env=environment)
 
 

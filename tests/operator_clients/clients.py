@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from attrs import frozen
+
+from tests.packages.environments import Environment, an_environment
 
 PROGRAMS = Path(__file__).with_name("programs")
 CONSTRAINTS = Path(__file__).with_name("constraints")
@@ -47,29 +48,22 @@ class OperatorClient:
         """Install the packages below the directory unless they are there, and return the command that runs the
         program."""
         home = directory / f"{self.operator}-{'-'.join(self.requirements)}"
-        python = home / "bin" / "python"
-        if self.is_javascript:
-            steps = [["npm", "install", "--silent", "--before", NPM_BEFORE, "--prefix", str(home), *self.requirements]]
-        else:
-            constraints = str(CONSTRAINTS / f"{self.package}.txt")
-            installing = [str(python), "-m", "pip", "install", "--quiet", "-c", constraints, *self.requirements]
-            steps = [[sys.executable, "-m", "venv", str(home)], installing]
-        _install_once(home, steps)
+        installed = home / "installed"
+        if not installed.exists():
+            shutil.rmtree(home, ignore_errors=True)
+            self._install_into(home)
+            installed.touch()
         program = str(PROGRAMS / self.program)
         if self.is_javascript:
             return ["env", f"NODE_PATH={home / 'node_modules'}", "node", program]
-        return [str(python), program]
+        return [Environment(home).python, program]
 
-
-def _install_once(home: Path, steps: list[list[str]]) -> None:
-    """Run the commands that fill a directory, unless they have all succeeded before."""
-    done = home / "installed"
-    if done.exists():
-        return
-    shutil.rmtree(home, ignore_errors=True)
-    for each in steps:
-        subprocess.run(each, check=True)
-    done.touch()
+    def _install_into(self, home: Path) -> None:
+        if self.is_javascript:
+            npm = ("npm", "install", "--silent", "--before", NPM_BEFORE, "--prefix", str(home))
+            subprocess.run([*npm, *self.requirements], check=True)
+        else:
+            an_environment(home, "-c", str(CONSTRAINTS / f"{self.package}.txt"), *self.requirements)
 
 
 CLIENTS = (

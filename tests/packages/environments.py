@@ -37,8 +37,8 @@ class Environment:
         return done.stdout, done.stderr
 
     def packages(self) -> set[str]:
-        """The names of what is installed, but for pip and what the environment began with."""
-        return set(self.run("python", "-c", INSTALLED)[0].split()) - {"pip", "setuptools"}
+        """The names of what is installed."""
+        return set(self.run("python", "-c", INSTALLED)[0].split())
 
 
 def own_modules_only() -> Mapping[str, str]:
@@ -47,11 +47,13 @@ def own_modules_only() -> Mapping[str, str]:
 
 
 def an_environment(folder: Path, *requirements: str) -> Environment:
-    """A new environment with these packages."""
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *requirements], check=True, env=own_modules_only())
-    return Environment(folder)
+    """A new environment with these packages, or what else `pip install` takes."""
+    made = Environment(folder)
+    uv = str(Path(sys.executable).with_name("uv"))
+    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
+    install = [uv, "pip", "install", "--quiet", "--python", made.python, *requirements]
+    subprocess.run(install, check=True, env=own_modules_only())
+    return made
 
 
 def a_wheel(folder: Path, source: Path, *names: str) -> Path:

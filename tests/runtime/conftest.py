@@ -41,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="1",
         help="The version of HTTP by which the merchants of the contract suite talk.",
     )
+    parser.addoption("--one-each", action="store_true", help="Of each test of the contract suite, the first variant.")
 
 
 def pytest_configure(config: pytest.Config) -> None:

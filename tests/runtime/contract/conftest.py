@@ -15,12 +15,15 @@ from tests.support.storages import storages
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What doesn't look at --store or --http is tried once."""
+    """What doesn't look at --store or --http is tried once, and with --one-each one variant of each test."""
     left_out = {"own_store"} if config.getoption("--store") == "postgres" else set()
     if config.getoption("--http") == "2":
         left_out = left_out | {"http1"}
-    if left_out:
-        chosen = [item for item in items if left_out.isdisjoint(mark.name for mark in item.iter_markers())]
+    chosen = [item for item in items if left_out.isdisjoint(mark.name for mark in item.iter_markers())]
+    if config.getoption("--one-each"):
+        first = set({item.nodeid.partition("[")[0]: item for item in reversed(chosen)}.values())
+        chosen = [item for item in chosen if item in first]
+    if len(chosen) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
 
