@@ -17,53 +17,48 @@ PAGE = Path(__file__).with_name("sandbox.md")
 HEAD = """\
 # The sandbox
 
-This page is generated from the sandbox's own table by `docs/make_sandbox.py`; a test compares the
-two. `mmo sandbox` serves the whole gateway with a simulated operator, so no money moves. Its front
-page, the first address that it prints for pages, shows the same table.
+`mmo sandbox` serves the whole gateway with a simulated operator: no money moves. Its front page shows this table,
+too; `docs/make_sandbox.py` writes this page.
 
 ## Test numbers
 
-The last three digits of the payer's or payee's phone number choose what happens to a payment.
-`254700000101`, for example, does not have enough money. The header `X-Sandbox-Scenario` of the
-request chooses it by name, whatever the number is; a tax payout has no number, so it needs the header.
-`mmo serve` with a provider of kind `sandbox` knows the numbers, and ignores the header.
+The last three digits of the payer's or payee's phone number choose what happens to a payment: `254700000101` does not
+have enough money. The header `X-Sandbox-Scenario` chooses it by name, whatever the number is; a tax payout has no
+number, and needs it. `mmo serve` with a provider of kind `sandbox` knows the numbers, and ignores the header.
 
 | Digits | `X-Sandbox-Scenario` | The payment |
 |---|---|---|
 """
 
 CODES = """
-Before you go live, see each code once that [a payment can fail with](errors.md#failed-payments). These are not in the
-table above:
+See each code once that [a payment can fail with](errors.md#failed-payments). These are not in the table above:
 
 | `errorCode` | How |
 |---|---|
 """
 
 TAIL = """
-A request that is rejected needs no test number: send a wrong key, an unknown method, or the same
-reference twice. [Error codes](errors.md) lists the rejections.
+A request that is [rejected](errors.md) needs no test number: send a wrong key, an unknown method, or the same
+reference twice.
 
 ## What the operator rejects
 
 The simulated operator takes no fraction of a shilling, as M-Pesa does not: KES 150.55 fails with
-`amount_out_of_range`, 150.00 is taken. A scenario that the header names is played in any case, and with
-`sandbox.lenient = true` (`MMO_SANDBOX_LENIENT=true`) fractions are taken.
+`amount_out_of_range`. A scenario that the header names is played in any case, and with `sandbox.lenient = true`
+(`MMO_SANDBOX_LENIENT=true`) fractions are taken.
 
 ## Time
 
-A payment of 130 fails after three days: `mmo sandbox-clock advance 3d` moves the time of the sandbox,
-and everything that is due in between happens on the way. `mmo sandbox-clock advance 16m` shows what a
-request does that is repeated [after its window](api.md#repeat-a-request-without-paying-twice).
+`mmo sandbox-clock advance 3d` moves the time of the sandbox, and everything that is due in between happens on the
+way: a payment of 130 fails. `mmo sandbox-clock advance 16m` shows what a request does that is repeated [after its
+window](api.md#repeat-a-request-without-paying-twice).
 
-Payments, callbacks and `sandbox_time` in the log carry the sandbox's time. A job of yours that lists records by the
-machine's clock finds nothing of what was made after an advance (`mmo trigger` advances, too): list up to the
-sandbox's time, or begin again with `mmo sandbox --reset`.
+After an advance (`mmo trigger` advances, too) a job that lists records by the machine's clock finds nothing new: list
+up to the sandbox's time (`sandbox_time` in the log), or begin again with `mmo sandbox --reset`.
 
 ## Controls
 
-The pages listener of a sandbox takes these requests in JSON, which need no key. A gateway in production
-does not have them.
+The pages listener of a sandbox takes these requests in JSON, without a key; in production it does not.
 
 | Request | What it does |
 |---|---|
@@ -74,24 +69,23 @@ does not have them.
 | `GET /sandbox/requests?after=0` | lists the latest requests of merchants, and why one was refused |
 | `GET /sandbox/suspense` | lists the open entries of the suspense book |
 
-The [console](console.md) of a sandbox works like that of a gateway. It has no user at first:
-`mmo users add ada --role admin` makes one.
+The [console](console.md) of a sandbox works like that of a gateway; `mmo users add ada --role admin` makes its first
+user.
 
 ## Before you go live
 
-- Every code of the table above leads to the right page of your shop, and an unknown code to a general
-  one.
-- Your receiver compares `X-API-KEY` in constant time, takes a result once (150), and answers within
-  15 seconds; see [receiving callbacks](callbacks.md).
-- A request without an answer is [repeated or looked up
-  first](api.md#repeat-a-request-without-paying-twice), with the reference that you stored before you sent it.
-- A job looks up what no callback brought: `GET .../records`, and `GET .../status` at most every two
-  minutes for one payment. Test it with your receiver switched off.
-- A payment that fails with `transaction_expired` (130) is neither delivered nor paid again before a
-  person has asked the gateway's staff.
+- Every code of the table above leads to the right page of your shop, an unknown code to a general one.
+- Your [receiver](callbacks.md) compares `X-API-KEY` in constant time, takes a result once (150), and answers within
+  15 seconds.
+- A request without an answer is [repeated or looked up first](api.md#repeat-a-request-without-paying-twice), with the
+  reference that you stored before.
+- A job [looks up what no callback brought](callbacks.md#when-it-does-not-arrive). Test it with your receiver switched
+  off.
+- A payment that fails with `transaction_expired` (130) is neither delivered nor paid again before a person has asked
+  the gateway's staff.
 - Amounts are read as decimals, and `finalAmount` is compared with what was asked for (120).
-- You have asked the gateway's staff for your methods, countries, currencies and limits, for a list of
-  hosts that results may go to (`result_hosts`), and for limits on requests and sums of a day.
+- You have asked the gateway's staff for your methods, countries, currencies and limits, for `result_hosts`, and for
+  limits on requests and sums of a day.
 - You know how to change your key, and what to do when it has leaked.
 """
 
