@@ -9,6 +9,7 @@ import pytest
 
 from mmo_sansio.messages.inputs import MarkRestored, RecordLostUse
 from mmo_sansio.messages.replies import Rejected
+from mmo_sansio.testing import a_brand
 from mmo_sansio.values.clock import DAY
 from mmo_trio.storage.interface.admin_types import RESTORATION, BrandHold
 from mmo_trio.storage.postgres import open_postgres
@@ -22,7 +23,7 @@ import psycopg
 
 async def check_restoration(open_store: OpenStore) -> None:
     """Commits raise the epoch. A restored store has another id and knows the former one, and its brands take no
-    payments until each is finished; a hold of staff stays."""
+    payments until each is finished; a hold of staff stays. A brand that is added meanwhile waits as well."""
     async with open_store() as store:
         before = await store.state()
         await submit_batch(store, (creation(1), NOON))
@@ -40,8 +41,14 @@ async def check_restoration(open_store: OpenStore) -> None:
         assert (restored.mark.store_id, *restored.former_ids) == ("another", used.mark.store_id)
         assert restored.mark.epoch >= used.mark.epoch
         assert (await store.configuration()).restored_brands == {"acme", "globex"}
-        finished = [await store.admin.finish_restoration(each) for each in ("acme", "acme", "globex")]
-        assert finished == [True, False, True]
+        assert await store.admin.finish_restoration("acme")
+        assert not await store.admin.finish_restoration("acme")
+        for _ in range(2):
+            await store.admin.save_brands([a_brand(id="initech")])
+            assert (await store.configuration()).restored_brands == {"globex", "initech"}
+        finished = [await store.admin.finish_restoration(each) for each in ("globex", "initech")]
+        assert finished == [True, True]
+        await store.admin.save_brands([a_brand(id="initech"), a_brand(id="hooli")])
         assert not (await store.configuration()).restored_brands
         assert [(each.brand, each.held_by) for each in await store.admin.brand_holds()] == [("globex", "ada")]
         found = await store.transaction(reference(1))
@@ -50,6 +57,7 @@ async def check_restoration(open_store: OpenStore) -> None:
         again = creation(2, merchant_reference="order-7")
         (refused,) = await submit_batch(store, (again, after_noon(DAY)))
         assert isinstance(refused, Rejected), "a reference of a lost payment is used for good (C12)"
+        assert "ask the gateway's staff" in refused.problem.detail, "nobody can look it up"
 
 
 @pytest.mark.spec("C6", "C12", "S6")

@@ -168,9 +168,11 @@ def _consume_reference(ledger: Ledger, input_: CreatePayment, *, now: Moment) ->
         reuse = brand.reference_reuse.for_type(input_.draft.operation.type)
         is_in_window = elapsed(used.at, now.time) < input_.terms.idempotency_window
         if is_in_window or not _is_reusable(reuse, earlier):
+            advice = "Look the payment up by it, and send a new reference only for another payment."
+            if ledger.transaction(used.gateway_reference) is None:
+                advice = "Its payment is not stored any more: ask the gateway's staff what became of it."
             return problems.DUPLICATE_REFERENCE.problem(
-                f"The merchantReference '{merchant_reference}' was used before."
-                " Look the payment up by it, and send a new reference only for another payment."
+                f"The merchantReference '{merchant_reference}' was used before. {advice}"
             )
     return ReferenceConsumed(brand.id, merchant_reference, input_.gateway_reference, now.time, earlier)
 

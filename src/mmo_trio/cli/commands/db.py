@@ -295,7 +295,7 @@ def restored(
             known = [each.brand.id for each in await store.admin.brands()]
             uses = _read_uses(statement, records, brand, user)
             count = await record_lost_uses(store, submit, (_of_known_brand(each, known) for each in uses))
-            print_status(f"The references of {count} payments that the store lacks count as used.")
+            print_status(f"References that count as used: {count}.")
         if finished is not None:
             await _finish(target, store, finished)
         await _report(store)

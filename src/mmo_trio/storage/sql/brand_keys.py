@@ -19,6 +19,12 @@ SELECT_BRANDS = (
 )
 """Selects brands with their keys; `parse_brand_records` reads the rows, which are in the order of the keys' ids."""
 
+_WAIT_IF_NEW = """
+    INSERT INTO restored_brands (brand) SELECT DISTINCT ? FROM restored_brands
+    WHERE NOT EXISTS (SELECT 1 FROM brands WHERE id = ?) ON CONFLICT (brand) DO NOTHING
+"""
+"""A new brand waits as those of a restored store do: it may be one of after the backup, whose payments are missing."""
+
 
 def brands() -> SqlQuery[Sequence[BrandRecord]]:
     """Return every brand with its keys, by the brands' ids."""
@@ -45,6 +51,7 @@ def save_brands(brands: Sequence[Brand], removed: Sequence[str], *, clear_breake
         yield from execute("DELETE FROM brands WHERE id = ?", id)
         yield from execute(clear_breaker, id)
     for brand in sorted(brands, key=lambda each: each.id):
+        yield from execute(_WAIT_IF_NEW, brand.id, brand.id)
         yield from execute(
             "INSERT INTO brands (id, brand) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET brand = excluded.brand",
             brand.id,
