@@ -303,18 +303,11 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
         case inputs.ProviderAccepted():
             return {"source": input_.source, "providerReference": input_.provider_reference}
         case inputs.ProviderSucceeded():
-            return {
-                "source": input_.source,
-                "providerReference": input_.provider_reference,
-                "finalAmount": str(input_.final) if input_.final else None,
-            }
+            final = str(input_.final) if input_.final else None
+            return {"source": input_.source, "providerReference": input_.provider_reference, "finalAmount": final}
         case inputs.ProviderFailed():
-            return {
-                "source": input_.source,
-                "errorCode": input_.error_code,
-                "nativeCode": input_.native_code,
-                "nativeMessage": input_.native_message,
-            }
+            native = {"nativeCode": input_.native_code, "nativeMessage": input_.native_message}
+            return {"source": input_.source, "errorCode": input_.error_code, **native}
         case inputs.ProviderUnreachable():
             return {"reason": input_.reason}
         case inputs.DepositNotified():

@@ -62,33 +62,19 @@ class Reads:
 
 def merge_reads(all_reads: Iterable[Reads]) -> Reads:
     """Return the union of all these keys."""
-    # Sets that grow, as a generator for each kind of key would cost a create a fiftieth of its time.
-    transactions: set[str] = set()
-    references: set[ReferenceKey] = set()
-    deposits: set[DepositKey] = set()
-    intents: set[IntentKey] = set()
-    claims: set[DepositKey] = set()
-    usage: set[UsageKey] = set()
-    reversals: set[str] = set()
-    held_brands = False
-    for each in all_reads:
-        transactions |= each.transactions
-        references |= each.references
-        deposits |= each.deposits
-        intents |= each.intents
-        claims |= each.claims
-        usage |= each.usage
-        reversals |= each.reversals
-        held_brands = held_brands or each.held_brands
+    reads = [*all_reads]
+    if len(reads) == 1:
+        return reads[0]
+    # Lists, as a generator for each kind of key would cost a create a fiftieth of its time.
     return Reads(
-        frozenset(transactions),
-        frozenset(references),
-        frozenset(deposits),
-        frozenset(intents),
-        frozenset(claims),
-        frozenset(usage),
-        frozenset(reversals),
-        held_brands,
+        frozenset().union(*[each.transactions for each in reads]),
+        frozenset().union(*[each.references for each in reads]),
+        frozenset().union(*[each.deposits for each in reads]),
+        frozenset().union(*[each.intents for each in reads]),
+        frozenset().union(*[each.claims for each in reads]),
+        frozenset().union(*[each.usage for each in reads]),
+        frozenset().union(*[each.reversals for each in reads]),
+        any(each.held_brands for each in reads),
     )
 
 

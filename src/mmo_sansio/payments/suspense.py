@@ -11,18 +11,18 @@ from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.model import DepositClaim, Evidence, Source, Transaction
+from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import reversed_payment
 
-SuspenseSource: TypeAlias = (
+ProviderResult: TypeAlias = (
     inputs.ProviderAccepted
     | inputs.ProviderSucceeded
     | inputs.ProviderFailed
-    | inputs.ProviderHinted
-    | inputs.DepositNotified
-    | DepositClaim
-    | inputs.UnmatchedNotified
     | reversals.ReversalSucceeded
     | reversals.ReversalFailed
+)
+SuspenseSource: TypeAlias = (
+    ProviderResult | inputs.ProviderHinted | inputs.DepositNotified | DepositClaim | inputs.UnmatchedNotified
 )
 """What can end in the suspense book."""
 
@@ -52,24 +52,12 @@ def suspense_entry(
 def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
     match input_:
         case inputs.ProviderAccepted():
-            return {"result": "accepted", "source": input_.source, "providerReference": input_.provider_reference}
+            return _result("accepted", input_)
         case inputs.ProviderSucceeded():
-            return {
-                "result": "success",
-                "source": input_.source,
-                "providerReference": input_.provider_reference,
-                "amount": str(input_.final) if input_.final else None,
-                "fee": str(input_.fee) if input_.fee else None,
-            }
+            return _result("success", input_) | {"amount": _text(input_.final), "fee": _text(input_.fee)}
         case inputs.ProviderFailed():
-            return {
-                "result": "failed",
-                "source": input_.source,
-                "providerReference": input_.provider_reference,
-                "errorCode": input_.error_code,
-                "nativeCode": input_.native_code,
-                "nativeMessage": input_.native_message,
-            }
+            native = {"nativeCode": input_.native_code, "nativeMessage": input_.native_message}
+            return _result("failed", input_) | {"errorCode": input_.error_code, **native}
         case inputs.DepositNotified():
             return {
                 "result": "deposit",
@@ -94,7 +82,7 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
                 "result": "success",
                 "source": Source.WEBHOOK,
                 "providerReference": evidence.receipt,
-                "amount": str(evidence.amount) if evidence.amount else None,
+                "amount": _text(evidence.amount),
                 "nativeCode": evidence.code,
                 "confirmed": False,
             }
@@ -103,22 +91,18 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
         case inputs.UnmatchedNotified():
             return {"result": "unmatched", "told": input_.content}
         case reversals.ReversalSucceeded():
-            return {
-                "result": "reversed",
-                "reversal": input_.reversal,
-                "source": input_.source,
-                "providerReference": input_.provider_reference,
-                "amount": str(input_.amount) if input_.amount else None,
-            }
+            return _result("reversed", input_) | {"reversal": input_.reversal, "amount": _text(input_.amount)}
         case reversals.ReversalFailed():
-            return {
-                "result": "not_reversed",
-                "reversal": input_.reversal,
-                "source": input_.source,
-                "providerReference": input_.provider_reference,
-                "nativeCode": input_.native_code,
-                "nativeMessage": input_.reason,
-            }
+            native = {"nativeCode": input_.native_code, "nativeMessage": input_.reason}
+            return _result("not_reversed", input_) | {"reversal": input_.reversal, **native}
+
+
+def _result(name: str, input_: ProviderResult) -> dict[str, str | bool | None]:
+    return {"result": name, "source": input_.source, "providerReference": input_.provider_reference}
+
+
+def _text(amount: Money | None) -> str | None:
+    return None if amount is None else str(amount)
 
 
 def _reference(input_: SuspenseSource) -> str | None:
