@@ -25,7 +25,9 @@ from mmo_simulators.server.callbacks import call_back, system_streams
 from mmo_simulators.server.serving import serve as serve_simulator
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
+from mmo_trio.storage.interface.admin_types import NoteTopic
 from mmo_trio.system.ciphers import SystemCiphers
+from tests.support.console_browser import open_store_of
 from tests.support.emv_qr_reader import parse_objects, parse_payload
 from tests.support.hostile_receivers import Receiver
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
@@ -251,6 +253,8 @@ async def test_a_token_that_ended_early_costs_nothing_but_another(serve: Serve, 
         body = {"requestId": "1", "errorCode": code, "errorMessage": "Invalid Access Token"}
         await kenya.plan({"at": "b2c", "do": "answer_instead", "status": 404, "body": body})
         assert (await kenya.ended(await kenya.began("direct/payout")))["status"] == "success"
+        async with open_store_of(kenya.running.directory) as store:
+            assert len(await store.admin.provider_notes(NoteTopic.SIGN_IN)) == 1, "other processes use it, too"
 
 
 @pytest.mark.spec("C3", "S2", "S5", "Q1")

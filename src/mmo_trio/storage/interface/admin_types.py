@@ -345,6 +345,8 @@ class NoteTopic(StrEnum):
     """Whether a float of it is low, since when."""
     FLOAT_REFUSAL = "float_refusal"
     """Which pay-out it has refused last because a float lacked money."""
+    SIGN_IN = "sign_in"
+    """The answer to its last sign-in, sealed."""
 
 
 @frozen

@@ -2,7 +2,7 @@
 
 Every request to the provider leaves through its account: with a token, within the rate limit, and when the breaker
 permits it. A request that the account rejects certainly did not leave, and the error says so, because an unnecessary
-poll costs little but a second submission costs money (S6). Tokens are in memory only, and no message contains one.
+poll costs little but a second submission costs money (S6). No message contains a token.
 
 Providers limit questions apart from submissions, so a wait that one of these kinds is asked for holds back that kind
 only, and a question that comes too often says nothing about the provider.
@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 import structlog
@@ -27,6 +26,7 @@ from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_trio.settings.values import Network
+from mmo_trio.workers.providers.shared_tokens import SharedTokens
 
 logger = structlog.get_logger(__name__)
 
@@ -69,6 +69,8 @@ class _TokenSlot:
 
     lock: trio.Lock = Factory(trio.Lock)
     token: AccessToken | None = field(default=None, repr=False)
+    refused: str = field(default="", repr=False)
+    """The token that the provider has refused last."""
     failure: str = ""
     """Why the last sign-in failed."""
     refused_with: int | None = None
@@ -104,6 +106,8 @@ class ProviderAccount:
     """None: no limit."""
     observe: Callable[[HttpRequest, HttpResponse | ExchangeFailed], None] = lambda *_: None
     """Called with each request that was sent, and with its outcome."""
+    shared_tokens: SharedTokens | None = None
+    """None: this process signs in for itself."""
     _token_slots: dict[str, _TokenSlot] = Factory(dict)
     _submissions: _Lane = Factory(_Lane)
     _questions: _Lane = Factory(_Lane)
@@ -147,15 +151,25 @@ class ProviderAccount:
                     return slot.token
                 if trio.current_time() < slot.failure_expires_at:
                     raise ExchangeFailed(slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with)
-                slot.token = await self._sign_in(scope, slot)
+                shared = self.shared_tokens and await self.shared_tokens.read(scope)
+                is_usable = shared and shared.value != slot.refused and shared.is_fresh(self.now())
+                slot.token = shared if shared and is_usable else await self._sign_in(scope, slot)
                 return slot.token
         raise ExchangeFailed("Signing in took too long.", may_have_arrived=False)
 
     async def _sign_in(self, scope: str, slot: _TokenSlot) -> AccessToken:
+        now, exchanges = self.now(), list[tuple[HttpRequest, HttpResponse]]()
+
+        async def exchange(request: HttpRequest) -> HttpResponse:
+            answer = await self._send_through_breaker(request, self._sign_ins)
+            exchanges.append((request, answer))
+            return answer
+
         try:
-            sign_in = self.provider.sign_in(scope, now=self.now())
-            token = await drive_async(sign_in, partial(self._send_through_breaker, lane=self._sign_ins))
+            token = await drive_async(self.provider.sign_in(scope, now=now), exchange)
             self.counts["sign_ins"] += 1
+            if self.shared_tokens is not None and len(exchanges) == 1:
+                await self.shared_tokens.keep(scope, *exchanges[0], now=now)
             return token
         except SignInFailed as error:
             logger.error("sign_in_rejected", provider=self.provider.name, reason=error.reason)
@@ -169,7 +183,7 @@ class ProviderAccount:
     def _discard_token(self, scope: str, token: AccessToken) -> None:
         slot = self._token_slots[scope]
         if slot.token is token:
-            slot.token = None
+            slot.token, slot.refused = None, token.value
 
     async def _send_through_breaker(self, request: HttpRequest, lane: _Lane) -> HttpResponse:
         """Send one request when it is its turn, if the breaker permits it."""

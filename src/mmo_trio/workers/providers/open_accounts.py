@@ -24,7 +24,9 @@ from mmo_trio.settings import SettingsError
 from mmo_trio.settings import providers as common
 from mmo_trio.settings.providers import CommonOption, ProviderSection, provider_variable
 from mmo_trio.settings.values import InvalidSettingValue, parse_amounts, parse_networks
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint, rate_limit
+from mmo_trio.workers.providers.shared_tokens import SharedTokens
 
 FILE_SUFFIX = "_file"
 """`KEY_file` names a file whose text is the value of KEY, so that a secret is neither in the settings nor in the
@@ -72,6 +74,8 @@ class AccountEnvironment:
     """Scheme and host under which notifications arrive, no slash at the end."""
     provider_kinds: Mapping[str, ProviderKind] = PROVIDER_KINDS
     """The kinds that an account may have, by name."""
+    store: AdminStore | None = None
+    """Through which processes share tokens; None: each signs in for itself."""
 
 
 def open_accounts(
@@ -122,6 +126,7 @@ def open_account(section: ProviderSection, title: str, environment: AccountEnvir
         environment.monotonic,
         CircuitBreaker(breaker),
         rate_limit(per_minute) if per_minute else None,
+        shared_tokens=SharedTokens(store, environment.keyring, provider) if (store := environment.store) else None,
     )
     return OpenAccount(
         adapter, provider, account, webhook_name, WebhookEndpoint(provider, tokens, allowed), float_watch
