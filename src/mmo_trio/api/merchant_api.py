@@ -66,7 +66,7 @@ OUTCOME_UNKNOWN = problems.INTERNAL.problem(
 )
 
 NOT_READY = problems.UNAVAILABLE.problem(
-    "The store cannot be reached or written to, or the master key is not the store's."
+    "The store cannot be reached or written to, was restored, or the master key is not its own: the log says why."
 )
 
 

@@ -326,13 +326,14 @@ async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
 def _read_uses(
     statement: Statement | None, records: Path | None, brand: str | None, user: str
 ) -> Iterator[RecordLostUse]:
-    """Yield the use of each reference that a statement or records have. Raises UsageProblem."""
+    """Yield the use of each reference that a statement or records have, but for those of payments that failed: they may
+    be used again. Raises UsageProblem."""
     for line in () if statement is None else statement.lines():
-        if line.reference is not None:
+        if line.reference is not None and line.status is not Status.FAILED:
             yield RecordLostUse(brand or "", line.reference, line.reference, user)
     for text in () if records is None else lines_of(records):
         found = read_record(text)
-        if found.merchant_reference is not None:
+        if found.merchant_reference is not None and found.status is not Status.FAILED:
             owner = brand or json.loads(text).get("brand", "")
             yield RecordLostUse(owner, found.merchant_reference, found.gateway_reference, user)
 
@@ -360,15 +361,9 @@ async def _report(store: Store) -> None:
     if not held:
         print_status("No brand waits any more.")
         return
-    print_table(
-        ("brand", "key", "added"),
-        (
-            (each.brand.id, key.id, format_instant(key.added_at))
-            for each in await store.admin.brands()
-            if each.brand.id in held
-            for key in each.keys
-            if key.retired_at is None
-        ),
-    )
-    print_status("Do these keys of the backup still hold? End the others by --retire-key, before the gateway serves.")
+    if not await store.serving_processes():
+        brands = [each for each in await store.admin.brands() if each.brand.id in held]
+        keys = ((each.brand.id, key) for each in brands for key in each.keys if key.retired_at is None)
+        print_table(("brand", "key", "added"), ((id, key.id, format_instant(key.added_at)) for id, key in keys))
+        print_status("Do these keys still hold? End the others by --retire-key, before the gateway serves.")
     print_status(f"On hold until --finish: {', '.join(sorted(held))}.")
