@@ -46,9 +46,11 @@ INDEPENDENT = [
     *("test_api_docs*", "test_deploy*"),
 ]
 """Tests of the contract whose result depends neither on the store nor on the version of HTTP."""
-ON_ALL_PROCESSORS = ["-n", "auto", "--dist", "loadfile"]
-"""Each process takes whole files, as their tests share servers."""
-THREE_ON_EACH = ["-n", str(3 * (os.cpu_count() or 1)), "--dist", "loadfile"]
+BY_FILE = ["--dist", "loadfile", "--no-loadscope-reorder"]
+"""Each process takes whole files, as their tests share servers; in the order given, not those of few tests last: these
+may take the longest."""
+ON_ALL_PROCESSORS = ["-n", "auto", *BY_FILE]
+THREE_ON_EACH = ["-n", str(3 * (os.cpu_count() or 1)), *BY_FILE]
 """Most tests of the shell wait, so three of them fit on a processor."""
 LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
@@ -137,7 +139,7 @@ def runtime(session: nox.Session) -> None:
     """Test the shell, the simulators and the packages with real sockets, TLS, stores and processes; not what is
     long."""
     install(session, "test")
-    tests = ("-m", "not long", "tests/merchant", "tests/runtime", "tests/simulation", "tests/simulators", "packages")
+    tests = ("-m", "not long", "tests/simulation", "tests/merchant", "tests/runtime", "tests/simulators", "packages")
     session.run("pytest", *THREE_ON_EACH, *tests, *session.posargs, env=FEW_REPETITIONS)
 
 

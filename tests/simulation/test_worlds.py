@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.play import Variant, play, play_all, shrink
 from tests.simulation.world.plan import OF_STAFF, FaultKind
 
-SEEDS = int(os.environ.get("MMO_TEST_SEEDS", "20" if os.environ.get("MMO_TEST_QUICK") else "200"))
+SEEDS = int(os.environ.get("MMO_TEST_SEEDS", "8" if os.environ.get("MMO_TEST_QUICK") else "200"))
 PAYMENTS = 4
 """Payments of each: what a seed costs is mostly its faults."""
 KILLED = "fault gateway_killed"
@@ -32,6 +32,7 @@ def test_a_payer_whom_the_operator_asks_already_is_refused() -> None:
     assert play(Variant(22, payments=20)).violations == ()
 
 
+@pytest.mark.long
 def test_a_request_whose_key_was_being_looked_up_while_its_process_was_suspended_creates_nothing() -> None:
     """Its merchant has repeated it elsewhere, and that payment has failed, so its reference could be used again."""
     without_staff = [nth for nth, each in enumerate(Variant(835).plan().faults) if each.kind not in OF_STAFF]
@@ -60,6 +61,7 @@ def _with_few_faults(seed: int) -> Variant:
     return Variant(seed, payments=3, left_out=tuple(nth for nth in range(len(kinds)) if nth not in kept))
 
 
+@pytest.mark.long
 def test_a_failing_plan_is_made_smaller() -> None:
     """Here a world counts as failing when a gateway was killed in it at all."""
     failing = next(each for each in map(_with_few_faults, range(100)) if play(each).counts[KILLED])

@@ -30,7 +30,7 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.own_store, pytest.mark.http1("passes bytes through a proxy")]
 
-COUNTS = [300] if os.environ.get("MMO_TEST_QUICK") else [300, pytest.param(10_000, marks=pytest.mark.long)]
+COUNTS = [100] if os.environ.get("MMO_TEST_QUICK") else [300, pytest.param(10_000, marks=pytest.mark.long)]
 """Lines of a pay-roll, and of a large one."""
 KILLS = 10
 BACK_UP_AFTER, RESTORE_AFTER = 3, 6
