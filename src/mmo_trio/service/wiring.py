@@ -207,7 +207,7 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
         resources.keyring,
         resources.urls.webhooks,
         settings.provider_kinds,
-        resources.store.admin,
+        resources.store.admin if resources.store.ownership is not None else None,
     )
     opened = open_accounts(settings.providers, resources.provider_titles, environment)
     for name, each in opened.items():

@@ -37,6 +37,7 @@ from tests.support.qr_reader import read_qr_code
 from tests.support.receivers import calls_to, receiver, url_of
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.simulated_accounts import mpesa_options
+from tests.support.storages import storages
 
 PAYER = "254708374149"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -254,7 +255,8 @@ async def test_a_token_that_ended_early_costs_nothing_but_another(serve: Serve, 
         await kenya.plan({"at": "b2c", "do": "answer_instead", "status": 404, "body": body})
         assert (await kenya.ended(await kenya.began("direct/payout")))["status"] == "success"
         async with open_store_of(kenya.running.directory) as store:
-            assert len(await store.admin.provider_notes(NoteTopic.SIGN_IN)) == 1, "other processes use it, too"
+            kept = await store.admin.provider_notes(NoteTopic.SIGN_IN)
+            assert len(kept) == (storages.postgres is not None), "other processes of the store use it, too"
 
 
 @pytest.mark.spec("C3", "S2", "S5", "Q1")

@@ -107,7 +107,7 @@ class ProviderAccount:
     observe: Callable[[HttpRequest, HttpResponse | ExchangeFailed], None] = lambda *_: None
     """Called with each request that was sent, and with its outcome."""
     shared_tokens: SharedTokens | None = None
-    """None: this process signs in for itself."""
+    """None: no other process uses the account."""
     _token_slots: dict[str, _TokenSlot] = Factory(dict)
     _submissions: _Lane = Factory(_Lane)
     _questions: _Lane = Factory(_Lane)

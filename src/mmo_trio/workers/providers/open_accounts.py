@@ -75,7 +75,7 @@ class AccountEnvironment:
     provider_kinds: Mapping[str, ProviderKind] = PROVIDER_KINDS
     """The kinds that an account may have, by name."""
     store: AdminStore | None = None
-    """Through which processes share tokens; None: each signs in for itself."""
+    """Through which processes share tokens; None: there is one process."""
 
 
 def open_accounts(
