@@ -21,6 +21,7 @@ nox.options.error_on_missing_interpreters = "CI" in os.environ
 nox.options.reuse_venv = "yes"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.download_python = "never"
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Or each process of each test compiles all of its modules again.
 
 MAIN_PYTHON = "3.11"
 OTHER_PYTHONS = ["3.12", "3.13"]
