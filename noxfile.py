@@ -51,6 +51,7 @@ BY_FILE = ["--dist", "loadfile", "--no-loadscope-reorder"]
 """Each process takes whole files, as their tests share servers; in the order given, not those of few tests last: these
 may take the longest."""
 ON_ALL_PROCESSORS = ["-n", "auto", *BY_FILE]
+TWO_ON_EACH = ["-n", str(2 * (os.cpu_count() or 1)), *BY_FILE]
 THREE_ON_EACH = ["-n", str(3 * (os.cpu_count() or 1)), *BY_FILE]
 """Most tests of the shell wait, so three of them fit on a processor."""
 LOCK = "deploy/requirements.lock"
@@ -204,7 +205,8 @@ def runtime_in_full(session: nox.Session) -> None:
     install(session, "test")
     chosen = ["-m", "long"] if IS_SHORT else ["--kills", "20", "--races", "100"]
     folders = ["tests/merchant", "tests/runtime", "tests/simulators", "tests/docs"]
-    session.run("pytest", *ON_ALL_PROCESSORS, *folders, *chosen, *session.posargs, env=REPETITIONS)
+    processes = TWO_ON_EACH if IS_SHORT else ON_ALL_PROCESSORS
+    session.run("pytest", *processes, *folders, *chosen, *session.posargs, env=REPETITIONS)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)

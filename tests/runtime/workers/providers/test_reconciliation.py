@@ -38,6 +38,7 @@ from tests.support.reversing_world import ReversingWorld, check_reversals
 
 pytestmark = pytest.mark.long
 
+PLAYED = ["mpesa", "mtn"] if os.environ.get("MMO_TEST_QUICK") else [*OPERATORS]
 WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "3"))
 PAYMENTS = 100
 KILLS = 12
@@ -98,7 +99,7 @@ def played(name: str, seed: int, payments: int = PAYMENTS) -> World:
 
 
 @pytest.mark.finding("security-4", "security-7", "security-24")
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", PLAYED)
 @pytest.mark.spec("S2", "S3", "S4", "S5", "S6")
 def test_an_operators_books_are_the_gateways_to_the_unit(name: str) -> None:
     happened: Counter[str] = Counter()
@@ -120,7 +121,7 @@ def test_the_books_of_one_operation_agree_as_well(name: str, operation: Operatio
         check(open_world(operator, 100 + seed, payments=PAYMENTS // 4, kills=KILLS // 4))
 
 
-@pytest.mark.parametrize("name", ["mtn", "airtel", "mpesa"])
+@pytest.mark.parametrize("name", [each for each in PLAYED if each != "pawapay"])
 @pytest.mark.spec("S5", "S6")
 def test_what_went_back_is_what_the_reversals_say_to_the_unit(name: str) -> None:
     happened: Counter[str] = Counter()
