@@ -326,14 +326,14 @@ async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
 def _read_uses(
     statement: Statement | None, records: Path | None, brand: str | None, user: str
 ) -> Iterator[RecordLostUse]:
-    """Yield the use of each reference that a statement or records have, but for those of payments that failed: they may
-    be used again. Raises UsageProblem."""
+    """Yield the use of each reference that a statement or records have, also of a failed payment: a second one under it
+    may be missing. Raises UsageProblem."""
     for line in () if statement is None else statement.lines():
-        if line.reference is not None and line.status is not Status.FAILED:
+        if line.reference is not None:
             yield RecordLostUse(brand or "", line.reference, line.reference, user)
     for text in () if records is None else lines_of(records):
         found = read_record(text)
-        if found.merchant_reference is not None and found.status is not Status.FAILED:
+        if found.merchant_reference is not None:
             owner = brand or json.loads(text).get("brand", "")
             yield RecordLostUse(owner, found.merchant_reference, found.gateway_reference, user)
 
