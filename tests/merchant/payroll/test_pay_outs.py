@@ -204,7 +204,7 @@ async def test_ten_kills_lost_answers_and_a_restore_pay_nobody_twice(tmp_path: P
         assert Decimal(in_book) / 100 == told + Decimal(sum(each.minor for each in paid_lost)) / 100
         for file in (roll.journal, roll.results):
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
-        if count == 300:
+        if count == COUNTS[0]:
             assert (await roll.run("--status"))[0] == 3
             assert roll.rows() == rows
 
