@@ -152,8 +152,10 @@ class ProviderAccount:
                 if trio.current_time() < slot.failure_expires_at:
                     raise ExchangeFailed(slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with)
                 shared = self.shared_tokens and await self.shared_tokens.read(scope)
-                is_usable = shared and shared.value != slot.refused and shared.is_fresh(self.now())
-                slot.token = shared if shared and is_usable else await self._sign_in(scope, slot)
+                if shared and shared.value != slot.refused and shared.is_fresh(self.now()):
+                    slot.token = shared
+                else:
+                    slot.token = await self._sign_in(scope, slot)
                 return slot.token
         raise ExchangeFailed("Signing in took too long.", may_have_arrived=False)
 
