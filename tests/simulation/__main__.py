@@ -19,6 +19,7 @@ from attrs import evolve
 
 from tests.simulation.coverage import RunSummary, coverage_table, read_summary, write_summary
 from tests.simulation.play import DAYS, PAYMENTS, Played, Variant, play, play_all, shrink
+from tests.simulation.world.plan import FaultKind
 
 PROGRESS_INTERVAL_S = 30.0
 """Seconds between two lines about how far a run has come."""
@@ -28,7 +29,13 @@ def main() -> int:
     """Play what the arguments say; return 1 when a seed fails."""
     arguments = _parse()
     variant = Variant(
-        arguments.seed or 0, arguments.payments, arguments.days, arguments.without, arguments.keep, arguments.reversals
+        arguments.seed or 0,
+        arguments.payments,
+        arguments.days,
+        arguments.without,
+        arguments.keep,
+        arguments.reversals,
+        arguments.only,
     )
     if arguments.seed is None:
         return _play_many(variant, arguments)
@@ -54,6 +61,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--payments", type=int, default=PAYMENTS)
     parser.add_argument("--days", type=float, default=DAYS)
     parser.add_argument("--reversals", type=int, default=0, help="how often staff ask for money back")
+    parser.add_argument("--only", type=FaultKind, help="a fault of this kind at each payment, and no other")
     parser.add_argument("--keep", type=int, help="make only the first so many payments of the plan")
     parser.add_argument("--without", type=_numbers, default=(), help="leave out the faults with these numbers")
     parser.add_argument("--shrink", action="store_true", help="make the plan of a failing seed smaller")

@@ -12,10 +12,10 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from tests.simulation.judges import judge
-from tests.simulation.world.plan import WorldPlan, draw_plan
+from tests.simulation.world.plan import FaultKind, WorldPlan, draw_plan
 from tests.simulation.world.world import run_world
 
 PAYMENTS = 200
@@ -39,11 +39,13 @@ class Variant:
     """How many of the payments are made; None: all."""
     reversals: int = 0
     """How often staff ask for money back."""
+    only: FaultKind | None = None
+    """The one kind of fault that occurs, and meets each payment; None: those that the seed decides."""
 
     def plan(self) -> WorldPlan:
         """Return the plan."""
         plan = draw_plan(self.seed, payments=self.payments, days=self.days, reversals=self.reversals)
-        plan = plan.without(self.left_out)
+        plan = (plan.with_each_payment_met(self.only) if self.only else plan).without(self.left_out)
         return plan if self.payments_kept is None else plan.with_payments(self.payments_kept)
 
     def command(self) -> str:
@@ -53,6 +55,8 @@ class Variant:
             words.append(f"--payments {self.payments} --days {self.days:g}")
         if self.reversals:
             words.append(f"--reversals {self.reversals}")
+        if self.only:
+            words.append(f"--only {self.only}")
         if self.payments_kept is not None:
             words.append(f"--keep {self.payments_kept}")
         if self.left_out:
@@ -126,14 +130,14 @@ def shrink(failing: Variant, *, is_same: Callable[[Played], bool] | None = None)
         return is_same(played) if is_same else bool(judges & {each.partition(":")[0] for each in played.violations})
 
     smallest = failing
-    count = len(draw_plan(failing.seed, payments=failing.payments, days=failing.days).faults)
+    count = len(evolve(failing, left_out=()).plan().faults)
     size = max(1, (count - len(failing.left_out) + 1) // 2)
     while True:
         changed = False
         left = [nth for nth in range(count) if nth not in smallest.left_out]
         for start in range(0, len(left), size):
             fewer = tuple(sorted({*smallest.left_out, *left[start : start + size]}))
-            candidate = _with(smallest, left_out=fewer)
+            candidate = evolve(smallest, left_out=fewer)
             if fails(candidate):
                 smallest, changed = candidate, True
         if size == 1 and not changed:
@@ -142,23 +146,12 @@ def shrink(failing: Variant, *, is_same: Callable[[Played], bool] | None = None)
     kept = smallest.payments_kept or smallest.payments
     step = kept // 2
     while step:
-        candidate = _with(smallest, payments_kept=kept - step)
+        candidate = evolve(smallest, payments_kept=kept - step)
         if kept - step > 0 and fails(candidate):
             smallest, kept = candidate, kept - step
         else:
             step //= 2
     return smallest
-
-
-def _with(variant: Variant, *, left_out: tuple[int, ...] | None = None, payments_kept: int | None = None) -> Variant:
-    return Variant(
-        variant.seed,
-        variant.payments,
-        variant.days,
-        variant.left_out if left_out is None else left_out,
-        variant.payments_kept if payments_kept is None else payments_kept,
-        variant.reversals,
-    )
 
 
 @cache

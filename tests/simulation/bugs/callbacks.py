@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partialmethod
 from typing import Any
 from unittest.mock import patch
 
@@ -24,7 +23,10 @@ from tests.support.ownership_model import OwnershipModel
 @contextmanager
 def drain_drops_callbacks() -> Iterator[None]:
     """A process that drains does not wait for deliveries, and records them as delivered."""
-    process = CallbackWorker._process
+    process, run = CallbackWorker._process, DeliveryPool.run
+
+    async def run_without_grace(self: DeliveryPool, **arguments: Any) -> None:
+        await run(self, **arguments, grace_s=0.0)
 
     async def process_or_drop(self: CallbackWorker, work: WorkItem) -> None:
         try:
@@ -38,7 +40,7 @@ def drain_drops_callbacks() -> Iterator[None]:
 
     with (
         patch.object(CallbackWorker, "_process", process_or_drop),
-        patch.object(DeliveryPool, "run", partialmethod(DeliveryPool.run, grace_s=0.0)),
+        patch.object(DeliveryPool, "run", run_without_grace),
     ):
         yield
 

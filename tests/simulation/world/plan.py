@@ -168,6 +168,17 @@ class WorldPlan:
         """Return the same plan with its first payments only."""
         return evolve(self, payments=self.payments[:count])
 
+    def with_each_payment_met(self, kind: FaultKind) -> WorldPlan:
+        """Return the same plan with two gateways on one store and with a fault of this kind at each payment: what is
+        rare among those that are drawn is certain there."""
+        faults = tuple(
+            WorldFault(
+                kind, max(0.0, at_s - 1.0), 3.0, nth, nth % 10 / 10, awaits_end=kind in AWAITING and nth % 2 == 0
+            )
+            for nth, at_s in enumerate(self.payments)
+        )
+        return evolve(self, gateways=2, is_store_shared=True, faults=faults)
+
 
 def draw_plan(
     seed: int,
