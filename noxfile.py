@@ -217,7 +217,7 @@ def contract(session: nox.Session) -> None:
     left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in INDEPENDENT]
     short = ["-m", "not long", "--http=2", "--one-each", *left_out] if IS_SHORT else []
     chosen = ("tests/runtime/contract", "--store=postgres", *short)
-    session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
+    session.run("pytest", *(TWO_ON_EACH if IS_SHORT else ON_ALL_PROCESSORS), *chosen, *session.posargs, env=REPETITIONS)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
@@ -302,7 +302,7 @@ def simulate_digests(session: nox.Session) -> None:
 def books(session: nox.Session) -> None:
     """Compare the accounts after 1,000 payments with each simulator, with faults and kills."""
     if IS_SHORT:
-        session.skip("runtime_in_full plays its tests with 300 payments.")
+        session.skip("runtime_in_full plays its tests.")
     install(session, "test")
     worlds = {"MMO_TEST_WORLDS": "10"}
     session.run("pytest", "tests/runtime/workers/providers/test_reconciliation.py", *session.posargs, env=worlds)

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -27,6 +29,8 @@ from tests.operator_clients.clients import CLIENTS, PROGRAMS, OperatorClient
 from tests.operator_clients.table import CALLBACKS, callback_table
 
 TIMEOUT_S = 300
+AT_ONCE = 4
+INSTALLING = Lock()
 ENVIRONMENTS = Path(os.environ.get("MMO_TEST_CLIENTS", ".nox/operator_clients_environments"))
 PAGE = Path(__file__).parents[2] / "docs/internals/operators.md"
 
@@ -69,9 +73,22 @@ def simulated(client: OperatorClient, file: Path) -> Iterator[str]:
 
 
 @cache
+def runs() -> Mapping[OperatorClient, Future[ClientRun]]:
+    """The run of each client. Several run at once, as they mostly wait: for what the operator decides."""
+    pool = ThreadPoolExecutor(AT_ONCE)
+    return {client: pool.submit(run, client) for client in CLIENTS}
+
+
 def run_of(client: OperatorClient) -> ClientRun:
+    """What the program of this client did."""
+    return runs()[client].result()
+
+
+def run(client: OperatorClient) -> ClientRun:
+    """Install the client, and run its program."""
     ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
-    command = client.install(ENVIRONMENTS.absolute())
+    with INSTALLING:  # Some share an environment.
+        command = client.install(ENVIRONMENTS.absolute())
     with TemporaryDirectory() as folder:
         requests, report = Path(folder, "requests"), Path(folder, "report")
         requests.touch()

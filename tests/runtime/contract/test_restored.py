@@ -50,8 +50,8 @@ BACKUPS = [copied_folder, sqlite_backup, dumped_database, recovered_server]
 AGES = ("older", "younger")
 RESTORED = [(each, age) for each in BACKUPS for age in AGES]
 if os.environ.get("MMO_TEST_QUICK"):
-    RESTORED = [(sqlite_backup, "older"), (dumped_database, "younger")]
-"""Kinds of backups, older or younger than the mark; the quick form has the usual one of each store once."""
+    RESTORED = [(sqlite_backup, "older")]
+"""Kinds of backups, older or younger than the mark; the quick form has one: other tests here restore PostgreSQL."""
 
 
 @define

@@ -36,7 +36,7 @@ import psycopg
 from tests.support.time_limits import HANGS_AFTER_S
 
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
-ROWS = 1_000_000
+ROWS = 200_000 if QUICK else 1_000_000
 ROWS_READ_MAX = 1_000
 """No statement reads more rows of a large table than this, except those of BOUNDED."""
 BLOCKS_MAX = 500
@@ -98,7 +98,7 @@ def databases(server: PostgresProcess) -> PostgresServer:
 
 @pytest.fixture(scope="module")
 def large(server: PostgresProcess, databases: PostgresServer) -> LargeStore:
-    """A store with a million old payments, of which the server knows no more than how large its files are."""
+    """A store with `ROWS` old payments, of which the server knows no more than how large its files are."""
     store = LargeStore(databases.migrated())
     with psycopg.connect(store.url) as connection:
         connection.execute("CREATE EXTENSION pg_stat_statements")
