@@ -78,7 +78,7 @@ def question() -> HttpRequest:
 
 
 async def test_one_of_all_processes_asks_after_the_start_and_once_a_day(autojump_clock: MockClock) -> None:
-    operator = Operator(round_s=15)
+    operator = Operator(round_s=60)
     async with open_shared_store(operator.server, "gateway") as store, trio.open_nursery() as nursery:
         for _ in range(3):
             await nursery.start(operator.process(store).run)

@@ -142,7 +142,9 @@ async def test_what_could_not_be_listed_is_listed_later(autojump_clock: MockCloc
 async def test_no_more_is_asked_for_than_the_provider_keeps(autojump_clock: MockClock) -> None:
     listings = Listings(fails=True)
     async with listings.process():
-        await trio.sleep(60 * 3600)
+        await trio.sleep(2 * INTERVAL_S)
+        autojump_clock.jump(60 * 3600)
+        await trio.sleep(2 * INTERVAL_S)
     begin, end = listings.provider.asked[-1]
     assert elapsed(begin, end) == Span(LISTED_FOR - LISTED_AFTER)
 
