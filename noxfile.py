@@ -204,7 +204,9 @@ def runtime_in_full(session: nox.Session) -> None:
     10,000 requests; in its short form what `runtime` leaves out, with few repetitions."""
     install(session, "test")
     chosen = ["-m", "long"] if IS_SHORT else ["--kills", "20", "--races", "100"]
-    folders = ["tests/merchant", "tests/runtime", "tests/simulators", "tests/docs"]
+    of_the_shell = sorted(map(str, pathlib.Path("tests/runtime").glob("[a-z]*/")))
+    longest = "tests/runtime/workers"  # In the end one process would play its files alone.
+    folders = [longest, "tests/merchant", *of_the_shell, "tests/simulators", "tests/docs"]
     processes = TWO_ON_EACH if IS_SHORT else ON_ALL_PROCESSORS
     session.run("pytest", *processes, *folders, *chosen, *session.posargs, env=REPETITIONS)
 
