@@ -227,7 +227,10 @@ def serving_node(directory: Path, name: str) -> Iterator[Node]:
         ready = next((found for line in process.stdout if (found := READY.search(line))), None)
         assert ready is not None, log.read_text("utf-8")
         words = (word.partition("=") for word in ready[1].split())
-        yield Node(process, {listener: url.removeprefix("http://") for listener, _, url in words})
+        try:
+            yield Node(process, {listener: url.removeprefix("http://") for listener, _, url in words})
+        finally:
+            print(log.read_text("utf-8"))  # Shown with a test that fails.
 
 
 @contextmanager
@@ -244,7 +247,10 @@ def behind_proxy(name: str, directory: Path, gateways: Gateways) -> Iterator[Pro
         while not is_listening(ports[8443]):
             assert process.poll() is None, (directory / "output.log").read_text("utf-8")
             time.sleep(0.02)
-        yield Proxied(gateways, directory, ports)
+        try:
+            yield Proxied(gateways, directory, ports)
+        finally:
+            print((directory / "output.log").read_text("utf-8"))
 
 
 @contextmanager
