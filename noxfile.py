@@ -219,7 +219,7 @@ def contract(session: nox.Session) -> None:
     left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in INDEPENDENT]
     short = ["-m", "not long", "--http=2", "--one-each", *left_out] if IS_SHORT else []
     chosen = ("tests/runtime/contract", "--store=postgres", *short)
-    session.run("pytest", *(TWO_ON_EACH if IS_SHORT else ON_ALL_PROCESSORS), *chosen, *session.posargs, env=REPETITIONS)
+    session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)

@@ -30,6 +30,7 @@ from tests.operator_clients.table import CALLBACKS, callback_table
 
 TIMEOUT_S = 300
 AT_ONCE = 4
+"""How many clients run at once."""
 INSTALLING = Lock()
 ENVIRONMENTS = Path(os.environ.get("MMO_TEST_CLIENTS", ".nox/operator_clients_environments"))
 PAGE = Path(__file__).parents[2] / "docs/internals/operators.md"

@@ -13,7 +13,7 @@ import structlog
 
 from tests.support.operator_table import BETWEEN_ROWS, COLUMNS, ROWS, cell_text, is_told_wrong, play_cell, table
 
-EVERY = 13 if os.environ.get("MMO_TEST_QUICK") else 1
+EVERY = 9 if os.environ.get("MMO_TEST_QUICK") else 1
 """Of how many cells the short form plays one: some in each row and column."""
 PAGE = Path(__file__).parents[4] / "docs/internals/operators.md"
 
