@@ -227,10 +227,7 @@ def serving_node(directory: Path, name: str) -> Iterator[Node]:
         ready = next((found for line in process.stdout if (found := READY.search(line))), None)
         assert ready is not None, log.read_text("utf-8")
         words = (word.partition("=") for word in ready[1].split())
-        try:
-            yield Node(process, {listener: url.removeprefix("http://") for listener, _, url in words})
-        finally:
-            print(log.read_text("utf-8"))  # Shown with a test that fails.
+        yield Node(process, {listener: url.removeprefix("http://") for listener, _, url in words})
 
 
 @contextmanager
@@ -247,23 +244,24 @@ def behind_proxy(name: str, directory: Path, gateways: Gateways) -> Iterator[Pro
         while not is_listening(ports[8443]):
             assert process.poll() is None, (directory / "output.log").read_text("utf-8")
             time.sleep(0.02)
-        try:
-            yield Proxied(gateways, directory, ports)
-        finally:
-            print((directory / "output.log").read_text("utf-8"))
+        yield Proxied(gateways, directory, ports)
 
 
 @contextmanager
 def running(
     command: Sequence[str | Path], *, stdout: int | IO[str], stderr: IO[str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a program during the block, at whose end it is asked to end."""
+    """Run a program during the block, at whose end it is asked to end. What it logged is shown with a test that
+    fails."""
     environment = environment_without_settings()
-    with subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True, env=environment) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
+    try:
+        with subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True, env=environment) as process:
+            try:
+                yield process
+            finally:
+                process.terminate()
+    finally:
+        print(Path(stderr.name).read_text("utf-8"))
 
 
 def is_listening(port: int) -> bool:
