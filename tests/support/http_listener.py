@@ -116,7 +116,7 @@ class Client:
     """One connection to a listener."""
 
     stream: trio.abc.Stream
-    unread: bytes = b""
+    unread: bytearray = Factory(bytearray)
 
     async def send(self, data: bytes) -> None:
         await self.stream.send_all(data)
@@ -139,7 +139,7 @@ class Client:
         length = 0 if head_only else int(headers.get("content-length", "0"))
         while len(self.unread) < length:
             await self._receive()
-        body, self.unread = self.unread[:length], self.unread[length:]
+        body, self.unread = bytes(self.unread[:length]), self.unread[length:]
         return Answer(int(status), headers, body)
 
     async def _receive(self) -> None:
@@ -148,14 +148,14 @@ class Client:
         except trio.BrokenResourceError:
             data = b""
         if not data:
-            raise NoAnswerError(self.unread)
+            raise NoAnswerError(bytes(self.unread[:1000]))
         self.unread += data
 
     async def rest(self) -> bytes:
         """Everything up to the end of the connection, which must be a clean one."""
         while data := await self.stream.receive_some():
             self.unread += data
-        return self.unread
+        return bytes(self.unread)
 
     async def is_closed(self) -> bool:
         """Wait for the other side to close, cleanly or not, without a further byte."""

@@ -13,6 +13,7 @@ from attrs import Factory, define, evolve
 from quart import Response, request
 from quart_trio import QuartTrio
 from structlog.testing import capture_logs
+from trio.testing import MockClock
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import RequestHead
@@ -32,8 +33,6 @@ from tests.support.http_listener import (
 )
 
 PATIENT = ListenerLimits(idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, write_timeout_s=9, linger_timeout_s=9)
-SOON_S = 0.5
-"""Later than a busy machine stalls: the limit that is tested ends nothing before its time."""
 LARGE = 20_000_000
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
@@ -197,18 +196,16 @@ async def test_a_stream_ends_when_its_client_sends_and_sends() -> None:
 
 @pytest.mark.finding("security-3")
 @pytest.mark.parametrize("path", [b"/large", b"/endless"])
-async def test_a_client_that_does_not_read_is_sent_away(path: bytes) -> None:
-    limits = ListenerLimits(write_timeout_s=SOON_S, linger_timeout_s=SOON_S)
-    async with hosting(Pages().app, limits) as here:
+async def test_a_client_that_does_not_read_is_sent_away(path: bytes, jumping_clock: MockClock) -> None:
+    async with hosting(Pages().app) as here:
         client = await here.connect()
         await client.send(get(path))
-        await trio.sleep(2 * SOON_S)
+        await trio.sleep(2 * PATIENT.write_timeout_s)
         assert not (await client.rest()).endswith(b"0\r\n\r\n")
 
 
-async def test_a_body_is_refused_by_its_length_and_by_its_time() -> None:
-    limits = ListenerLimits(body_timeout_s=SOON_S, linger_timeout_s=SOON_S)
-    async with hosting(Pages().app, limits) as here:
+async def test_a_body_is_refused_by_its_length_and_by_its_time(jumping_clock: MockClock) -> None:
+    async with hosting(Pages().app) as here:
         assert_problem(await here.ask(post(b"x" * 1025, target=b"/echo/x")), 413, "body_too_large")
         assert_problem(await here.ask(post(b"x" * 10, target=b"/echo/x")[:-1]), 408, "request_timeout")
 

@@ -14,6 +14,7 @@ import trio
 import trio.testing
 import trustme
 from structlog.testing import capture_logs
+from trio.testing import MockClock
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.asgi.http2_connection import Http2Connection
@@ -80,9 +81,11 @@ async def test_an_answer_without_content_has_no_length() -> None:
 
 @pytest.mark.spec("P4", "G7")
 @pytest.mark.parametrize("length", [(), ((b"content-length", b"65537"),)])
-async def test_a_body_is_refused_as_soon_as_it_is_too_large(length: tuple[tuple[bytes, bytes], ...]) -> None:
+async def test_a_body_is_refused_as_soon_as_it_is_too_large(
+    length: tuple[tuple[bytes, bytes], ...], jumping_clock: MockClock
+) -> None:
     """By its length before it comes, or while it comes."""
-    async with http2_listening(ListenerLimits(linger_timeout_s=0.05)) as here, client_of(here) as client:
+    async with http2_listening() as here, client_of(here) as client:
         stream = await client.begin(b"POST", b"/", [RIGHT, *length], ends=False)
         if not length:
             await client.send_body(stream, b"x" * 65_537)
@@ -91,9 +94,8 @@ async def test_a_body_is_refused_as_soon_as_it_is_too_large(length: tuple[tuple[
 
 
 @pytest.mark.spec("P4", "V1")
-async def test_a_body_that_does_not_come_is_a_408() -> None:
-    limits = ListenerLimits(body_timeout_s=0.05, linger_timeout_s=0.05)
-    async with http2_listening(limits) as here, client_of(here) as client:
+async def test_a_body_that_does_not_come_is_a_408(jumping_clock: MockClock) -> None:
+    async with http2_listening() as here, client_of(here) as client:
         stream = await client.begin(b"POST", b"/", [RIGHT], ends=False)
         assert_problem(await client.answer(stream), 408, "request_timeout")
 
@@ -127,12 +129,13 @@ async def test_what_was_begun_for_a_client_that_leaves_goes_on() -> None:
 
 
 @pytest.mark.spec("V1")
-async def test_a_client_that_opens_no_window_is_sent_away() -> None:
-    async with http2_listening(ListenerLimits(write_timeout_s=0.1, linger_timeout_s=0.05)) as here:
+async def test_a_client_that_opens_no_window_is_sent_away(jumping_clock: MockClock) -> None:
+    async with http2_listening(ListenerLimits(write_timeout_s=9)) as here:
         before = open_descriptors()
         async with client_of(here) as client:
             await client.begin(b"GET", b"/large", [RIGHT], ends=True)
             assert (await client.ask(b"GET", b"/nothing", [RIGHT])).status == 204
+            await client.wait_ended()
             await wait_for_descriptors(before + 1)
 
 
@@ -165,9 +168,8 @@ async def test_a_connection_fails_alone(path: bytes) -> None:
         assert (await neighbour.ask(b"GET", b"/", [RIGHT])).status == 200
 
 
-async def test_body_after_its_answer_disturbs_nothing_else_on_the_connection() -> None:
-    limits = ListenerLimits(linger_timeout_s=0.05)
-    async with http2_listening(limits) as here, client_of(here) as client:
+async def test_body_after_its_answer_disturbs_nothing_else_on_the_connection(jumping_clock: MockClock) -> None:
+    async with http2_listening() as here, client_of(here) as client:
         stream = await client.begin(b"POST", b"/", [], ends=False)
         assert (await client.answer(stream)).status == 401
         other = await client.begin(b"GET", b"/wait", [RIGHT], ends=True)
@@ -178,8 +180,8 @@ async def test_body_after_its_answer_disturbs_nothing_else_on_the_connection() -
 
 
 @pytest.mark.spec("V1")
-async def test_idling_ends_with_a_goodbye_but_not_a_slow_answer() -> None:
-    limits = ListenerLimits(idle_timeout_s=0.05)
+async def test_idling_ends_with_a_goodbye_but_not_a_slow_answer(jumping_clock: MockClock) -> None:
+    limits = ListenerLimits(idle_timeout_s=9)
     async with http2_listening(limits) as here, client_of(here) as busy, client_of(here) as idle:
         stream = await busy.begin(b"GET", b"/wait", [RIGHT], ends=True)
         await here.service.at_work.wait()
@@ -207,10 +209,10 @@ async def test_drained_it_answers_what_it_has_begun_says_goodbye_and_ends() -> N
         await here.ended.wait()
 
 
-async def test_a_proxy_may_go_on_for_a_moment_after_the_drain_has_begun() -> None:
+async def test_a_proxy_may_go_on_for_a_moment_after_the_drain_has_begun(jumping_clock: MockClock) -> None:
     async with http2_listening() as here, client_of(here) as client:
         assert (await client.ask(b"GET", b"/", [RIGHT])).status == 200
-        here.patience_s = 0.5
+        here.patience_s = 9
         here.drain.set()
         await trio.testing.wait_all_tasks_blocked()
         assert (await client.ask(b"GET", b"/", [RIGHT])).status == 200

@@ -48,12 +48,6 @@ MEBIBYTE = 1024 * 1024
 BOMB = gzip.compress(bytes(10 * MEBIBYTE))
 
 
-@pytest.fixture
-def jumping_clock() -> MockClock:
-    """Jumps when nothing has happened for a while; loopback needs far less than that."""
-    return MockClock(autojump_threshold=0.02)
-
-
 @frozen
 class Row:
     """What a receiver does, and what its delivery is recorded as."""

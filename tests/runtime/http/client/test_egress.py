@@ -36,12 +36,6 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 PUBLIC = EgressRules()
 
 
-@pytest.fixture
-def jumping_clock() -> MockClock:
-    """Jumps when nothing has happened for a while; loopback needs far less than that."""
-    return MockClock(autojump_threshold=0.02)
-
-
 def client_with(resolver: Resolver, rules: EgressRules = PRIVATE) -> HttpClient:
     return HttpClient(rules=rules, context=trusting_context(), resolver=resolver)
 

@@ -46,12 +46,6 @@ from tests.support.invalid_certificates import self_signed
 from tests.support.time_limits import HANGS_AFTER_S
 
 
-@pytest.fixture
-def jumping_clock() -> MockClock:
-    """Jumps when nothing has happened for a while; loopback needs far less than that."""
-    return MockClock(autojump_threshold=0.02)
-
-
 def client() -> HttpClient:
     """A client whose rules would refuse loopback to a merchant."""
     return HttpClient(rules=EgressRules(), context=trusting_context(), resolver=FixedResolver(["127.0.0.1"]))

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from tests.support.http_listener import Client, RunningListener, get, listening, post
@@ -37,7 +38,7 @@ async def test_draining_answers_what_has_begun_and_closes_the_rest() -> None:
         await here.ended.wait()
 
 
-async def test_a_patient_listener_leaves_the_idle_one_last_request() -> None:
+async def test_a_patient_listener_leaves_the_idle_one_last_request(jumping_clock: MockClock) -> None:
     async with listening(LIMITS) as here:
         idle, fresh = await here.connect(), await here.connect()
         await idle.ask(get())

@@ -8,6 +8,7 @@ from functools import partial
 import attrs
 import pytest
 from structlog.testing import capture_logs
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.server.connection_limits import WriteBudget
@@ -50,18 +51,21 @@ def _not_expected() -> None:
 
 
 @pytest.mark.finding("security-3", "hostile-F3")
-async def test_slow_readers_lose_their_responses_and_others_are_answered() -> None:
+async def test_slow_readers_lose_their_responses_and_others_are_answered(jumping_clock: MockClock) -> None:
     async with listening(LIMITS) as here:
         slow = [await here.connect() for _ in range(3)]
         for client in slow:
             await client.send(get(b"/large"))
+            await wait_all_tasks_blocked()  # They are as old as they are sent.
         assert len(await slow[0].rest()) < LARGE
         assert (await here.ask(get())).status == 200
         for client in slow[1:]:
             assert len((await client.answer()).body) == LARGE
 
 
-async def test_slow_senders_of_large_bodies_lose_their_requests_and_others_are_answered() -> None:
+async def test_slow_senders_of_large_bodies_lose_their_requests_and_others_are_answered(
+    jumping_clock: MockClock,
+) -> None:
     """Two bodies of 256 KiB fit into the budget; the third makes the oldest end."""
     size = 256 * 1024
     limits = attrs.evolve(LIMITS, body_timeout_s=30, write_buffer_bytes=2 * size)
@@ -70,6 +74,7 @@ async def test_slow_senders_of_large_bodies_lose_their_requests_and_others_are_a
         slow = [await here.connect() for _ in range(3)]
         for client, begin in zip(slow, (chunked[:-9], post(b"x" * size)[:-9], post(b"x" * size)[:-9]), strict=True):
             await client.send(begin)
+            await wait_all_tasks_blocked()
         assert (await slow[0].answer()).status == 408
         assert (await here.ask(post(b"abc"))).status == 200
         for client in slow[1:]:

@@ -48,12 +48,6 @@ EMPTY_OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
 @pytest.fixture
-def jumping_clock() -> MockClock:
-    """Return a clock that jumps after 20 ms without events; loopback needs far less."""
-    return MockClock(autojump_threshold=0.02)
-
-
-@pytest.fixture
 def logged() -> Iterator[list[Any]]:
     """Return the log events of the worker."""
     with structlog.testing.capture_logs() as lines:

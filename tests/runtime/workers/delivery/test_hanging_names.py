@@ -21,12 +21,6 @@ from tests.support.hostile_receivers import (
 MERCHANTS, CALLBACKS_EACH = 20, 16
 
 
-@pytest.fixture
-def jumping_clock() -> MockClock:
-    """Jumps over waits while real sockets work."""
-    return MockClock(autojump_threshold=0.02)
-
-
 async def resolve(host: str, port: int) -> list[str]:
     """Answer for the healthy merchant's name only, and hang for two minutes for every other, as a resolver does that
     asks several servers."""
