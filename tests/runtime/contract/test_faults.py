@@ -29,6 +29,7 @@ from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
 from tests.support.merchant import TIMEOUT_S, Answer, a_reference, ask
 from tests.support.rejections import assert_problem
 from tests.support.sandbox_gateway import Running, Serve
+from tests.support.store_timeouts import set_timeout
 
 pytestmark = pytest.mark.own_store
 
@@ -182,16 +183,12 @@ class Wires:
     def be_impatient(self) -> None:
         """From now on a second stands for the ten that the store waits for its disk (P5)."""
         assert STORE_TIMEOUT_S == 10
-        self._grant(patience_s=1)
+        set_timeout(self.stores[0], 1)
 
     def release(self) -> None:
         """Let the held statement go on, with all the patience there is."""
-        self._grant(patience_s=TIMEOUT_S)
+        set_timeout(self.stores[0], TIMEOUT_S)
         self.go_on.set()
-
-    def _grant(self, *, patience_s: float) -> None:
-        first = self.stores[0]
-        first._timeout_s = first._writer.timeout_s = patience_s
 
     async def until_held(self) -> None:
         """Return once the statement is being held."""

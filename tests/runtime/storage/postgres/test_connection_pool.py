@@ -33,6 +33,7 @@ from tests.support.postgres_process import PostgresProcess, postgres_process
 # isort: split
 import psycopg
 
+from tests.support.store_timeouts import set_timeout
 from tests.support.time_limits import HANGS_AFTER_S
 
 CONNECTIONS_MAX = 8
@@ -120,6 +121,7 @@ async def loaded(url: str, timeout_s: float) -> AsyncIterator[Load]:
             with trio.fail_after(HANGS_AFTER_S):  # Readers have a pool of their own, which finds the server by itself.
                 while not await load.is_answered():  # noqa: ASYNC110  (simpler than an event for each)
                     await trio.sleep(0.01)
+            set_timeout(store, HANGS_AFTER_S)
             await load.assert_stored()
             nursery.cancel_scope.cancel()
 
@@ -198,6 +200,7 @@ async def test_reads_that_were_given_up_do_not_wait_on() -> None:
                         await store.transaction(reference(0))
                 while other.execute(_WAITING).fetchone() != (0,):  # noqa: ASYNC110  (the database tells no events)
                     await trio.sleep(0.05)
+                set_timeout(store, HANGS_AFTER_S)
                 await store.check()
 
 

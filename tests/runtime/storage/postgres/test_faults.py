@@ -24,6 +24,7 @@ from mmo_trio.storage.postgres import PostgresStore, commits, open_postgres
 from tests.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.database_proxy import Cut, database_proxy
+from tests.support.store_timeouts import set_timeout
 from tests.support.time_limits import HANGS_AFTER_S
 
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
@@ -180,11 +181,12 @@ async def regained(store: PostgresStore) -> Sequence[WorkItem]:
 
 @pytest.mark.spec("P5")
 async def test_a_server_that_hangs_is_unavailable_and_nothing_was_stored(database: str) -> None:
-    async with open_postgres(database, serving=True, timeout_s=1) as store:
+    async with open_postgres(database, serving=True) as store:
         await submit_batch(store, (creation(1), NOON))
         with psycopg.connect(database) as other:
             lock = b"LOCK TABLE transactions, journal, horizon IN ACCESS EXCLUSIVE MODE"
             await trio.to_thread.run_sync(other.execute, lock)  # It may wait for the store's own maintenance.
+            set_timeout(store, 1)
             with trio.fail_after(HANGS_AFTER_S):
                 for call in (
                     lambda: submit_batch(store, (creation(2), later(NOON, Span(1)))),
@@ -194,6 +196,7 @@ async def test_a_server_that_hangs_is_unavailable_and_nothing_was_stored(databas
                     with pytest.raises(StoreUnavailable):
                         await call()
             other.rollback()
+        set_timeout(store, HANGS_AFTER_S)
         with trio.fail_after(HANGS_AFTER_S):
             (reply,) = await submit_batch(store, (creation(2), later(NOON, Span(1))))
             assert isinstance(reply, Accepted)
@@ -221,8 +224,9 @@ async def test_sessions_that_are_ended_are_made_anew_unnoticed(database: str, ca
 async def test_a_primary_that_was_demoted_is_unavailable_until_it_is_one_again(database: str) -> None:
     """Sessions that can only read any more are not kept."""
     name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
-    async with open_postgres(database, serving=True, timeout_s=1) as store:
+    async with open_postgres(database, serving=True) as store:
         await submit_batch(store, (creation(1), NOON))
+        set_timeout(store, 1)
         reset = f"ALTER DATABASE {name} RESET ALL"
         await execute(database, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
         await execute(
@@ -252,7 +256,8 @@ async def test_what_the_server_refuses_for_now_is_unavailable_and_nothing_is_hal
     database: str, state: str
 ) -> None:
     """Full disk, no memory, statement and lock deadlines, races without end, starting up."""
-    async with open_postgres(database, serving=True, timeout_s=1) as store:
+    async with open_postgres(database, serving=True) as store:
+        set_timeout(store, 1)
         await execute(
             database,
             "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS"
@@ -261,6 +266,7 @@ async def test_what_the_server_refuses_for_now_is_unavailable_and_nothing_is_hal
         )
         with trio.fail_after(HANGS_AFTER_S), pytest.raises(StoreUnavailable):
             await submit_batch(store, (creation(1), NOON))
+        set_timeout(store, HANGS_AFTER_S)
         assert await store.transaction(reference(1)) is None
         await execute(database, "DROP TRIGGER fail ON journal")
         with trio.fail_after(HANGS_AFTER_S):

@@ -21,6 +21,7 @@ from tests.support.postgres_cluster import Cluster, postgres_cluster
 import psycopg
 
 from mmo_sansio.values.clock import Span, later
+from tests.support.store_timeouts import set_timeout
 from tests.support.time_limits import HANGS_AFTER_S
 
 WAITS_FOR_STANDBY = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
@@ -59,9 +60,10 @@ async def test_a_commit_whose_wait_for_the_standby_was_cancelled_is_not_answered
     with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
         with psycopg.connect(cluster.primary.tcp_url, autocommit=True) as connection:
             connection.execute("ALTER ROLE postgres SET client_min_messages = error")
-        async with open_postgres(cluster.url, serving=True, timeout_s=1) as store:
+        async with open_postgres(cluster.url, serving=True) as store:
             await submit_batch(store, (creation(0), NOON))
             answers[0] = "Accepted"
+            set_timeout(store, 1)
             cluster.kill_standby()
             async with waits_that_are_ended(cluster, how):
                 for number in range(1, 3):
@@ -75,6 +77,7 @@ async def test_a_commit_whose_wait_for_the_standby_was_cancelled_is_not_answered
             cluster.kill_primary()
             cluster.standby.start()
             cluster.promote()
+            set_timeout(store, HANGS_AFTER_S)
             found = {number for number in answers if await store.transaction(reference(number)) is not None}
     assert {number for number, answer in answers.items() if answer == "Accepted"} <= found
     assert answers[1] == "CommitInDoubt", "it is asked again later, and its work isn't forgotten"

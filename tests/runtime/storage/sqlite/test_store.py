@@ -27,11 +27,8 @@ from mmo_trio.storage.sqlite.statements import ROWS_PER_STATEMENT
 from mmo_trio.storage.sqlite.writer import SqliteWriter
 from tests.conformance.driver import NOON, submit_batch
 from tests.conformance.inputs import brand, creation, reference, succeeded
+from tests.support.store_timeouts import set_timeout
 from tests.support.time_limits import HANGS_AFTER_S
-
-
-def _grant(store: SqliteStore, *, timeout_s: float) -> None:
-    store._timeout_s = store._writer.timeout_s = timeout_s
 
 
 async def creates(store: SqliteStore, *numbers: int) -> None:
@@ -302,10 +299,10 @@ async def test_a_commit_that_takes_too_long_is_unknown_and_what_it_wanted_is_not
             with pytest.raises(OutcomeUnknown):
                 await creates(store, 1)
             assert reached.is_set()
-            _grant(store, timeout_s=0.05)
+            set_timeout(store, 0.05)
             with pytest.raises(StoreUnavailable):  # It never began: nothing of it will be stored.
                 await creates(store, 2)
-            _grant(store, timeout_s=20)
+            set_timeout(store, 20)
             assert not await store.claim_abandoned(limit=10)
             may_go_on.set()
             await creates(store, 3)  # Waits for the slow one.
@@ -327,7 +324,7 @@ async def test_a_batch_that_was_given_up_before_its_commit_is_not_stored(tmp_pat
         async with open_sqlite(tmp_path / "gateway.db", serving=True, timeout_s=0.2) as store:
             with pytest.raises(StoreUnavailable):
                 await store.transact(Reads(), slow_decide)
-            _grant(store, timeout_s=20)
+            set_timeout(store, 20)
             may_go_on.set()
             await creates(store, 1)
 
@@ -417,6 +414,6 @@ async def test_a_question_that_takes_too_long_is_unavailable(tmp_path: Path) -> 
         async with open_sqlite(tmp_path / "gateway.db", serving=True, timeout_s=0.2) as store:
             with pytest.raises(StoreUnavailable):
                 await store._read(endless)
-            _grant(store, timeout_s=20)
+            set_timeout(store, 20)
             await store.admin.save_brands([brand()])
             assert len(await store.admin.brands()) == 1
