@@ -13,12 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import trio
 from click.testing import CliRunner, Result
 
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
-from mmo_trio.cli.commands.trigger import PLAYED_SCENARIOS, PlayedStep
+from mmo_trio.cli.commands.trigger import PLAYED_SCENARIOS, PlayedStep, _Play, _Report
 from mmo_trio.cli.group import main
-from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT
+from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT, ReceivedKind, ReceivedRequest, ReceiverAnswer
+from tests.conformance.inputs import brand
 from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -99,6 +101,26 @@ def test_people_see_each_step(sandbox: Path) -> None:
     assert "QR code: POST /qr" in steps[1][1]
     assert "result: POST /results" in steps[2][1]
     assert '"qrPayload":"0002' in done.stdout
+
+
+async def test_a_result_that_comes_before_the_qr_code_is_not_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = _Report(as_json=True)
+    play = _Play("", "", b"", brand(), shown, PLAYED_SCENARIOS["qr"], reference="own")
+    for kind, reference in (
+        (ReceivedKind.CALLBACK, "another"),
+        (ReceivedKind.CALLBACK, "own"),
+        (ReceivedKind.QR_CODE, "own"),
+    ):
+        body = {"gatewayReference": reference}
+        play.take(ReceivedRequest("/", True, kind, body, b"", False, ReceiverAnswer(204), 0))
+    with trio.fail_after(HANGS_AFTER_S):
+        await play.run(PlayedStep.AWAIT_QR_CODE)
+        await play.run(PlayedStep.AWAIT_CALLBACK)
+    shown.end()
+    assert [each["step"].split(":")[0] for each in json.loads(capsys.readouterr().out)] == [
+        "The gateway sends the QR code",
+        "The gateway sends the result",
+    ]
 
 
 def test_every_failure_of_the_sandbox_can_be_triggered() -> None:

@@ -367,10 +367,14 @@ class _Play:
             await self._show_delivery()
 
     async def _await(self, kind: ReceivedKind) -> None:
+        early = list[ReceivedRequest]()
         while True:
             received = await self._arrivals[1].receive()
             if received.kind is kind and received.gateway_reference == self._reference:
                 break
+            early.append(received)
+        for each in early:  # A result may come before the QR code.
+            self.take(each)
         what = "result" if kind is ReceivedKind.CALLBACK else "QR code"
         status = received.answer.status
         text = f"The gateway sends the {what}: POST {received.path}, its X-API-KEY is right -> {status}"
