@@ -18,6 +18,7 @@ from pygments.lexers.jvm import JavaLexer
 from pygments.lexers.php import PhpLexer
 from pygments.lexers.python import PythonLexer
 from pygments.lexers.shell import BashLexer
+from pygments.lexers.special import TextLexer
 from pygments.token import Comment, Keyword, Name, Number, String
 from quart import Blueprint, Response, render_template, request
 
@@ -42,6 +43,7 @@ LEXERS: Final[dict[str, type[Lexer]]] = {
     "json": JsonLexer,
     "php": PhpLexer,
     "python": PythonLexer,
+    "text": TextLexer,
 }
 CLASSES: Final = ((Comment, "c"), (String, "s"), (Number, "n"), (Keyword, "k"), (Name.Tag, "t"), (Name.Function, "f"))
 """The class in HTML of each coloured kind of token, with the kinds within it; other text has none."""
