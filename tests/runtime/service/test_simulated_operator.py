@@ -78,8 +78,8 @@ def configure(directory: Path, keys: Path, provider: str, *, database: str = "",
 
 
 def files_in(directory: Path) -> set[str]:
-    """The names of the files in a directory."""
-    return {each.name for each in directory.iterdir()}
+    """The names of the files in a directory, without those that are being written, as the mark is now and then."""
+    return {each.name for each in directory.iterdir() if not each.name.endswith(".part")}
 
 
 def children_of(running: Process) -> int:

@@ -149,7 +149,7 @@ async def test_no_connection_is_left_open() -> None:
         await wait_for_descriptors(before)
 
 
-async def test_a_connection_may_have_any_number_of_requests() -> None:
+async def test_a_connection_may_have_any_number_of_requests(jumping_clock: MockClock) -> None:
     """Hypercorn would drop the answers of those after the thousandth."""
     async with http2_listening() as here, client_of(here) as client:
         for _ in range(1_005):
