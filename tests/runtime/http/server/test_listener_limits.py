@@ -40,6 +40,8 @@ PATIENT = ListenerLimits(idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, w
 """Limits that no test reaches but those it shortens."""
 SOON_S = 0.5
 """The limit that is tested."""
+STALL_S = 1.0
+"""The same where the kernel's time counts, which is not virtual: so long may a busy machine stall."""
 
 
 @asynccontextmanager
@@ -274,15 +276,14 @@ def accept_late(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_request_that_waited_too_long_to_be_accepted_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its client may have given it up, and sent it to another process."""
     accept_late(monkeypatch)
-    monkeypatch.setattr("mmo_trio.http.server.listener.ACCEPT_PAUSE_S", 2 * SOON_S)
-    async with listening_with(accept_timeout_s=SOON_S) as here:
+    monkeypatch.setattr("mmo_trio.http.server.listener.ACCEPT_PAUSE_S", 2 * STALL_S)
+    async with listening_with(accept_timeout_s=STALL_S) as here:
         client = await here.connect()
         await client.send(post(b"abc"))
         assert_problem(await client.answer(), 503, "service_unavailable")
         assert await client.is_closed()
         assert here.service.heads == []
-        while (await here.ask(get())).status == 503:
-            pass  # The next one has not waited, but where the machine stalls.
+        assert (await here.ask(get())).status == 200, "the next one has not waited"
 
 
 async def test_a_request_that_waited_a_little_to_be_accepted_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
