@@ -12,8 +12,10 @@ import structlog
 from pytest_trio.enable_trio_mode import *  # noqa: F403
 from trio.testing import MockClock
 
+from mmo_sansio.values.clock import later
 from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.storage.sqlite import SqliteStore
+from mmo_trio.system.clock import GatewayClock
 from tests.support.compiled_templates import CompiledTemplates
 from tests.support.postgres_programs import CHOICE, chosen
 from tests.support.postgres_server import DatabaseServer, postgres_server
@@ -56,6 +58,15 @@ def jumping_clock() -> MockClock:
     """Jumps when nothing has happened for 20 ms; loopback needs far less. However long the machine stalls, what has
     arrived comes before what is due."""
     return MockClock(autojump_threshold=0.02)
+
+
+@pytest.fixture
+def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gateways of this process have a clock that only `advance` moves. However long the machine stalls, nothing
+    becomes due meanwhile."""
+    wall, monotonic = GatewayClock().wall(), GatewayClock().monotonic()
+    monkeypatch.setattr(GatewayClock, "wall", lambda self: later(wall, self.offset))
+    monkeypatch.setattr(GatewayClock, "monotonic", lambda self: later(monotonic, self.offset))
 
 
 @pytest.fixture(autouse=True, scope="session")
