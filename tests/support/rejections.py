@@ -13,8 +13,9 @@ import trio
 
 from tests.support.http_listener import Answer as WireAnswer
 from tests.support.http_listener import Client
-from tests.support.merchant import ROOT, TIMEOUT_S, Answer
+from tests.support.merchant import ROOT, Answer
 from tests.support.sandbox_gateway import Running
+from tests.support.time_limits import HANGS_AFTER_S
 
 TITLES_AND_CODES: Mapping[int, tuple[str, str]] = MappingProxyType(
     {
@@ -83,7 +84,7 @@ def _title_and_code(status: int, segment: str) -> tuple[str, str]:
 async def connected(running: Running) -> AsyncIterator[Client]:
     """Open a connection to the merchant API that sends exactly the given bytes."""
     api = urlsplit(running.ready.api)
-    with trio.fail_after(TIMEOUT_S):
+    with trio.fail_after(HANGS_AFTER_S):
         stream = await trio.open_tcp_stream(api.hostname or "", api.port or 0)
         try:
             yield Client(stream)
