@@ -16,6 +16,7 @@ from tests.conformance.inputs import reference
 from tests.support.configured_database import execute, operating_row
 from tests.support.postgres_cluster import Cluster, postgres_cluster
 from tests.support.postgres_process import PostgresProcess
+from tests.support.store_timeouts import set_timeout
 from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.finding("postgres-F11")
@@ -56,7 +57,7 @@ async def test_a_process_leaves_a_primary_that_was_replaced_for_good(
     monkeypatch.setattr(primary, "LOOK_INTERVAL_S", 0.1)
     numbers = iter(range(100_000))
     with trio.fail_after(HANGS_AFTER_S), capture_logs() as logged:
-        async with open_postgres(cluster.url, serving=True, timeout_s=3) as store:
+        async with open_postgres(cluster.url, serving=True, timeout_s=60) as store:
             await create_payments(store, [next(numbers)])
             assert reference(0) in references(cluster.primary)
             await trio.to_thread.run_sync(cluster.promote)
@@ -66,8 +67,10 @@ async def test_a_process_leaves_a_primary_that_was_replaced_for_good(
             async with open_postgres(cluster.url, serving=False) as command:
                 await create_payments(command, [next(numbers)])
             await trio.to_thread.run_sync(cluster.standby.stop)
+            set_timeout(store, 1)
             with pytest.raises(StoreUnavailable):
                 await create_payments(store, [next(numbers)])
+            set_timeout(store, HANGS_AFTER_S)
             await trio.to_thread.run_sync(cluster.standby.start)
             await take_until_stored_by(cluster.standby, store, numbers)
         assert references(cluster.primary) == before

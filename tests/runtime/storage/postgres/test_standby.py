@@ -109,13 +109,15 @@ async def test_a_commit_whose_wait_was_cancelled_is_answered_when_the_standby_ha
 async def test_records_are_not_listed_up_to_a_horizon_that_only_the_primary_has() -> None:
     """After a failover a node could create below that horizon, behind a page that was answered as complete."""
     with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
-        async with open_postgres(cluster.url, serving=True, timeout_s=2) as store:
+        async with open_postgres(cluster.url, serving=True, timeout_s=60) as store:
             await submit_batch(store, (creation(1), NOON))
             page = ListRecords("acme", NOON, GatewayClock().now(), page_size=10)
             cluster.kill_standby()
+            set_timeout(store, 2)
             async with waits_that_are_ended(cluster, "pg_cancel_backend"):
                 with pytest.raises(StoreUnavailable):
                     await store.list_records(page)
+            set_timeout(store, HANGS_AFTER_S)
             cluster.standby.start()
             cluster.wait_for_standby()
             assert len((await store.list_records(page)).objects) == 1
