@@ -38,7 +38,8 @@ from tests.support.reversing_world import ReversingWorld, check_reversals
 
 pytestmark = pytest.mark.long
 
-PLAYED = ["mtn"] if os.environ.get("MMO_TEST_QUICK") else [*OPERATORS]
+QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
+PLAYED = ["mtn"] if QUICK else [*OPERATORS]
 WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "3"))
 PAYMENTS = 100
 KILLS = 12
@@ -125,7 +126,7 @@ def test_the_books_of_one_operation_agree_as_well(name: str, operation: Operatio
 @pytest.mark.spec("S5", "S6")
 def test_what_went_back_is_what_the_reversals_say_to_the_unit(name: str) -> None:
     happened: Counter[str] = Counter()
-    for seed in range(WORLDS):
+    for seed in range(1 if QUICK else WORLDS):
         world = ReversingWorld(OPERATORS[name], 200 + seed)
         world.play(PAYMENTS // 2, KILLS)
         check(world)
