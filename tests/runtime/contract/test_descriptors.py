@@ -39,7 +39,7 @@ SHORT_S = 5
 """So short that a crowd is soon gone, and so long that a machine that stalls cuts nobody off."""
 LIMITS = [f"MMO_LIMITS_{each}_TIMEOUT" for each in ("IDLE", "HEAD", "BODY", "WRITE")]
 SHORT = dict.fromkeys(LIMITS, f"{SHORT_S}s")
-PATIENT = dict.fromkeys(LIMITS, "1m")
+PATIENT = dict.fromkeys(LIMITS, "1h")
 """To be lowered one at a time."""
 
 

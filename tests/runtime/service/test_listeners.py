@@ -73,7 +73,7 @@ async def test_pages_and_console_have_a_deadline_for_the_head(tmp_path: Path, na
     async with serving(tmp_path, environment={"MMO_LIMITS_HEAD_TIMEOUT": SOON}) as running:
         client = await connect(running, name)
         await client.send(b"GET / HTTP/1.1\r\nHo")
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(5):
             assert (await client.answer()).status == 408
             await client.stream.aclose()
 
