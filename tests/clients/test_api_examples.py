@@ -17,9 +17,8 @@ import trio
 from attrs import frozen
 
 from mmo_trio.pages.docs.code_samples import LANGUAGES
-from tests.support.merchant import ask
+from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.mmo_process import FREE_PORTS, environment_without_settings, serving_process
-from tests.support.time_limits import HANGS_AFTER_S
 
 EXAMPLE_REFERENCE = "01KAJWT5RV3FX1QYP2Z4M0C9TB"
 """The payment of the example of a look-up; each test has another one."""
@@ -98,7 +97,7 @@ def runner(interpreter: Interpreter, page: str, language: str, folder: Path) -> 
             env=environment_without_settings(),
             capture_output=True,
             text=True,
-            timeout=HANGS_AFTER_S,
+            timeout=4 * TIMEOUT_S,
             check=True,
         )
         said = done.stdout.strip()

@@ -22,9 +22,9 @@ import trustme
 from attrs import field, frozen
 
 from mmo_trio.sandbox.local_ca import ensure_authority
+from tests.support.merchant import TIMEOUT_S
 from tests.support.mmo_process import FREE_PORTS, environment_without_settings, serving_process
 from tests.support.reserved_port import reserved_port
-from tests.support.time_limits import HANGS_AFTER_S
 from tests.support.tls_proxy import tls_terminator
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -113,7 +113,7 @@ async def test_a_client_in_its_default_settings_pays_and_takes_the_callback(
         running(client, sandbox, port, f"https://localhost:{tls_port}/", tmp_path) as process,
     ):
         assert process.stdout is not None
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(8 * TIMEOUT_S):
             said = b""
             while not said.endswith(b"}\n"):
                 more = await process.stdout.receive_some()
@@ -161,7 +161,7 @@ async def running(
         yield process
         assert process.stdin is not None
         await process.stdin.aclose()
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             await process.wait()
     finally:
         if process.returncode is None:
@@ -181,6 +181,6 @@ def java_trust_store(ca: str, folder: Path) -> str:
 
 def status_with_a_wrong_key(port: int) -> int:
     """Return what the program's server answers to a callback with another key."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=HANGS_AFTER_S)
+    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     connection.request("POST", "/", b"{}", {"Content-Type": "application/json", "X-API-KEY": "wrong"})
     return connection.getresponse().status

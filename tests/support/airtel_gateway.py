@@ -20,9 +20,8 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.system.clock import GatewayClock
 from tests.support.airtel_account import PAYER, a_simulator, options
-from tests.support.merchant import Merchant, ask
+from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.storages import storages
-from tests.support.time_limits import HANGS_AFTER_S
 
 NAME = "airtel_ug"
 KEY = "a-key-for-uganda"
@@ -46,7 +45,7 @@ AT = {"direct/payin": "collection", "web/payin": "collection", "direct/payout": 
 
 async def wait_until(condition: Callable[[], object]) -> None:
     """Return once the condition holds."""
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             if condition():
                 return
@@ -127,7 +126,7 @@ class AirtelGateway:
     async def wait_for_acceptance(self, reference: str) -> None:
         """Return once the gateway knows that the operator has accepted the payment."""
         async with storages.of(self.directory).open_for_admin() as store:
-            with trio.fail_after(HANGS_AFTER_S):
+            with trio.fail_after(TIMEOUT_S):
                 while True:
                     found = await store.transaction(reference)
                     if found is not None and found.progress.stage is Stage.AWAITING_RESULT:
@@ -143,7 +142,7 @@ class AirtelGateway:
 
     async def suspense(self, count: int = 0) -> list[dict[str, Any]]:
         """Return the suspense entries, once there are this many."""
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 found: list[dict[str, Any]] = (await ask(f"{self.pages}/sandbox/suspense")).json
                 if len(found) >= count:

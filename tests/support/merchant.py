@@ -16,9 +16,10 @@ from attrs import Factory, define, frozen
 from tests.support.http2_client import Http2Client
 from tests.support.http_version import http_version
 from tests.support.openapi_conformance import check_creation, check_look_up
-from tests.support.time_limits import HANGS_AFTER_S
 
 ROOT = "/gateway/mmo/v2"
+TIMEOUT_S = 20.0
+"""How long a test waits for anything before it fails."""
 
 
 @frozen
@@ -69,7 +70,7 @@ async def ask(
         all_headers["Content-Length"] = str(len(body))
     lines = [(name.encode(), value.encode("latin-1")) for name, value in all_headers.items()]
     http2_address = http_version.http2_address(parts.netloc) if target.startswith(ROOT) else None
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         if http2_address is not None:
             return await _ask_by_http2(http2_address, method, target, lines, body or b"")
         async with await connect(parts) as stream:
@@ -194,7 +195,7 @@ class Merchant:
 
     async def ended(self, gateway_reference: str) -> dict[str, Any]:
         """The transaction once it isn't pending any more."""
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 found = await self.status(gateway_reference)
                 if found["status"] != "pending":

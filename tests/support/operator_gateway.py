@@ -17,9 +17,8 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.system.clock import GatewayClock
-from tests.support.merchant import ask
+from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.sandbox_gateway import Running, serving
-from tests.support.time_limits import HANGS_AFTER_S
 
 API_KEY = "operators-test-key-01234567"
 METHOD = "operator"
@@ -119,7 +118,7 @@ class OperatorGateway:
     async def wait_for_end(self, reference: str) -> dict[str, Any]:
         """Return the transaction once it has ended; the clock is advanced so that polls come
         early."""
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 found = await self.running.merchant.status(reference)
                 if found["status"] != "pending":

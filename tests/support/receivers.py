@@ -14,7 +14,7 @@ from attrs import frozen
 from mmo_trio.sandbox.callback_receiver import OnRequest, ReceivedKind, ReceivedRequest
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.hostile_receivers import Behaviour, Receiver, answers, running_receiver
-from tests.support.time_limits import HANGS_AFTER_S
+from tests.support.merchant import TIMEOUT_S
 
 NO_CONTENT = answers(b"HTTP/1.1 204 No Content\r\n\r\n")
 """The answer of a merchant to a callback."""
@@ -60,7 +60,7 @@ def sort_requests(
 
 async def wait_for_requests(found: Receiver, count: int = 1) -> None:
     """Return once this many requests have arrived whole."""
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             if len(found.requests) >= count:
                 return

@@ -13,11 +13,8 @@ import trio
 
 from tests.support.http_listener import Answer as WireAnswer
 from tests.support.http_listener import Client
-from tests.support.merchant import ROOT, Answer
+from tests.support.merchant import ROOT, TIMEOUT_S, Answer
 from tests.support.sandbox_gateway import Running
-
-ENDS_WITHIN_S = 20.0
-"""Less than the usual limit for an idle connection, which must not stand in for the one that a test shortens."""
 
 TITLES_AND_CODES: Mapping[int, tuple[str, str]] = MappingProxyType(
     {
@@ -86,7 +83,7 @@ def _title_and_code(status: int, segment: str) -> tuple[str, str]:
 async def connected(running: Running) -> AsyncIterator[Client]:
     """Open a connection to the merchant API that sends exactly the given bytes."""
     api = urlsplit(running.ready.api)
-    with trio.fail_after(ENDS_WITHIN_S):
+    with trio.fail_after(TIMEOUT_S):
         stream = await trio.open_tcp_stream(api.hostname or "", api.port or 0)
         try:
             yield Client(stream)

@@ -20,11 +20,10 @@ from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 from tests.support.http_version import http_version
-from tests.support.merchant import Answer, Merchant, ask
+from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
 from tests.support.password_hasher import CHEAP_HASHER
 from tests.support.receivers import sort_requests
 from tests.support.storages import Storage, storages
-from tests.support.time_limits import HANGS_AFTER_S
 
 
 @define(eq=False)
@@ -64,7 +63,7 @@ class Running:
 
     async def callback_for(self, reference: str) -> ReceivedRequest:
         """Return the callback of this payment, once it has arrived."""
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 for each in self.received:
                     if each.gateway_reference == reference:
@@ -73,7 +72,7 @@ class Running:
 
     async def outcome_of(self, reference: str) -> dict[str, Any]:
         """Return the recorded outcome of this payment's callback, once there is one."""
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 for each in await self.seen("callbacks"):
                     if each["gatewayReference"] == reference:
@@ -122,7 +121,7 @@ async def serving(
             ended.set()
 
         nursery.start_soon(serve_until_drained)
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             ready = await receive_ready.receive()
         http_version.learn({"api": ready.api, "http2": ready.http2})
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -142,6 +141,6 @@ async def serving(
         )
         yield running
         drain.set()
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             await ended.wait()
         nursery.cancel_scope.cancel()

@@ -11,12 +11,11 @@ import trio
 
 from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
-from tests.support.merchant import ROOT, Merchant, ask
+from tests.support.merchant import ROOT, TIMEOUT_S, Merchant, ask
 from tests.support.receivers import sort_requests
 from tests.support.rejections import ENDPOINTS, anonymous, assert_problem, connected, head, send_raw
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.store_admin import brand_admin
-from tests.support.time_limits import HANGS_AFTER_S
 
 WRONG_KEYS = (
     ("row 1: no key", b"X-Other: 1"),
@@ -278,5 +277,5 @@ async def test_a_key_that_was_just_made_works_at_once(sandbox: Running) -> None:
     assert (await fresh.get(WINDOW)).status == 401
     async with brand_admin(sandbox) as administration:
         await administration.add_key("demo", fresh.key)
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         assert (await fresh.get(WINDOW)).status == 200

@@ -19,10 +19,9 @@ from attrs import evolve, frozen
 
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import Answer, Client
-from tests.support.merchant import ROOT
+from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.merchants import ACME_KEY, a_brand, developer
 from tests.support.sandbox_gateway import serving
-from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.http1("asks by both versions itself")
 
@@ -68,7 +67,7 @@ class Doors:
 
     async def ask(self, door: str, asked: Asked) -> Answer:
         """What this door answers."""
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             if door == "http2":
                 fast = await Http2Client.connect(self.ports["http2"])
                 async with fast.stream:
@@ -117,10 +116,10 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     main = partial(_serve, tmp_path_factory.mktemp("gateway"), started)
     thread = threading.Thread(target=trio.run, args=(main,), daemon=True)
     thread.start()
-    found, token, stop = started.get(timeout=HANGS_AFTER_S)
+    found, token, stop = started.get(timeout=TIMEOUT_S)
     yield found
     token.run_sync_soon(stop.set)
-    thread.join(HANGS_AFTER_S)
+    thread.join(TIMEOUT_S)
     assert not thread.is_alive()
 
 

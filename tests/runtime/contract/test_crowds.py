@@ -12,10 +12,9 @@ import trio
 from attrs import evolve
 
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS_PER_BRAND
-from tests.support.merchant import Merchant
+from tests.support.merchant import TIMEOUT_S, Merchant
 from tests.support.mmo_process import recording_callbacks
 from tests.support.sandbox_gateway import Serve
-from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.long
 
@@ -69,7 +68,7 @@ class Hanging:
 
     async def keeps_waiting(self, count: int) -> None:
         """Return once so many wait."""
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(2 * TIMEOUT_S):
             while self.waiting < count:  # noqa: ASYNC110
                 await trio.sleep(0.02)
 
@@ -94,7 +93,7 @@ async def create_all(merchants: Sequence[Merchant]) -> set[str]:
         for merchant in left:
             made.add((await merchant.accepted())["gatewayReference"])
 
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(3 * TIMEOUT_S):
         async with trio.open_nursery() as nursery:
             for _ in range(AT_ONCE):
                 nursery.start_soon(create)
@@ -117,7 +116,7 @@ async def test_callbacks_of_a_healthy_merchant_arrive_while_those_of_201_others_
 
         healthy = evolve(hangs[0], key=key_of("healthy"), result_url=recorder.url)
         made = await create_all([healthy] * HEALTHY)
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while len(recorder.callbacks) < HEALTHY:  # noqa: ASYNC110
                 await trio.sleep(0.02)
         assert {each.gateway_reference for each in recorder.callbacks} == made

@@ -26,11 +26,10 @@ from mmo_trio.storage.sqlite import connection as sqlite_connection
 from mmo_trio.storage.sqlite import startup
 from mmo_trio.storage.sqlite.connection import SqliteSystem
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
-from tests.support.merchant import Answer, a_reference, ask
+from tests.support.merchant import TIMEOUT_S, Answer, a_reference, ask
 from tests.support.rejections import assert_problem
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.store_timeouts import set_timeout
-from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.own_store
 
@@ -176,7 +175,7 @@ class Wires:
         def look(statement: str) -> None:
             if statement.lstrip().startswith(start) and not self.held.is_set():
                 self.held.set()
-                assert self.go_on.wait(HANGS_AFTER_S)
+                assert self.go_on.wait(TIMEOUT_S)
 
         for each in self.opened[1:] if reading else self.opened[:1]:
             each.set_trace_callback(look)
@@ -188,12 +187,12 @@ class Wires:
 
     def release(self) -> None:
         """Let the held statement go on, with all the patience there is."""
-        set_timeout(self.stores[0], HANGS_AFTER_S)
+        set_timeout(self.stores[0], TIMEOUT_S)
         self.go_on.set()
 
     async def until_held(self) -> None:
         """Return once the statement is being held."""
-        assert await trio.to_thread.run_sync(self.held.wait, HANGS_AFTER_S)
+        assert await trio.to_thread.run_sync(self.held.wait, TIMEOUT_S)
 
 
 @pytest.fixture
@@ -265,7 +264,7 @@ async def test_when_it_cannot_be_learnt_whether_a_payment_was_stored_the_answer_
         problem = assert_problem(answer, 500, "internal_server_error")
         assert "Look it up by its merchantReference before sending it again" in problem["detail"]
         wires.release()
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while (found := await merchant.get(f"status/mref/{reference}")).status == 404:
                 await trio.lowlevel.checkpoint()
         again = await merchant.create(merchantReference=reference)
@@ -319,7 +318,7 @@ async def test_a_full_queue_is_a_503_at_once(wires: Wires, serve: Serve) -> None
             await wires.until_held()  # One is being decided; one more may wait.
             nursery.start_soon(create)
             nursery.start_soon(create)
-            with trio.fail_after(HANGS_AFTER_S):
+            with trio.fail_after(TIMEOUT_S):
                 await refused.wait()
             assert_problem(answers[0], 503, "service_unavailable")
             wires.go_on.set()

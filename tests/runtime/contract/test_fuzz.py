@@ -12,7 +12,7 @@ import trio
 from mmo_sansio.values.model import Operation
 from mmo_trio.storage.sqlite.connection import READERS_MAX
 from tests.support.http_listener import open_descriptors, wait_for_descriptors
-from tests.support.merchant import ROOT
+from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.request_fuzzer import fuzz
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.time_limits import HANGS_AFTER_S
@@ -69,7 +69,7 @@ async def test_no_mutated_request_breaks_the_gateway(serve: Serve, pytestconfig:
         with trio.fail_after(HANGS_AFTER_S + wanted / PER_S_AT_LEAST):
             tally = await fuzz(address, valid, seed=1, count=wanted)
         print(f"{wanted} requests: {sorted(tally.items())}")
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             await wait_for_descriptors(before + 2 * READERS_MAX)
         assert (await gateway.merchant.create()).status == 200
         assert tally.total() >= wanted

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 import trio
 
-from tests.support.merchant import Merchant, ask
+from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import mmo
 from tests.support.receivers import calls_to, receiver, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running
 from tests.support.storages import storages
 from tests.support.store_admin import brand_admin
-from tests.support.time_limits import HANGS_AFTER_S
 
 
 async def cli(sandbox: Running, *arguments: str) -> Any:
@@ -28,14 +27,14 @@ async def cli(sandbox: Running, *arguments: str) -> Any:
 
 def mark_as_leaked(directory: Path, key: int) -> None:
     """Retire a key as the command of an earlier version does: no process learns of it before its time is over."""
-    with closing(sqlite3.connect(directory / "gateway.db", timeout=HANGS_AFTER_S)) as database, database:
+    with closing(sqlite3.connect(directory / "gateway.db", timeout=TIMEOUT_S)) as database, database:
         changed = database.execute("UPDATE api_keys SET retired_at = 1, leaked_at = 1 WHERE id = ?", (key,))
         assert changed.rowcount == 1
 
 
 async def qr_outcome(sandbox: Running, reference: str) -> dict[str, Any]:
     """The recorded outcome of this payment's code, once there is one."""
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         async with storages.of(sandbox.directory).open_for_admin() as store:
             while True:
                 for each in await store.admin.timeline(reference):

@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.support.merchant import Merchant
+from tests.support.merchant import TIMEOUT_S, Merchant
 from tests.support.mmo_process import FREE_PORTS, CallbackRecorder, mmo, recording_callbacks, serving_process
-from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.own_store, pytest.mark.long]
 
 
 async def callback_of(recorder: CallbackRecorder, reference: str) -> bytes:
     """The body of this payment's callback, once it has come."""
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             for each in recorder.callbacks:
                 if each.gateway_reference == reference:

@@ -13,11 +13,10 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import StoredMasterKey
 from mmo_trio.storage.postgres import PostgresStore
 from mmo_trio.storage.sqlite import SqliteStore
-from tests.support.merchant import Answer, ask
+from tests.support.merchant import TIMEOUT_S, Answer, ask
 from tests.support.mmo_process import mmo
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import storages
-from tests.support.time_limits import HANGS_AFTER_S
 
 WINDOW = "records?from=2026-01-01&to=2036-01-01&pageSize=1"
 
@@ -83,7 +82,7 @@ async def test_cursors_of_before_a_rotation_are_valid_after_a_restart_until_it_i
 
 async def unready_answer(sandbox: Running) -> Answer:
     """The first answer of /readyz that is not 200; an answer holds for a second."""
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             answer = await ask(f"{sandbox.ready.api}/readyz")
             if answer.status != 200:

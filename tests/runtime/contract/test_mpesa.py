@@ -30,7 +30,7 @@ from mmo_trio.system.ciphers import SystemCiphers
 from tests.support.console_browser import open_store_of
 from tests.support.emv_qr_reader import parse_objects, parse_payload
 from tests.support.hostile_receivers import Receiver
-from tests.support.merchant import Merchant, ask
+from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.merchants import ACME_KEY, a_brand, developer
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.qr_reader import read_qr_code
@@ -38,7 +38,6 @@ from tests.support.receivers import calls_to, receiver, url_of
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.simulated_accounts import mpesa_options
 from tests.support.storages import storages
-from tests.support.time_limits import HANGS_AFTER_S
 
 PAYER = "254708374149"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -48,7 +47,7 @@ SOON = {"at": "*", "do": "end_after", "after_s": 0.2, "times": 1000}
 
 async def until(holds: Callable[[], bool]) -> None:
     """Return once this holds."""
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             if holds():
                 return
@@ -107,7 +106,7 @@ class Kenya:
 
     async def submitted(self, reference: str) -> None:
         """Return once the payment was sent to the provider."""
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 if (await self.merchant.status(reference))["providerData"] is not None:
                     return
@@ -167,7 +166,7 @@ class Kenya:
 
     async def suspense_is(self, *reasons: str) -> list[dict[str, Any]]:
         """Return the suspense book once it has entries for these reasons."""
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 kept = await self.running.seen("suspense")
                 if sorted(each["reason"] for each in kept) == sorted(reasons):
@@ -303,7 +302,7 @@ async def test_a_qr_code_that_nobody_saw_expires_and_money_that_comes_later_is_k
         assert (await kenya.ended(reference))["errorCode"] == "transaction_expired"
         await kenya.deposit(150, account_reference(reference))
         kept: list[Any] = []
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 kept = await kenya.running.seen("suspense")
                 if kept:
@@ -402,7 +401,7 @@ async def test_a_payout_is_found_by_either_originator_conversation_id(serve: Ser
 
 async def registered(kenya: Kenya) -> None:
     """Our addresses for deposits are told to M-Pesa, as `mmo providers register` does."""
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         done = await trio.run_process(
             [*COMMAND, "providers", "register", "kenya", "--data", str(kenya.running.directory)],
             env=environment_without_settings() | kenya.environment,
@@ -567,7 +566,7 @@ async def test_an_account_that_m_pesa_lists_nothing_for_goes_on(
     async with in_kenya(serve, tmp_path, **PULLS) as kenya:  # Nobody has registered it.
         await kenya.running.advance("6m")
         logged = ""
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while "deposits_not_listed" not in logged:
                 logged += "".join(capfd.readouterr())
                 await trio.sleep(0.02)

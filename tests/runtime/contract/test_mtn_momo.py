@@ -18,10 +18,9 @@ from mmo_simulators.common.faults import CallBack, EndAfter, Fault, PlannedFault
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
 from mmo_simulators.operators.mtn.api import MtnSimulator
 from mmo_simulators.operators.mtn.sandbox_numbers import IMMEDIATE_REJECTION_STATUSES, OUTCOMES_BY_NUMBER
-from tests.support.merchant import ask
+from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
 from tests.support.simulated_accounts import account_options
-from tests.support.time_limits import HANGS_AFTER_S
 
 LATER = LAST_INSTANT
 """When everything has come to its result."""
@@ -51,7 +50,7 @@ async def began(momo: OperatorGateway, operation: str, faults: Sequence[Fault] =
     if operation == "web/payin":
         paid = await momo.running.control("pay", gatewayReference=reference)
         assert paid.status == 200, paid.body
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             if any(each["reference"] == reference for each in simulator.snapshot()["payments"]):
                 return reference
@@ -117,7 +116,7 @@ async def test_a_late_callback_that_is_repeated_50_times_is_one_entry_of_the_sus
     await momo.running.advance("73h")
     assert (await momo.wait_for_end(reference))["errorCode"] == "transaction_expired"
     await momo.running_simulator.advance(81 * 3_600)
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while not (noted := await momo.running.seen("suspense")) or noted[0]["times"] < 2:
             await call_back(momo, reference, times=50)
     (entry,) = noted

@@ -16,6 +16,7 @@ from attrs import frozen
 
 from mmo_sansio.values.clock import SECOND
 from mmo_simulators.common.faults import PlannedFault
+from tests.support.merchant import TIMEOUT_S
 from tests.support.operator_gateway import OperatorGateway, run_operator_gateway
 from tests.support.operator_matrix import (
     AFTER_EXPIRY,
@@ -99,7 +100,7 @@ async def begin(operated: OperatorGateway, way: Way, course: Course, msisdn: str
     planned = [PlannedFault(way.at, each) for each in course.faults]
     operated.simulator.faults.plan(planned)
     reference = await operated.pay(way.operation, msisdn=msisdn, reconciliationReference="PRN1234XN")
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             book = operated.simulator.snapshot()["payments"]
             is_taken = any(reference.endswith(each["reference"] or "?") for each in book)
@@ -126,7 +127,7 @@ async def ended(operated: OperatorGateway, references: Collection[str], *, step_
 async def suspended_results(operated: OperatorGateway, count: int) -> set[str]:
     """The payments of which results stand in the suspense book, once there are so many: a report and the operator's
     answer about it are an entry each."""
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             seen = await operated.running.seen("suspense")
             suspended = {each["gatewayReference"] for each in seen}

@@ -12,10 +12,9 @@ import trio
 from mmo_sansio.values.clock import Instant
 from mmo_simulators.operators.mtn.api import MtnSimulator
 from mmo_trio.storage.interface.admin_types import ClosedProvider
-from tests.support.merchant import ask
+from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
 from tests.support.simulated_accounts import account_options
-from tests.support.time_limits import HANGS_AFTER_S
 
 MOMO = account_options("mtn")
 BOTH = pytest.mark.parametrize(
@@ -51,7 +50,7 @@ async def test_a_closed_provider_is_sent_nothing_that_moves_money(momo: Operator
     async with momo.running.storage.open_for_admin() as administration:
         closed = ClosedProvider("operator", Instant(1), "amina", "out of order")
         assert await administration.admin.close_provider(closed)
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while (await momo.wait_for_end(await momo.pay()))["status"] != "failed":
                 pass
         book = paid(momo)
@@ -61,6 +60,6 @@ async def test_a_closed_provider_is_sent_nothing_that_moves_money(momo: Operator
         assert (await momo.wait_for_end(pending))["status"] == "success"
         assert [each for each in paid(momo) if each not in book] == []
         assert await administration.admin.open_provider("operator")
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while (await momo.wait_for_end(await momo.pay()))["status"] != "success":
                 pass

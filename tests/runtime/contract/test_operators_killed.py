@@ -17,7 +17,7 @@ from attrs import Factory, define, evolve
 from mmo_sansio.values.clock import MINUTE, SECOND
 from mmo_simulators.common.faults import EndAfter, Fault, LoseAnswer, LoseRequest, PlannedFault
 from mmo_trio.sandbox.local_ca import ensure_authority
-from tests.support.merchant import Merchant, ask
+from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import FREE_PORTS, CallbackRecorder, Process, recording_callbacks, serving_process
 from tests.support.operator_gateway import API_KEY, FORM, RunningSimulator, run_simulator
 from tests.support.operator_matrix import AFTER_EXPIRY, EXPIRED, LATE_STEPS_MAX, NEVER, OPERATORS, Course, Operator, Way
@@ -86,7 +86,7 @@ class Stage:
         )
         if way.operation == "web/payin":
             await ask(taken["pageUrl"], method="POST", headers=FORM, body=b"")
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 if not any(each.times for each in planned):
                     break

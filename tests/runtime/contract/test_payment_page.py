@@ -11,9 +11,8 @@ import pytest
 import trio
 
 from mmo_trio.pages.payment.page import STREAMS_PER_PAGE_MAX
-from tests.support.merchant import Answer, ask
+from tests.support.merchant import TIMEOUT_S, Answer, ask
 from tests.support.sandbox_gateway import Running, Serve
-from tests.support.time_limits import HANGS_AFTER_S
 
 
 def _text(answer: Answer) -> str:
@@ -379,7 +378,7 @@ async def test_the_state_is_told_as_it_changes_and_a_stop_ends_the_telling(
 
         async def until(word: bytes) -> None:
             nonlocal said
-            with trio.fail_after(HANGS_AFTER_S):
+            with trio.fail_after(TIMEOUT_S):
                 while word not in said:
                     more = await stream.receive_some()
                     assert more, said
@@ -400,7 +399,7 @@ async def test_one_page_link_takes_no_more_than_its_share_of_the_streams(sandbox
     assert (await ask(f"{one}/events")).status == 503
     streams.append(await _open_stream(other))
     await trio.aclose_forcefully(streams[0])
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while (await ask(f"{one}/events", method="HEAD")).status != 200:
             pass
     for stream in streams:

@@ -12,10 +12,9 @@ import trio
 import trustme
 
 from tests.support.http_listener import Client
-from tests.support.merchant import ROOT
+from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.rejections import ENDPOINTS, assert_problem, connected, head, send_raw
 from tests.support.sandbox_gateway import Running, Serve
-from tests.support.time_limits import HANGS_AFTER_S
 
 LINES = (b"Content-Type: application/json", b"Content-Length: 100")
 
@@ -169,7 +168,7 @@ async def test_a_connection_too_many_is_a_503(serve: Serve) -> None:
                 await client.send(busy)
             async with connected(sandbox) as third:
                 assert_problem(await third.answer(), 503, "service_unavailable")
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while (await send_raw(sandbox, head("GET", "/status/x"))).status == 503:
                 await trio.lowlevel.checkpoint()
 
@@ -189,7 +188,7 @@ async def test_the_door_can_have_tls_of_its_own(serve: Serve, tmp_path: Path) ->
     async with serve(environment=door) as sandbox:
         api = urlsplit(sandbox.ready.api)
         assert (api.scheme, urlsplit(sandbox.ready.pages).scheme) == ("https", "https")
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             stream = await trio.open_ssl_over_tcp_stream(
                 "localhost", api.port or 0, ssl_context=trust, https_compatible=True
             )

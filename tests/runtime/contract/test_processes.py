@@ -24,9 +24,8 @@ from mmo_trio.sandbox.operator_worker import read_operator_journal
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from tests.runtime.contract.test_kill import BRANDS, KEY, creation
 from tests.support.http_listener import Client, NoAnswerError, get
-from tests.support.merchant import Merchant, ask
+from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import Process, environment_without_settings, serving_process
-from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
 
@@ -79,7 +78,7 @@ def served(log: Path) -> list[tuple[str, int]]:
 
 async def until(is_so: Callable[[], object]) -> None:
     """Wait until it is so; nobody announces what other processes do."""
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(3 * TIMEOUT_S):
         while not is_so():  # noqa: ASYNC110
             await trio.sleep(0.02)
 
@@ -122,7 +121,7 @@ async def test_whichever_worker_is_asked_tells_the_figures_of_all(directory: Pat
         merchant = Merchant(running.ready["api"], KEY)
         for _ in range(4):
             assert (await merchant.create()).status == 200
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(3 * TIMEOUT_S):
             while True:
                 text = (await ask(f"{running.ready['console']}/metrics")).body.decode()
                 taken = {
@@ -185,7 +184,7 @@ async def test_every_worker_reads_a_renewed_certificate(directory: Path) -> None
 @pytest.mark.finding("hostile-F12")
 async def test_however_often_it_is_asked_to_end_it_ends_cleanly(directory: Path) -> None:
     async with service(directory) as running:
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while running.process.poll() is None:
                 running.process.terminate()
                 await trio.sleep(0.002)
@@ -223,7 +222,7 @@ async def test_new_settings_hold_for_the_workers_that_come(directory: Path) -> N
         file.write_text(text, encoding="utf-8")
         running.process.send_signal(signal.SIGUSR2)
         await until(lambda: len(served(directory / "log")) == 2 * WORKERS)
-        with trio.fail_after(HANGS_AFTER_S):  # The last of the old ones may just be leaving.
+        with trio.fail_after(TIMEOUT_S):  # The last of the old ones may just be leaving.
             while (await merchant.create()).status != 413:
                 pass
 
@@ -254,7 +253,7 @@ def test_the_supervisor_that_forks_has_one_thread() -> None:
         "import threading; assert threading.active_count() == 1;"
         "tasks = '/proc/self/task'; assert not os.path.exists(tasks) or len(os.listdir(tasks)) == 1"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=HANGS_AFTER_S)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=TIMEOUT_S)
 
 
 @define(eq=False)
@@ -354,20 +353,20 @@ async def test_what_is_in_flight_is_answered_before_the_end(directory: Path) -> 
             await client.send(request[:-10])
             assert await is_alive(running.port)
             running.process.terminate()
-            with trio.fail_after(HANGS_AFTER_S), pytest.raises(OSError):
+            with trio.fail_after(TIMEOUT_S), pytest.raises(OSError):
                 await connect_until_refused(running.port)  # Nobody waits in vain, as the supervisor listens no more.
             await client.send(request[-10:])
-            with trio.fail_after(HANGS_AFTER_S):
+            with trio.fail_after(TIMEOUT_S):
                 answer = await client.answer()
             assert answer.status == 200, answer.body
             assert answer.is_last
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             assert await running.process.wait() == 0
 
 
 async def test_a_service_that_cannot_start_says_why_and_ends(directory: Path) -> None:
     (directory / "refused").touch()
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         done = await trio.run_process(
             [*COMMAND, str(directory), str(WORKERS)],
             env=environment_without_settings(),
@@ -386,7 +385,7 @@ async def test_workers_do_not_outlive_their_supervisor(directory: Path) -> None:
     async with service(directory) as running:
         running.process.kill()
         assert running.process.stdout is not None
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             while await running.process.stdout.receive_some():
                 pass  # The pipe ends when the last process that has it is gone.
         with pytest.raises(OSError, match="all attempts"):

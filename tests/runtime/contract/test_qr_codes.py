@@ -19,20 +19,19 @@ from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callback
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.emv_qr_reader import parse_objects, parse_payload
 from tests.support.hostile_receivers import Behaviour, only_accepts, resets_after_the_request, speaks_no_tls
-from tests.support.merchant import Merchant
+from tests.support.merchant import TIMEOUT_S, Merchant
 from tests.support.mmo_process import FREE_PORTS, mmo, serving_process
 from tests.support.qr_reader import read_qr_code
 from tests.support.receivers import Call, answers_status, calls_to, receiver, sort_requests, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import storages
-from tests.support.time_limits import HANGS_AFTER_S
 
 SOON = {"MMO_LIMITS_CALLBACK_TIMEOUT": "1s"}
 
 
 async def outcome_of(sandbox: Running, reference: str) -> dict[str, Any]:
     """The recorded outcome of this payment's QR code, once there is one."""
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         async with storages.of(sandbox.directory).open_for_admin() as store:
             while True:
                 for each in await store.admin.timeline(reference):
@@ -46,7 +45,7 @@ async def outcome_of(sandbox: Running, reference: str) -> dict[str, Any]:
 
 async def come(codes: Sequence[ReceivedRequest]) -> ReceivedRequest:
     """The first code, once it has come."""
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             if codes:
                 return codes[0]
@@ -176,7 +175,7 @@ async def test_a_code_that_was_not_delivered_when_the_gateway_died_is_delivered_
     async with sandbox() as first:
         merchant = Merchant(first.ready["api"], first.ready["api_key"])
         made = await merchant.accepted("qr/payin", scenario="never", displayQrUrl=f"https://localhost:{port}/qr")
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             stream = await listeners[0].accept()  # It is about to be sent, and isn't answered.
         await first.kill()
         await stream.aclose()

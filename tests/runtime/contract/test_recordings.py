@@ -13,14 +13,14 @@ import trio
 from mmo_trio.storage.interface.admin_types import NoteTopic
 from tests.runtime.contract.test_mpesa import PAYER, Kenya, in_kenya
 from tests.support.console_browser import open_store_of
+from tests.support.merchant import TIMEOUT_S
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.sandbox_gateway import Serve
-from tests.support.time_limits import HANGS_AFTER_S
 
 
 async def pay_until_recorded(kenya: Kenya, text: str) -> None:
     """Make pay-outs until this text is recorded of one."""
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             await kenya.ended(await kenya.began("direct/payout"))
             async with open_store_of(kenya.running.directory) as store:

@@ -11,10 +11,9 @@ import pytest
 import trio
 
 from tests.runtime.contract.test_authentication import METHOD
-from tests.support.merchant import Answer, Merchant, a_reference
+from tests.support.merchant import TIMEOUT_S, Answer, Merchant, a_reference
 from tests.support.rejections import anonymous, assert_field_refused, assert_problem, connected, head
 from tests.support.sandbox_gateway import Running, Serve
-from tests.support.time_limits import HANGS_AFTER_S
 
 DUPLICATE = "merchant_transactionid_duplicate"
 
@@ -227,7 +226,7 @@ async def test_a_client_that_leaves_before_its_answer_finds_its_payment(sandbox:
     whole, start = _request(merchant, reference)
     async with connected(sandbox) as client:
         await client.send(start + whole)
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while (found := await merchant.get(f"status/mref/{reference}")).status == 404:
             await trio.lowlevel.checkpoint()
     assert found.json["merchantReference"] == reference, "row 92"

@@ -22,13 +22,12 @@ from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 from mmo_trio.storage.open_store import open_store
 from tests.support.http_version import http_version
-from tests.support.merchant import Answer, Merchant, ask
+from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
 from tests.support.merchants import ACME, ACME_KEY, a_brand, deposit, deposited
 from tests.support.mmo_process import COMMAND, mmo
 from tests.support.receivers import receiver, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import storages
-from tests.support.time_limits import HANGS_AFTER_S
 
 
 def _moment(text: str) -> datetime:
@@ -217,7 +216,7 @@ async def test_each_request_is_followed_once(sandbox: Running) -> None:
         process = await nursery.start(partial(trio.run_process, command, stdout=subprocess.PIPE, check=False))
         before = len(await sandbox.seen("requests"))
         numbers = _numbers(process.stdout)
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             seen = [await anext(numbers) for _ in range(before)]
             for _ in range(3):
                 await sandbox.merchant.accepted()
@@ -256,7 +255,7 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(serve:
     serving = partial(run_service, ServiceConfig(settings, is_sandbox=False), on_ready=told.send_nowait, drain=drain)
     async with receiver(tmp_path) as found, trio.open_nursery() as nursery:
         nursery.start_soon(serving)
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             ready = await heard.receive()
             http_version.learn({"api": ready.api, "http2": ready.http2})
             assert ready.api_key is None
@@ -284,7 +283,7 @@ async def _prompted(sandbox: Running, number: str) -> str:
     """The reference of a payment that this phone shows."""
     accepted = await sandbox.merchant.accepted(msisdn=number)
     reference = str(accepted["gatewayReference"])
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             if reference.encode() in (await ask(f"{sandbox.ready.pages}/phone/{number}")).body:
                 return reference
@@ -373,7 +372,7 @@ async def test_the_guide_shows_only_its_own_prompt_beside_earlier_ones(sandbox: 
     url = f"{pages}{made.headers['location']}"
     assert (await ask(f"{url}/confirm", method="POST", headers=kind, body=b"")).status == 303
     own = made.headers["location"].removeprefix("/try/")
-    with trio.fail_after(HANGS_AFTER_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             asked = re.findall(rf'action="/phone/{number}/(\w+)"', (await ask(url)).body.decode())
             if own in asked:
@@ -396,7 +395,7 @@ async def test_the_phone_is_told_of_a_prompt_and_then_of_the_operators_message(s
         found = re.search(r'data-phone-events="([^"]+)"', page)
         assert found is not None
         task_status.started()
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(TIMEOUT_S):
             events = (await ask(f"{sandbox.ready.pages}{found[1]}")).body.decode()
         said.append(events.partition("data: ")[2].strip())
 

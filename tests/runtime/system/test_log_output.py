@@ -15,9 +15,8 @@ import pytest
 import trio
 
 from mmo_trio.system.logs import ATOMIC_BYTES, FLUSH_TIMEOUT_S, LogOutput
-from tests.support.merchant import Merchant, ask
+from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import COMMAND, FREE_PORTS, READY, environment_without_settings
-from tests.support.time_limits import HANGS_AFTER_S
 
 PIPE_BYTES = 4096
 pytestmark = pytest.mark.finding("hostile-F7")
@@ -75,7 +74,7 @@ def test_the_end_waits_a_limited_time_for_the_last_lines(pipe: tuple[int, int]) 
     with output.in_background(lambda lines: None):
         for number in range(1_000):
             output.write(f"line {number:04} {'x' * 100}")
-    assert time.monotonic() - began < FLUSH_TIMEOUT_S + 20
+    assert time.monotonic() - began < FLUSH_TIMEOUT_S + TIMEOUT_S
     output.write("and nothing waits after it either")
     assert output.dropped == 1
     read_available(reading)  # Lets the thread end.
@@ -127,18 +126,18 @@ async def test_a_gateway_whose_log_nobody_reads_serves_on_and_ends_when_asked(
     assert process.stdout is not None
     try:
         said = b""
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(3 * TIMEOUT_S):
             while (line := READY.search(said.decode())) is None:
                 said += await process.stdout.receive_some()
         ready = {name: value for name, _, value in (word.partition("=") for word in line[1].split())}
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(3 * TIMEOUT_S):
             for _ in range(100):  # A line each, and the pipe holds some twenty.
                 assert (await ask(f"{ready['api']}/nowhere")).status == 404
             await Merchant(ready["api"], ready["api_key"]).accepted()
             assert (await ask(f"{ready['api']}/healthz")).status == 200
             assert (await ask(f"{ready['console']}/metrics")).status == 200
         process.terminate()
-        with trio.fail_after(HANGS_AFTER_S):
+        with trio.fail_after(3 * TIMEOUT_S):
             assert await process.wait() == 0
     finally:
         if process.returncode is None:
