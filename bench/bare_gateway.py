@@ -1,12 +1,14 @@
-"""Serves creations by the gateway's own rules and rows, with little around them; nothing follows them.
+"""Serves creations by the gateway's own rules and rows, with little around them; nothing follows
+them.
 
     python -m bench.bare_gateway FILE|URL
 
-It prints `AT url` once it serves, from a SQLite file or from a PostgreSQL database. It is what a create costs at least
-in a gateway of this design: Trio, the payment rules, one durable commit for all that wait. Of what the contract asks
-besides, it finds the brand by the digest of its key (A1), names each request (G9), bounds the wait for a commit (P5),
-and looks whether the committed file is still in its place. It has no limits, deadlines of connections, hosts, rates,
-metrics, logs, recovery or clean end, and trusts its clients' framing."""
+It prints `AT url` once it serves, from a SQLite file or from a PostgreSQL database. It is what a
+create costs at least in a gateway of this design: Trio, the payment rules, one durable commit for
+all that wait. Of what the contract asks besides, it finds the brand by the digest of its key (A1),
+names each request (G9), bounds the wait for a commit (P5), and looks whether the committed file is
+still in its place. It has no limits, deadlines of connections, hosts, rates, metrics, logs,
+recovery or clean end, and trusts its clients' framing."""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ from mmo_trio.system.clock import BootClock
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator, request_id_generator
 
 KEY = os.environ.get("RIVAL_KEY", "").encode()
-SETTINGS = ApiSettings("https://errors.example", "http://127.0.0.1", (b"bare" * 8,), EgressRules(allow_private=True))
+SETTINGS = ApiSettings(
+    "https://errors.example", "http://127.0.0.1", (b"bare" * 8,), EgressRules(allow_private=True)
+)
 HEAD_LIMITS = HeadLimits()
 TERMS = Terms()
 

@@ -1,4 +1,5 @@
-"""Floods the pages and the console: connections that stay idle, that read nothing, and that never stop asking.
+"""Floods the pages and the console: connections that stay idle, that read nothing, and that never
+stop asking.
 
 Prints `FLOODING` once all connections were tried, and ends when its standard input does."""
 
@@ -38,7 +39,8 @@ class Visitor:
     """When it connects again or looks whether it was closed; None while it waits for the server."""
 
     def act(self, selector: selectors.BaseSelector) -> None:
-        """Connect, or send once more where nothing is read: that shows whether the server has closed."""
+        """Connect, or send once more where nothing is read: that shows whether the server has
+        closed."""
         self.due_at = None
         if self.connected is None:
             self.connected = socket.socket()
@@ -93,7 +95,9 @@ class Visitor:
         self.connected, self.due_at = None, time.monotonic() + RETRY_S
 
     def _events(self) -> int:
-        return (selectors.EVENT_READ if self.is_reading else 0) | (selectors.EVENT_WRITE if self.unsent else 0)
+        return (selectors.EVENT_READ if self.is_reading else 0) | (
+            selectors.EVENT_WRITE if self.unsent else 0
+        )
 
 
 def main() -> None:
@@ -105,7 +109,11 @@ def main() -> None:
     parser.add_argument("--asking", type=int, default=50)
     arguments = parser.parse_args()
     visitors = []
-    for kind, count in (("idle", arguments.idle), ("unread", arguments.unread), ("asking", arguments.asking)):
+    for kind, count in (
+        ("idle", arguments.idle),
+        ("unread", arguments.unread),
+        ("asking", arguments.asking),
+    ):
         for number in range(count):
             parts = urlsplit(arguments.urls[number % len(arguments.urls)])
             request = f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode()

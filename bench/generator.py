@@ -141,7 +141,9 @@ def _connect(address: tuple[str, int], selector: selectors.BaseSelector) -> Conn
     return connection
 
 
-def creates(host: str, path: str, body: str, run: str, merchants: list[tuple[str, str, str]]) -> Iterator[bytes]:
+def creates(
+    host: str, path: str, body: str, run: str, merchants: list[tuple[str, str, str]]
+) -> Iterator[bytes]:
     """Generate creates of these merchants in turn; each has a key, a resultUrl and a prefix for
     references."""
     for number, (key, url, mark) in enumerate(itertools.cycle(merchants)):
@@ -178,12 +180,16 @@ def main() -> None:
     parser.add_argument("--rate", type=float, help="requests a second; default: as they can")
     parser.add_argument("--window", type=int, help="most payments between create and callback")
     parser.add_argument("--counter", type=Path, help="file with the number of callbacks so far")
-    parser.add_argument("--latencies", type=Path, help="file to write each time in ms to, one a line")
+    parser.add_argument(
+        "--latencies", type=Path, help="file to write each time in ms to, one a line"
+    )
     parser.add_argument("--until", type=Path, help="end as soon as this file is there")
     arguments = parser.parse_args()
     parts = urlsplit(arguments.url)
     if arguments.references is not None:
-        requests = look_ups(parts.netloc, parts.path, arguments.key, arguments.references.read_text().split())
+        requests = look_ups(
+            parts.netloc, parts.path, arguments.key, arguments.references.read_text().split()
+        )
     else:
         merchants = [(arguments.key, "", "")]
         if arguments.merchants is not None:

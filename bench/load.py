@@ -70,10 +70,16 @@ def read_result(printed: str) -> LoadResult:
 
 
 def round_of(
-    server: Server, asked: Requests, *, seconds: int, run: str, connections: int = CONNECTIONS, pause_s: float = 0.3
+    server: Server,
+    asked: Requests,
+    *,
+    seconds: int,
+    run: str,
+    connections: int = CONNECTIONS,
+    pause_s: float = 0.3,
 ) -> LoadResult:
-    """Run one round, with wrk if it is installed, and wait until the server has been idle for three pauses. No request
-    may fail."""
+    """Run one round, with wrk if it is installed, and wait until the server has been idle for three
+    pauses. No request may fail."""
     before = _cpu(server)
     if machine.wrk() is None:
         child = start(server, asked, seconds=seconds, run=run, connections=connections)
@@ -156,7 +162,9 @@ def finish(child: subprocess.Popen[str]) -> LoadResult:
 
 
 def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[str]:
-    child = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        command, env=os.environ | environment, stdout=subprocess.PIPE, text=True
+    )
     machine.pin(child.pid, machine.LOAD_CORE)
     return child
 

@@ -14,13 +14,25 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 SERVER_CORE, LOAD_CORE = 0, 1
-"""The server has the first core; load and database share the second, unless the database is free on both."""
+"""The server has the first core; load and database share the second, unless the database is free on
+both."""
 
 QUIET_SHARE = 0.08
 """A process that uses less of its core than this is idle."""
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-_PACKAGES = ("trio", "h11", "attrs", "fastapi", "pydantic", "uvicorn", "uvloop", "httptools", "asyncpg", "msgspec")
+_PACKAGES = (
+    "trio",
+    "h11",
+    "attrs",
+    "fastapi",
+    "pydantic",
+    "uvicorn",
+    "uvloop",
+    "httptools",
+    "asyncpg",
+    "msgspec",
+)
 
 
 def check() -> None:
@@ -40,7 +52,9 @@ def spread(pid: int) -> None:
 
 
 def _set_cores(pid: int, cores: set[int]) -> None:
-    with suppress(FileNotFoundError, ProcessLookupError):  # A process of the database may end at any time.
+    with suppress(
+        FileNotFoundError, ProcessLookupError
+    ):  # A process of the database may end at any time.
         for thread in os.listdir(f"/proc/{pid}/task"):
             os.sched_setaffinity(int(thread), cores)
 
@@ -87,8 +101,8 @@ def resident_kib(pid: int) -> int:
 
 
 def wait_until_quiet(pid: int, *, pause_s: float = 0.3, timeout_s: float = 60.0) -> None:
-    """Return once a process was idle in three pauses, or after the timeout, so that it does not disturb the next
-    round."""
+    """Return once a process was idle in three pauses, or after the timeout, so that it does not
+    disturb the next round."""
     until, quiet = time.monotonic() + timeout_s, 0
     while quiet < 3 and time.monotonic() < until:
         before, begin = cpu_s(pid), time.monotonic()

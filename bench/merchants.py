@@ -36,7 +36,8 @@ def key_of(number: int) -> str:
 def brands(count: int) -> str:
     """Return the text of a brands.toml."""
     return "".join(
-        f'[[brand]]\nid = "shop-{each}"\nname = "Shop {each}"\napi_keys = ["{key_of(each)}"]\n{_METHOD}'
+        f'[[brand]]\nid = "shop-{each}"\nname = "Shop {each}"\napi_keys = '
+        f'["{key_of(each)}"]\n{_METHOD}'
         for each in range(count)
     )
 
@@ -82,8 +83,12 @@ def receivers(folder: Path, keys: Sequence[str]) -> Iterator[Receivers]:
     ensure_authority(folder)
     counter, log = folder / "callbacks", folder / "receivers.log"
     command = [sys.executable, "-m", "bench.receivers", str(folder), str(counter), *keys]
-    path = os.pathsep.join(each for each in (str(HERE.parent), os.environ.get("PYTHONPATH")) if each)
-    with process(command, log=log, core=machine.LOAD_CORE, environment={"PYTHONPATH": path}) as child:
+    path = os.pathsep.join(
+        each for each in (str(HERE.parent), os.environ.get("PYTHONPATH")) if each
+    )
+    with process(
+        command, log=log, core=machine.LOAD_CORE, environment={"PYTHONPATH": path}
+    ) as child:
         words = first_line(child, log).split()
         yield Receivers(words[1], words[3], counter, child)
 

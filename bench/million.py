@@ -93,7 +93,9 @@ def fill(folder: Path, like: Transaction, rows: int, *, begin: Instant = START) 
     for first in range(0, rows, BATCH):
         batch = NetEffect()
         for number in range(first, min(first + BATCH, rows)):
-            batch.created[numbered_reference(number)] = _numbered(like, number, later(begin, Span(number * EVERY)))
+            batch.created[numbered_reference(number)] = _numbered(
+                like, number, later(begin, Span(number * EVERY))
+            )
         connection.execute("BEGIN")
         write_batch(connection, batch, is_claimed=False)
         connection.execute("COMMIT")

@@ -33,7 +33,9 @@ def plot(series: Series) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _panel(series: Series, x: int, title: str, figures: Sequence[str], *, is_logarithmic: bool = True) -> list[str]:
+def _panel(
+    series: Series, x: int, title: str, figures: Sequence[str], *, is_logarithmic: bool = True
+) -> list[str]:
     loads = sorted({load for each in series.values() for load in each["connections"]})
     values = [value for each in series.values() for figure in figures for value in each[figure]]
     across = _logarithmic(loads[0], loads[-1], x + LEFT, x + WIDTH - RIGHT)
@@ -57,7 +59,10 @@ def _panel(series: Series, x: int, title: str, figures: Sequence[str], *, is_log
             path = " ".join(f"{across(load):.1f},{up(value):.1f}" for load, value in points)
             dashes = ' stroke-dasharray="5 4"' if number else ""
             colour = COLOURS[place % len(COLOURS)]
-            parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
+            parts.append(
+                f'<polyline points="{path}" fill="none" stroke="{colour}" '
+                f'stroke-width="2"{dashes}/>'
+            )
     return parts
 
 

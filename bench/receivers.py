@@ -52,7 +52,11 @@ class CallbackLog:
     def line(self) -> str:
         """Return everything as JSON."""
         results = {
-            mark: {"count": len(times), "p50_ms": percentile(times, 50), "p99_ms": percentile(times, 99)}
+            mark: {
+                "count": len(times),
+                "p50_ms": percentile(times, 50),
+                "p99_ms": percentile(times, 99),
+            }
             for mark, times in self.times_ms.items()
         }
         return f"RECEIVED {json.dumps(results)}"
@@ -62,9 +66,13 @@ async def main(directory: Path, counter: Path, keys: Sequence[bytes]) -> None:
     """Receive until standard input ends."""
     tls = ensure_authority(directory).issue("localhost", "127.0.0.1")
     book = CallbackLog(_shared(counter))
-    well, hangs = [await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=BACKLOG) for _ in range(2)]
+    well, hangs = [
+        await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=BACKLOG) for _ in range(2)
+    ]
     async with trio.open_nursery() as nursery:
-        serving = partial(receive_callbacks, well, tls=lambda: tls, expected_keys=keys, on_request=book.enter)
+        serving = partial(
+            receive_callbacks, well, tls=lambda: tls, expected_keys=keys, on_request=book.enter
+        )
         await nursery.start(serving)
         await nursery.start(trio.serve_listeners, _hang, hangs)
         urls = [f"https://127.0.0.1:{each[0].socket.getsockname()[1]}/" for each in (well, hangs)]

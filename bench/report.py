@@ -34,7 +34,8 @@ has every figure.
 """
 
 FIRST_ONLY = ("rising",)
-"""Of these benchmarks the page shows the first table, of ratios; their other tables are in the saved results."""
+"""Of these benchmarks the page shows the first table, of ratios; their other tables are in the
+saved results."""
 DOES = "what it does"
 """The column that the page has as a list, as several tables of a section name the same servers."""
 
@@ -93,7 +94,8 @@ class Outcome:
     """The series of the plot: by server, lists of equal length by figure."""
     comparisons: Sequence[Comparison] = ()
     setting: str = ""
-    """What may differ between outcomes with the same name: the versions of Python and PostgreSQL."""
+    """What may differ between outcomes with the same name: the versions of Python and
+    PostgreSQL."""
     notes: Sequence[str] = ()
     """Missing parts, with reasons."""
 
@@ -116,12 +118,20 @@ def setting() -> str:
     """Return the versions of Python and PostgreSQL that are measured."""
     programs = chosen()
     package = programs.name.rstrip("0123456789")
-    return f"Python {'.'.join(platform.python_version_tuple()[:2])}, PostgreSQL {programs.major} ({package})"
+    return (
+        f"Python {'.'.join(platform.python_version_tuple()[:2])}, PostgreSQL {programs.major} "
+        f"({package})"
+    )
 
 
 def load(folder: Path, names: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the saved outcomes with these names in this order, those with one name in that of their settings."""
-    files = [file for name in names for file in (folder / f"{name}.json", *sorted(folder.glob(f"{name}-*.json")))]
+    """Return the saved outcomes with these names in this order, those with one name in that of
+    their settings."""
+    files = [
+        file
+        for name in names
+        for file in (folder / f"{name}.json", *sorted(folder.glob(f"{name}-*.json")))
+    ]
     return [json.loads(file.read_text()) for file in files if file.exists()]
 
 
@@ -167,7 +177,8 @@ def markdown(columns: Cells, rows: Sequence[Cells]) -> str:
 
 
 def _machines(saved: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the machine that most were measured on, and for each day what was measured, and where else."""
+    """Return the machine that most were measured on, and for each day what was measured, and where
+    else."""
     parts = {each["machine"]: re.split(", |; ", each["machine"]) for each in saved}
     counts = Counter(part for each in saved for part in parts[each["machine"]])
     usual = [part for part, count in counts.items() if count * 2 > len(saved)]
@@ -176,7 +187,10 @@ def _machines(saved: Sequence[Mapping[str, Any]]) -> list[str]:
         own = [part for part in parts[each["machine"]] if part not in usual]
         runs.setdefault((each["on"], ", ".join(own)), []).append(each["name"])
     head = f"Measured on {', '.join(usual)}; a day's line names what it had instead.\n"
-    lines = (f"- {on}: {', '.join(names)}{f' ({own})' * bool(own)}\n" for (on, own), names in runs.items())
+    lines = (
+        f"- {on}: {', '.join(names)}{f' ({own})' * bool(own)}\n"
+        for (on, own), names in runs.items()
+    )
     return [head, "".join(lines)]
 
 
@@ -206,7 +220,16 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-COMPARISON = ("server", "per s", "p50 ms", "p99 ms", "ours is", "server µs each", "database µs each", DOES)
+COMPARISON = (
+    "server",
+    "per s",
+    "p50 ms",
+    "p99 ms",
+    "ours is",
+    "server µs each",
+    "database µs each",
+    DOES,
+)
 
 
 def comparison(rows: Sequence[tuple[Server, Sequence[LoadResult]]]) -> list[Cells]:

@@ -1,4 +1,5 @@
-"""Runs a sandbox whose simulated operator is a process of its own, so that only the gateway is measured.
+"""Runs a sandbox whose simulated operator is a process of its own, so that only the gateway is
+measured.
 
     python -m bench.sandbox_apart gateway DIRECTORY BRANDS
     python -m bench.sandbox_apart operator DIRECTORY

@@ -122,8 +122,11 @@ class Database:
 
 
 @contextmanager
-def postgres(folder: Path, *, is_spread: bool = False, settings: Mapping[str, str] | None = None) -> Iterator[Database]:
-    """Run the PostgreSQL that the tests use too, with its data in this folder: on the second core, or free on both."""
+def postgres(
+    folder: Path, *, is_spread: bool = False, settings: Mapping[str, str] | None = None
+) -> Iterator[Database]:
+    """Run the PostgreSQL that the tests use too, with its data in this folder: on the second core,
+    or free on both."""
     home = folder / "postgres"
     home.mkdir(exist_ok=True)
     hand_over(home)
@@ -132,7 +135,9 @@ def postgres(folder: Path, *, is_spread: bool = False, settings: Mapping[str, st
         server.create()
         server.start()
         try:
-            database = Database(server.pid, server.socket_url, Path(server.programs.path("psql")).parent)
+            database = Database(
+                server.pid, server.socket_url, Path(server.programs.path("psql")).parent
+            )
             database.place(is_spread=is_spread)
             yield database
         finally:
@@ -199,17 +204,23 @@ def gateway(
         took_s = time.monotonic() - begin
         key = words.get("api_key", "")
         api, pages, console = (words[name] for name in ("api", "pages", "console"))
-        yield Server(name, OURS_DOES, api, key, child.pid, took_s, database_pid, console=console, pages=pages)
+        yield Server(
+            name, OURS_DOES, api, key, child.pid, took_s, database_pid, console=console, pages=pages
+        )
 
 
 @contextmanager
-def gateway_apart(folder: Path, brands: str, *, database_url: str | None = None) -> Iterator[Server]:
-    """Run a sandbox on the first core, and its simulated operator in a process of its own on the second. Its store is
-    a file in the folder unless there is a database."""
+def gateway_apart(
+    folder: Path, brands: str, *, database_url: str | None = None
+) -> Iterator[Server]:
+    """Run a sandbox on the first core, and its simulated operator in a process of its own on the
+    second. Its store is a file in the folder unless there is a database."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "brands.toml").write_text(brands)
     command = [sys.executable, "-m", "bench.sandbox_apart"]
-    environment = {"PYTHONPATH": _python_path()} | ({} if database_url is None else {"MMO_DATABASE_URL": database_url})
+    environment = {"PYTHONPATH": _python_path()} | (
+        {} if database_url is None else {"MMO_DATABASE_URL": database_url}
+    )
     with ExitStack() as stack:
 
         def start(*arguments: str, core: int) -> tuple[subprocess.Popen[str], dict[str, str]]:
@@ -220,10 +231,17 @@ def gateway_apart(folder: Path, brands: str, *, database_url: str | None = None)
 
         start("operator", str(folder), core=machine.LOAD_CORE)
         begin = time.monotonic()
-        child, words = start("gateway", str(folder), str(folder / "brands.toml"), core=machine.SERVER_CORE)
+        child, words = start(
+            "gateway", str(folder), str(folder / "brands.toml"), core=machine.SERVER_CORE
+        )
         took_s = time.monotonic() - begin
         store = "SQLite" if database_url is None else "PostgreSQL"
-        name, api, pages, console = f"mmo-gateway, {store}", words["api"], words["pages"], words["console"]
+        name, api, pages, console = (
+            f"mmo-gateway, {store}",
+            words["api"],
+            words["pages"],
+            words["console"],
+        )
         yield Server(name, OURS_DOES, api, "", child.pid, took_s, console=console, pages=pages)
 
 
@@ -284,7 +302,11 @@ def migrate(configuration: Path) -> None:
 
 @contextmanager
 def patient_gateway(
-    folder: Path, *, name: str, environment: Mapping[str, str] | None = None, database_pid: int | None = None
+    folder: Path,
+    *,
+    name: str,
+    environment: Mapping[str, str] | None = None,
+    database_pid: int | None = None,
 ) -> Iterator[Server]:
     """Run the gateway with an operator in another process that takes seconds for each payment:
     created payments leave the outbox at the operator's pace."""
@@ -355,7 +377,15 @@ def bare_gateway(folder: Path, *, name: str, database: Database | None = None) -
     with process(command, log=log, core=machine.SERVER_CORE, environment=environment) as child:
         url = first_line(child, log).split()[1]
         took_s = time.monotonic() - begin
-        yield Server(name, BARE_DOES, url, RIVAL_KEY, child.pid, took_s, None if database is None else database.pid)
+        yield Server(
+            name,
+            BARE_DOES,
+            url,
+            RIVAL_KEY,
+            child.pid,
+            took_s,
+            None if database is None else database.pid,
+        )
 
 
 @contextmanager
@@ -366,7 +396,9 @@ def rivals(folder: Path, dsn: str, database: Database) -> Iterator[list[Server]]
 
 
 @contextmanager
-def _rival(module: str, folder: Path, dsn: str, database: Database, name: str, does: str) -> Iterator[Server]:
+def _rival(
+    module: str, folder: Path, dsn: str, database: Database, name: str, does: str
+) -> Iterator[Server]:
     """Run a rival under uvicorn with uvloop and httptools."""
     command = [sys.executable, "-m", "uvicorn", f"{module}:app"]
     quiet = ["--log-level", "critical", "--no-access-log", "--app-dir", str(RIVALS)]
@@ -375,7 +407,10 @@ def _rival(module: str, folder: Path, dsn: str, database: Database, name: str, d
     with (
         reserved_port() as port,
         process(
-            [*command, *quiet, "--port", str(port)], log=log, core=machine.SERVER_CORE, environment=environment
+            [*command, *quiet, "--port", str(port)],
+            log=log,
+            core=machine.SERVER_CORE,
+            environment=environment,
         ) as child,
     ):
         url = f"http://127.0.0.1:{port}"
@@ -389,7 +424,9 @@ def _rival(module: str, folder: Path, dsn: str, database: Database, name: str, d
 
 def _python_path() -> str:
     """Return where a server finds the package of the benchmarks, too."""
-    return os.pathsep.join(each for each in (str(HERE.parent), os.environ.get("PYTHONPATH")) if each)
+    return os.pathsep.join(
+        each for each in (str(HERE.parent), os.environ.get("PYTHONPATH")) if each
+    )
 
 
 def _answers(url: str) -> bool:

@@ -1,4 +1,5 @@
-"""Says in the README what the saved results show: `python -m bench.summary` writes its section again."""
+"""Says in the README what the saved results show: `python -m bench.summary` writes its section
+again."""
 
 from __future__ import annotations
 
@@ -23,8 +24,10 @@ def performance(saved: Sequence[Saved]) -> str:
     """Return the section of the README. Raises ValueError when the benchmark is missing."""
     slowest, fastest = _rates(saved)
     text = (
-        f"On one core, with every payment on disk before its answer, one process accepts {_round(slowest)} to"
-        f" {_round(fastest)} payments a second; the [results](bench/RESULTS.md) say how that was measured, and beside"
+        f"On one core, with every payment on disk before its answer, one process accepts "
+        f"{_round(slowest)} to"
+        f" {_round(fastest)} payments a second; the [results](bench/RESULTS.md) say how that was "
+        f"measured, and beside"
         " what."
     )
     lines = textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
@@ -34,7 +37,9 @@ def performance(saved: Sequence[Saved]) -> str:
 def worst(saved: Sequence[Saved]) -> Saved | None:
     """Return the outcome with the least of all ratios to FastAPI, which is the one to plot."""
     risen = [each for each in saved if each["name"] == "rising"]
-    return min(risen, key=lambda each: min(one["to_fastapi"] for one in each["comparisons"]), default=None)
+    return min(
+        risen, key=lambda each: min(one["to_fastapi"] for one in each["comparisons"]), default=None
+    )
 
 
 def replace(text: str, saved: Sequence[Saved]) -> str:

@@ -1,8 +1,7 @@
 """Makes the pages a site: `nox -s site`.
 
-The list of all pages, `README.md`, is its table of contents. What lies outside of `docs` is linked where the project's
-source is, and the reference of the library is made from the docstrings.
-"""
+The list of all pages, `README.md`, is its table of contents. What lies outside of `docs` is linked
+where the project's source is, and the reference of the library is made from the docstrings."""
 
 from __future__ import annotations
 
@@ -23,7 +22,9 @@ html_theme = "furo"
 html_title = "mmo-gateway"
 myst_heading_anchors = 4
 myst_fence_as_directive = ["mermaid"]
-suppress_warnings = ["misc.highlighting_failure"]  # JSON with an ellipsis, and lexers that Pygments lacks.
+suppress_warnings = [
+    "misc.highlighting_failure"
+]  # JSON with an ellipsis, and lexers that Pygments lacks.
 
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _PAGE = re.compile(r"\]\(((?!\.\.)[^()\s#]+)\.md\)")
@@ -52,8 +53,13 @@ def _link_outside(app: Any, page: str, content: list[str]) -> None:
 
 def _lead_from_the_root(app: Any, fault: Exception | None) -> None:
     if fault is None:
-        leads = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={root_doc}/">'
-        (Path(app.outdir) / "index.html").write_text(leads + f"<title>{project}</title>\n", encoding="utf-8")
+        leads = (
+            f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; '
+            f'url={root_doc}/">'
+        )
+        (Path(app.outdir) / "index.html").write_text(
+            leads + f"<title>{project}</title>\n", encoding="utf-8"
+        )
 
 
 def setup(app: Any) -> None:

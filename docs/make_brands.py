@@ -102,13 +102,16 @@ def page() -> str:
             _section("[[brand.method]]", METHOD_FIELDS),
             AFTER_METHOD,
             _section("limits.CURRENCY of a method", METHOD_LIMIT_FIELDS),
-            "\nA currency is taken exactly when it has limits. Write amounts in quotes, so that they stay exact.\n",
+            "\nA currency is taken exactly when it has limits. Write amounts in quotes, so that "
+            "they stay exact.\n",
         )
     )
 
 
 def _section(title: str, keys: tuple[BrandField, ...]) -> str:
-    rows = (f"| `{each.key}` | {each.kind.name} | {each.default} | {each.meaning} |\n" for each in keys)
+    rows = (
+        f"| `{each.key}` | {each.kind.name} | {each.default} | {each.meaning} |\n" for each in keys
+    )
     return f"\n## {title}\n\n| Key | Kind | Default | Meaning |\n|---|---|---|---|\n{''.join(rows)}"
 
 

@@ -57,12 +57,14 @@ def page() -> str:
         "\n\n".join(
             (
                 HEAD.replace("EXAMPLE", example),
-                "## Rejected requests\n\nNothing was stored, except where the advice says that it is unknown.",
+                "## Rejected requests\n\nNothing was stored, except where the advice says that it "
+                "is unknown.",
                 *(_section(each, f"{each.status}. ") for each in rejections),
                 "## Failed payments\n\nThe payment was accepted and has failed: its transaction"
                 " object carries the code"
                 " in `errorCode`, and the sentence below in `errorMessage`.",
-                "On the [payment page](payment_page.md) the code decides how the page ends, and what it tells the payer"
+                "On the [payment page](payment_page.md) the code decides how the page ends, and "
+                "what it tells the payer"
                 " to do:",
                 _endings(),
                 *(_section(each, "") for each in failures),
@@ -76,14 +78,18 @@ def _endings() -> str:
     """Return the table of what the payer's page says about each code."""
     lines = ["| Code | The page says | What to do |", "|---|---|---|"]
     for step in PayerStep:
-        codes = ", ".join(f"`{code}`" for code, each in EXPLANATIONS.items() if each.payer_step is step)
+        codes = ", ".join(
+            f"`{code}`" for code, each in EXPLANATIONS.items() if each.payer_step is step
+        )
         says = ENGLISH.unclear if step is PayerStep.WAIT else ENGLISH.not_paid
         lines.append(f"| {codes} | {says} | {ENGLISH.next_steps[step]} |")
     return "\n".join(lines)
 
 
 def _section(each: ErrorPage, kind: str) -> str:
-    return f"### {each.code}\n\n{kind}{each.meaning} *Who acts: {ACTS[each.who_acts]}.* {each.advice}"
+    return (
+        f"### {each.code}\n\n{kind}{each.meaning} *Who acts: {ACTS[each.who_acts]}.* {each.advice}"
+    )
 
 
 if __name__ == "__main__":

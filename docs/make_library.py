@@ -1,5 +1,6 @@
-"""Write `docs/library/`, the reference of the packages, from the faces and their docstrings. Nothing is imported: the
-source is read, so the pages are the same wherever they are made. They are part of the site, not of the repository.
+"""Write `docs/library/`, the reference of the packages, from the faces and their docstrings.
+Nothing is imported: the source is read, so the pages are the same wherever they are made. They are
+part of the site, not of the repository.
 
 python docs/make_library.py
 """
@@ -20,15 +21,23 @@ SOURCE = Path(__file__).parent.parent / "src"
 FACES = {
     "mmo_sansio": "the core: payments, inputs, decisions, time and money",
     "mmo_sansio.messages": "what a service of your own needs beside them",
-    "mmo_sansio.providers": "for adapters; the guide is [adding an operator](../internals/adding.md)",
-    "mmo_sansio.testing": "builders, a world in virtual time, and the checks of adapters, for tests of your own",
-    "mmo_merchant": "for merchants' programs: clients, inboxes and the gap closer; the guide is [the client for"
+    "mmo_sansio.providers": "for adapters; the guide is [adding an "
+    "operator](../internals/adding.md)",
+    "mmo_sansio.testing": "builders, a world in virtual time, and the checks of adapters, "
+    "for tests "
+    "of your own",
+    "mmo_merchant": "for merchants' programs: clients, inboxes and the gap closer; the "
+    "guide is [the "
+    "client for"
     " merchants](../merchant_client.md)",
-    "mmo_trio": "the service: to serve a gateway from a program of your own, with providers of your own",
-    "mmo_simulators": "operators to test a gateway against; the guide is [a simulator in a test of your"
+    "mmo_trio": "the service: to serve a gateway from a program of your own, with providers "
+    "of your own",
+    "mmo_simulators": "operators to test a gateway against; the guide is [a simulator in a "
+    "test of your"
     " own](../internals/operators.md#a-simulator-in-a-test-of-your-own)",
 }
-"""What each face is for, in the order of the reference; `mmo_sansio` says that these are the faces."""
+"""What each face is for, in the order of the reference; `mmo_sansio` says that these are the
+faces."""
 
 HEAD = """\
 # The library
@@ -94,7 +103,10 @@ def _face_page(face: str, first_faces: Mapping[tuple[str, str], str]) -> str:
         if first == face:
             entries.append("\n\n".join((f"## {each.name}", *_entry(each))))
     docstring = _text(ast.get_docstring(_tree(face)) or "")
-    return "\n\n".join((f"# {face}", docstring, f"It exports {', '.join(sorted(links))}.", *entries)) + "\n"
+    return (
+        "\n\n".join((f"# {face}", docstring, f"It exports {', '.join(sorted(links))}.", *entries))
+        + "\n"
+    )
 
 
 def _entry(each: Export) -> Iterator[str]:
@@ -124,19 +136,24 @@ def _inherited_members(module: str, definition: ast.ClassDef) -> Iterator[str]:
     """Yield the members that a class has from bases of ours."""
     for base in definition.bases:
         name = ast.unparse(base).partition("[")[0]
-        if (found := _find_definition(module, name)) is not None and isinstance(found.definition, ast.ClassDef):
+        if (found := _find_definition(module, name)) is not None and isinstance(
+            found.definition, ast.ClassDef
+        ):
             yield from _inherited_members(found.module, found.definition)
             yield from _members(found.definition)
 
 
 def _members(definition: ast.ClassDef) -> Iterator[str]:
-    """Yield a line for each public member: fields, members of an enumeration, properties and methods."""
+    """Yield a line for each public member: fields, members of an enumeration, properties and
+    methods."""
     followers: list[ast.stmt | None] = [*definition.body[1:], None]
     for statement, follower in zip(definition.body, followers, strict=True):
         match statement:
             case ast.AnnAssign(target=ast.Name(id=name)) if not name.startswith("_"):
                 default = _default_text(statement.value)
-                yield _item(f"{name}: {ast.unparse(statement.annotation)}{default}", _literal(follower))
+                yield _item(
+                    f"{name}: {ast.unparse(statement.annotation)}{default}", _literal(follower)
+                )
             case ast.Assign(targets=[ast.Name(id=name)]) if not name.startswith("_"):
                 yield _item(f"{name} = {ast.unparse(statement.value)}", _literal(follower))
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if (
@@ -144,7 +161,10 @@ def _members(definition: ast.ClassDef) -> Iterator[str]:
             ):
                 docstring = ast.get_docstring(statement) or ""
                 if any(ast.unparse(each) == "property" for each in statement.decorator_list):
-                    yield _item(f"{name}: {ast.unparse(statement.returns) if statement.returns else ''}", docstring)
+                    yield _item(
+                        f"{name}: {ast.unparse(statement.returns) if statement.returns else ''}",
+                        docstring,
+                    )
                 else:
                     code = _signature(statement, is_method=True)
                     yield _item(code.replace("__init__(", f"{definition.name}(", 1), docstring)
@@ -153,13 +173,18 @@ def _members(definition: ast.ClassDef) -> Iterator[str]:
 
 
 def _default_text(value: ast.expr | None) -> str:
-    """Return the default of a field where it is a plain value; a call such as `field(...)` is not."""
+    """Return the default of a field where it is a plain value; a call such as `field(...)` is
+    not."""
     return "" if value is None or isinstance(value, ast.Call) else f" = {ast.unparse(value)}"
 
 
-def _signature(definition: ast.FunctionDef | ast.AsyncFunctionDef, *, is_method: bool = False) -> str:
+def _signature(
+    definition: ast.FunctionDef | ast.AsyncFunctionDef, *, is_method: bool = False
+) -> str:
     arguments = definition.args
-    if is_method and not any(ast.unparse(each) == "staticmethod" for each in definition.decorator_list):
+    if is_method and not any(
+        ast.unparse(each) == "staticmethod" for each in definition.decorator_list
+    ):
         positional = arguments.posonlyargs + arguments.args
         without_self = ast.arguments(
             posonlyargs=[],
@@ -187,11 +212,19 @@ def _argument_texts(arguments: ast.arguments) -> Iterator[str]:
     positional = arguments.posonlyargs + arguments.args
     padding: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
     for argument, default in zip(positional, [*padding, *arguments.defaults], strict=True):
-        yield ast.unparse(ast.arguments([], [argument], None, [], [], None, [default] if default else []))
+        yield ast.unparse(
+            ast.arguments([], [argument], None, [], [], None, [default] if default else [])
+        )
     if arguments.vararg or arguments.kwonlyargs:
-        yield ast.unparse(ast.arguments([], [], arguments.vararg, [], [], None, [])) if arguments.vararg else "*"
+        yield (
+            ast.unparse(ast.arguments([], [], arguments.vararg, [], [], None, []))
+            if arguments.vararg
+            else "*"
+        )
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        yield ast.unparse(ast.arguments([], [], None, [argument], [default], None, [])).removeprefix("*, ")
+        yield ast.unparse(
+            ast.arguments([], [], None, [argument], [default], None, [])
+        ).removeprefix("*, ")
     if arguments.kwarg:
         yield ast.unparse(ast.arguments([], [], None, [], [], arguments.kwarg, []))
 
@@ -208,7 +241,8 @@ def _text(docstring: str) -> str:
 
 
 def _literal(statement: ast.stmt | None) -> str:
-    """Return the text of a statement that is nothing but a text, as the documentation of a field is."""
+    """Return the text of a statement that is nothing but a text, as the documentation of a field
+    is."""
     match statement:
         case ast.Expr(value=ast.Constant(value=str(text))):
             return text
@@ -239,7 +273,11 @@ def _bound_names(tree: ast.Module) -> Iterator[str]:
         match node:
             case ast.ImportFrom():
                 yield from (alias.asname or alias.name for alias in node.names)
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            case (
+                ast.ClassDef(name=name)
+                | ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+            ):
                 yield name
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 yield name
@@ -264,11 +302,16 @@ def _find_definition(module: str, name: str) -> Export | None:
             case ast.FunctionDef(name=defined, decorator_list=[ast.Name(id="overload")]):
                 overloads += [statement] if defined == name else []
             case (
-                ast.ClassDef(name=defined) | ast.FunctionDef(name=defined) | ast.AsyncFunctionDef(name=defined)
+                ast.ClassDef(name=defined)
+                | ast.FunctionDef(name=defined)
+                | ast.AsyncFunctionDef(name=defined)
             ) as definition if defined == name:
-                return Export(name, module, definition, ast.get_docstring(definition) or "", overloads)
+                return Export(
+                    name, module, definition, ast.get_docstring(definition) or "", overloads
+                )
             case (
-                ast.Assign(targets=[ast.Name(id=defined)]) | ast.AnnAssign(target=ast.Name(id=defined))
+                ast.Assign(targets=[ast.Name(id=defined)])
+                | ast.AnnAssign(target=ast.Name(id=defined))
             ) as definition if defined == name:
                 return Export(name, module, definition, _literal(follower))
             case _:

@@ -1,5 +1,5 @@
-"""Write `docs/internals/concurrency.md`: the pairs of inputs that may not be decided without each other, and what
-excludes it.
+"""Write `docs/internals/concurrency.md`: the pairs of inputs that may not be decided without each
+other, and what excludes it.
 
 PYTHONPATH=src:. python docs/make_pairs.py
 """
@@ -36,7 +36,14 @@ def page() -> str:
     footprints = dict.fromkeys(each.footprint for pair in every for each in (pair.one, pair.other))
     numbers = {each: number for number, each in enumerate(footprints, 1)}
     titles = ("## What is read and written", "## What excludes what")
-    parts = (HEAD, titles[0], _inputs(every, numbers), titles[1], LEGEND, _exclusions(every, numbers))
+    parts = (
+        HEAD,
+        titles[0],
+        _inputs(every, numbers),
+        titles[1],
+        LEGEND,
+        _exclusions(every, numbers),
+    )
     return "\n\n".join(parts) + "\n"
 
 

@@ -92,7 +92,10 @@ user.
 
 def page() -> str:
     """Return the page as Markdown."""
-    rows = (f"| {each.digits or 'others'} | `{each.name}` | {each.description} |\n" for each in SCENARIOS)
+    rows = (
+        f"| {each.digits or 'others'} | `{each.name}` | {each.description} |\n"
+        for each in SCENARIOS
+    )
     return f"{HEAD}{''.join(rows)}{CODES}{''.join(map(_code_row, _unnamed_codes()))}{TAIL}"
 
 
@@ -111,13 +114,17 @@ def playing_scenarios(code: ErrorCode) -> tuple[Scenario, ...]:
     """Return the scenarios whose payment ends with this error code."""
     expires = code is ErrorCode.TRANSACTION_EXPIRED
     return tuple(
-        each for each in SCENARIOS if (_has_no_result_in_time(each) if expires else _first_failure(each) is code)
+        each
+        for each in SCENARIOS
+        if (_has_no_result_in_time(each) if expires else _first_failure(each) is code)
     )
 
 
 def _has_no_result_in_time(scenario: Scenario) -> bool:
     steps = scenario.steps
-    return not scenario.waits_for_person and not (steps and steps[0].counted_from is DelayOrigin.SUBMISSION)
+    return not scenario.waits_for_person and not (
+        steps and steps[0].counted_from is DelayOrigin.SUBMISSION
+    )
 
 
 def _first_failure(scenario: Scenario) -> ErrorCode | None:

@@ -39,7 +39,8 @@ def page() -> str:
                 "## The table\n\n"
                 "Rows are stages, columns are inputs; a cell names the stages that may follow. An"
                 " empty cell changes "
-                "nothing: a result that has an empty cell goes to the suspense book.\n\n" + _table(),
+                "nothing: a result that has an empty cell goes to the suspense book.\n\n"
+                + _table(),
             )
         )
         + "\n"

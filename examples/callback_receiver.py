@@ -49,7 +49,9 @@ class Receiver(BaseHTTPRequestHandler):
             return self.answer(400)
         reference, is_result = content["gatewayReference"], "status" in content
         try:
-            is_new = store(body, self.results / (f"{reference}.json" if is_result else f"{reference}.qr.json"))
+            is_new = store(
+                body, self.results / (f"{reference}.json" if is_result else f"{reference}.qr.json")
+            )
         except OSError as error:
             print(error, file=sys.stderr, flush=True)
             return self.answer(500)
@@ -129,12 +131,16 @@ def main() -> None:
         sys.exit("Set API_KEY to your key: without it every callback would be rejected.")
     Receiver.results = arguments.results
     arguments.results.mkdir(parents=True, exist_ok=True)
-    server = ThreadingHTTPServer(("" if arguments.certificate else "127.0.0.1", arguments.port), Receiver)
+    server = ThreadingHTTPServer(
+        ("" if arguments.certificate else "127.0.0.1", arguments.port), Receiver
+    )
     if arguments.certificate:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(arguments.certificate, arguments.key)
         # Each connection does its own handshake, so that a slow one does not delay the others.
-        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        server.socket = tls.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
     print("listening on port", server.server_port, flush=True)
     server.serve_forever()
 

@@ -85,7 +85,9 @@ class PaperOperator:
         if self.responses_lost > 0:
             self.responses_lost -= 1
             return ProviderUnreachable(reference, METHOD.provider, "the connection broke")
-        return ProviderSucceeded(reference, METHOD.provider, Source.POLL, "PAPER-1", fee=Money(2_500, "KES"))
+        return ProviderSucceeded(
+            reference, METHOD.provider, Source.POLL, "PAPER-1", fee=Money(2_500, "KES")
+        )
 
 
 def carry_out(gateway: Gateway, operator: PaperOperator, intent: Intent, *, now: Instant) -> None:

@@ -1,10 +1,11 @@
-"""A shop on Django in a single file: it takes payments by a prompt on the phone, and takes each result once.
+"""A shop on Django in a single file: it takes payments by a prompt on the phone, and takes each
+result once.
 
     API_KEYS=... GATEWAY=https://gateway.example SHOP=https://shop.example DATABASE=shop.db SECRET_KEY=... \\
         gunicorn --threads 16 --certfile cert.pem --keyfile key.pem shop_django:application
 
-The inbox lies in Django's own database, so that an order and the result that pays it become durable together.
-"""
+The inbox lies in Django's own database, so that an order and the result that pays it become durable
+together. """
 
 import os
 import sqlite3
@@ -48,7 +49,9 @@ def settle(result: TransactionObject, connection: sqlite3.Connection) -> None:
     """Note how an order has ended, in the transaction that takes the result."""
     is_paid = result.final_amount == result.requested_amount
     status = "paid" if is_paid else result.error_code or "paid in part"
-    connection.execute("UPDATE orders SET status = ? WHERE id = ?", (status, result.merchant_reference))
+    connection.execute(
+        "UPDATE orders SET status = ? WHERE id = ?", (status, result.merchant_reference)
+    )
 
 
 def pay(request: HttpRequest, order: str) -> HttpResponse:
@@ -75,7 +78,8 @@ def show(request: HttpRequest, order: str) -> HttpResponse:
 
 
 def results(request: HttpRequest) -> HttpResponse:
-    """Take a result. The key in `X-API-KEY` is the proof of who calls, so there is no CSRF token."""
+    """Take a result. The key in `X-API-KEY` is the proof of who calls, so there is no CSRF
+    token."""
     status = receive_callback(request.headers, request.body, keys=KEYS, inbox=inbox, handle=settle)
     return HttpResponse(status=status)
 

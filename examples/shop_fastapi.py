@@ -35,7 +35,9 @@ def settle(result: TransactionObject, connection: sqlite3.Connection) -> None:
     """Note how an order has ended, in the transaction that takes the result."""
     is_paid = result.final_amount == result.requested_amount
     status = "paid" if is_paid else result.error_code or "paid in part"
-    connection.execute("UPDATE orders SET status = ? WHERE id = ?", (status, result.merchant_reference))
+    connection.execute(
+        "UPDATE orders SET status = ? WHERE id = ?", (status, result.merchant_reference)
+    )
 
 
 def execute(statement: str, *parameters: str) -> tuple[str] | None:
@@ -64,7 +66,9 @@ app = FastAPI(lifespan=lifespan)
 async def pay(order: str, request: Request) -> str:
     """Ask the customer's phone for the money."""
     form = await request.json()
-    await run_in_threadpool(execute, "INSERT INTO orders VALUES (?, 'open') ON CONFLICT DO NOTHING", order)
+    await run_in_threadpool(
+        execute, "INSERT INTO orders VALUES (?, 'open') ON CONFLICT DO NOTHING", order
+    )
     payment = DirectPayIn(
         method="mpesa_ke",
         amount=Money(150_00, "KES"),
@@ -87,5 +91,12 @@ async def show(order: str) -> Response:
 @app.post("/results")
 async def results(request: Request) -> Response:
     """Take a result."""
-    receive = partial(receive_callback, request.headers, await request.body(), keys=KEYS, inbox=inbox, handle=settle)
+    receive = partial(
+        receive_callback,
+        request.headers,
+        await request.body(),
+        keys=KEYS,
+        inbox=inbox,
+        handle=settle,
+    )
     return Response(status_code=await run_in_threadpool(receive))

@@ -23,15 +23,23 @@ from mmo_merchant import (
 )
 
 KEYS, SHOP, DATABASE = os.environ["API_KEYS"].split(), os.environ["SHOP"], os.environ["DATABASE"]
-app, gateway, inbox = Flask(__name__), MerchantClient(os.environ["GATEWAY"], KEYS[0]), SqliteInbox(DATABASE)
+app, gateway, inbox = (
+    Flask(__name__),
+    MerchantClient(os.environ["GATEWAY"], KEYS[0]),
+    SqliteInbox(DATABASE),
+)
 with sqlite3.connect(DATABASE) as database:
-    database.execute("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, status TEXT NOT NULL)")
+    database.execute(
+        "CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, status TEXT NOT NULL)"
+    )
 
 
 def settle(result: TransactionObject, connection: sqlite3.Connection) -> None:
     is_paid = result.final_amount == result.requested_amount
     status = "paid" if is_paid else result.error_code or "paid in part"
-    connection.execute("UPDATE orders SET status = ? WHERE id = ?", (status, result.merchant_reference))
+    connection.execute(
+        "UPDATE orders SET status = ? WHERE id = ?", (status, result.merchant_reference)
+    )
 
 
 @app.post("/orders/<order>/pay")
@@ -60,7 +68,9 @@ def show(order: str) -> ResponseReturnValue:
 
 @app.post("/results")
 def results() -> ResponseReturnValue:
-    return "", receive_callback(request.headers, request.get_data(), keys=KEYS, inbox=inbox, handle=settle)
+    return "", receive_callback(
+        request.headers, request.get_data(), keys=KEYS, inbox=inbox, handle=settle
+    )
 
 
 closer = GapCloser(gateway, inbox, settle)

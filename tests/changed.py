@@ -2,10 +2,9 @@
 
     python tests/changed.py [REV]
 
-The change is what differs from REV, by default from where this branch left its upstream, else `main`. A changed test
-file counts itself, and a changed module the tests that mirror it: those of its own name, a file or a folder, else those
-of its room.
-"""
+The change is what differs from REV, by default from where this branch left its upstream, else
+`main`. A changed test file counts itself, and a changed module the tests that mirror it: those of
+its own name, a file or a folder, else those of its room."""
 
 from __future__ import annotations
 
@@ -25,7 +24,9 @@ MIRRORED = {
 
 def git(*arguments: str) -> list[str]:
     """Return the lines that a command of git prints; none when it fails."""
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     return done.stdout.splitlines() if done.returncode == 0 else []
 
 
@@ -34,7 +35,9 @@ def changed_files(revision: str | None) -> set[Path]:
     bases = (
         [revision]
         if revision
-        else git("merge-base", "HEAD", "@{upstream}") or git("merge-base", "HEAD", "main") or ["HEAD"]
+        else git("merge-base", "HEAD", "@{upstream}")
+        or git("merge-base", "HEAD", "main")
+        or ["HEAD"]
     )
     names = git("diff", "--name-only", bases[0]) + git("ls-files", "--others", "--exclude-standard")
     return {Path(name) for name in names}
@@ -47,7 +50,9 @@ def tests_of(file: Path) -> Iterator[Path]:
         yield file
     elif parts[0] == "src" and file.suffix == ".py" and parts[1] in MIRRORED:
         rooms = [ROOT / tests.joinpath(*parts[2:-1]) for tests in MIRRORED[parts[1]]]
-        own = [room / f"test_{file.name}" for room in rooms if (room / f"test_{file.name}").exists()]
+        own = [
+            room / f"test_{file.name}" for room in rooms if (room / f"test_{file.name}").exists()
+        ]
         own += [test for room in rooms for test in (room / file.stem).glob("test_*.py")]
         yield from own or [test for room in rooms for test in room.glob("test_*.py")]
 

@@ -1,8 +1,7 @@
 """Print every clause of the specification with the tests that prove it through a real socket.
 
-`docs/clauses.md` has the clauses. The report fails if one has no test in `tests/runtime` that names it, and if
-a test names a clause that the page does not have.
-"""
+`docs/clauses.md` has the clauses. The report fails if one has no test in `tests/runtime` that names
+it, and if a test names a clause that the page does not have."""
 
 from __future__ import annotations
 
@@ -38,7 +37,9 @@ def main() -> int:
     clauses = RULE.findall(page)
     sockets, pure = Collector(), Collector()
     for collector, folder in ((sockets, "runtime"), (pure, "sansio")):
-        code = pytest.main(["--collect-only", "-qq", "--no-header", str(ROOT / "tests" / folder)], [collector])
+        code = pytest.main(
+            ["--collect-only", "-qq", "--no-header", str(ROOT / "tests" / folder)], [collector]
+        )
         if code:
             return int(code)
     faults = [
@@ -47,7 +48,9 @@ def main() -> int:
     ]
     for clause in clauses:
         proofs = sockets.tests[clause]
-        print(f"{clause:4} {len(proofs):3} through sockets, {len(pure.tests[clause]):3} in the core")
+        print(
+            f"{clause:4} {len(proofs):3} through sockets, {len(pure.tests[clause]):3} in the core"
+        )
         for each in proofs[:3]:
             print(f"       {each}")
         if not proofs:

@@ -1,5 +1,5 @@
-"""For every test: no example of Hypothesis fails because the machine stalls, MMO_TEST_QUICK leaves fewer of them, and
-nothing finds a default port free."""
+"""For every test: no example of Hypothesis fails because the machine stalls, MMO_TEST_QUICK leaves
+fewer of them, and nothing finds a default port free."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ DEFAULT_PORTS = (8080, 8081, 8082)
 
 @pytest.fixture(scope="session", autouse=True)
 def _default_ports_in_use() -> Iterator[None]:
-    """Hold the default ports without listening: a test that needs one fails everywhere, not only beside a sandbox."""
+    """Hold the default ports without listening: a test that needs one fails everywhere, not only
+    beside a sandbox."""
     with ExitStack() as held:
         for port in DEFAULT_PORTS:
             with suppress(OSError):  # Others have it.

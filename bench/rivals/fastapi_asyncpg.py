@@ -55,7 +55,9 @@ app = FastAPI(lifespan=pool)
 
 
 @app.post("/gateway/mmo/v2/direct/payin/{method}")
-async def create(method: str, payment: Payment, x_api_key: Annotated[str, Header()]) -> dict[str, str]:
+async def create(
+    method: str, payment: Payment, x_api_key: Annotated[str, Header()]
+) -> dict[str, str]:
     if x_api_key != KEY:
         raise HTTPException(401)
     now, reference = dt.datetime.now(dt.UTC), uuid.uuid4()

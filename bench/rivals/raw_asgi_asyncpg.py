@@ -84,7 +84,9 @@ async def create(payment: Payment) -> dict[str, str]:
 
 
 async def look_up(reference: str) -> dict[str, Any]:
-    row = await pool.fetchrow(LOOK_UP, uuid.UUID(reference or "00000000-0000-0000-0000-000000000000"))
+    row = await pool.fetchrow(
+        LOOK_UP, uuid.UUID(reference or "00000000-0000-0000-0000-000000000000")
+    )
     if row is None:
         return {}
     amount = {"value": float(row["amount"]), "currency": row["currency"]}

@@ -1,4 +1,5 @@
-"""Measures how long the back-test of a changed configuration takes over the payments of a day, on each store."""
+"""Measures how long the back-test of a changed configuration takes over the payments of a day, on
+each store."""
 
 from __future__ import annotations
 
@@ -61,11 +62,14 @@ def run(options: Options) -> Outcome:
     measured = [_measure("SQLite", lambda: open_sqlite(file, serving=True), options.rounds)]
     with servers.postgres(options.folder) as database:
         url = database.fresh("back_test")
-        measured.append(_measure("PostgreSQL", lambda: open_postgres(url, serving=True), options.rounds))
+        measured.append(
+            _measure("PostgreSQL", lambda: open_postgres(url, serving=True), options.rounds)
+        )
     return Outcome(
         "back_test",
         "The back-test of a changed configuration",
-        f"{PAYMENTS:,} pay-ins of one brand in one day, of which one in four has failed; the change lowers the largest"
+        f"{PAYMENTS:,} pay-ins of one brand in one day, of which one in four has failed; the "
+        f"change lowers the largest"
         " amount and the sum of a day. Both versions are judged in one pass.",
         [
             Table(
@@ -76,13 +80,21 @@ def run(options: Options) -> Outcome:
             )
         ],
         [
-            Goal(f"back-test of {PAYMENTS:,} payments, {each.store}", SECONDS_MAX, each.median_s, " s", at_most=True)
+            Goal(
+                f"back-test of {PAYMENTS:,} payments, {each.store}",
+                SECONDS_MAX,
+                each.median_s,
+                " s",
+                at_most=True,
+            )
             for each in measured
         ],
     )
 
 
-def _measure(name: str, open_store: Callable[[], AbstractAsyncContextManager[Store]], rounds: int) -> Measured:
+def _measure(
+    name: str, open_store: Callable[[], AbstractAsyncContextManager[Store]], rounds: int
+) -> Measured:
     async def measure() -> Measured:
         async with open_store() as store:
             await _fill(store)
@@ -107,12 +119,23 @@ async def _fill(store: Store) -> None:
         numbers = range(first, first + BATCH)
         await _submit(store, numbers, _creation, delay=0)
         await _submit(store, numbers, lambda number: BeginSubmission(reference(number)), delay=1)
-        await _submit(store, numbers, lambda number: failed(number) if number % 4 == 0 else succeeded(number), delay=10)
+        await _submit(
+            store,
+            numbers,
+            lambda number: failed(number) if number % 4 == 0 else succeeded(number),
+            delay=10,
+        )
 
 
-async def _submit(store: Store, numbers: range, make: Callable[[int], Input], *, delay: int) -> None:
+async def _submit(
+    store: Store, numbers: range, make: Callable[[int], Input], *, delay: int
+) -> None:
     await submit_batch(
-        store, *((make(number), later(BEGIN, Span((number + delay) * EVERY + delay))) for number in numbers)
+        store,
+        *(
+            (make(number), later(BEGIN, Span((number + delay) * EVERY + delay)))
+            for number in numbers
+        ),
     )
 
 
@@ -123,8 +146,14 @@ def _creation(number: int) -> Input:
 
 
 def _tightened(configured: Brand) -> Brand:
-    """Return the brand with half of the largest amount that is requested, and a limit of each day."""
-    limits = Limits(Money(1_000, "KES"), Money(500_000, "KES"), {Type.PAYIN: Money(10_000_000_000, "KES")})
+    """Return the brand with half of the largest amount that is requested, and a limit of each
+    day."""
+    limits = Limits(
+        Money(1_000, "KES"), Money(500_000, "KES"), {Type.PAYIN: Money(10_000_000_000, "KES")}
+    )
     return evolve(
-        configured, methods=tuple(evolve(each, limits={**each.limits, "KES": limits}) for each in configured.methods)
+        configured,
+        methods=tuple(
+            evolve(each, limits={**each.limits, "KES": limits}) for each in configured.methods
+        ),
     )

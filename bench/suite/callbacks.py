@@ -1,4 +1,5 @@
-"""Measures what a whole life costs at everyday rates, and how soon after its result a callback has been received."""
+"""Measures what a whole life costs at everyday rates, and how soon after its result a callback has
+been received."""
 
 from __future__ import annotations
 
@@ -25,26 +26,33 @@ Found: TypeAlias = Mapping[tuple[str, float], Sequence[LifeResult]]
 
 
 def run(options: Options) -> Outcome:
-    """Lead payments through their lives at steady rates, the stores in turn, each round on a gateway of its own."""
-    found: dict[tuple[str, float], list[LifeResult]] = {(store, rate): [] for store in _STORES for rate in RATES}
+    """Lead payments through their lives at steady rates, the stores in turn, each round on a
+    gateway of its own."""
+    found: dict[tuple[str, float], list[LifeResult]] = {
+        (store, rate): [] for store in _STORES for rate in RATES
+    }
     with servers.postgres(options.folder, is_spread=True) as database:
         for number in range(min(options.rounds, ROUNDS_MOST)):
             for store, rate in found:
                 name = f"{_STORES[store]}_{number}_{rate:g}"
                 url = database.fresh(name) if store == OUR_POSTGRES else None
-                found[store, rate].append(live(options.folder / name, SECONDS, rate=rate, database_url=url))
+                found[store, rate].append(
+                    live(options.folder / name, SECONDS, rate=rate, database_url=url)
+                )
     rounds = len(found[OUR_SQLITE, RATES[0]])
     table = Table(
         f"{MERCHANTS} brands; medians of {rounds} rounds of {SECONDS:g} s",
         ("store", "payments a second", "callbacks", "p50 ms", "p99 ms", "server µs each"),
         [[store, f"{rate:g}", *_cells(each)] for (store, rate), each in found.items()],
-        "the server's core, whose caches are cold whenever it wakes: the fewer payments arrive together, the more each"
+        "the server's core, whose caches are cold whenever it wakes: the fewer payments arrive "
+        "together, the more each"
         " costs.",
     )
     return Outcome(
         "callbacks",
         "Everyday load, and from the result to the callback",
-        "The lives of payments as above, but at steady rates. The time is from completedAt to the receiver's having"
+        "The lives of payments as above, but at steady rates. The time is from completedAt to the "
+        "receiver's having"
         " read the body of the callback.",
         [table],
         _goals(found),
@@ -68,8 +76,20 @@ def _goals(found: Found) -> list[Goal]:
     for (store, rate), rounds in found.items():
         if rate in GOAL_COST_US:
             at = f"{store}, {rate:g} lives a second"
-            goals.append(Goal(f"{at}: result to callback, p99", GOAL_P99_MS, _p99_ms(rounds), " ms", at_most=True))
-            goals.append(Goal(f"{at}: server", GOAL_COST_US[rate], _cost_us(rounds), " µs each", at_most=True))
+            goals.append(
+                Goal(
+                    f"{at}: result to callback, p99",
+                    GOAL_P99_MS,
+                    _p99_ms(rounds),
+                    " ms",
+                    at_most=True,
+                )
+            )
+            goals.append(
+                Goal(
+                    f"{at}: server", GOAL_COST_US[rate], _cost_us(rounds), " µs each", at_most=True
+                )
+            )
     return goals
 
 

@@ -1,4 +1,5 @@
-"""Measures what one payment costs PostgreSQL: processor time, log, round trips, statements and locks."""
+"""Measures what one payment costs PostgreSQL: processor time, log, round trips, statements and
+locks."""
 
 from __future__ import annotations
 
@@ -33,10 +34,14 @@ _COMMIT_RECORD = "INSERT INTO batches (id, stamp)"
 """Part of each commit, unless it is a part of the one statement that writes the batch."""
 PRIMARY_CORES, PRIMARY_SHARE = 16, 0.6
 
-_PRELOADED = {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_utility": "on"}
+_PRELOADED = {
+    "shared_preload_libraries": "pg_stat_statements",
+    "pg_stat_statements.track_utility": "on",
+}
 _WAL = "SELECT wal_bytes::bigint, wal_records, wal_fpi FROM pg_stat_wal"
 _STATEMENTS = """
-    SELECT regexp_replace(query, '\\s+', ' ', 'g'), calls, total_exec_time * 1000, wal_bytes::bigint, wal_records
+    SELECT regexp_replace(query, '\\s+', ' ', 'g'), calls, total_exec_time * 1000,
+        wal_bytes::bigint, wal_records
     FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid
     WHERE d.datname = current_database() AND query !~ 'pg_(stat|locks)' ORDER BY 3 DESC
 """
@@ -62,8 +67,8 @@ _SENT_WITH_ANOTHER = tuple(
     {*_beginnings(batch_load, batch_statements, commits, shared_locks)}
     - {_beginning(_COMMIT_RECORD), _beginning(_HORIZON)}
 )
-"""The statements of a batch, but for one of its load and one of its commit. One that writes all of it begins
-otherwise."""
+"""The statements of a batch, but for one of its load and one of its commit. One that writes all of
+it begins otherwise."""
 
 
 @frozen
@@ -94,7 +99,9 @@ class Cost:
 
     def round_trips(self) -> int:
         """Return how often the gateway waited for an answer: what is sent together counts once."""
-        return sum(each.calls for each in self.statements if not each.text.startswith(_SENT_WITH_ANOTHER))
+        return sum(
+            each.calls for each in self.statements if not each.text.startswith(_SENT_WITH_ANOTHER)
+        )
 
 
 def run(options: Options) -> Outcome:
@@ -105,30 +112,43 @@ def run(options: Options) -> Outcome:
         folder = options.folder / f"{nth}"
         folder.mkdir()
         with ExitStack() as stack:
-            database = stack.enter_context(servers.postgres(folder, is_spread=True, settings=_PRELOADED))
+            database = stack.enter_context(
+                servers.postgres(folder, is_spread=True, settings=_PRELOADED)
+            )
             dsn = database.fresh("capacity")
             connection = stack.enter_context(psycopg.connect(dsn, autocommit=True))
             connection.execute("CREATE EXTENSION pg_stat_statements")
             receivers = stack.enter_context(merchants.receivers(folder, keys))
             server = stack.enter_context(
-                servers.gateway(folder, brands=merchants.brands(MERCHANTS), environment={"MMO_DATABASE_URL": dsn})
+                servers.gateway(
+                    folder,
+                    brands=merchants.brands(MERCHANTS),
+                    environment={"MMO_DATABASE_URL": dsn},
+                )
             )
             costs[name] = _cost(
-                connection, dsn, database.pid, partial(live_on, server, receivers, folder, SECONDS, rate=rate)
+                connection,
+                dsn,
+                database.pid,
+                partial(live_on, server, receivers, folder, SECONDS, rate=rate),
             )
             about_database = database.version()
     most = costs[LOADS[-1][0]]
     return Outcome(
         "capacity",
         "What a payment costs PostgreSQL",
-        f"Direct pay-ins of {MERCHANTS} brands from the create to the delivered callback, {SECONDS:g} s at each"
-        f" load, one process; {about_database}, gateway, receivers and load share both cores. Statements of"
+        f"Direct pay-ins of {MERCHANTS} brands from the create to the delivered callback, "
+        f"{SECONDS:g} s at each"
+        f" load, one process; {about_database}, gateway, receivers and load share both cores. "
+        f"Statements of"
         " the last load, by pg_stat_statements; those of the sampling itself are left out.",
         [_totals(costs), _reckoned(most), _by_statement(most)],
     )
 
 
-def _cost(connection: psycopg.Connection, dsn: str, database_pid: int, live: Callable[[], LifeResult]) -> Cost:
+def _cost(
+    connection: psycopg.Connection, dsn: str, database_pid: int, live: Callable[[], LifeResult]
+) -> Cost:
     connection.execute("SELECT pg_stat_statements_reset()")
     wal, cpu_s = _wal(connection), machine.cpu_s(database_pid)
     with watch(dsn) as watched:
@@ -136,7 +156,9 @@ def _cost(connection: psycopg.Connection, dsn: str, database_pid: int, live: Cal
     used_s = machine.cpu_s(database_pid) - cpu_s
     bytes_, records, pages = (now - then for now, then in zip(_wal(connection), wal, strict=True))
     statements = [Statement(*row) for row in connection.execute(_STATEMENTS).fetchall()]
-    return Cost(lived, used_s / lived.came.count * 1e6, (bytes_, records, pages), statements, watched)
+    return Cost(
+        lived, used_s / lived.came.count * 1e6, (bytes_, records, pages), statements, watched
+    )
 
 
 def _wal(connection: psycopg.Connection) -> tuple[int, int, int]:
@@ -151,7 +173,10 @@ def _totals(costs: Mapping[str, Cost]) -> Table:
     rows = [
         ["payments a second, whole lives", *(f"{each.lived.per_s:,.0f}" for each in every)],
         ["processor time of the database, µs", *(f"{each.cpu_us:,.0f}" for each in every)],
-        ["... of which statements, µs", *(f"{each.each(_execution_us(each)):,.0f}" for each in every)],
+        [
+            "... of which statements, µs",
+            *(f"{each.each(_execution_us(each)):,.0f}" for each in every),
+        ],
         ["processor time of the gateway, µs", *(f"{each.lived.cpu_us:,.0f}" for each in every)],
         ["write-ahead log, bytes", *(f"{each.each(each.wal[0]):,.0f}" for each in every)],
         ["write-ahead log, records", *(f"{each.each(each.wal[1]):.1f}" for each in every)],
@@ -159,9 +184,15 @@ def _totals(costs: Mapping[str, Cost]) -> Table:
         ["commits", *(f"{each.each(each.watched.commits):.2f}" for each in every)],
         ["rollbacks", *(f"{each.each(each.watched.rollbacks):.4f}" for each in every)],
         ["round trips", *(f"{each.each(each.round_trips()):.2f}" for each in every)],
-        ["statements", *(f"{each.each(sum(one.calls for one in each.statements)):.1f}" for each in every)],
+        [
+            "statements",
+            *(f"{each.each(sum(one.calls for one in each.statements)):.1f}" for each in every),
+        ],
         ["locks held by a commit, median", *(f"{median_of(each.watched.held)}" for each in every)],
-        ["samples that wait for a lock, %", *(f"{each.watched.share('Lock'):.2f}" for each in every)],
+        [
+            "samples that wait for a lock, %",
+            *(f"{each.watched.share('Lock'):.2f}" for each in every),
+        ],
     ]
     return Table(
         "measured, for each payment",
@@ -175,12 +206,17 @@ def _reckoned(cost: Cost) -> Table:
     by_processor = PRIMARY_CORES * PRIMARY_SHARE / cost.cpu_us * 1e6
     log_mb = by_processor * cost.each(cost.wal[0]) / 1e6
     rows = [
-        [f"payments a second of {PRIMARY_CORES} cores that are {PRIMARY_SHARE:.0%} busy", f"{by_processor:,.0f}"],
+        [
+            f"payments a second of {PRIMARY_CORES} cores that are {PRIMARY_SHARE:.0%} busy",
+            f"{by_processor:,.0f}",
+        ],
         ["write-ahead log then, MB a second", f"{log_mb:,.0f}"],
         ["a link to the standby for it, Gbit/s", f"{log_mb * 8 / 1000:.2f}"],
         ["cores of gateways for it", f"{by_processor * cost.lived.cpu_us / 1e6:.0f}"],
     ]
-    return Table("reckoned from the higher load", ["what", "amount"], rows, "see docs/internals/capacity.md.")
+    return Table(
+        "reckoned from the higher load", ["what", "amount"], rows, "see docs/internals/capacity.md."
+    )
 
 
 def _by_statement(cost: Cost) -> Table:
@@ -197,7 +233,14 @@ def _by_statement(cost: Cost) -> Table:
     ]
     return Table(
         "statements at the higher load, those that take most time first",
-        ["statement", "for each payment", "µs each", "µs a payment", "log bytes a payment", "records a payment"],
+        [
+            "statement",
+            "for each payment",
+            "µs each",
+            "µs a payment",
+            "log bytes a payment",
+            "records a payment",
+        ],
         rows,
         "the indexes with random keys.",
     )

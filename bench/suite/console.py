@@ -52,7 +52,8 @@ class Browser:
         return self._ask("POST", path, urlencode({"form_token": self.form_token} | fields))
 
     def search(self, text: str, *, before: str = "") -> float:
-        """Return the milliseconds for a search, until the complete page of what it found has arrived."""
+        """Return the milliseconds for a search, until the complete page of what it found has
+        arrived."""
         took_ms, position = self.post("/search", text=text), f"?before={before}" if before else ""
         while self.location:
             took_ms += self.get(self.location + position)
@@ -97,12 +98,18 @@ def run(options: Options) -> Outcome:
                 measured.setdefault(name, []).append(ask(browser, number))
         connection.close()
     rows = [
-        [name, f"{statistics.median(times):.1f}", f"{percentile(times, 99):.1f}", f"{max(times):.1f}"]
+        [
+            name,
+            f"{statistics.median(times):.1f}",
+            f"{percentile(times, 99):.1f}",
+            f"{max(times):.1f}",
+        ]
         for name, times in measured.items()
     ]
     slowest = max(percentile(times, 99) for times in measured.values())
     table = Table(
-        f"one browser, pages one after the other over {options.rows:,} payments; ms to the last byte",
+        f"one browser, pages one after the other over {options.rows:,} payments; ms to the "
+        f"last byte",
         ("page", "median ms", "p99 ms", "longest ms"),
         rows,
         "the server's own core: templates, and the questions' at most 5,000 rows.",
@@ -128,7 +135,9 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
         return f"{START + place(number) * EVERY}-{numbered_reference(place(number))}"
 
     def hour(number: int) -> str:
-        return format_utc_seconds(later(later(START, Span(place(number) * EVERY)), clock.DAY))[:13].replace(" ", "T")
+        return format_utc_seconds(later(later(START, Span(place(number) * EVERY)), clock.DAY))[
+            :13
+        ].replace(" ", "T")
 
     brand = DEMO_BRAND_ID
     return {
@@ -138,7 +147,9 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
         ),
         "payments": lambda b, n: b.get(f"/payments?before={before(n)}"),
         "payments of a brand": lambda b, n: b.get(f"/payments?brand={brand}&before={before(n)}"),
-        "payments, nothing fits": lambda b, n: b.get(f"/payments?brand={brand}&status=failed&before={before(n)}"),
+        "payments, nothing fits": lambda b, n: b.get(
+            f"/payments?brand={brand}&status=failed&before={before(n)}"
+        ),
         "search, gatewayReference": lambda b, n: b.search(numbered_reference(place(n))),
         "search, merchantReference": lambda b, n: b.search(f"order-{place(n)}"),
         "search, providerReference (all have it)": lambda b, n: b.search("SBX-0123456789"),

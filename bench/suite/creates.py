@@ -109,7 +109,10 @@ def workers(folder: Path, turns: int, seconds: int) -> Table:
         database = stack.enter_context(servers.postgres(folder, is_spread=True))
         statements = database.fresh("statements")
         servers.migrate(servers.configured(folder / "statements", statements))
-        nodes = [stack.enter_context(servers.node(folder / f"{count}", database, workers=count)) for count in WORKERS]
+        nodes = [
+            stack.enter_context(servers.node(folder / f"{count}", database, workers=count))
+            for count in WORKERS
+        ]
         for turn in range(turns):
             for node in nodes:
                 for way, (server, asked) in enumerate(both_ways(node)):
@@ -120,7 +123,8 @@ def workers(folder: Path, turns: int, seconds: int) -> Table:
     results = [(each[0][0], [measured for _, measured in each]) for each in rounds.values()]
     name = "our statements, one create in each transaction"
     return Table(
-        "Workers on PostgreSQL, 64 connections, medians; server, database and load share both cores",
+        "Workers on PostgreSQL, 64 connections, medians; server, database and load share "
+        "both cores",
         COMPARISON,
         [*comparison(results), _pgbench_row(name, results[1][1], by_pgbench)],
         "both cores, which are full: what a second worker gains is what the others leave idle. Our"
@@ -187,7 +191,9 @@ def pgbench(
     both."""
     command = [str(database.programs / "pgbench"), "-n", "-c", str(CLIENTS), "-j", "1"]
     command += ["-M", "prepared", "-T", str(seconds), "-f", str(script), *values, dsn]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/")
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/"
+    )
     if is_spread:
         machine.spread(child.pid)
     else:
@@ -200,7 +206,9 @@ def pgbench(
 
 def _pgbench_row(what: str, ours: list[LoadResult], statements: list[float]) -> list[str]:
     middle = statistics.median(statements)
-    share = statistics.median(mine.per_s / each for mine, each in zip(ours, statements, strict=True))
+    share = statistics.median(
+        mine.per_s / each for mine, each in zip(ours, statements, strict=True)
+    )
     name = f"pgbench, {what}, {CLIENTS} clients"
     does = "no HTTP, no checks: what the database itself can do"
     return [name, f"{middle:,.0f}", "", "", f"{share:.2f} x", "", "", does]

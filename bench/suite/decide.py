@@ -35,7 +35,11 @@ def cases() -> Mapping[str, Case]:
     waits = at(Stage.AWAITING_RESULT)
     return {
         "CreatePayment": (empty, t.a_create_payment(), NOW),
-        "CreatePayment, reference in use: refused": (at(Stage.SUCCEEDED), t.a_create_payment(t.UNUSED_REFERENCE), NOW),
+        "CreatePayment, reference in use: refused": (
+            at(Stage.SUCCEEDED),
+            t.a_create_payment(t.UNUSED_REFERENCE),
+            NOW,
+        ),
         "ConfirmPage": (at(Stage.AWAITING_CUSTOMER), t.a_confirmation(), NOW),
         "BeginSubmission": (at(Stage.CREATED), t.a_begin_submission(), NOW),
         "ProviderAccepted": (at(Stage.SUBMITTING), t.accepted(), NOW),
@@ -76,6 +80,7 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "decide",
         "Deciding",
-        f"The core by itself, {TIMES:,} times each in every round, on a ledger with one transaction.",
+        f"The core by itself, {TIMES:,} times each in every round, on a ledger with one "
+        f"transaction.",
         [table],
     )

@@ -74,7 +74,9 @@ async def measure(store: Store, batch: int, seconds: float) -> float:
     while (elapsed := time.perf_counter() - begin) < seconds:
         arguments = [creation() for _ in range(batch)]
 
-        def decide_all(ledger: Ledger, arguments: list[CreatePayment] = arguments) -> Sequence[Decision]:
+        def decide_all(
+            ledger: Ledger, arguments: list[CreatePayment] = arguments
+        ) -> Sequence[Decision]:
             decisions = []
             for each in arguments:
                 decision = decide(ledger, each, now=Instant(next(_stamps)))
@@ -91,7 +93,10 @@ async def measured(folder: Path, rounds: int, seconds: float) -> list[tuple[floa
     """Measure single inputs and batches in turn, on one file on the disk."""
     async with open_sqlite(folder / "bench.db", serving=True) as store:
         await measure(store, BATCH, 0.2)
-        return [(await measure(store, 1, seconds), await measure(store, BATCH, seconds)) for _ in range(rounds)]
+        return [
+            (await measure(store, 1, seconds), await measure(store, BATCH, seconds))
+            for _ in range(rounds)
+        ]
 
 
 def run(options: Options) -> Outcome:
@@ -113,6 +118,7 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "engine",
         "Creates in the engine",
-        "Decided, journaled and scheduled: reference, transaction, outbox and journal rows; no HTTP.",
+        "Decided, journaled and scheduled: reference, transaction, outbox and journal "
+        "rows; no HTTP.",
         [table],
     )

@@ -50,7 +50,12 @@ def run(options: Options) -> Outcome:
     with servers.gateway(folder) as server:
         begin, before = time.monotonic(), machine.cpu_s(server.pid)
         others = load.start(
-            server, asked, seconds=PATIENCE_S, connections=OTHERS_CONNECTIONS, rate=OTHERS_PER_S, until=done
+            server,
+            asked,
+            seconds=PATIENCE_S,
+            connections=OTHERS_CONNECTIONS,
+            rate=OTHERS_PER_S,
+            until=done,
         )
         expired_s = _wait_for(folder / "gateway.db", _PENDING, begin)
         called_s = _wait_for(folder / "gateway.db", _OPEN, begin)
@@ -59,7 +64,9 @@ def run(options: Options) -> Outcome:
         meanwhile = load.finish(others)
         peak = machine.resident_kib(server.pid) / 1024
         machine.wait_until_quiet(server.pid)
-        calm = load.finish(load.start(server, asked, seconds=10, connections=OTHERS_CONNECTIONS, rate=OTHERS_PER_S))
+        calm = load.finish(
+            load.start(server, asked, seconds=10, connections=OTHERS_CONNECTIONS, rate=OTHERS_PER_S)
+        )
     table = Table(
         f"{due:,} transactions that are due when the gateway starts",
         (
@@ -82,7 +89,8 @@ def run(options: Options) -> Outcome:
                 f"{calm.p50_ms:.1f}, {calm.p99_ms:.1f}",
             ]
         ],
-        f"the server's core: two decisions for each, in rounds of {ROUND_SIZE_MAX}, each of which waits for the one"
+        f"the server's core: two decisions for each, in rounds of {ROUND_SIZE_MAX}, each of which "
+        f"waits for the one"
         " before it, so that others get their turn in between.",
     )
     return Outcome(
@@ -95,8 +103,20 @@ def run(options: Options) -> Outcome:
         " connections, timed from when each was due.",
         [table],
         [
-            Goal(f"{due:,} transactions expire", due * GOAL_EACH_US / 1e6, expired_s, " s", at_most=True),
-            Goal("p99 of the others' look-ups meanwhile", GOAL_OTHERS_MS, meanwhile.p99_ms, " ms", at_most=True),
+            Goal(
+                f"{due:,} transactions expire",
+                due * GOAL_EACH_US / 1e6,
+                expired_s,
+                " s",
+                at_most=True,
+            ),
+            Goal(
+                "p99 of the others' look-ups meanwhile",
+                GOAL_OTHERS_MS,
+                meanwhile.p99_ms,
+                " ms",
+                at_most=True,
+            ),
         ],
     )
 

@@ -59,14 +59,23 @@ def run(options: Options) -> Outcome:
     ratio = statistics.median(each.ratio for each in rounds)
     grown = statistics.median(each.grown_mib for each in rounds)
     table = Table(
-        f"{PER_S:g} creates a second over {CONNECTIONS} connections; medians of {len(rounds)} rounds",
-        ("pages and console", "p50 ms", "p99 ms", "p99 ratio", "resident MiB more", "MiB left afterwards"),
+        f"{PER_S:g} creates a second over {CONNECTIONS} connections; medians of "
+        f"{len(rounds)} rounds",
+        (
+            "pages and console",
+            "p50 ms",
+            "p99 ms",
+            "p99 ratio",
+            "resident MiB more",
+            "MiB left afterwards",
+        ),
         [
             ["quiet", *_cells([each.alone for each in rounds]), "1.00 x", "", ""],
             [
                 "flooded",
                 *_cells([each.flooded for each in rounds]),
-                f"{ratio:.2f} x (of each round: {', '.join(f'{each.ratio:.2f}' for each in rounds)})",
+                f"{ratio:.2f} x (of each round: "
+                f"{', '.join(f'{each.ratio:.2f}' for each in rounds)})",
                 f"{grown:.0f}",
                 f"{statistics.median(each.left_mib for each in rounds):.0f}",
             ],
@@ -76,8 +85,10 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "flood",
         "A flood on the pages and the console",
-        f"{IDLE:,} idle connections, {UNREAD} that ask for large pages and read nothing, and {ASKING} that ask again as"
-        " soon as they are answered, half of each on the pages and half on the console. What is closed comes again"
+        f"{IDLE:,} idle connections, {UNREAD} that ask for large pages and read nothing, and "
+        f"{ASKING} that ask again as"
+        " soon as they are answered, half of each on the pages and half on the console. What is "
+        "closed comes again"
         " after a second.",
         [table],
         [
@@ -100,16 +111,26 @@ def _round(server: Server, seconds: int) -> Round:
 
 def _load(server: Server, seconds: int) -> LoadResult:
     run = str(time.monotonic_ns())
-    result = load.finish(load.start(server, DIRECT, seconds=seconds, run=run, connections=CONNECTIONS, rate=PER_S))
+    result = load.finish(
+        load.start(server, DIRECT, seconds=seconds, run=run, connections=CONNECTIONS, rate=PER_S)
+    )
     assert result.bad == 0
     return result
 
 
 @contextmanager
 def _flood(server: Server) -> Iterator[None]:
-    command = [sys.executable, "-m", "bench.flooder", f"{server.pages}/openapi.json", f"{server.console}/metrics"]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.flooder",
+        f"{server.pages}/openapi.json",
+        f"{server.console}/metrics",
+    ]
     command += ["--idle", str(IDLE), "--unread", str(UNREAD), "--asking", str(ASKING)]
-    child = subprocess.Popen(command, cwd=HERE.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        command, cwd=HERE.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     machine.pin(child.pid, machine.LOAD_CORE)
     assert child.stdin is not None
     assert child.stdout is not None

@@ -46,9 +46,13 @@ def run(options: Options) -> Outcome:
         ("start", "s"),
         [
             ["the first, which makes keys, authority and store", f"{first_s:.2f}"],
-            [f"after that, median of {len(starts)} ({min(starts):.2f} to {max(starts):.2f})", f"{again_s:.2f}"],
+            [
+                f"after that, median of {len(starts)} ({min(starts):.2f} to {max(starts):.2f})",
+                f"{again_s:.2f}",
+            ],
         ],
-        "importing modules, most of them for the pages (Quart, Hypercorn) and for TLS (cryptography).",
+        "importing modules, most of them for the pages (Quart, Hypercorn) and for TLS "
+        "(cryptography).",
     )
     memory = Table(
         "resident memory of the one process",
@@ -56,15 +60,20 @@ def run(options: Options) -> Outcome:
         [
             ["at rest", f"{rest_mib:.0f} MiB"],
             [f"for each of {options.idle:,} idle connections, new", f"{silent_kib:.1f} KiB"],
-            [f"for each of {options.idle:,} idle connections, after one request each", f"{asked_kib:.1f} KiB"],
+            [
+                f"for each of {options.idle:,} idle connections, after one request each",
+                f"{asked_kib:.1f} KiB",
+            ],
             [f"under {load.CONNECTIONS} connections' direct pay-ins", f"{under_load:.0f} MiB"],
         ],
-        "Python and its modules; for a connection, its task, streams and buffers (the kernel's part isn't counted).",
+        "Python and its modules; for a connection, its task, streams and buffers (the kernel's "
+        "part isn't counted).",
     )
     return Outcome(
         "footprint",
         "Start-up and memory",
-        "`mmo sandbox` as it is, in the clear. Idle connections are opened by one client and kept open.",
+        "`mmo sandbox` as it is, in the clear. Idle connections are opened by one client and "
+        "kept open.",
         [start, memory],
         [
             Goal("ready after a first start", 1.5, again_s, " s", at_most=True),

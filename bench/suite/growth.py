@@ -1,4 +1,5 @@
-"""Measures what one payment costs a store: bytes of tables, of indexes and of the write-ahead log, and HOT updates."""
+"""Measures what one payment costs a store: bytes of tables, of indexes and of the write-ahead log,
+and HOT updates."""
 
 from __future__ import annotations
 
@@ -47,13 +48,16 @@ _FIGURES = """
     SELECT wal_bytes::bigint, wal_records, wal_fpi FROM pg_stat_wal
 """
 _SIZES = """
-    SELECT coalesce(parent.relname, c.relname), sum(pg_table_size(c.oid))::bigint, sum(pg_indexes_size(c.oid))::bigint
+    SELECT coalesce(parent.relname, c.relname), sum(pg_table_size(c.oid))::bigint,
+        sum(pg_indexes_size(c.oid))::bigint
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = 'public'
-    LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid LEFT JOIN pg_class AS parent ON parent.oid = i.inhparent
+    LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
+    LEFT JOIN pg_class AS parent ON parent.oid = i.inhparent
     WHERE c.relkind = 'r' GROUP BY 1 ORDER BY 2 DESC
 """
 _UPDATES = """
-    SELECT relname, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE n_tup_upd > 0 ORDER BY 2 DESC
+    SELECT relname, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE n_tup_upd > 0
+    ORDER BY 2 DESC
 """
 
 
@@ -85,12 +89,20 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "growth",
         "What a payment costs the store",
-        f"{PAYMENTS:,} pay-ins of {BRANDS} brands, from the create to the delivered callback: five batches of {BATCH}"
-        " payments each; references, numbers and receipts are random as those of real payments. One checkpoint in the"
+        f"{PAYMENTS:,} pay-ins of {BRANDS} brands, from the create to the delivered callback: "
+        f"five batches of {BATCH}"
+        " payments each; references, numbers and receipts are random as those of real payments. "
+        "One checkpoint in the"
         " middle.",
         [_size_table(grown, file_bytes), _cost_table(grown)],
         [
-            Goal("tables and indexes, as written", 3_845, grown.each(_total(grown.sizes)), " B", at_most=True),
+            Goal(
+                "tables and indexes, as written",
+                3_845,
+                grown.each(_total(grown.sizes)),
+                " B",
+                at_most=True,
+            ),
             Goal("write-ahead log", 7_077, grown.each(grown.wal_bytes), " B", at_most=True),
         ],
     )
@@ -102,13 +114,24 @@ def grow_postgres(url: str, payments: int) -> Growth:
         trio.run(_live, lambda: open_postgres(url, serving=True), 0, lambda: None)
         connection.execute("CHECKPOINT")
         before = _figures(connection)
-        trio.run(_live, lambda: open_postgres(url, serving=True), payments, lambda: connection.execute("CHECKPOINT"))
+        trio.run(
+            _live,
+            lambda: open_postgres(url, serving=True),
+            payments,
+            lambda: connection.execute("CHECKPOINT"),
+        )
         after = _figures(connection)
         sizes = _sizes(connection)
-        updates = {name: (every, hot) for name, every, hot in connection.execute(_UPDATES).fetchall()}
+        updates = {
+            name: (every, hot) for name, every, hot in connection.execute(_UPDATES).fetchall()
+        }
         connection.execute("VACUUM FULL")
-        wal_bytes, wal_records, full_pages = (now - then for now, then in zip(after, before, strict=True))
-        return Growth(payments, wal_bytes, wal_records, full_pages, sizes, _sizes(connection), updates)
+        wal_bytes, wal_records, full_pages = (
+            now - then for now, then in zip(after, before, strict=True)
+        )
+        return Growth(
+            payments, wal_bytes, wal_records, full_pages, sizes, _sizes(connection), updates
+        )
 
 
 def grow_sqlite(file: Path, payments: int) -> int:
@@ -121,9 +144,12 @@ def grow_sqlite(file: Path, payments: int) -> int:
 
 
 async def _live(
-    open_store: Callable[[], AbstractAsyncContextManager[Store]], payments: int, halfway: Callable[[], object]
+    open_store: Callable[[], AbstractAsyncContextManager[Store]],
+    payments: int,
+    halfway: Callable[[], object],
 ) -> None:
-    """Lead payments through their lives, so that each commit holds one step of a batch of them, as under load."""
+    """Lead payments through their lives, so that each commit holds one step of a batch of them, as
+    under load."""
     chance = random.Random(7)
     async with open_store() as store:
         cohorts: list[Sequence[str]] = []
@@ -153,7 +179,9 @@ def _creation(chance: random.Random, turn: int, nth: int, now: Instant) -> Creat
     number = f"2547{chance.randrange(10**8):08d}"
     party = Party(f"customer-{chance.randrange(10**6)}", number, "Zoë", None, "zoe@example.com")
     brand = evolve(made.brand, id=f"brand-{nth % BRANDS}")
-    return evolve(made, gateway_reference=reference, brand=brand, draft=evolve(made.draft, party=party))
+    return evolve(
+        made, gateway_reference=reference, brand=brand, draft=evolve(made.draft, party=party)
+    )
 
 
 def _ulid(chance: random.Random, now: Instant) -> str:
@@ -179,18 +207,24 @@ def _succeed(reference: str) -> Input:
 
 def _deliver(reference: str) -> Input:
     url = "https://merchant.example/results"
-    return CallbackConcluded(reference, DeliveryAttempt(DeliveryOutcome.DELIVERED, url, 200, 12, "", b'{"ok":true}'), 1)
+    return CallbackConcluded(
+        reference, DeliveryAttempt(DeliveryOutcome.DELIVERED, url, 200, 12, "", b'{"ok":true}'), 1
+    )
 
 
 def _figures(connection: psycopg.Connection) -> tuple[int, int, int]:
-    connection.execute("SELECT pg_sleep(1.2)")  # Sessions report what they have done once a second, or when they end.
+    connection.execute(
+        "SELECT pg_sleep(1.2)"
+    )  # Sessions report what they have done once a second, or when they end.
     row = connection.execute(_FIGURES).fetchone()
     assert row is not None
     return row
 
 
 def _sizes(connection: psycopg.Connection) -> dict[str, tuple[int, int]]:
-    return {name: (table, indexes) for name, table, indexes in connection.execute(_SIZES).fetchall()}
+    return {
+        name: (table, indexes) for name, table, indexes in connection.execute(_SIZES).fetchall()
+    }
 
 
 def _total(sizes: dict[str, tuple[int, int]]) -> int:
@@ -208,13 +242,21 @@ def _size_table(grown: Growth, file_bytes: int) -> Table:
         for name, (table, indexes) in grown.sizes.items()
         if grown.each(table + indexes) >= 1
     ]
-    rows.append(["all", f"{grown.each(_total(grown.sizes)):,.0f}", "", f"{grown.each(_total(grown.packed)):,.0f}"])
+    rows.append(
+        [
+            "all",
+            f"{grown.each(_total(grown.sizes)):,.0f}",
+            "",
+            f"{grown.each(_total(grown.packed)):,.0f}",
+        ]
+    )
     rows.append(["SQLite's file", f"{file_bytes / grown.payments:,.0f}", "", ""])
     return Table(
         "bytes for each payment",
         ("table", "as written", "its indexes", "both after VACUUM FULL"),
         rows,
-        "the order and the progress of a payment, its five lines in the journal, and its keys in six indexes.",
+        "the order and the progress of a payment, its five lines in the journal, and its keys in "
+        "six indexes.",
     )
 
 

@@ -29,13 +29,15 @@ def run(options: Options) -> Outcome:
     ratios = [with_.p99_ms / without.p99_ms for with_, without in zip(hung, calm, strict=True)]
     ratio = statistics.median(ratios)
     table = Table(
-        f"result to callback of the {MERCHANTS - HANGING} that are well; medians of {rounds} rounds",
+        f"result to callback of the {MERCHANTS - HANGING} that are well; medians of "
+        f"{rounds} rounds",
         ("the other 10", "callbacks", "p50 ms", "p99 ms", "p99 ratio"),
         [
             ["are well", *_cells(calm), "1.00 x"],
             ["hang", *_cells(hung), f"{ratio:.2f} x (of each round: {_listed(ratios)})"],
         ],
-        "the server's core; a hanging merchant holds at most its own 16 places, until its breaker opens.",
+        "the server's core; a hanging merchant holds at most its own 16 places, until its "
+        "breaker opens.",
     )
     return Outcome(
         "hanging",

@@ -1,5 +1,5 @@
-"""Measures complete payments: create, submission, result, callback over TLS. The simulated operator is a process of its
-own."""
+"""Measures complete payments: create, submission, result, callback over TLS. The simulated operator
+is a process of its own."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class LifeResult:
     memory_mib: list[float]
     """Memory at the start, then every 10 s."""
     late_percent: float | None = None
-    """The percentage of the payments whose callback was recorded more than `LATE_MS` after their creation; None where
-    nobody has looked."""
+    """The percentage of the payments whose callback was recorded more than `LATE_MS` after their
+    creation; None where nobody has looked."""
 
     @property
     def per_s(self) -> float:
@@ -72,12 +72,18 @@ def run(options: Options) -> Outcome:
             "server µs each",
             "minutes",
         ),
-        [[f"as many as can be, {WINDOW} under way", *_cells(most)], [f"{STEADY_PER_S:g} a second", *_cells(steady)]],
-        "the server's core: four decisions for each payment, two conversations, and a TLS handshake where no kept"
+        [
+            [f"as many as can be, {WINDOW} under way", *_cells(most)],
+            [f"{STEADY_PER_S:g} a second", *_cells(steady)],
+        ],
+        "the server's core: four decisions for each payment, two conversations, and a TLS "
+        "handshake where no kept"
         " connection is free.",
     )
     third = max(1, len(most.memory_mib) // 3)
-    early, late = (statistics.mean(part) for part in (_middle(most, third), most.memory_mib[-third:]))
+    early, late = (
+        statistics.mean(part) for part in (_middle(most, third), most.memory_mib[-third:])
+    )
     grown_kib = max(0.0, late - early) * 1024 / max(1.0, most.per_s * SAMPLE_S * third)
     memory = Table(
         "resident memory of the server, MiB, every 10 s",
@@ -98,27 +104,39 @@ def run(options: Options) -> Outcome:
         "The whole life",
         f"A direct pay-in for one of {MERCHANTS} brands is created and submitted to the sandbox"
         " operator, which"
-        " takes 0.2 s and notifies; the callback goes to a receiver in another process over TLS 1.3. Receivers"
-        " announce that they keep connections for 5 s, so an idle one is used again for half of that, and sessions for"
+        " takes 0.2 s and notifies; the callback goes to a receiver in another process over TLS "
+        "1.3. Receivers"
+        " announce that they keep connections for 5 s, so an idle one is used again for half of "
+        "that, and sessions for"
         " five minutes. Operator, receivers and load share the other core. The time is from"
         " completedAt to the"
         " receiver's having read the body.",
         [table, memory],
         [
             Goal("whole lives", 1000, most.per_s, " per s"),
-            Goal("over 1 s to the record of the callback", GOAL_LATE_PERCENT, _late_percent(most), " %", at_most=True),
+            Goal(
+                "over 1 s to the record of the callback",
+                GOAL_LATE_PERCENT,
+                _late_percent(most),
+                " %",
+                at_most=True,
+            ),
             Goal("memory, last third : middle third", 1.1, late / early, " x", at_most=True),
         ],
     )
 
 
-def live(folder: Path, seconds: float, *, rate: float | None = None, database_url: str | None = None) -> LifeResult:
-    """Run payments from create to callback for this many seconds, on a file or a database. Every payment must get its
-    callback."""
+def live(
+    folder: Path, seconds: float, *, rate: float | None = None, database_url: str | None = None
+) -> LifeResult:
+    """Run payments from create to callback for this many seconds, on a file or a database. Every
+    payment must get its callback."""
     keys = [merchants.key_of(number) for number in range(MERCHANTS)]
     with (
         merchants.receivers(folder, keys) as receivers,
-        servers.gateway_apart(folder, merchants.brands(MERCHANTS), database_url=database_url) as server,
+        servers.gateway_apart(
+            folder, merchants.brands(MERCHANTS), database_url=database_url
+        ) as server,
     ):
         lived = live_on(server, receivers, folder, seconds, rate=rate)
     if database_url is not None:
@@ -150,14 +168,19 @@ def live_on(
             memory_mib.append(machine.resident_kib(server.pid) / 1024)
             if len(memory_mib) % SAMPLES_PER_LINE == 1:
                 after_s, lives = SAMPLE_S * (len(memory_mib) - 1), receivers.so_far()
-                print(f"  after {after_s:.0f} s: {lives:,} callbacks, {memory_mib[-1]:.0f} MiB", flush=True)
+                print(
+                    f"  after {after_s:.0f} s: {lives:,} callbacks, {memory_mib[-1]:.0f} MiB",
+                    flush=True,
+                )
     measured = load.finish(child)
     took_s, so_far = time.monotonic() - begin, receivers.so_far()
     assert measured.bad == 0, f"{measured.bad} creates were refused"
     machine.wait_until_quiet(server.pid)
     used_s = machine.cpu_s(server.pid) - before
     came = receivers.end()["w"]
-    assert came.count == measured.requests, f"{came.count} callbacks for {measured.requests} payments"
+    assert came.count == measured.requests, (
+        f"{came.count} callbacks for {measured.requests} payments"
+    )
     return LifeResult(took_s, came, came.count - so_far, used_s / came.count * 1e6, memory_mib)
 
 
@@ -168,7 +191,8 @@ _SELECT_LATE = """
 
 
 def _count_late(file: Path) -> int:
-    """Return how many payments took longer than `LATE_MS`, by the times that the gateway has recorded."""
+    """Return how many payments took longer than `LATE_MS`, by the times that the gateway has
+    recorded."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
         (late,) = connection.execute(_SELECT_LATE, [LATE_MS * clock.MILLISECOND]).fetchone()
     return int(late)

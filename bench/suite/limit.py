@@ -31,7 +31,9 @@ class Pair:
     bare: Server
     bare_asked: Requests
 
-    def rounds(self, connections: int, *, rounds: int, seconds: int) -> Sequence[tuple[LoadResult, LoadResult]]:
+    def rounds(
+        self, connections: int, *, rounds: int, seconds: int
+    ) -> Sequence[tuple[LoadResult, LoadResult]]:
         """Measure both in turn."""
         return [
             (
@@ -41,9 +43,13 @@ class Pair:
             for number in range(rounds)
         ]
 
-    def _round(self, server: Server, asked: Requests, connections: int, number: int, seconds: int) -> LoadResult:
+    def _round(
+        self, server: Server, asked: Requests, connections: int, number: int, seconds: int
+    ) -> LoadResult:
         run = f"{self.ours.name}-{connections}-{number}".replace(" ", "")
-        return round_of(server, asked, seconds=seconds, run=run, connections=connections, pause_s=PAUSE_S)
+        return round_of(
+            server, asked, seconds=seconds, run=run, connections=connections, pause_s=PAUSE_S
+        )
 
 
 def run(options: Options) -> Outcome:
@@ -51,20 +57,32 @@ def run(options: Options) -> Outcome:
     seconds = min(options.seconds, SECONDS_MAX)
     with _pairs(options.folder) as pairs:
         found = {
-            pair.ours.name: {count: pair.rounds(count, rounds=options.rounds, seconds=seconds) for count in CONNECTIONS}
+            pair.ours.name: {
+                count: pair.rounds(count, rounds=options.rounds, seconds=seconds)
+                for count in CONNECTIONS
+            }
             for pair in pairs
         }
     return Outcome(
         "limit",
         "How near creates come to their limit",
-        "The gateway, and a program of its own payment rules, rows and statements with only what the contract asks"
-        " besides: keys by digest, request ids, a bound on the wait for a commit, files in their places. It has no"
-        " limits, deadlines of connections, hosts, rates, metrics or recovery, trusts every client's framing, and"
-        f" submits nothing to operators. {options.rounds} rounds of {seconds} s for each in turn, the database free on"
+        "The gateway, and a program of its own payment rules, rows and statements with only what "
+        "the contract asks"
+        " besides: keys by digest, request ids, a bound on the wait for a commit, files in their "
+        "places. It has no"
+        " limits, deadlines of connections, hosts, rates, metrics or recovery, trusts every "
+        "client's framing, and"
+        f" submits nothing to operators. {options.rounds} rounds of {seconds} s for each in turn, "
+        f"the database free on"
         " both cores.",
         [_table(name, rounds) for name, rounds in found.items()],
         [
-            Goal(f"{name} : rules and rows only, the median", GOAL, statistics.median(_ratios(rounds)), " x")
+            Goal(
+                f"{name} : rules and rows only, the median",
+                GOAL,
+                statistics.median(_ratios(rounds)),
+                " x",
+            )
             for name, rounds in found.items()
         ],
     )
@@ -79,7 +97,9 @@ def _pairs(folder: Path) -> Iterator[Sequence[Pair]]:
         on_sqlite = stack.enter_context(servers.gateway(folder / "sqlite", name=OUR_SQLITE))
         patient = stack.enter_context(servers.patient_gateway(folder / "patient", name=OUR_SQLITE))
         bare_on_postgres = stack.enter_context(
-            servers.bare_gateway(folder / "bare-on-postgres", name="bare, PostgreSQL", database=database)
+            servers.bare_gateway(
+                folder / "bare-on-postgres", name="bare, PostgreSQL", database=database
+            )
         )
         on_postgres = stack.enter_context(our_postgres(folder, database))
         patient_on_postgres = stack.enter_context(
@@ -104,7 +124,10 @@ def _table(name: str, found: Mapping[int, Sequence[tuple[LoadResult, LoadResult]
         ["", *map(str, CONNECTIONS)],
         [
             ["the gateway", *(_cell([mine for mine, _ in rounds]) for rounds in found.values())],
-            ["rules and rows only", *(_cell([least for _, least in rounds]) for rounds in found.values())],
+            [
+                "rules and rows only",
+                *(_cell([least for _, least in rounds]) for rounds in found.values()),
+            ],
             ["ratio of the rates", *(f"{each:.2f} x" for each in _ratios(found))],
         ],
         "the server's core; with few connections the flush of the disk besides.",
@@ -112,7 +135,10 @@ def _table(name: str, found: Mapping[int, Sequence[tuple[LoadResult, LoadResult]
 
 
 def _ratios(found: Mapping[int, Sequence[tuple[LoadResult, LoadResult]]]) -> Sequence[float]:
-    return [ratio([mine for mine, _ in rounds], [least for _, least in rounds]) for rounds in found.values()]
+    return [
+        ratio([mine for mine, _ in rounds], [least for _, least in rounds])
+        for rounds in found.values()
+    ]
 
 
 def _cell(results: Sequence[LoadResult]) -> str:

@@ -24,8 +24,8 @@ DOES = (
 
 
 def run(options: Options) -> Outcome:
-    """Run alternating rounds with 64 connections and references from all parts of the table, for each place of the
-    rivals' database."""
+    """Run alternating rounds with 64 connections and references from all parts of the table, for
+    each place of the rivals' database."""
     tables, ratios = list[Table](), list[float]()
     with ExitStack() as stack:
         ours = our_million(options.saved, options.rows)
@@ -38,7 +38,11 @@ def run(options: Options) -> Outcome:
         for place in (FREE, BESIDE):
             theirs.database.place(is_spread=place == FREE)
             rounds = _rounds(contenders, asked, options)
-            tables.append(_table(f"{place}, 64 connections, medians, {options.rows:,} rows", contenders, rounds))
+            tables.append(
+                _table(
+                    f"{place}, 64 connections, medians, {options.rows:,} rows", contenders, rounds
+                )
+            )
             ratios.append(ratio(rounds[0], rounds[1]))
     return Outcome(
         "look_ups",
@@ -52,22 +56,30 @@ def run(options: Options) -> Outcome:
     )
 
 
-def _rounds(contenders: Sequence[Server], asked: Sequence[Requests], options: Options) -> list[list[LoadResult]]:
+def _rounds(
+    contenders: Sequence[Server], asked: Sequence[Requests], options: Options
+) -> list[list[LoadResult]]:
     """Return the rounds of each contender."""
     rounds: list[list[LoadResult]] = [[] for _ in contenders]
     for number in range(options.rounds):
         for place, server in enumerate(contenders):
-            rounds[place].append(round_of(server, asked[place], seconds=options.seconds, run=f"{number}"))
+            rounds[place].append(
+                round_of(server, asked[place], seconds=options.seconds, run=f"{number}")
+            )
     return rounds
 
 
-def _table(caption: str, contenders: Sequence[Server], rounds: Sequence[Sequence[LoadResult]]) -> Table:
+def _table(
+    caption: str, contenders: Sequence[Server], rounds: Sequence[Sequence[LoadResult]]
+) -> Table:
     results = [
-        (evolve(server, does=does), measured) for server, does, measured in zip(contenders, DOES, rounds, strict=True)
+        (evolve(server, does=does), measured)
+        for server, does, measured in zip(contenders, DOES, rounds, strict=True)
     ]
     return Table(
         caption,
         COMPARISON,
         comparison(results),
-        "the server's own core; every row that is looked up is in the database's or the system's memory.",
+        "the server's own core; every row that is looked up is in the database's or the "
+        "system's memory.",
     )

@@ -68,7 +68,10 @@ def run(options: Options) -> Outcome:
         theirs = stack.enter_context(their_million(options.saved, options.rows))
         contenders = [
             (stack.enter_context(servers.gateway(ours.folder)), ours.references),
-            (stack.enter_context(servers.fastapi(options.folder, theirs.dsn, theirs.database)), theirs.references),
+            (
+                stack.enter_context(servers.fastapi(options.folder, theirs.dsn, theirs.database)),
+                theirs.references,
+            ),
         ]
         for server, references in contenders:
             asked = load.look_ups(references)
@@ -105,7 +108,10 @@ def run(options: Options) -> Outcome:
         [table],
         [
             Goal(
-                "records of 5,000 : FastAPI, to the last byte", 3.0, fastapi.last_byte_ms() / mine.last_byte_ms(), " x"
+                "records of 5,000 : FastAPI, to the last byte",
+                3.0,
+                fastapi.last_byte_ms() / mine.last_byte_ms(),
+                " x",
             ),
             Goal("others' p99 meanwhile", 50, mine.others.p99_ms, " ms", at_most=True),
         ],
@@ -113,7 +119,9 @@ def run(options: Options) -> Outcome:
 
 
 def _others(server: Server, asked: Requests, seconds: float) -> subprocess.Popen[str]:
-    return load.start(server, asked, seconds=seconds, connections=OTHERS_CONNECTIONS, rate=OTHERS_PER_S)
+    return load.start(
+        server, asked, seconds=seconds, connections=OTHERS_CONNECTIONS, rate=OTHERS_PER_S
+    )
 
 
 def _page(server: Server, asked: Requests, size: int, rows: int, seconds: float) -> Paging:
@@ -128,7 +136,14 @@ def _page(server: Server, asked: Requests, size: int, rows: int, seconds: float)
     cpu_ms = (machine.cpu_s(server.pid) - used_s) / len(pages) * 1000
     measured = load.finish(others)
     assert measured.bad == 0
-    return Paging(pages, measured, before_mib, machine.resident_kib(server.pid) / 1024, _peak_mib(server.pid), cpu_ms)
+    return Paging(
+        pages,
+        measured,
+        before_mib,
+        machine.resident_kib(server.pid) / 1024,
+        _peak_mib(server.pid),
+        cpu_ms,
+    )
 
 
 def _one_page(server: Server, size: int, rows: int, number: int) -> Page:

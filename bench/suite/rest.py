@@ -32,17 +32,33 @@ def run(options: Options) -> Outcome:
             about_database = database.version()
         share = max(0.0, busy - alone) / workers
         shares.append(share)
-        rows.append([f"{workers}", f"{busy:.2f} %", f"{alone:.2f} %", f"{share:.2f} %", f"{statements / workers:.1f}"])
+        rows.append(
+            [
+                f"{workers}",
+                f"{busy:.2f} %",
+                f"{alone:.2f} %",
+                f"{share:.2f} %",
+                f"{statements / workers:.1f}",
+            ]
+        )
     table = Table(
         "processor time of the database, of one core",
-        ["processes", "with the gateway", "alone before", "for each process", "transactions a second of each"],
+        [
+            "processes",
+            "with the gateway",
+            "alone before",
+            "for each process",
+            "transactions a second of each",
+        ],
         rows,
-        "how often each process looks for callbacks, for payments that are due, and for work of processes that died.",
+        "how often each process looks for callbacks, for payments that are due, and for work of "
+        "processes that died.",
     )
     return Outcome(
         "rest",
         "At rest",
-        f"`mmo serve` with no requests on {about_database}: {WATCHED_S:g} s, from {SETTLED_AFTER_S:g} s after READY.",
+        f"`mmo serve` with no requests on {about_database}: {WATCHED_S:g} s, from "
+        f"{SETTLED_AFTER_S:g} s after READY.",
         [table],
         [Goal("database of a process at rest", GOAL_PERCENT, max(shares), " %", at_most=True)],
     )

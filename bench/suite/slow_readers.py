@@ -1,4 +1,5 @@
-"""Measures slow readers of the largest pages of records: the memory they take, and how long others wait."""
+"""Measures slow readers of the largest pages of records: the memory they take, and how long others
+wait."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ class Phase:
 
 
 def run(options: Options) -> Outcome:
-    """Fill a gateway with the largest payments, read one page, then let many readers stand still."""
+    """Fill a gateway with the largest payments, read one page, then let many readers stand
+    still."""
     payments = min(options.rows, PAYMENTS_MOST)
     with servers.gateway(options.folder) as server:
         _create_all(server, payments)
@@ -62,17 +64,31 @@ def run(options: Options) -> Outcome:
         after = _watch(server, "afterwards", 2.0)
     phases = (alone, one, slow, after)
     table = Table(
-        f"{payments:,} payments with the largest labels; `/healthz` every {1_000 * PAUSE_S:g} ms meanwhile",
+        f"{payments:,} payments with the largest labels; `/healthz` every {1_000 * PAUSE_S:g} ms "
+        f"meanwhile",
         ("phase", "peak MiB", "p50 ms", "p99 ms", "worst ms"),
-        [[p.name, f"{p.peak_mib:.0f}", f"{p.p50_ms:.1f}", f"{p.p99_ms:.1f}", f"{p.worst_ms:.1f}"] for p in phases],
-        "the bytes of a page, the pages that are read at once, and the bytes that wait to be written.",
+        [
+            [p.name, f"{p.peak_mib:.0f}", f"{p.p50_ms:.1f}", f"{p.p99_ms:.1f}", f"{p.worst_ms:.1f}"]
+            for p in phases
+        ],
+        "the bytes of a page, the pages that are read at once, and the bytes that wait to "
+        "be written.",
     )
     return Outcome(
         "slow_readers",
         "Slow readers of records",
-        f"{READERS} connections of one merchant ask for the largest page at once and read nothing for {HELD_S:g} s.",
+        f"{READERS} connections of one merchant ask for the largest page at once and read nothing "
+        f"for {HELD_S:g} s.",
         [table],
-        [Goal(f"memory that {READERS} slow readers take", 150, slow.peak_mib - alone.peak_mib, " MiB", at_most=True)],
+        [
+            Goal(
+                f"memory that {READERS} slow readers take",
+                150,
+                slow.peak_mib - alone.peak_mib,
+                " MiB",
+                at_most=True,
+            )
+        ],
     )
 
 
@@ -131,4 +147,6 @@ def _watch(server: Server, name: str, seconds: float) -> Phase:
             waits_ms.append(1_000 * (time.perf_counter() - began))
             peak_kib = max(peak_kib, machine.resident_kib(server.pid))
             time.sleep(PAUSE_S)
-    return Phase(name, peak_kib / 1024, percentile(waits_ms, 50), percentile(waits_ms, 99), max(waits_ms))
+    return Phase(
+        name, peak_kib / 1024, percentile(waits_ms, 50), percentile(waits_ms, 99), max(waits_ms)
+    )

@@ -1,4 +1,5 @@
-"""Measures what a dump that takes long costs the payments meanwhile: its snapshot keeps all dead rows."""
+"""Measures what a dump that takes long costs the payments meanwhile: its snapshot keeps all dead
+rows."""
 
 from __future__ import annotations
 
@@ -33,21 +34,26 @@ class Measured:
 
 
 def run(options: Options) -> Outcome:
-    """Lead payments through their lives at a steady rate: without a dump, during one of three minutes, and after it."""
+    """Lead payments through their lives at a steady rate: without a dump, during one of three
+    minutes, and after it."""
     folder, keys = options.folder, [merchants.key_of(number) for number in range(MERCHANTS)]
     with ExitStack() as stack:
         database = stack.enter_context(servers.postgres(folder, is_spread=True))
         dsn = database.fresh("snapshot")
         receivers = stack.enter_context(merchants.receivers(folder, keys))
         server = stack.enter_context(
-            servers.gateway(folder, brands=merchants.brands(MERCHANTS), environment={"MMO_DATABASE_URL": dsn})
+            servers.gateway(
+                folder, brands=merchants.brands(MERCHANTS), environment={"MMO_DATABASE_URL": dsn}
+            )
         )
         child = load.start(
             server,
             DIRECT,
             seconds=WARM_UP_S + WINDOW_S * (DUMP_WINDOWS + 2),
             connections=CONNECTIONS,
-            merchants=merchants.write(folder / "merchants", [(key, receivers.well, "w") for key in keys]),
+            merchants=merchants.write(
+                folder / "merchants", [(key, receivers.well, "w") for key in keys]
+            ),
             rate=RATE_PER_S,
             window=(WINDOW, receivers.counter),
         )
@@ -63,8 +69,10 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "snapshot",
         "During a long dump",
-        f"Direct pay-ins of {MERCHANTS} brands from the create to the delivered callback, {RATE_PER_S:g} a second, one"
-        f" process; `pg_dump` stands still in the middle, as its output is not read; {about_database}, gateway,"
+        f"Direct pay-ins of {MERCHANTS} brands from the create to the delivered callback, "
+        f"{RATE_PER_S:g} a second, one"
+        f" process; `pg_dump` stands still in the middle, as its output is not read; "
+        f"{about_database}, gateway,"
         " receivers and load share both cores.",
         [_table(before, during, after)],
         [Goal("last minute of the dump : minutes without", GOAL_RATIO, ratio, " x", at_most=True)],

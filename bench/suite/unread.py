@@ -1,4 +1,5 @@
-"""Measures how long a payment page takes while connections hold the largest page and do not read it."""
+"""Measures how long a payment page takes while connections hold the largest page and do not read
+it."""
 
 from __future__ import annotations
 
@@ -55,17 +56,24 @@ def run(options: Options) -> Outcome:
     with servers.gateway(options.folder, environment=PRODUCTION) as server:
         page = _payment_page(server)
         _first_byte_ms(page)
-        turns = [[_round(server, page, count) for count in COUNTS] for _ in range(min(options.rounds, ROUNDS_MOST))]
+        turns = [
+            [_round(server, page, count) for count in COUNTS]
+            for _ in range(min(options.rounds, ROUNDS_MOST))
+        ]
     found = dict(zip(COUNTS, zip(*turns, strict=True), strict=True))
     return Outcome(
         "unread",
         "Connections that do not read the largest page",
-        f"So many connections, each from an address of its own and with a receive buffer of 2 KB, ask for `{LARGEST}`"
-        f" and read nothing. Once the process is quiet, a payer asks for a payment page every {1_000 * PAUSE_S:g} ms;"
-        f" medians of {len(turns)} rounds of {ASKED} pages, without and with the connections in turn.",
+        f"So many connections, each from an address of its own and with a receive buffer of 2 KB, "
+        f"ask for `{LARGEST}`"
+        f" and read nothing. Once the process is quiet, a payer asks for a payment page every "
+        f"{1_000 * PAUSE_S:g} ms;"
+        f" medians of {len(turns)} rounds of {ASKED} pages, without and with the "
+        f"connections in turn.",
         [
             Table(
-                f"the first byte of a payment page; the bytes that wait may take {BUDGET_MIB:g} MiB",
+                f"the first byte of a payment page; the bytes that wait may take "
+                f"{BUDGET_MIB:g} MiB",
                 ("connections", "alone ms", "with them ms", "ratio", "resident MiB more"),
                 [_cells(count, rounds) for count, rounds in found.items()],
                 "the server's core; beyond the budget the answers that are broken off.",
@@ -73,7 +81,13 @@ def run(options: Options) -> Outcome:
         ],
         [
             *(
-                Goal(f"payment page with {count} connections that do not read", 2, _ratio(rounds), " x", at_most=True)
+                Goal(
+                    f"payment page with {count} connections that do not read",
+                    2,
+                    _ratio(rounds),
+                    " x",
+                    at_most=True,
+                )
                 for count, rounds in found.items()
             ),
             Goal(
@@ -98,7 +112,9 @@ def _round(server: Server, page: str, count: int) -> Round:
 
 def _payment_page(server: Server) -> str:
     body = BODY.replace("RESULT_URL", GONE).replace("REFERENCE", "unread")
-    with closing(http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=TIMEOUT_S)) as connection:
+    with closing(
+        http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=TIMEOUT_S)
+    ) as connection:
         headers = {"X-API-KEY": server.key, "Content-Type": "application/json"}
         connection.request("POST", WEB.path, body, headers)
         return str(json.loads(connection.getresponse().read())["pageUrl"])
@@ -107,11 +123,15 @@ def _payment_page(server: Server) -> str:
 def _first_byte_ms(page: str) -> float:
     """Return the median time from the request for a page to its first byte."""
     parts = urlsplit(page)
-    head = f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode("ascii")
+    head = f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode(
+        "ascii"
+    )
     waits_ms = []
     for _ in range(ASKED):
         time.sleep(PAUSE_S)
-        with socket.create_connection((parts.hostname, parts.port), timeout=TIMEOUT_S) as connection:
+        with socket.create_connection(
+            (parts.hostname, parts.port), timeout=TIMEOUT_S
+        ) as connection:
             began = time.perf_counter()
             connection.sendall(head)
             assert connection.recv(12) == b"HTTP/1.1 200"
@@ -130,6 +150,7 @@ def _cells(count: int, rounds: Sequence[Round]) -> Sequence[str]:
         str(count),
         f"{statistics.median(each.alone_ms for each in rounds):.1f}",
         f"{statistics.median(each.held_ms for each in rounds):.1f}",
-        f"{_ratio(rounds):.2f} x (of each round: {', '.join(f'{each.ratio:.2f}' for each in rounds)})",
+        f"{_ratio(rounds):.2f} x (of each round: "
+        f"{', '.join(f'{each.ratio:.2f}' for each in rounds)})",
         f"{statistics.median(each.grown_mib for each in rounds):.1f}",
     ]

@@ -27,18 +27,24 @@ GOAL_LOCK_PERCENT, GOAL_ROLLBACKS = 1.0, 1.0
 
 _SAMPLE = """
     SELECT a.wait_event_type, a.wait_event, left(regexp_replace(a.query, '\\s+', ' ', 'g'), 60),
-        (SELECT string_agg(l.locktype || ' ' || l.mode || coalesce(' of ' || l.relation::regclass::text, ''), ', ')
+        (SELECT string_agg(l.locktype || ' ' || l.mode || coalesce(
+            ' of ' || l.relation::regclass::text, ''), ', ')
             FROM pg_locks AS l WHERE l.pid = a.pid AND NOT l.granted)
     FROM pg_stat_activity AS a
-    WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'
+    WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+    AND a.backend_type = 'client backend'
         AND a.state = 'active'
 """
 _HELD = """
-    SELECT count(*) FROM pg_locks WHERE pid <> pg_backend_pid() AND granted AND locktype <> 'virtualxid'
-        AND virtualtransaction IN (SELECT virtualtransaction FROM pg_locks WHERE locktype = 'advisory')
+    SELECT count(*) FROM pg_locks WHERE pid <> pg_backend_pid() AND granted
+    AND locktype <> 'virtualxid'
+        AND virtualtransaction IN (SELECT virtualtransaction FROM pg_locks
+        WHERE locktype = 'advisory')
     GROUP BY virtualtransaction
 """
-_TRANSACTIONS = "SELECT xact_commit, xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+_TRANSACTIONS = (
+    "SELECT xact_commit, xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+)
 
 
 @define
@@ -63,7 +69,8 @@ class Watched:
 
 
 def run(options: Options) -> Outcome:
-    """Put direct pay-ins, with all that follows them, on gateways of one, two and four processes in turn."""
+    """Put direct pay-ins, with all that follows them, on gateways of one, two and four processes in
+    turn."""
     found: dict[int, tuple[LoadResult, Watched]] = {}
     for workers in WORKERS:
         folder = options.folder / f"{workers}"
@@ -74,33 +81,71 @@ def run(options: Options) -> Outcome:
                     measured = round_of(server, DIRECT, seconds=ROUND_S, run="waits")
                 found[workers] = measured, watched
             about_database = database.version()
-    names = [name for name, _ in sum((each.waits for _, each in found.values()), Counter[str]()).most_common(SHOWN)]
+    names = [
+        name
+        for name, _ in sum((each.waits for _, each in found.values()), Counter[str]()).most_common(
+            SHOWN
+        )
+    ]
     columns = ["", *(f"{workers} process{'es' * (workers > 1)}" for workers in found)]
     rows = [
         ["creates a second", *(f"{measured.per_s:,.0f}" for measured, _ in found.values())],
         [
             "rollbacks for 1,000 payments",
-            *(f"{each.rollbacks / measured.requests * 1000:.2f}" for measured, each in found.values()),
+            *(
+                f"{each.rollbacks / measured.requests * 1000:.2f}"
+                for measured, each in found.values()
+            ),
         ],
-        ["commits for each payment", *(f"{each.commits / m.requests:.2f}" for m, each in found.values())],
-        ["locks held by a commit, median", *(f"{median_of(each.held)}" for _, each in found.values())],
-        ["samples that wait for a lock", *(f"{each.share('Lock'):.2f} %" for _, each in found.values())],
+        [
+            "commits for each payment",
+            *(f"{each.commits / m.requests:.2f}" for m, each in found.values()),
+        ],
+        [
+            "locks held by a commit, median",
+            *(f"{median_of(each.held)}" for _, each in found.values()),
+        ],
+        [
+            "samples that wait for a lock",
+            *(f"{each.share('Lock'):.2f} %" for _, each in found.values()),
+        ],
         *([name, *(f"{each.share(name):.1f} %" for _, each in found.values())] for name in names),
     ]
-    locks = [[f"{workers}", lock, f"{count}"] for workers, (_, e) in found.items() for lock, count in e.locks.items()]
+    locks = [
+        [f"{workers}", lock, f"{count}"]
+        for workers, (_, e) in found.items()
+        for lock, count in e.locks.items()
+    ]
     most = found[WORKERS[-1]]
     return Outcome(
         "waits",
         "Waits and locks",
-        f"Direct pay-ins with their submissions, results and callbacks, 64 connections for {ROUND_S} s;"
+        f"Direct pay-ins with their submissions, results and callbacks, 64 connections for "
+        f"{ROUND_S} s;"
         f" {about_database}, gateway and load share both cores. Active sessions are sampled every"
         f" {INTERVAL_S * 1000:g} ms.",
         [
-            Table("share of the samples of active sessions", columns, rows, "the disk, then the processors."),
-            Table("samples that waited for a lock", ["processes", "lock and statement", "samples"], locks, "nothing."),
+            Table(
+                "share of the samples of active sessions",
+                columns,
+                rows,
+                "the disk, then the processors.",
+            ),
+            Table(
+                "samples that waited for a lock",
+                ["processes", "lock and statement", "samples"],
+                locks,
+                "nothing.",
+            ),
         ],
         [
-            Goal(f"{WORKERS[-1]} processes wait for a lock", GOAL_LOCK_PERCENT, most[1].share("Lock"), " %", True),
+            Goal(
+                f"{WORKERS[-1]} processes wait for a lock",
+                GOAL_LOCK_PERCENT,
+                most[1].share("Lock"),
+                " %",
+                True,
+            ),
             Goal(
                 f"rollbacks of {WORKERS[-1]} processes for 1,000 payments",
                 GOAL_ROLLBACKS,
@@ -137,7 +182,9 @@ def watch(dsn: str) -> Iterator[Watched]:
             is_over.set()
             thread.join()
         after = _transactions(connection)
-    watched.commits, watched.rollbacks = (now - then for now, then in zip(after, before, strict=True))
+    watched.commits, watched.rollbacks = (
+        now - then for now, then in zip(after, before, strict=True)
+    )
     watched.commits -= watched.questions
 
 

@@ -220,7 +220,9 @@ def parse_notification(provider: str, request: HttpRequest) -> ProviderHinted | 
     return ProviderHinted(reference, provider, content)
 
 
-def open_pesaplus(name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> PesaplusProvider:
+def open_pesaplus(
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+) -> PesaplusProvider:
     return PesaplusProvider(name, title, read_account(options))
 
 

@@ -1,11 +1,12 @@
-"""Holds what a merchant's program needs: clients of the merchant API, inboxes for callbacks, and the gap closer.
+"""Holds what a merchant's program needs: clients of the merchant API, inboxes for callbacks, and
+the gap closer.
 
-Requests and answers, `create_or_get`, callbacks and the rules of the gap closer need only attrs; the clients httpx, the
-asynchronous one and the gap closer also anyio: `pip install 'mmo-gateway[merchant]'`. The guide is
-`docs/merchant_client.md`.
-"""
+Requests and answers, `create_or_get`, callbacks and the rules of the gap closer need only attrs;
+the clients httpx, the asynchronous one and the gap closer also anyio: `pip install
+'mmo-gateway[merchant]'`. The guide is `docs/merchant_client.md`."""
 
-# The rooms, from the bottom up. A room imports only from the core and from rooms in lines above its own:
+# The rooms, from the bottom up. A room imports only from the core and from rooms in lines above its
+# own:
 #
 #   api             what a program sends, receives and repeats, without I/O
 #   reconciliation  a statement or ledger compared with the records, without I/O
@@ -66,10 +67,22 @@ from mmo_merchant.api.gateway_requests import (
     reference_look_up_request,
 )
 from mmo_merchant.api.idempotent_creation import Ask, Exchange, create_or_get
-from mmo_merchant.api.new_payments import DirectPayIn, LabelValue, NewPayment, PayOut, QrPayIn, TaxPayOut, WebPayIn
+from mmo_merchant.api.new_payments import (
+    DirectPayIn,
+    LabelValue,
+    NewPayment,
+    PayOut,
+    QrPayIn,
+    TaxPayOut,
+    WebPayIn,
+)
 from mmo_merchant.api.result_inbox import Inbox, receive_callback, take_result
 from mmo_merchant.api.tolerant_json import UnreadableBody
-from mmo_merchant.api.transaction_objects import ProviderDetails, TransactionObject, parse_transaction
+from mmo_merchant.api.transaction_objects import (
+    ProviderDetails,
+    TransactionObject,
+    parse_transaction,
+)
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Party, Source, Status, Type
@@ -85,16 +98,17 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer", "ApiAccess", "ApiProblem", "ApiRejection", "Ask", "AsyncMerchantClient", "Callback",
     "CallbackRejected", "DirectPayIn", "ErrorCode", "Exchange", "FieldError", "Flow", "GapCloser",
-    "GapProgress", "GapRules", "GapStep", "GatewayUnavailable", "HttpRequest", "HttpResponse", "Inbox",
-    "KeyRejected", "LabelValue", "Learned", "ListStep", "LookUpStep", "MerchantApiError",
+    "GapProgress", "GapRules", "GapStep", "GatewayUnavailable", "HttpRequest", "HttpResponse",
+    "Inbox", "KeyRejected", "LabelValue", "Learned", "ListStep", "LookUpStep", "MerchantApiError",
     "MerchantClient", "Money", "NewPayment", "NoAnswer", "OutcomeUnclear", "Party", "PayOut",
-    "PostgresInbox", "ProviderDetails", "QrDelivery", "QrPayIn", "RecordsWindow", "ReferenceMismatch",
-    "ReferenceUsed", "Source", "SqliteInbox", "StartedPayment", "Status", "TaxPayOut",
-    "TransactionNotFound", "TransactionObject", "TransactionPage", "Type", "UnreadableBody",
-    "UnreadableCallback", "WatchedPayment", "WebPayIn", "WrongKey", "create_or_get", "creation_request",
-    "first_progress", "learn", "look_up_request", "next_step", "page_request", "parse_transaction",
-    "read_callback", "read_found", "read_page", "read_started", "receive_callback", "records_request",
-    "reference_look_up_request", "take_result", "to_money", "verify_key",
+    "PostgresInbox", "ProviderDetails", "QrDelivery", "QrPayIn", "RecordsWindow",
+    "ReferenceMismatch", "ReferenceUsed", "Source", "SqliteInbox", "StartedPayment", "Status",
+    "TaxPayOut", "TransactionNotFound", "TransactionObject", "TransactionPage", "Type",
+    "UnreadableBody", "UnreadableCallback", "WatchedPayment", "WebPayIn", "WrongKey",
+    "create_or_get", "creation_request", "first_progress", "learn", "look_up_request", "next_step",
+    "page_request", "parse_transaction", "read_callback", "read_found", "read_page", "read_started",
+    "receive_callback", "records_request", "reference_look_up_request", "take_result", "to_money",
+    "verify_key",
 ]  # fmt: skip
 
 _MODULES = {

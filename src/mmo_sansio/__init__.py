@@ -1,7 +1,8 @@
-"""Decides the payments of a mobile money gateway by plain functions without I/O, clock or randomness.
+"""Decides the payments of a mobile money gateway by plain functions without I/O, clock or
+randomness.
 
-A test needs `Gateway`, which does all of it in memory. The project's `docs/tutorial.md` goes through it step by step,
-and `examples/test_payment.py` is a whole test of forty lines:
+A test needs `Gateway`, which does all of it in memory. The project's `docs/tutorial.md` goes
+through it step by step, and `examples/test_payment.py` is a whole test of forty lines:
 
     Gateway()                            nothing has happened yet
     receive(input, now=, utc=)           decide an input, and return its reply
@@ -21,16 +22,17 @@ and these names:
     time      Instant, Span, SECOND, MINUTE, HOUR, DAY, later, format_with_seconds
     service   decide, Decision, Ledger, NotPrefetched, Reads, merge_reads, reads
 
-A service of your own feeds inputs to `decide`, makes the changes of the decision durable, answers with its reply, and
-then carries out its intents. All that it meets on the way is in :mod:`mmo_sansio.messages`.
+A service of your own feeds inputs to `decide`, makes the changes of the decision durable, answers
+with its reply, and then carries out its intents. All that it meets on the way is in
+:mod:`mmo_sansio.messages`.
 
-What `__all__` of a face lists is public: this package and that, :mod:`mmo_sansio.providers` for adapters,
-:mod:`mmo_sansio.testing` for tests, :mod:`mmo_merchant` for merchants' programs, :mod:`mmo_trio` for the service, and
-:mod:`mmo_simulators` for operators to test against. All else is internal and may change in any version.
-"""
+What `__all__` of a face lists is public: this package and that, :mod:`mmo_sansio.providers` for
+adapters, :mod:`mmo_sansio.testing` for tests, :mod:`mmo_merchant` for merchants' programs,
+:mod:`mmo_trio` for the service, and :mod:`mmo_simulators` for operators to test against. All else
+is internal and may change in any version."""
 
-# The rooms, from the bottom up. A room imports only from rooms above it in this list, and the three in the middle
-# (providers, api, payments) not from each other:
+# The rooms, from the bottom up. A room imports only from rooms above it in this list, and the three
+# in the middle (providers, api, payments) not from each other:
 #
 #   values      time, money, the payment model and error codes
 #   resilience  circuit breaker, rate limit, fair queue, channel ownership, clock guard
@@ -54,25 +56,51 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
 )
-from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollEnded, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import (
+    DeliverCallback,
+    DeliverQr,
+    Intent,
+    PollEnded,
+    PollProvider,
+    SubmitToProvider,
+)
 from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Rejected
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.ledger import Ledger, NotPrefetched, Reads, merge_reads
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, format_with_seconds, later
+from mmo_sansio.values.clock import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Instant,
+    Span,
+    format_with_seconds,
+    later,
+)
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party, Source, Status, Transaction
+from mmo_sansio.values.model import (
+    Brand,
+    Limits,
+    Method,
+    Operation,
+    Party,
+    Source,
+    Status,
+    Transaction,
+)
 from mmo_sansio.values.money import Money
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "DAY", "HOUR", "MINUTE", "SECOND", "Accepted", "Applied", "BeginSubmission", "Brand", "CallbackConcluded",
-    "ConfirmPage", "CreatePayment", "Decision", "DeliverCallback", "DeliverQr", "DeliveryAttempt",
-    "DeliveryOutcome", "Draft", "ErrorCode", "Gateway", "Ignored", "Instant", "Intent", "Ledger", "Limits",
-    "Method", "Money", "NotPrefetched", "Operation", "Party", "PollEnded", "PollProvider", "ProviderAccepted",
-    "ProviderFailed", "ProviderSucceeded", "ProviderUnreachable", "Reads", "Rejected", "Source", "Span", "Status",
-    "SubmitToProvider", "Transaction", "decide", "format_with_seconds", "later", "merge_reads", "reads",
+    "DAY", "HOUR", "MINUTE", "SECOND", "Accepted", "Applied", "BeginSubmission", "Brand",
+    "CallbackConcluded", "ConfirmPage", "CreatePayment", "Decision", "DeliverCallback", "DeliverQr",
+    "DeliveryAttempt", "DeliveryOutcome", "Draft", "ErrorCode", "Gateway", "Ignored", "Instant",
+    "Intent", "Ledger", "Limits", "Method", "Money", "NotPrefetched", "Operation", "Party",
+    "PollEnded", "PollProvider", "ProviderAccepted", "ProviderFailed", "ProviderSucceeded",
+    "ProviderUnreachable", "Reads", "Rejected", "Source", "Span", "Status", "SubmitToProvider",
+    "Transaction", "decide", "format_with_seconds", "later", "merge_reads", "reads",
     "transaction_object",
 ]  # fmt: skip

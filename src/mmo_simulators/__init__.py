@@ -1,10 +1,10 @@
 """Simulates mobile money operators, to test a gateway against: ours or another.
 
-`open_simulator` opens M-Pesa, MTN MoMo, Airtel Money or pawaPay, and `serve` puts it on a socket. It needs
-`mmo-gateway[simulators]`.
-"""
+`open_simulator` opens M-Pesa, MTN MoMo, Airtel Money or pawaPay, and `serve` puts it on a socket.
+It needs `mmo-gateway[simulators]`."""
 
-# The rooms, from the bottom up. A room imports only from rooms above it in this list, and from the core:
+# The rooms, from the bottom up. A room imports only from rooms above it in this list, and from the
+# core:
 #
 #   common      faults, controls and what a simulator is
 #   operators   the operators, without I/O; server: a simulator on sockets or other streams
@@ -13,7 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mmo_simulators.common.faults import DroppedConnection, FaultScript, PlannedFault, parse_planned_fault
+    from mmo_simulators.common.faults import (
+        DroppedConnection,
+        FaultScript,
+        PlannedFault,
+        parse_planned_fault,
+    )
     from mmo_simulators.common.simulator import Simulator
     from mmo_simulators.operators.registry import open_simulator
     from mmo_simulators.server.callbacks import SendCallback

@@ -1,8 +1,7 @@
 """The Trio shell around :mod:`mmo_sansio`, which waits, retries, times out and cleans up.
 
-It never decides about money: that is for the core. `run_service` serves a gateway until it is cancelled;
-`load_settings` reads its settings, and `ServiceConfig` holds what they come to.
-"""
+It never decides about money: that is for the core. `run_service` serves a gateway until it is
+cancelled; `load_settings` reads its settings, and `ServiceConfig` holds what they come to."""
 
 # The rooms, from the bottom up. A room imports only from rooms in lines above its own:
 #
@@ -20,7 +19,9 @@ It never decides about money: that is for the core. `run_service` serves a gatew
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # Type checkers take it for True; `typing` would take longer to load than all else here.
+TYPE_CHECKING = (
+    False  # Type checkers take it for True; `typing` would take longer to load than all else here.
+)
 if TYPE_CHECKING:
     from mmo_trio.service.process import run_service
     from mmo_trio.settings.load import load_settings
@@ -30,7 +31,15 @@ if TYPE_CHECKING:
     from mmo_trio.storage.open_store import open_store
     from mmo_trio.storage.sql.store import Store
 
-__all__ = ["ServiceConfig", "Settings", "SettingsError", "Store", "load_settings", "open_store", "run_service"]
+__all__ = [
+    "ServiceConfig",
+    "Settings",
+    "SettingsError",
+    "Store",
+    "load_settings",
+    "open_store",
+    "run_service",
+]
 
 _MODULES = {
     "ServiceConfig": "settings.service",

@@ -11,7 +11,9 @@ from tests.support.browser import browser_page, chromium_path, launch_browser
 from tests.support.browser_gateway import PATIENCE_S, Sandbox, Shop, open_shop, serving_sandbox
 
 NARROW = {"width": 360, "height": 640}
-MISSING = "There is no Chromium: install it (Debian: apt install chromium), or name one in MMO_CHROMIUM."
+MISSING = (
+    "There is no Chromium: install it (Debian: apt install chromium), or name one in MMO_CHROMIUM."
+)
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,9 @@ def test_axe_finds_nothing(page: Page, sandbox: Sandbox, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_nothing_is_wider_than_a_small_phone(narrow_page: Page, sandbox: Sandbox, path: str) -> None:
+def test_nothing_is_wider_than_a_small_phone(
+    narrow_page: Page, sandbox: Sandbox, path: str
+) -> None:
     narrow_page.goto(sandbox.pages + path)
     widths = narrow_page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert widths[0] <= widths[1], path
@@ -64,7 +66,9 @@ def test_a_developer_finds_the_way_without_javascript(plain_page: Page, sandbox:
     expect(plain_page.locator("h1")).to_have_text("Error codes")
     plain_page.get_by_role("searchbox").fill("hosted page")
     plain_page.get_by_role("searchbox").press("Enter")
-    plain_page.locator("main").get_by_role("link", name="Take a payment on the hosted page").first.click()
+    plain_page.locator("main").get_by_role(
+        "link", name="Take a payment on the hosted page"
+    ).first.click()
     expect(plain_page).to_have_url(re.compile("/docs#createWebPayin$"))
 
 
@@ -78,7 +82,9 @@ def test_a_payment_is_tried_without_javascript(plain_page: Page, sandbox: Sandbo
     expect(plain_page.get_by_role("status")).to_contain_text("Answer 200")
 
 
-def test_the_language_is_chosen_by_keyboard_once_for_all_examples(page: Page, sandbox: Sandbox) -> None:
+def test_the_language_is_chosen_by_keyboard_once_for_all_examples(
+    page: Page, sandbox: Sandbox
+) -> None:
     page.goto(f"{sandbox.pages}/docs")
     page.locator("#createDirectPayin-bash").focus()
     page.keyboard.press("ArrowRight")
@@ -91,7 +97,9 @@ def test_the_language_is_chosen_by_keyboard_once_for_all_examples(page: Page, sa
 
 def test_an_example_is_copied(browser: Browser, sandbox: Sandbox) -> None:
     with browser_page(browser, permissions=["clipboard-read", "clipboard-write"]) as page:
-        page.clock.install(time=0)  # It stands still, as the button tells of the copy for two seconds only.
+        page.clock.install(
+            time=0
+        )  # It stands still, as the button tells of the copy for two seconds only.
         page.goto(f"{sandbox.pages}/docs")
         page.clock.pause_at(60_000)
         section = page.locator("#createQrPayin")
@@ -105,16 +113,22 @@ def test_an_example_is_copied(browser: Browser, sandbox: Sandbox) -> None:
         expect(section.get_by_role("button", name="Copied")).to_have_count(0)
 
 
-def test_results_appear_while_typing_and_are_reached_by_keyboard(page: Page, sandbox: Sandbox) -> None:
+def test_results_appear_while_typing_and_are_reached_by_keyboard(
+    page: Page, sandbox: Sandbox
+) -> None:
     page.goto(f"{sandbox.pages}/docs")
     page.keyboard.press("/")
     page.keyboard.type("duplicate")
-    expect(page.locator("#found").get_by_role("link", name="merchant_transactionid_duplicate")).to_be_visible()
+    expect(
+        page.locator("#found").get_by_role("link", name="merchant_transactionid_duplicate")
+    ).to_be_visible()
     check_axe(page, part=".search")
     page.keyboard.press("Escape")
     expect(page.locator("#found")).to_be_hidden()
     page.get_by_role("searchbox").fill("duplicate_request")
-    expect(page.locator("#found").get_by_role("link").first).to_contain_text("duplicate_request error")
+    expect(page.locator("#found").get_by_role("link").first).to_contain_text(
+        "duplicate_request error"
+    )
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("duplicate_request")
@@ -145,28 +159,39 @@ def test_paper_has_the_text_and_the_chosen_examples(page: Page, sandbox: Sandbox
 STEADY_TEXTS = """(texts) => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode())
-    for (const [found, shown] of texts) walker.currentNode.data = walker.currentNode.data.replaceAll(found, shown);
+    for (const [found, shown] of texts)
+        walker.currentNode.data = walker.currentNode.data.replaceAll(found, shown);
 }"""
 
 
 def show(page: Page, sandbox: Sandbox, path: str, *, height: int) -> None:
-    """Open a page with texts that are the same in every run; addresses and key of a sandbox are not. It scrolls to its
-    anchor after that, as other texts may change the height of what is above."""
-    page.set_viewport_size({"width": (page.viewport_size or {"width": 0})["width"], "height": height})
+    """Open a page with texts that are the same in every run; addresses and key of a sandbox are
+    not. It scrolls to its anchor after that, as other texts may change the height of what is
+    above."""
+    page.set_viewport_size(
+        {"width": (page.viewport_size or {"width": 0})["width"], "height": height}
+    )
     path, _, anchor = path.partition("#")
     answer = page.goto(sandbox.pages + path)
     assert answer is not None
     assert answer.status == 200
-    texts = ((sandbox.api_key, "EoaOzYpYXcGdej3AxeEy88ez0H2Ju9aW"), (sandbox.api, "http://127.0.0.1:8080"))
+    texts = (
+        (sandbox.api_key, "EoaOzYpYXcGdej3AxeEy88ez0H2Ju9aW"),
+        (sandbox.api, "http://127.0.0.1:8080"),
+    )
     page.evaluate(STEADY_TEXTS, [*texts, (sandbox.pages, "http://127.0.0.1:8081")])
     if anchor:
         page.evaluate("anchor => { location.hash = anchor; }", anchor)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_what_the_reference_looks_like(browser: Browser, sandbox: Sandbox, scheme: Literal["light", "dark"]) -> None:
+def test_what_the_reference_looks_like(
+    browser: Browser, sandbox: Sandbox, scheme: Literal["light", "dark"]
+) -> None:
     suffix = "" if scheme == "light" else "-dark"
-    with browser_page(browser, viewport={"width": 1280, "height": 720}, color_scheme=scheme) as page:
+    with browser_page(
+        browser, viewport={"width": 1280, "height": 720}, color_scheme=scheme
+    ) as page:
         show(page, sandbox, "/docs#createDirectPayin", height=640)
         screenshot(page, f"api-docs{suffix}")
     with browser_page(browser, viewport=NARROW, color_scheme=scheme) as page:
@@ -187,7 +212,9 @@ def test_what_search_and_trial_look_like(page: Page, sandbox: Sandbox) -> None:
     page.get_by_role("button", name="Send the request").click()
     expect(page.get_by_role("status")).to_contain_text("Answer 400")
     reference = json.loads(body)["merchantReference"]
-    page.locator("textarea").fill(page.locator("textarea").input_value().replace(reference, "try-4c9tb001"))
+    page.locator("textarea").fill(
+        page.locator("textarea").input_value().replace(reference, "try-4c9tb001")
+    )
     texts = [(sandbox.pages, "http://127.0.0.1:8081")]
     page.evaluate(STEADY_TEXTS, texts)
     identifiers = page.locator(".sample", has_text="urn:x-request-id")
@@ -210,7 +237,9 @@ def test_what_the_error_pages_look_like(page: Page, narrow_page: Page, sandbox: 
     screenshot(page, "error-page-unknown")
 
 
-def test_what_lists_of_the_documentation_look_like(page: Page, narrow_page: Page, sandbox: Sandbox) -> None:
+def test_what_lists_of_the_documentation_look_like(
+    page: Page, narrow_page: Page, sandbox: Sandbox
+) -> None:
     for path, name in (
         ("/errors", "errors"),
         ("/docs/search?q=duplicate", "results"),

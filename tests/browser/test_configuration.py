@@ -1,4 +1,5 @@
-"""A change of configuration in a browser: by two users, with the keyboard alone, and without scripts."""
+"""A change of configuration in a browser: by two users, with the keyboard alone, and without
+scripts."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def open_list(page: Page, office: Sandbox, name: str) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Configuration")
 
 
-def test_the_keyboard_alone_suffices_to_change_a_limit_and_to_go_back(browser: Browser, office: Sandbox) -> None:
+def test_the_keyboard_alone_suffices_to_change_a_limit_and_to_go_back(
+    browser: Browser, office: Sandbox
+) -> None:
     with browser_page(browser, viewport=WIDE) as one, browser_page(browser, viewport=WIDE) as two:
         open_list(one, office, "ann")
         check(one, "console-configuration-empty")
@@ -76,7 +79,9 @@ def test_the_keyboard_alone_suffices_to_change_a_limit_and_to_go_back(browser: B
         one.keyboard.press("Control+a")
         one.keyboard.type("100")
         one.keyboard.press("Enter")
-        expect(one.get_by_role("region", name="What you have changed so far")).to_contain_text("KES 100.00")
+        expect(one.get_by_role("region", name="What you have changed so far")).to_contain_text(
+            "KES 100.00"
+        )
         tab_to(one, "Propose the change")
         one.keyboard.press("Enter")
         expect(one.get_by_role("heading", level=1)).to_contain_text("Change 1 of")
@@ -113,7 +118,9 @@ def test_a_change_needs_no_scripts_and_fits_a_phone(browser: Browser, office: Sa
         one.get_by_label("Max KES").first.fill("")
         one.get_by_label("Reason").fill("fewer large payments")
         one.get_by_role("button", name="Check the change").click()
-        expect(one.get_by_text("It is missing. Give a smallest and a largest amount.")).to_be_visible()
+        expect(
+            one.get_by_text("It is missing. Give a smallest and a largest amount.")
+        ).to_be_visible()
         check_axe_without_scripts(one)
         screenshot(one, "console-configuration-error-narrow")
         one.get_by_label("Max KES").first.fill("200000")

@@ -50,7 +50,8 @@ PAGES = {
 
 
 BEGIN = time(1, 10, tzinfo=UTC)
-"""The time of day in the sandbox when the first payment is made: charts look different at another one."""
+"""The time of day in the sandbox when the first payment is made: charts look different at another
+one."""
 
 
 def seconds_until(moment: time) -> int:
@@ -91,13 +92,15 @@ def payment(page: Page, office: Sandbox, text: str) -> None:
 
 
 def picture(page: Page, name: str, scheme: str) -> None:
-    """Compare the page in this colour scheme; the proposals and reversals have pictures of their own."""
+    """Compare the page in this colour scheme; the proposals and reversals have pictures of their
+    own."""
     if name not in ("console-proposals", "console-reversals"):
         screenshot(page, name if scheme == "light" else f"{name}-dark")
 
 
 def wait_for_balance(page: Page) -> None:
-    """Load the providers until the first look at their accounts, half a minute after the start, is among them."""
+    """Load the providers until the first look at their accounts, half a minute after the start, is
+    among them."""
     for _ in range(120):
         if page.locator("#rows").get_by_text("KES ").count():
             return
@@ -107,7 +110,9 @@ def wait_for_balance(page: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_can_be_read_by_everybody(browser: Browser, office: Sandbox, scheme: str) -> None:
+def test_every_page_can_be_read_by_everybody(
+    browser: Browser, office: Sandbox, scheme: str
+) -> None:
     with browser_page(browser, viewport=WIDE, color_scheme=scheme) as page:
         page.goto(f"{office.console}/sign-in")
         check_axe(page)
@@ -247,7 +252,9 @@ def test_the_keyboard_alone_suffices_for_an_approval(browser: Browser, office: S
         assert office.status(reference)["status"] == "success"
 
 
-def test_scripts_add_local_times_copying_and_a_list_of_shortcuts(browser: Browser, office: Sandbox) -> None:
+def test_scripts_add_local_times_copying_and_a_list_of_shortcuts(
+    browser: Browser, office: Sandbox
+) -> None:
     with browser_page(browser, viewport=WIDE, timezone_id="Africa/Nairobi") as page:
         sign_in(page, office, "ada")
         payment(page, office, "254700000101")
@@ -299,7 +306,10 @@ def live_payments(browser: Browser, office: Sandbox) -> Iterator[Page]:
 def test_a_payment_made_between_two_streams_is_shown(browser: Browser, office: Sandbox) -> None:
     with browser_page(browser, viewport=WIDE) as page:
         sign_in(page, office, "vera")
-        page.route("**/events", lambda route: route.fulfill(body="retry: 500\n\n", content_type="text/event-stream"))
+        page.route(
+            "**/events",
+            lambda route: route.fulfill(body="retry: 500\n\n", content_type="text/event-stream"),
+        )
         page.goto(f"{office.console}/payments")
         created = office.create("direct/payin")["gatewayReference"]
         expect(page.locator("[data-live].good")).to_have_count(0)
@@ -309,7 +319,9 @@ def test_a_payment_made_between_two_streams_is_shown(browser: Browser, office: S
 
 
 @pytest.mark.finding("screens-2")
-def test_a_page_without_a_connection_does_not_say_that_it_is_up_to_date(browser: Browser, office: Sandbox) -> None:
+def test_a_page_without_a_connection_does_not_say_that_it_is_up_to_date(
+    browser: Browser, office: Sandbox
+) -> None:
     with live_payments(browser, office) as page:
         page.context.set_offline(True)
         expect(page.locator("[data-live].bad")).to_contain_text("May be out of date: as of")
@@ -321,7 +333,9 @@ def test_a_page_without_a_connection_does_not_say_that_it_is_up_to_date(browser:
 
 
 @pytest.mark.finding("screens-2")
-def test_a_page_that_nobody_has_seen_for_a_while_makes_up_for_it(browser: Browser, office: Sandbox) -> None:
+def test_a_page_that_nobody_has_seen_for_a_while_makes_up_for_it(
+    browser: Browser, office: Sandbox
+) -> None:
     with live_payments(browser, office) as page:
         show = "Object.defineProperty(document, 'hidden', {get: () => %s, configurable: true});"
         show += "document.dispatchEvent(new Event('visibilitychange'))"
@@ -336,7 +350,9 @@ def test_a_page_that_nobody_has_seen_for_a_while_makes_up_for_it(browser: Browse
 
 
 @pytest.mark.finding("screens-2")
-def test_what_is_new_is_announced_where_the_list_is_in_use(browser: Browser, office: Sandbox) -> None:
+def test_what_is_new_is_announced_where_the_list_is_in_use(
+    browser: Browser, office: Sandbox
+) -> None:
     with live_payments(browser, office) as page:
         page.keyboard.press("j")
         created = [office.create("direct/payin")["gatewayReference"] for _ in range(2)]
@@ -352,7 +368,9 @@ def test_what_is_new_is_announced_where_the_list_is_in_use(browser: Browser, off
 
 
 @pytest.mark.finding("screens-4")
-def test_back_leads_from_a_payment_to_what_the_search_found(browser: Browser, office: Sandbox) -> None:
+def test_back_leads_from_a_payment_to_what_the_search_found(
+    browser: Browser, office: Sandbox
+) -> None:
     with browser_page(browser, viewport=WIDE) as page:
         sign_in(page, office, "ada")
         page.get_by_label("Reference or number").fill("254700000004")
@@ -370,7 +388,9 @@ def test_back_leads_from_a_payment_to_what_the_search_found(browser: Browser, of
 def test_a_link_on_another_site_leads_to_its_page(browser: Browser, office: Sandbox) -> None:
     link = f"{office.console}/payments?status=failed"
     with browser_page(browser) as page:
-        page.route("http://localhost/", lambda route: route.fulfill(body=f'<a href="{link}">look</a>'))
+        page.route(
+            "http://localhost/", lambda route: route.fulfill(body=f'<a href="{link}">look</a>')
+        )
         page.goto("http://localhost/")
         page.get_by_text("look").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
@@ -400,13 +420,17 @@ def test_what_was_typed_comes_back_after_the_end_of_a_session(
         page.get_by_label("Evidence").fill('line "17"\nof today')
         office.advance("31m")
         page.get_by_role("button", name="Propose").click()
-        expect(page.get_by_text("Your session has ended. Nothing was sent", exact=False)).to_be_visible()
+        expect(
+            page.get_by_text("Your session has ended. Nothing was sent", exact=False)
+        ).to_be_visible()
         expect(page.get_by_label("Name")).to_have_value("ann")
         page.get_by_label("Password").fill(PASSWORD)
         page.keyboard.press("Enter")
         expect(page.get_by_label("Outcome")).to_have_value("success")
         expect(page.get_by_label("Evidence")).to_have_value('line "17"\nof today')
-        expect(page.get_by_text("Your session had ended, and nothing was sent.", exact=False)).to_be_visible()
+        expect(
+            page.get_by_text("Your session had ended, and nothing was sent.", exact=False)
+        ).to_be_visible()
         assert urlsplit(page.url).path == f"/payments/{reference}"
         page.get_by_role("button", name="Propose").click()
         expect(page.get_by_role("heading", name=": to do")).to_be_visible()
@@ -414,7 +438,8 @@ def test_what_was_typed_comes_back_after_the_end_of_a_session(
 
 
 def wait_until_stuck(page: Page, crowded: Sandbox) -> None:
-    """Let hours pass, as often as the simulated operator needs until it has more of the payments than a page shows."""
+    """Let hours pass, as often as the simulated operator needs until it has more of the payments
+    than a page shows."""
     for _ in range(20):
         crowded.advance("2h")
         sign_in(page, crowded, "ada")
@@ -434,7 +459,9 @@ def ask_back(page: Page, crowded: Sandbox, references: Iterable[str]) -> None:
             "number": "1",
             "reason": "the customer has paid twice",
         }
-        answer = page.request.post(f"{crowded.console}/payments/{each}/reversals", form=asked, max_redirects=0)
+        answer = page.request.post(
+            f"{crowded.console}/payments/{each}/reversals", form=asked, max_redirects=0
+        )
         assert answer.status == 303, answer.text()
 
 
@@ -443,8 +470,11 @@ def test_a_full_page_is_small_at_first_view(browser: Browser, tmp_path: Path) ->
         add_staff(crowded, {"ada": "admin"})
         labels = {f"label {number}": "a label of a merchant" for number in range(10)}
         references = [
-            # The first have a callback that fails and an entry in the suspense book, the others become stuck.
-            crowded.create("direct/payin", msisdn=f"254700000{digits}", labels=labels)["gatewayReference"]
+            # The first have a callback that fails and an entry in the suspense book, the others
+            # become stuck.
+            crowded.create("direct/payin", msisdn=f"254700000{digits}", labels=labels)[
+                "gatewayReference"
+            ]
             for digits in ("160", "130") * (PAGE_SIZE + 10)
         ]
         wait_until_stuck(page, crowded)
@@ -453,11 +483,19 @@ def test_a_full_page_is_small_at_first_view(browser: Browser, tmp_path: Path) ->
         expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
         payment_path = urlsplit(page.url).path
         brand = "/brands/demo/configuration"
-        for path in (*PAGES.values(), "/?view=month", "/configuration", brand, payment_path, "/second-factor"):
+        for path in (
+            *PAGES.values(),
+            "/?view=month",
+            "/configuration",
+            brand,
+            payment_path,
+            "/second-factor",
+        ):
             page.goto(crowded.console + path)
             sizes = page.evaluate(
                 "['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))"
-                ".filter((each) => !each.name.endsWith('/events')).map((each) => each.decodedBodySize)"
+                ".filter((each) => !each.name.endsWith('/events')).map((each) => "
+                "each.decodedBodySize)"
             )
             assert len(sizes) >= 3, path
             assert sum(sizes) <= FIRST_VIEW_BYTES_MAX, (path, sizes)
@@ -483,7 +521,9 @@ def test_a_user_sets_up_a_second_factor_without_scripts(browser: Browser, office
         assert box["height"] == pytest.approx(box["width"], abs=1)
         assert read_screenshot(page.locator(".scan svg").screenshot()).startswith("otpauth://totp/")
         check_axe_without_scripts(page)
-        screenshot(page, "console-enrol-narrow", hidden=[page.locator(".scan"), page.locator(".secret")])
+        screenshot(
+            page, "console-enrol-narrow", hidden=[page.locator(".scan"), page.locator(".secret")]
+        )
         secret = base64.b32decode(page.locator(".secret").inner_text().replace(" ", ""))
         page.get_by_label("Code that the app shows").fill(device_code(office, secret))
         page.get_by_role("button", name="Confirm").click()
@@ -517,7 +557,9 @@ def read_screenshot(picture: bytes) -> str:
     """The text of the QR code in a screenshot."""
     grey = Image.open(io.BytesIO(picture)).convert("L")
     dark = [level < 128 for level in grey.tobytes()]
-    return read_qr_rows([dark[start : start + grey.width] for start in range(0, len(dark), grey.width)])
+    return read_qr_rows(
+        [dark[start : start + grey.width] for start in range(0, len(dark), grey.width)]
+    )
 
 
 def fill_sign_in(page: Page, name: str, code: str) -> None:
@@ -530,7 +572,9 @@ def fill_sign_in(page: Page, name: str, code: str) -> None:
 
 def device_code(office: Sandbox, secret: bytes) -> str:
     """The code that a device shows by the sandbox's clock."""
-    return code_at(secret, GatewayClock(offset=read_offset(office.directory / CLOCK_OFFSET_FILE)).now())
+    return code_at(
+        secret, GatewayClock(offset=read_offset(office.directory / CLOCK_OFFSET_FILE)).now()
+    )
 
 
 def test_a_viewer_sees_no_personal_data(browser: Browser, office: Sandbox) -> None:

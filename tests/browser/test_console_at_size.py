@@ -1,5 +1,6 @@
-"""The console with two hundred brands, one of which has twenty methods, and with full lists: each page is small, not
-higher than four screens, fits any width and scrolls as one; a change is checked before it is proposed."""
+"""The console with two hundred brands, one of which has twenty methods, and with full lists: each
+page is small, not higher than four screens, fits any width and scrolls as one; a change is checked
+before it is proposed."""
 
 from __future__ import annotations
 
@@ -21,14 +22,31 @@ pytestmark = pytest.mark.finding("screens-6")
 
 DESK: ViewportSize = {"width": 1440, "height": 900}
 WIDTHS = (1440, 1280, 1160, 1100, 1024, 820, 720, 390, 320, 240)
-"""200 % of 1440 is 720; between 720 and 820, and at 1024 and 1100, columns once lay out of sight."""
+"""200 % of 1440 is 720; between 720 and 820, and at 1024 and 1100, columns once lay out of
+sight."""
 SCREENS_MAX = 4
 BYTES_MAX = 60 * 1024
 BRANDS, METHODS, PAYMENTS = 200, 20, 42
 
 PAGES = (
-    *("/", "/?view=month", "/?table=1", "/payments", "/stuck", "/suspense", "/suspense?show=all", "/callbacks"),
-    *("/resolutions", "/reversals?show=all", "/providers", "/breakers", "/brands", "/brands/shop000"),
+    *(
+        "/",
+        "/?view=month",
+        "/?table=1",
+        "/payments",
+        "/stuck",
+        "/suspense",
+        "/suspense?show=all",
+        "/callbacks",
+    ),
+    *(
+        "/resolutions",
+        "/reversals?show=all",
+        "/providers",
+        "/breakers",
+        "/brands",
+        "/brands/shop000",
+    ),
     *("/brands/shop000/configuration", "/configuration", "/audit"),
 )
 
@@ -37,15 +55,23 @@ OUT_OF_SIGHT = """() => [...document.querySelectorAll("main *")].filter((each) =
     return box.width > 0 && !each.closest(".spoken, svg") && box.right > innerWidth + 1;
 }).map((each) => each.outerHTML.slice(0, 80)).slice(0, 3)"""
 NESTED = """() => [...document.querySelectorAll("main *")].filter((each) =>
-    each.scrollHeight > each.clientHeight + 2 && ["auto", "scroll"].includes(getComputedStyle(each).overflowY)
+    each.scrollHeight > each.clientHeight + 2
+    && ["auto", "scroll"].includes(getComputedStyle(each).overflowY)
     && each.checkVisibility()).map((each) => each.outerHTML.slice(0, 80))"""
 """What scrolls by itself within the page."""
 
 
 def brand(number: int) -> str:
     """A brand in brands.toml; the first has twenty methods."""
-    methods = [f"wallet{each:02}" for each in range(METHODS)] if number == 0 else ["mpesa_ke", "airtel_ke"]
-    head = f'[[brand]]\nid = "shop{number:03}"\nname = "Shop {number:03}"\nlimits = {{ pending_payments = 1000 }}\n'
+    methods = (
+        [f"wallet{each:02}" for each in range(METHODS)]
+        if number == 0
+        else ["mpesa_ke", "airtel_ke"]
+    )
+    head = (
+        f'[[brand]]\nid = "shop{number:03}"\nname = "Shop {number:03}"\nlimits = {{ '
+        f"pending_payments = 1000 }}\n"
+    )
     flows = '["direct/payin", "direct/payout", "web/payin", "qr/payin"]'
     return head + "".join(
         f'[[brand.method]]\nkey = "{each}"\nprovider = "sandbox"\ncountry = "KE"\nflows = {flows}\n'
@@ -77,10 +103,18 @@ def ask_back(page: Page, crowded: Sandbox) -> None:
     """Ask money of so many payments back that their list has two pages."""
     page.goto(f"{crowded.console}/payments?status=success")
     token = page.locator("input[name=form_token]").first.get_attribute("value") or ""
-    paths = [each.get_attribute("href") for each in page.locator("tbody th a").all()][: PAYMENTS_PAGE_SIZE + 1]
+    paths = [each.get_attribute("href") for each in page.locator("tbody th a").all()][
+        : PAYMENTS_PAGE_SIZE + 1
+    ]
     for path in paths:
-        asked: dict[str, str | float | bool] = {"form_token": token, "number": "1", "reason": "paid twice"}
-        answer = page.request.post(f"{crowded.console}{path}/reversals", form=asked, max_redirects=0)
+        asked: dict[str, str | float | bool] = {
+            "form_token": token,
+            "number": "1",
+            "reason": "paid twice",
+        }
+        answer = page.request.post(
+            f"{crowded.console}{path}/reversals", form=asked, max_redirects=0
+        )
         assert answer.status == 303, answer.text()
 
 
@@ -101,7 +135,8 @@ def test_each_page_is_small_low_and_scrolls_as_one(browser: Browser, crowded: Sa
             page.goto(crowded.console + path)
             sizes = page.evaluate(
                 "['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))"
-                ".filter((each) => !each.name.includes('/events')).map((each) => each.decodedBodySize)"
+                ".filter((each) => !each.name.includes('/events')).map((each) => "
+                "each.decodedBodySize)"
             )
             assert sum(sizes) <= BYTES_MAX, (path, sizes)
             height = page.evaluate("document.documentElement.scrollHeight")
@@ -127,7 +162,10 @@ def test_the_head_of_a_list_stays_below_the_bar(browser: Browser, crowded: Sandb
         sign_in(page, crowded, "ada")
         page.goto(f"{crowded.console}/payments")
         page.evaluate("scrollTo(0, 1200)")
-        head, bar = page.locator("thead th").first.bounding_box(), page.locator("header.bar").bounding_box()
+        head, bar = (
+            page.locator("thead th").first.bounding_box(),
+            page.locator("header.bar").bounding_box(),
+        )
         assert head is not None
         assert bar is not None
         assert bar["y"] + bar["height"] - 2 <= head["y"] <= bar["y"] + bar["height"] + 2

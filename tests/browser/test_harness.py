@@ -21,15 +21,27 @@ def test_a_page_of_the_sandbox_is_shown(page: Page, sandbox: Sandbox) -> None:
 
 @pytest.mark.smoke
 def test_every_letter_is_of_the_fonts_of_the_tests(page: Page) -> None:
-    families = ("system-ui, sans-serif", "ui-monospace, monospace", "serif", "Arial", "Noto Sans", "Liberation Mono")
-    lines = (f"<p style='font-family: {each}'>Paid \u2713 \u0645\u062f\u0641\u0648\u0639</p>" for each in families)
+    families = (
+        "system-ui, sans-serif",
+        "ui-monospace, monospace",
+        "serif",
+        "Arial",
+        "Noto Sans",
+        "Liberation Mono",
+    )
+    lines = (
+        f"<p style='font-family: {each}'>Paid \u2713 \u0645\u062f\u0641\u0648\u0639</p>"
+        for each in families
+    )
     page.set_content(f"<html lang=en><title>t</title>{''.join(lines)}")
     chromium = page.context.new_cdp_session(page)
     chromium.send("DOM.enable")
     chromium.send("CSS.enable")
     root = chromium.send("DOM.getDocument")["root"]["nodeId"]
     nodes = chromium.send("DOM.querySelectorAll", {"nodeId": root, "selector": "p"})["nodeIds"]
-    used = [chromium.send("CSS.getPlatformFontsForNode", {"nodeId": each})["fonts"] for each in nodes]
+    used = [
+        chromium.send("CSS.getPlatformFontsForNode", {"nodeId": each})["fonts"] for each in nodes
+    ]
     assert all(used)
     assert {font["familyName"] for fonts in used for font in fonts} == FAMILIES
 

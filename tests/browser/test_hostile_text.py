@@ -42,7 +42,8 @@ api_keys = ["an-evil-key-{number:06}"]
 """
 
 FOREIGN = "img:not(.qr img), svg:not([class]), b, iframe, object, main script"
-"""Elements that no page has by itself: icons and marks have a class, and the one picture is the page's own QR code."""
+"""Elements that no page has by itself: icons and marks have a class, and the one picture is the
+page's own QR code."""
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,9 @@ BUTTON = "main button"
 
 @pytest.mark.spec("W1", "W2")
 @pytest.mark.smoke
-def test_a_payer_pays_and_is_taken_back_to_the_shop(page: Page, sandbox: Sandbox, shop: Shop) -> None:
+def test_a_payer_pays_and_is_taken_back_to_the_shop(
+    page: Page, sandbox: Sandbox, shop: Shop
+) -> None:
     created = sandbox.create(successRedirectUrl=f"{shop.url}/thanks?order=7")
     page.goto(created["pageUrl"])
     expect(page.get_by_role("heading", level=1)).to_have_text("KES 150.00")
@@ -43,7 +45,9 @@ def test_a_payer_pays_and_is_taken_back_to_the_shop(page: Page, sandbox: Sandbox
 
 @pytest.mark.spec("W1", "W2")
 @pytest.mark.smoke
-def test_without_javascript_the_payment_works_to_the_end(plain_page: Page, sandbox: Sandbox, shop: Shop) -> None:
+def test_without_javascript_the_payment_works_to_the_end(
+    plain_page: Page, sandbox: Sandbox, shop: Shop
+) -> None:
     page = plain_page
     created = sandbox.create(successRedirectUrl=f"{shop.url}/thanks")
     page.goto(created["pageUrl"])
@@ -72,7 +76,9 @@ def test_the_state_is_told_live(page: Page, sandbox: Sandbox) -> None:
 
 @pytest.mark.spec("W1")
 @pytest.mark.smoke
-def test_a_double_click_two_tabs_and_the_back_button_do_no_harm(page: Page, sandbox: Sandbox, shop: Shop) -> None:
+def test_a_double_click_two_tabs_and_the_back_button_do_no_harm(
+    page: Page, sandbox: Sandbox, shop: Shop
+) -> None:
     created = sandbox.create(scenario="phone", successRedirectUrl=f"{shop.url}/thanks")
     reference, url = created["gatewayReference"], created["pageUrl"]
     other = page.context.new_page()
@@ -157,7 +163,9 @@ def test_the_language_is_switched_and_kept(plain_page: Page, sandbox: Sandbox) -
     page.get_by_role("link", name="Français").click()
     expect(page.locator("html")).to_have_attribute("lang", "fr")
     page.locator(BUTTON).click()
-    expect(page.locator(STATUS)).to_contain_text("Non payé. Il n’y a pas assez d’argent sur votre compte.")
+    expect(page.locator(STATUS)).to_contain_text(
+        "Non payé. Il n’y a pas assez d’argent sur votre compte."
+    )
     assert page.context.cookies() == []
 
 
@@ -234,12 +242,14 @@ def test_the_page_has_the_look_of_its_shop(browser: Browser, branded: Sandbox, s
 FIRST_PAINT_MS = """() => new Promise((resolve) => new PerformanceObserver((list) => {
     for (const entry of list.getEntriesByName("first-contentful-paint")) resolve(entry.startTime);
 }).observe({type: "paint", buffered: true}))"""
-"""Waits for the first paint, as a page may be loaded before it; the page's policy permits no expression that is
-evaluated again and again."""
+"""Waits for the first paint, as a page may be loaded before it; the page's policy permits no
+expression that is evaluated again and again."""
 
 
 @pytest.mark.spec("W1")
-def test_on_a_link_like_3g_the_page_is_seen_within_a_second(browser: Browser, sandbox: Sandbox) -> None:
+def test_on_a_link_like_3g_the_page_is_seen_within_a_second(
+    browser: Browser, sandbox: Sandbox
+) -> None:
     # The best of many: what is measured is the page, not what else this machine has to do.
     created = sandbox.create()
     best = float("inf")
@@ -253,7 +263,9 @@ def test_on_a_link_like_3g_the_page_is_seen_within_a_second(browser: Browser, sa
 
 
 @pytest.mark.spec("W1")
-def test_an_open_page_closes_by_itself(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_open_page_closes_by_itself(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     with serving_sandbox(tmp_path_factory.mktemp("expiry")) as sandbox:
         created = sandbox.create()
         with browser_page(browser) as page:
@@ -281,9 +293,15 @@ def test_a_guess_is_shown_nothing(page: Page, sandbox: Sandbox) -> None:
 
 
 @pytest.mark.smoke
-def test_what_it_looks_like(page: Page, narrow_page: Page, rtl_page: Page, sandbox: Sandbox) -> None:
+def test_what_it_looks_like(
+    page: Page, narrow_page: Page, rtl_page: Page, sandbox: Sandbox
+) -> None:
     open_one = sandbox.create()["pageUrl"]
-    for shown, name in ((page, "payment"), (narrow_page, "payment-narrow"), (rtl_page, "payment-rtl")):
+    for shown, name in (
+        (page, "payment"),
+        (narrow_page, "payment-narrow"),
+        (rtl_page, "payment-rtl"),
+    ):
         shown.goto(open_one)
         check_axe(shown)
         screenshot(shown, name)

@@ -1,4 +1,5 @@
-"""The payment page on the smallest phones, at 200 %, in forced colours and with reduced motion, and while it waits."""
+"""The payment page on the smallest phones, at 200 %, in forced colours and with reduced motion, and
+while it waits."""
 
 from __future__ import annotations
 
@@ -17,11 +18,13 @@ BUTTON = "main button"
 STATUS = "[role=status]"
 
 SIZES = {"320": (320, 640, 1), "240": (240, 320, 1), "zoomed": (195, 422, 2)}
-"""Width and height in CSS pixels, and device pixels for each; `zoomed` is a phone of 390 px at 200 %."""
+"""Width and height in CSS pixels, and device pixels for each; `zoomed` is a phone of 390 px at 200
+%."""
 
 NUMBER_LINES = r"""() => [...document.querySelectorAll(".amount, main button")].flatMap(part => {
     const texts = document.createTreeWalker(part, NodeFilter.SHOW_TEXT), lines = [];
-    while (texts.nextNode()) for (const found of texts.currentNode.data.matchAll(/[\d٠-٩][\d٠-٩.,٬٫\u202f]*/g)) {
+    while (texts.nextNode())
+    for (const found of texts.currentNode.data.matchAll(/[\d٠-٩][\d٠-٩.,٬٫\u202f]*/g)) {
         const range = document.createRange();
         range.setStart(texts.currentNode, found.index);
         range.setEnd(texts.currentNode, found.index + found[0].length);
@@ -44,7 +47,9 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 @pytest.mark.spec("W1")
 @pytest.mark.parametrize("locale", ["en-KE", "fr-CI", "sw-TZ", "pt-MZ", "ar-EG", "ar-MA"])
 @pytest.mark.parametrize("size", SIZES)
-def test_no_number_is_broken_on_a_small_screen(browser: Browser, sandbox: Sandbox, size: str, locale: str) -> None:
+def test_no_number_is_broken_on_a_small_screen(
+    browser: Browser, sandbox: Sandbox, size: str, locale: str
+) -> None:
     width, height, scale = SIZES[size]
     viewport = {"width": width, "height": height}
     with browser_page(browser, viewport=viewport, device_scale_factor=scale, locale=locale) as page:
@@ -63,11 +68,17 @@ def test_no_number_is_broken_on_a_small_screen(browser: Browser, sandbox: Sandbo
 @pytest.mark.spec("W1")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("locale", ["en-KE", "ar-EG"])
-def test_every_ending_fits_a_small_screen(browser: Browser, sandbox: Sandbox, size: str, locale: str) -> None:
+def test_every_ending_fits_a_small_screen(
+    browser: Browser, sandbox: Sandbox, size: str, locale: str
+) -> None:
     width, height, scale = SIZES[size]
     viewport = {"width": width, "height": height}
     with browser_page(browser, viewport=viewport, device_scale_factor=scale, locale=locale) as page:
-        for scenario, ending in (("success", ".paid"), ("cancelled", ".failed"), ("duplicate_request", ".unclear")):
+        for scenario, ending in (
+            ("success", ".paid"),
+            ("cancelled", ".failed"),
+            ("duplicate_request", ".unclear"),
+        ):
             page.goto(sandbox.create(amount=LARGE, scenario=scenario)["pageUrl"])
             page.locator(BUTTON).click()
             expect(page.locator(ending)).to_be_visible()
@@ -80,7 +91,9 @@ def test_every_ending_fits_a_small_screen(browser: Browser, sandbox: Sandbox, si
 
 
 @pytest.mark.spec("W1", "M1")
-def test_the_largest_amount_stands_on_one_line(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_largest_amount_stands_on_one_line(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     directory = tmp_path_factory.mktemp("rich")
     (directory / "brands.toml").write_text(
         """
@@ -126,7 +139,8 @@ def test_after_a_minute_the_payer_may_leave(browser: Browser, patient: Sandbox, 
         expect(page.get_by_text("Waiting for 3 min")).to_be_visible()
         check_axe(page)
         screenshot(page, "payment-slow")
-        # Neither page of the merchant's fits, as both tell of an end: the way leads to the front of the shop.
+        # Neither page of the merchant's fits, as both tell of an end: the way leads to the front of
+        # the shop.
         page.get_by_role("link", name="Back to the shop").click()
         page.wait_for_url(f"{shop.url}/")
     assert patient.status(created["gatewayReference"])["status"] == "pending"
@@ -160,7 +174,9 @@ def test_a_page_without_a_connection_says_so_and_goes_on(page: Page, sandbox: Sa
 
 @pytest.mark.spec("W1")
 @pytest.mark.parametrize("is_refused", [False, True], ids=["cut", "502"])
-def test_a_stream_that_fails_is_no_connection_either(page: Page, sandbox: Sandbox, is_refused: bool) -> None:
+def test_a_stream_that_fails_is_no_connection_either(
+    page: Page, sandbox: Sandbox, is_refused: bool
+) -> None:
     created = sandbox.create(scenario="phone")
     fetch(created["pageUrl"], method="POST", body=b"")
 
@@ -242,11 +258,15 @@ def test_an_address_without_a_page_is_answered_in_the_payers_language(
         expect(page.locator("html")).to_have_attribute("lang", "en" if locale != "en" else "fr")
 
 
-def test_the_legend_of_a_chart_has_its_colours_where_colours_are_forced(browser: Browser, sandbox: Sandbox) -> None:
+def test_the_legend_of_a_chart_has_its_colours_where_colours_are_forced(
+    browser: Browser, sandbox: Sandbox
+) -> None:
     with browser_page(browser, forced_colors="active") as page:
         page.goto(f"{sandbox.pages}/sandbox/design")
         drawn = "key => getComputedStyle(key, '::before').backgroundColor"
         legend = page.locator(".key").evaluate_all(f"keys => keys.slice(0, 2).map({drawn})")
-        bars = page.locator(".chart rect[class^=c]").evaluate_all("bars => bars.map(bar => getComputedStyle(bar).fill)")
+        bars = page.locator(".chart rect[class^=c]").evaluate_all(
+            "bars => bars.map(bar => getComputedStyle(bar).fill)"
+        )
         assert len(set(legend)) == 2
         assert set(legend) <= set(bars)

@@ -12,10 +12,18 @@ from playwright.sync_api import Page
 import mmo_trio
 from tests.support.browser import check_axe
 from tests.support.browser_gateway import Sandbox
-from tests.support.pictures import DIFFERENT_SHARE_MAX, SCREENSHOTS, different_share, screenshot, settle
+from tests.support.pictures import (
+    DIFFERENT_SHARE_MAX,
+    SCREENSHOTS,
+    different_share,
+    screenshot,
+    settle,
+)
 
 
-def _drawn(*, text: str = "01M880YMVCD1B2RANKYKHSFR8H", top: int = 40, colour: str = "#2f4fd0") -> Image.Image:
+def _drawn(
+    *, text: str = "01M880YMVCD1B2RANKYKHSFR8H", top: int = 40, colour: str = "#2f4fd0"
+) -> Image.Image:
     picture = Image.new("RGB", (360, 640), "#f6f7f9")
     pen = ImageDraw.Draw(picture)
     pen.rectangle((20, top, 340, top + 48), fill=colour)
@@ -25,10 +33,14 @@ def _drawn(*, text: str = "01M880YMVCD1B2RANKYKHSFR8H", top: int = 40, colour: s
 
 
 def test_other_words_in_the_same_places_are_no_difference() -> None:
-    assert different_share(_drawn(), _drawn(text="01M8823X3PT60HV4NEG53YCFK6")) <= DIFFERENT_SHARE_MAX
+    assert (
+        different_share(_drawn(), _drawn(text="01M8823X3PT60HV4NEG53YCFK6")) <= DIFFERENT_SHARE_MAX
+    )
 
 
-@pytest.mark.parametrize("changed", [_drawn(top=64), _drawn(colour="#0a6a3b")], ids=["moved", "coloured"])
+@pytest.mark.parametrize(
+    "changed", [_drawn(top=64), _drawn(colour="#0a6a3b")], ids=["moved", "coloured"]
+)
 def test_what_has_moved_or_has_another_colour_is_found(changed: Image.Image) -> None:
     assert different_share(_drawn(), changed) > DIFFERENT_SHARE_MAX
 
@@ -56,7 +68,9 @@ def test_a_picture_waits_until_the_page_has_its_size(page: Page) -> None:
 
 
 @pytest.mark.smoke
-def test_another_page_does_not_pass(page: Page, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_page_does_not_pass(
+    page: Page, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MMO_SCREENSHOTS", raising=False)
     page.set_viewport_size({"width": 360, "height": 640})
     page.goto(f"{sandbox.pages}/nothing")
@@ -111,8 +125,8 @@ PICTURED = {
     "try.html": "try",
     "unknown.html": "payment-unknown",
 }
-"""A picture of each page that the gateway can answer with. The page of a busy gateway is the one of an unknown payment
-with other words and another sign."""
+"""A picture of each page that the gateway can answer with. The page of a busy gateway is the one of
+an unknown payment with other words and another sign."""
 
 
 @pytest.mark.smoke
@@ -128,14 +142,24 @@ def test_every_page_has_a_picture() -> None:
 @pytest.mark.smoke
 def test_every_picture_is_compared_or_shown() -> None:
     root = SCREENSHOTS.parents[1]
-    tests = "".join(each.read_text(encoding="utf-8") for each in (root / "tests" / "browser").glob("*.py"))
-    docs = "".join(each.read_text(encoding="utf-8") for each in (*(root / "docs").rglob("*.md"), root / "README.md"))
+    tests = "".join(
+        each.read_text(encoding="utf-8") for each in (root / "tests" / "browser").glob("*.py")
+    )
+    docs = "".join(
+        each.read_text(encoding="utf-8")
+        for each in (*(root / "docs").rglob("*.md"), root / "README.md")
+    )
     pictures = {each.stem for each in SCREENSHOTS.glob("*.png")}
     assert pictures
-    unused = {each for each in pictures if f"screenshots/{each}.png" not in docs and not _is_taken(each, tests)}
+    unused = {
+        each
+        for each in pictures
+        if f"screenshots/{each}.png" not in docs and not _is_taken(each, tests)
+    }
     assert unused == set()
 
 
 def _is_taken(name: str, tests: str) -> bool:
-    """Tell whether a test takes pictures of this family: `console-stuck` and `console-payments` are of `console`."""
+    """Tell whether a test takes pictures of this family: `console-stuck` and `console-payments` are
+    of `console`."""
     return re.search(rf'"{name.partition("-")[0]}[-"]', tests) is not None

@@ -1,4 +1,5 @@
-"""A payment and an approval as a screen reader reads them, with the keyboard alone, with scripts and without."""
+"""A payment and an approval as a screen reader reads them, with the keyboard alone, with scripts
+and without."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tests.support.console_browser import PASSWORD
 from tests.support.console_staff import add_staff
 from tests.support.screen_reader import ScreenReader
 
-with_and_without_scripts = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
+with_and_without_scripts = pytest.mark.parametrize(
+    "scripts", [True, False], ids=["scripts", "plain"]
+)
 _NUMBERS = (f"2546{number:05}180" for number in count(1))
 
 
@@ -35,13 +38,17 @@ def test_a_listener_pays(browser: Browser, sandbox: Sandbox, scripts: bool) -> N
     with browser_page(browser, java_script_enabled=scripts) as page:
         paying, phone = ScreenReader(page), ScreenReader(page.context.new_page())
         page.goto(created["pageUrl"])
-        paying.expect("Demo Shop", "KES 150.00", "Confirm here", "PIN on your phone", "Done", "Pay KES 150.00")
+        paying.expect(
+            "Demo Shop", "KES 150.00", "Confirm here", "PIN on your phone", "Done", "Pay KES 150.00"
+        )
         paying.check()
         paying.press("button", "Pay KES 150.00")
         paying.expect_announced("Confirm the payment on your phone")
         paying.check()
         phone.page.goto(f"{sandbox.pages}/phone/{number}")
-        phone.expect("A payment waits", f"Phone {number}", "Pay KES 150.00?", "PIN", "Approve", "Refuse")
+        phone.expect(
+            "A payment waits", f"Phone {number}", "Pay KES 150.00?", "PIN", "Approve", "Refuse"
+        )
         phone.check()
         phone.write("PIN", "12")
         phone.press("button", "Approve")
@@ -63,7 +70,9 @@ def test_a_listener_pays(browser: Browser, sandbox: Sandbox, scripts: bool) -> N
 @pytest.mark.spec("W1")
 @pytest.mark.finding("money-4")
 @with_and_without_scripts
-def test_a_listener_is_told_not_to_pay_again(browser: Browser, sandbox: Sandbox, scripts: bool) -> None:
+def test_a_listener_is_told_not_to_pay_again(
+    browser: Browser, sandbox: Sandbox, scripts: bool
+) -> None:
     created = sandbox.create(scenario="duplicate_request")
     with browser_page(browser, java_script_enabled=scripts) as page:
         paying = ScreenReader(page)
@@ -91,7 +100,9 @@ def open_configuration(reader: ScreenReader, office: Sandbox, name: str) -> None
 
 
 @with_and_without_scripts
-def test_a_listener_proposes_a_change_and_another_applies_it(browser: Browser, office: Sandbox, scripts: bool) -> None:
+def test_a_listener_proposes_a_change_and_another_applies_it(
+    browser: Browser, office: Sandbox, scripts: bool
+) -> None:
     with (
         browser_page(browser, java_script_enabled=scripts) as one,
         browser_page(browser, java_script_enabled=scripts) as two,
@@ -99,7 +110,14 @@ def test_a_listener_proposes_a_change_and_another_applies_it(browser: Browser, o
         ann, abe = ScreenReader(one), ScreenReader(two)
         open_configuration(ann, office, "ann")
         ann.press("link", "Demo", within="main")
-        ann.expect("Change Demo", "The brand as a whole", "mpesa_ke", "Max KES", "Reason", "Check the change")
+        ann.expect(
+            "Change Demo",
+            "The brand as a whole",
+            "mpesa_ke",
+            "Max KES",
+            "Reason",
+            "Check the change",
+        )
         ann.check()
         ann.write("Max KES", "much", within="group:mpesa_ke")
         ann.write("Reason", "fewer large payments")
@@ -108,19 +126,38 @@ def test_a_listener_proposes_a_change_and_another_applies_it(browser: Browser, o
         wrong = ann.focused()
         assert wrong.name == "Max KES"
         assert wrong.properties["invalid"] == "true"
-        assert wrong.description == 'It must be a decimal number such as 150.00. Write it like "10.50".'
+        assert (
+            wrong.description
+            == 'It must be a decimal number such as 150.00. Write it like "10.50".'
+        )
         ann.check()
         ann.write("Max KES", "200000", within="group:mpesa_ke")
         ann.press("button", "Check the change")
         ann.expect("What you have changed so far", "Setting", "Max KES", "Before", "After")
         ann.check()
         ann.press("button", "Propose the change")
-        ann.expect("Change", "Proposed", "ann", "Reason", "fewer large payments", "Another user has to apply it.")
+        ann.expect(
+            "Change",
+            "Proposed",
+            "ann",
+            "Reason",
+            "fewer large payments",
+            "Another user has to apply it.",
+        )
         ann.check()
         number = one.url.rpartition("/")[2]
         open_configuration(abe, office, "abe")
         abe.press("link", f"Change {number}", within="main")
-        abe.expect("Proposed", "ann", "Apply the change", "Reject", "What changes", "Setting", "Before", "After")
+        abe.expect(
+            "Proposed",
+            "ann",
+            "Apply the change",
+            "Reject",
+            "What changes",
+            "Setting",
+            "Before",
+            "After",
+        )
         abe.expect("What the requests of", "Back-test", "Accepted")
         abe.check()
         abe.press("button", "Apply the change")

@@ -32,7 +32,9 @@ def phone_of(sandbox: Sandbox, number: str) -> str:
 
 @pytest.mark.spec("C4", "W1")
 @pytest.mark.smoke
-def test_a_first_time_user_pays_with_page_and_phone_side_by_side(page: Page, sandbox: Sandbox) -> None:
+def test_a_first_time_user_pays_with_page_and_phone_side_by_side(
+    page: Page, sandbox: Sandbox
+) -> None:
     page.goto(sandbox.pages)
     check_axe(page)
     own = page.locator("main a[href^='/']").evaluate_all("all => all.map(each => each.href)")
@@ -74,7 +76,13 @@ def test_page_and_phone_are_one_screen_for_the_keyboard_alone(page: Page, sandbo
     field.fill(number)
     field.press("Enter")
     expect(page.get_by_text("2 tickets, Nairobi to Mombasa")).to_be_visible()
-    assert page.evaluate(TEXT_ORDER)[:5] == ["Demo Shop", "KES 10.00", "Confirm here", "PIN on your phone", "Done"]
+    assert page.evaluate(TEXT_ORDER)[:5] == [
+        "Demo Shop",
+        "KES 10.00",
+        "Confirm here",
+        "PIN on your phone",
+        "Done",
+    ]
     while page.evaluate("document.activeElement.textContent.trim()") != "Pay KES 10.00":
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -93,7 +101,8 @@ def test_page_and_phone_are_one_screen_for_the_keyboard_alone(page: Page, sandbo
     expect(page.locator(".bubble")).to_contain_text("You have paid KES 10.00 to Demo Shop.")
     expect(page.locator(".bubble")).to_contain_text("Your balance is KES 999,990.00.")
     check_axe(page)
-    # The answer to the PIN is shown again, as the page had to follow only if the payment ended after that answer.
+    # The answer to the PIN is shown again, as the page had to follow only if the payment ended
+    # after that answer.
     page.goto(f"{page.url.partition('?')[0]}?done=approve")
     screenshot(page, "try-paid")
 
@@ -103,11 +112,17 @@ def test_page_and_phone_are_one_screen_for_the_keyboard_alone(page: Page, sandbo
     ("button", "told", "code"),
     [
         ("Refuse", "You cancelled the payment.", "user_cancelled"),
-        ("Not enough money", "There is not enough money in your account.", "user_insufficient_funds"),
+        (
+            "Not enough money",
+            "There is not enough money in your account.",
+            "user_insufficient_funds",
+        ),
         ("Let it ring out", "The payment was not confirmed in time.", "user_timeout"),
     ],
 )
-def test_a_person_can_answer_otherwise(browser: Browser, sandbox: Sandbox, button: str, told: str, code: str) -> None:
+def test_a_person_can_answer_otherwise(
+    browser: Browser, sandbox: Sandbox, button: str, told: str, code: str
+) -> None:
     number = next(_NUMBERS)
     created = sandbox.create(msisdn=number)
     # Without JavaScript, as it must work there, too.
@@ -141,7 +156,9 @@ def test_a_pin_has_four_digits_and_a_payment_can_wait(page: Page, sandbox: Sandb
     expect(page.locator(STATUS)).to_contain_text("Approved")
 
 
-def test_a_wrong_pin_is_told_at_the_payment_for_which_it_was_typed(page: Page, sandbox: Sandbox) -> None:
+def test_a_wrong_pin_is_told_at_the_payment_for_which_it_was_typed(
+    page: Page, sandbox: Sandbox
+) -> None:
     number = next(_NUMBERS)
     for _ in range(2):
         sandbox.create("direct/payin", msisdn=number)
@@ -155,8 +172,8 @@ def test_a_wrong_pin_is_told_at_the_payment_for_which_it_was_typed(page: Page, s
 
 
 def refuse_all(browser: Browser, sandbox: Sandbox) -> None:
-    """Answer what other tests have left waiting, so that a picture is the same in any order of tests; without scripts,
-    as pages that follow their payments would go elsewhere in between."""
+    """Answer what other tests have left waiting, so that a picture is the same in any order of
+    tests; without scripts, as pages that follow their payments would go elsewhere in between."""
     with browser_page(browser, java_script_enabled=False) as page:
         waiting = page.locator("main ul a")
         page.goto(f"{sandbox.pages}/phone")
@@ -187,11 +204,15 @@ def test_a_number_is_picked_or_chosen_among_those_that_wait(
     page.get_by_role("button", name="Refuse").click()
     expect(page.locator(STATUS)).to_contain_text("Nothing is paid.")
     wait_for_end(page, sandbox, created["gatewayReference"])
-    expect(page.locator(".bubble")).to_contain_text("Nothing was paid.")  # The page follows by itself.
+    expect(page.locator(".bubble")).to_contain_text(
+        "Nothing was paid."
+    )  # The page follows by itself.
     screenshot(page, "phone-refused")
 
 
-def test_an_answer_to_a_payment_of_another_phone_changes_nothing(page: Page, sandbox: Sandbox) -> None:
+def test_an_answer_to_a_payment_of_another_phone_changes_nothing(
+    page: Page, sandbox: Sandbox
+) -> None:
     mine, other = next(_NUMBERS), next(_NUMBERS)
     created = sandbox.create("direct/payin", msisdn=other)
     reference = created["gatewayReference"]
@@ -250,15 +271,21 @@ def test_a_pin_that_is_typed_stays_when_another_prompt_comes(page: Page, sandbox
 
 
 @pytest.mark.finding("screens-13")
-def test_the_command_of_the_front_is_copied_whole_and_never_wraps(browser: Browser, sandbox: Sandbox) -> None:
+def test_the_command_of_the_front_is_copied_whole_and_never_wraps(
+    browser: Browser, sandbox: Sandbox
+) -> None:
     with browser_page(
-        browser, permissions=["clipboard-read", "clipboard-write"], viewport={"width": 390, "height": 800}
+        browser,
+        permissions=["clipboard-read", "clipboard-write"],
+        viewport={"width": 390, "height": 800},
     ) as page:
         page.goto(sandbox.pages)
         lines, height = page.locator(".sample code").evaluate(
             "code => [code.textContent.split('\\n').length, code.getBoundingClientRect().height]"
         )
-        line_height = page.locator(".sample pre").evaluate("pre => parseFloat(getComputedStyle(pre).lineHeight)")
+        line_height = page.locator(".sample pre").evaluate(
+            "pre => parseFloat(getComputedStyle(pre).lineHeight)"
+        )
         assert height < (lines + 1) * line_height
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.set_viewport_size({"width": 1440, "height": 900})

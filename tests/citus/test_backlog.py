@@ -1,4 +1,5 @@
-"""A merchant who is down has a long backlog of callbacks, which the search for channels without an owner leaves out."""
+"""A merchant who is down has a long backlog of callbacks, which the search for channels without an
+owner leaves out."""
 
 from __future__ import annotations
 
@@ -18,15 +19,22 @@ from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.time_limits import HANGS_AFTER_S
 
 BACKLOG = 3_000
-READ = re.compile(r"Scan[^\n]* on intents_\d+[^\n]*\(actual rows=(\d+) loops=(\d+)\)|Rows Removed by [^\n]*: (\d+)")
+READ = re.compile(
+    r"Scan[^\n]* on intents_\d+[^\n]*\(actual rows=(\d+) loops=(\d+)\)|Rows Removed by "
+    r"[^\n]*: (\d+)"
+)
 
 
 def insert_callbacks(url: str, brand: str, count: int) -> None:
     with closing(psycopg.connect(url, autocommit=True)) as connection:
         for first in range(0, count, 500):
-            rows = [(brand, f"{brand}-{number}") for number in range(first, min(first + 500, count))]
+            rows = [
+                (brand, f"{brand}-{number}") for number in range(first, min(first + 500, count))
+            ]
             connection.cursor().executemany(
-                "INSERT INTO intents (brand, gateway_reference, kind, holder) VALUES (%s, %s, 'callback', 0)", rows
+                "INSERT INTO intents (brand, gateway_reference, kind, holder) VALUES (%s, %s, "
+                "'callback', 0)",
+                rows,
             )
         connection.execute("ANALYZE intents")
 
@@ -52,13 +60,18 @@ async def test_callbacks_of_a_channel_with_an_owner_are_not_read_in_search_of_ot
     for brand in ("fifth", "second"):
         insert_callbacks(distributed, brand, BACKLOG)
     with trio.fail_after(HANGS_AFTER_S):
-        async with open_postgres(distributed, serving=True) as store, open_postgres(distributed, serving=True) as other:
+        async with (
+            open_postgres(distributed, serving=True) as store,
+            open_postgres(distributed, serving=True) as other,
+        ):
             assert store.ownership is not None
             assert other.ownership is not None
             owned = {each.brand: each.fence for each in await store.ownership.claim()}
             assert set(owned) == {"fifth", "second"}
             recorder = Recorder()
-            monkeypatch.setattr(PostgresConnection, "execute", recorder.recording(PostgresConnection.execute))
+            monkeypatch.setattr(
+                PostgresConnection, "execute", recorder.recording(PostgresConnection.execute)
+            )
             assert await store.ownership.claim(known=owned) == []
             assert await other.ownership.claim(known={}) == []
             assert count_read_rows(distributed, recorder) == 0
@@ -67,7 +80,9 @@ async def test_callbacks_of_a_channel_with_an_owner_are_not_read_in_search_of_ot
             found = await other.ownership.claim(known={})
             assert [each.brand for each in found] == ["first", "from", "zone"]
             again = await store.ownership.claim(known={"fifth": owned["fifth"]})
-            assert [each.brand for each in again] == ["second"], "an owner that does not know of it claims it again"
+            assert [each.brand for each in again] == ["second"], (
+                "an owner that does not know of it claims it again"
+            )
             assert await store.ownership.claim(known={}, excluding=["fifth", "second"]) == []
 
 
@@ -75,24 +90,33 @@ async def test_callbacks_of_a_channel_with_an_owner_are_not_read_in_search_of_ot
 async def test_a_search_for_callbacks_is_one_statement_for_one_server(
     distributed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What joins the coordinator's tables is planned in parts, whose rows are sent to the worker: with 64 merchants it
-    took longer than the deadline, and no callback was sent."""
+    """What joins the coordinator's tables is planned in parts, whose rows are sent to the worker:
+    with 64 merchants it took longer than the deadline, and no callback was sent."""
     recorder = Recorder()
     with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(distributed, serving=True) as store:
             for number in range(20):
                 brand = f"brand-{number}"
                 await submit_batch(store, (creation(number, brand_id=brand), after_noon(number)))
-                await submit_batch(store, (BeginSubmission(reference(number)), after_noon(50 + number)))
+                await submit_batch(
+                    store, (BeginSubmission(reference(number)), after_noon(50 + number))
+                )
                 await submit_batch(store, (succeeded(number), after_noon(100 + number)))
             assert store.ownership is not None
             owned = {each.brand: each.fence for each in await store.ownership.claim()}
             assert len(owned) == 20
-            monkeypatch.setattr(PostgresConnection, "execute", recorder.recording(PostgresConnection.execute))
+            monkeypatch.setattr(
+                PostgresConnection, "execute", recorder.recording(PostgresConnection.execute)
+            )
             found = await store.ownership.find_callbacks(dict.fromkeys(owned, 10), known=owned)
             assert {each.transaction.order.brand for each in found} == set(owned)
             taken = {each.transaction.order.brand: [each.transaction.reference] for each in found}
-            assert await store.ownership.find_callbacks(dict.fromkeys(owned, 10), known=owned, taken=taken) == []
+            assert (
+                await store.ownership.find_callbacks(
+                    dict.fromkeys(owned, 10), known=owned, taken=taken
+                )
+                == []
+            )
     [search] = [text for text in recorder.executed if "FOR UPDATE SKIP LOCKED" in text]
     with closing(psycopg.connect(distributed, autocommit=True)) as connection:
         explain = b"EXPLAIN (COSTS OFF) " + search.encode()

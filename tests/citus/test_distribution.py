@@ -36,13 +36,20 @@ BRANDS = [f"brand-{number}" for number in range(16)]
 async def create_one_each(store: Store, first: int = 0) -> None:
     """A payment of each brand, in one batch over both workers."""
     await submit_batch(
-        store, *((creation(first + nth, brand_id=brand), after_noon(first + nth)) for nth, brand in enumerate(BRANDS))
+        store,
+        *(
+            (creation(first + nth, brand_id=brand), after_noon(first + nth))
+            for nth, brand in enumerate(BRANDS)
+        ),
     )
 
 
 async def all_found(store: Store, first: int = 0) -> bool:
     """Whether the payment of each brand is there."""
-    found = [await store.look_up(LookUp(brand, reference(first + nth))) for nth, brand in enumerate(BRANDS)]
+    found = [
+        await store.look_up(LookUp(brand, reference(first + nth)))
+        for nth, brand in enumerate(BRANDS)
+    ]
     return None not in found
 
 
@@ -50,7 +57,9 @@ async def test_rows_of_before_are_distributed_and_found(undistributed: str) -> N
     with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(undistributed, serving=True) as store:
             await create_one_each(store)
-            with pytest.raises(StoreUnusable, match=r"processes that serve this database: 1: stop them"):
+            with pytest.raises(
+                StoreUnusable, match=r"processes that serve this database: 1: stop them"
+            ):
                 await distribute_store(undistributed)
         for _ in range(2):
             await distribute_store(undistributed)
@@ -67,7 +76,8 @@ async def test_brands_are_spread_over_both_workers(distributed: str) -> None:
             await create_one_each(store)
     with closing(psycopg.connect(distributed)) as connection:
         rows = connection.execute(
-            "SELECT nodeport, result::integer FROM run_command_on_placements('transactions', 'SELECT count(*) FROM %s')"
+            "SELECT nodeport, result::integer FROM run_command_on_placements('transactions', "
+            "'SELECT count(*) FROM %s')"
         ).fetchall()
     by_worker: dict[int, int] = {}
     for port, count in rows:
@@ -92,16 +102,20 @@ async def test_partitions_that_are_made_later_are_distributed(distributed: str) 
     with trio.fail_after(HANGS_AFTER_S):
         async with await open_connection(distributed) as connection:
             partitions = await connection.execute(
-                "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'callback_bodies'::regclass"
+                "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = "
+                "'callback_bodies'::regclass"
                 " ORDER BY 1 DESC LIMIT 3"
             )
-            dropped = [name for (name,) in await partitions.fetchall() if not name.endswith("_default")]
+            dropped = [
+                name for (name,) in await partitions.fetchall() if not name.endswith("_default")
+            ]
             for name in dropped:
                 await connection.execute(f"DROP TABLE {name}".encode())
             await maintain_partitions(connection)
             for name in dropped:
                 shards = await connection.execute(
-                    "SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = to_regclass(%s)", (name,)
+                    "SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = to_regclass(%s)",
+                    (name,),
                 )
                 assert await shards.fetchone() == (SHARDS,), name
 
@@ -121,12 +135,15 @@ async def test_a_commit_that_was_given_up_never_takes_place(distributed: str) ->
     with closing(psycopg.connect(distributed, autocommit=True)) as connection:
         void = connection.execute(
             "INSERT INTO brand_batches (brand, id, stamp, is_void) VALUES ('brand-1', %s, 0, true)"
-            " ON CONFLICT (brand, id) DO UPDATE SET touched_at = excluded.touched_at RETURNING NOT is_void",
+            " ON CONFLICT (brand, id) DO UPDATE SET touched_at = excluded.touched_at RETURNING "
+            "NOT is_void",
             (lost,),
         ).fetchone()
         assert void == (False,)
         with pytest.raises(psycopg.errors.UniqueViolation):
-            connection.execute("INSERT INTO brand_batches (brand, id, stamp) VALUES ('brand-1', %s, 1)", (lost,))
+            connection.execute(
+                "INSERT INTO brand_batches (brand, id, stamp) VALUES ('brand-1', %s, 1)", (lost,)
+            )
 
 
 async def test_counts_are_added_up_and_old_rows_of_commits_purged(distributed: str) -> None:
@@ -144,16 +161,22 @@ async def test_counts_are_added_up_and_old_rows_of_commits_purged(distributed: s
             with closing(psycopg.connect(distributed, autocommit=True)) as connection:
                 old = UUID(int=1 << 64)
                 connection.execute(
-                    "INSERT INTO brand_batches (brand, id, stamp, touched_at) VALUES ('brand-1', %s, 77, '2020-01-01')",
+                    "INSERT INTO brand_batches (brand, id, stamp, touched_at) VALUES ('brand-1', "
+                    "%s, 77, '2020-01-01')",
                     (old,),
                 )
                 connection.execute(
-                    "INSERT INTO batches (id, stamp, touched_at) VALUES (%s, 78, '2020-01-01')", (UUID(int=1 << 65),)
+                    "INSERT INTO batches (id, stamp, touched_at) VALUES (%s, 78, '2020-01-01')",
+                    (UUID(int=1 << 65),),
                 )
                 await store.purge()
-                left = connection.execute("SELECT stamp FROM brand_batches WHERE stamp < 100").fetchall()
+                left = connection.execute(
+                    "SELECT stamp FROM brand_batches WHERE stamp < 100"
+                ).fetchall()
                 assert left == []
-                assert connection.execute("SELECT stamp FROM batches WHERE stamp < 100").fetchall() == [(78,)]
+                assert connection.execute(
+                    "SELECT stamp FROM batches WHERE stamp < 100"
+                ).fetchall() == [(78,)]
 
 
 async def test_a_migration_of_later_sets_what_the_shards_need(
@@ -161,7 +184,9 @@ async def test_a_migration_of_later_sets_what_the_shards_need(
 ) -> None:
     with trio.fail_after(HANGS_AFTER_S):
         await distribute_store(undistributed)
-    later = scripts() | {2: "ALTER TABLE transactions SET (autovacuum_vacuum_scale_factor = 0.03);\n"}
+    later = scripts() | {
+        2: "ALTER TABLE transactions SET (autovacuum_vacuum_scale_factor = 0.03);\n"
+    }
     monkeypatch.setattr(migrations, "scripts", lambda: later)
     with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(undistributed, serving=True) as store:
@@ -173,7 +198,8 @@ async def test_a_migration_of_later_sets_what_the_shards_need(
                 'transactions', 'SELECT array_to_string(reloptions, '','') FROM pg_class WHERE oid = ''%s''::regclass')
         """).fetchall()
         keys = connection.execute("""
-            SELECT DISTINCT result FROM run_command_on_shards('transactions', 'SELECT string_agg(attname, '' ''
+            SELECT DISTINCT result FROM run_command_on_shards('transactions',
+                'SELECT string_agg(attname, '' ''
                 ORDER BY attnum) FROM pg_attribute WHERE attrelid = (SELECT indexrelid FROM pg_index
                 WHERE indrelid = ''%s''::regclass AND indisprimary)')
         """).fetchall()

@@ -1,4 +1,5 @@
-"""What is about a payment goes to one shard; what goes to all shards is what docs/citus.md lists."""
+"""What is about a payment goes to one shard; what goes to all shards is what docs/citus.md
+lists."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ pytestmark = pytest.mark.finding("postgres-F7")
 ACROSS_SHARDS = {
     "payments that wake": r"FROM wakes",
     "brands with callbacks waiting": r"SELECT DISTINCT (i\.)?brand FROM intents",
-    "intents that an ended process has left": r"SELECT brand, gateway_reference, kind FROM intents\s+WHERE holder",
+    "intents that an ended process has left": r"SELECT brand, gateway_reference, kind FROM "
+    r"intents\s+WHERE holder",
     "a payment that is not known here": r"FROM transactions (AS t )?WHERE gateway_reference =",
     "its intents": r"JOIN intents USING \(gateway_reference, kind\)",
     "a payment by its page": r"WHERE page_token =",
@@ -79,10 +81,14 @@ class Recorder:
         self.bound.update((each.statement.text.decode(), each) for each in statements)
         return await execute_pipeline(connection, statements)
 
-    def recording(self, execute: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    def recording(
+        self, execute: Callable[..., Coroutine[Any, Any, Any]]
+    ) -> Callable[..., Coroutine[Any, Any, Any]]:
         """Wrap the method of a connection."""
 
-        async def run(connection: PostgresConnection, query: Any, values: Any = None, **options: Any) -> Any:
+        async def run(
+            connection: PostgresConnection, query: Any, values: Any = None, **options: Any
+        ) -> Any:
             text = query.decode() if isinstance(query, bytes) else str(query)
             self.executed[text] = values
             return await execute(connection, query, values, **options)
@@ -90,21 +96,30 @@ class Recorder:
         return run
 
     def tasks(self, url: str) -> dict[str, int]:
-        """The most shards that any part of a statement goes to; statements on the coordinator alone are left out."""
+        """The most shards that any part of a statement goes to; statements on the coordinator alone
+        are left out."""
         found: dict[str, int] = {}
         with closing(psycopg.connect(url, autocommit=True)) as connection:
             connection.execute("SET plan_cache_mode = force_custom_plan")
             for text, bound in self.bound.items():
                 if is_explained(text):
                     explained = connection.pgconn.exec_params(
-                        b"EXPLAIN (COSTS OFF) " + text.encode(), bound.values, None, bound.statement.formats
+                        b"EXPLAIN (COSTS OFF) " + text.encode(),
+                        bound.values,
+                        None,
+                        bound.statement.formats,
                     )
-                    assert explained.status == pq.ExecStatus.TUPLES_OK, (text, explained.error_message)
+                    assert explained.status == pq.ExecStatus.TUPLES_OK, (
+                        text,
+                        explained.error_message,
+                    )
                     lines = [str(explained.get_value(row, 0)) for row in range(explained.ntuples)]
                     found[text] = most_tasks("\n".join(lines))
             for text, values in self.executed.items():
                 if is_explained(text):
-                    rows = connection.execute(b"EXPLAIN (COSTS OFF) " + text.encode(), values).fetchall()
+                    rows = connection.execute(
+                        b"EXPLAIN (COSTS OFF) " + text.encode(), values
+                    ).fetchall()
                     found[text] = most_tasks("\n".join(line for (line,) in rows))
         return {text: tasks for text, tasks in found.items() if tasks}
 
@@ -131,14 +146,20 @@ async def use_everything(store: Store) -> None:
     assert claimed
     fence = claimed[0].intent
     await submit_batch(
-        store, (inputs.CallbackConcluded(reference(1), DELIVERED, getattr(fence, "fence", 0)), after_noon(7))
+        store,
+        (
+            inputs.CallbackConcluded(reference(1), DELIVERED, getattr(fence, "fence", 0)),
+            after_noon(7),
+        ),
     )
     await store.claim_abandoned(limit=10)
     await store.next_wake()
     await store.due(after_noon(HOUR), limit=10)
     assert await store.look_up(LookUp("acme", reference(1)))
     assert await store.look_up(LookUpByMerchantReference("acme", "order/1 ü"))
-    assert (await store.list_records(ListRecords("acme", NOON, after_noon(100), page_size=10))).objects
+    assert (
+        await store.list_records(ListRecords("acme", NOON, after_noon(100), page_size=10))
+    ).objects
     assert await store.transaction(reference(1))
     assert await store.transaction_by_page_token("token-2") is None
     assert await store.transaction_by_suffix(reference(1)[-12:])
@@ -149,14 +170,20 @@ async def use_everything(store: Store) -> None:
     await admin.callbacks(gateway_reference=reference(1))
     await admin.failed_callbacks()
     await admin.backlog(after_noon(8), overdue_before=after_noon(9))
-    await admin.count_payments(CountQuery(HOUR, Instant(0), after_noon(HOUR)), by=CountDimension.BRAND)
+    await admin.count_payments(
+        CountQuery(HOUR, Instant(0), after_noon(HOUR)), by=CountDimension.BRAND
+    )
 
 
-async def test_what_is_about_a_payment_goes_to_one_shard(distributed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_about_a_payment_goes_to_one_shard(
+    distributed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder = Recorder()
     for module in (batch_load, commits, queries):
         monkeypatch.setattr(module, "execute_pipeline", recorder.execute_pipeline)
-    monkeypatch.setattr(PostgresConnection, "execute", recorder.recording(PostgresConnection.execute))
+    monkeypatch.setattr(
+        PostgresConnection, "execute", recorder.recording(PostgresConnection.execute)
+    )
     with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(distributed, serving=True) as store:
             await use_everything(store)
@@ -164,9 +191,15 @@ async def test_what_is_about_a_payment_goes_to_one_shard(distributed: str, monke
             await submit_batch(another, (inputs.TransactionWoke(reference(2)), after_noon(20)))
     tasks = recorder.tasks(distributed)
     crossing = [text for text, count in tasks.items() if count > 1]
-    unlisted = [text for text in crossing if not any(re.search(each, text) for each in ACROSS_SHARDS.values())]
+    unlisted = [
+        text
+        for text in crossing
+        if not any(re.search(each, text) for each in ACROSS_SHARDS.values())
+    ]
     assert unlisted == []
     assert {tasks[text] for text in crossing} == {SHARDS}
     one_shard = [text for text, count in tasks.items() if count == 1]
-    missing = [kind for kind in IN_ONE_SHARD if not any(re.search(kind, text) for text in one_shard)]
+    missing = [
+        kind for kind in IN_ONE_SHARD if not any(re.search(kind, text) for text in one_shard)
+    ]
     assert missing == []

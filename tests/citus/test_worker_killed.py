@@ -1,4 +1,5 @@
-"""A worker of Citus is killed under load: what was answered is stored, and what was refused is not."""
+"""A worker of Citus is killed under load: what was answered is stored, and what was refused is
+not."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ async def test_nothing_that_was_answered_is_lost(cluster: CitusCluster, distribu
             batch = {number + place: brand for place, brand in enumerate(brands)}
             try:
                 await submit_batch(
-                    store, *((creation(each, brand_id=brand), after_noon(each)) for each, brand in batch.items())
+                    store,
+                    *(
+                        (creation(each, brand_id=brand), after_noon(each))
+                        for each, brand in batch.items()
+                    ),
                 )
             except StoreUnavailable:
                 refused.update(batch)
@@ -56,7 +61,10 @@ async def test_nothing_that_was_answered_is_lost(cluster: CitusCluster, distribu
                 await enough.wait()
 
     with trio.fail_after(400):
-        async with open_postgres(distributed, serving=True, timeout_s=5) as store, trio.open_nursery() as nursery:
+        async with (
+            open_postgres(distributed, serving=True, timeout_s=5) as store,
+            trio.open_nursery() as nursery,
+        ):
             for nth in range(4):
                 nursery.start_soon(partial(create_without_end, store, nth, of_several=nth == 3))
             for kill in range(KILLS):
@@ -70,8 +78,16 @@ async def test_nothing_that_was_answered_is_lost(cluster: CitusCluster, distribu
         async with open_postgres(distributed, serving=True) as store:
             missing = set(answered)
             while missing:  # A prepared commit is completed by Citus, after its recovery interval.
-                found = {each for each in missing if await store.look_up(LookUp(answered[each], reference(each)))}
+                found = {
+                    each
+                    for each in missing
+                    if await store.look_up(LookUp(answered[each], reference(each)))
+                }
                 missing -= found
-            stored = [each for each in refused if await store.look_up(LookUp(refused[each], reference(each)))]
+            stored = [
+                each
+                for each in refused
+                if await store.look_up(LookUp(refused[each], reference(each)))
+            ]
             assert stored == []
             assert await store.integrity_errors() == []

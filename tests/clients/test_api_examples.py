@@ -1,5 +1,5 @@
-"""The examples of the API reference are programs that run as they are served: every one in every language is copied
-from a sandbox's page, run, and answered as the page says."""
+"""The examples of the API reference are programs that run as they are served: every one in every
+language is copied from a sandbox's page, run, and answered as the page says."""
 
 from __future__ import annotations
 
@@ -60,19 +60,28 @@ def test_every_language_is_run() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_every_example_runs_as_it_is_served(language: str, tmp_path: Path) -> None:
     interpreter = INTERPRETERS[language]
-    for needed in (interpreter.command[0], "curl" if language == "bash" else interpreter.command[0]):
+    for needed in (
+        interpreter.command[0],
+        "curl" if language == "bash" else interpreter.command[0],
+    ):
         if shutil.which(needed) is None:
             pytest.fail(f"{needed} is missing. Debian: apt install {interpreter.debian_package}")
     (tmp_path / "data").mkdir()
     log = tmp_path / "log"
-    async with serving_process("sandbox", "--data", tmp_path / "data", *FREE_PORTS, log=log) as process:
+    async with serving_process(
+        "sandbox", "--data", tmp_path / "data", *FREE_PORTS, log=log
+    ) as process:
         page = (await ask(f"{process.ready['pages']}/docs")).body.decode()
         run = runner(interpreter, page, language, tmp_path)
         references = {}
         for name, reference in CREATIONS.items():
             status, body = await trio.to_thread.run_sync(run, name, "")
             answer = json.loads(body)
-            assert (status, answer["status"], answer["merchantReference"]) == ("200", "pending", reference), name
+            assert (status, answer["status"], answer["merchantReference"]) == (
+                "200",
+                "pending",
+                reference,
+            ), name
             references[name] = answer["gatewayReference"]
         for name in OTHERS:
             status, body = await trio.to_thread.run_sync(run, name, references["createDirectPayin"])
@@ -85,8 +94,11 @@ async def test_every_example_runs_as_it_is_served(language: str, tmp_path: Path)
             assert str(found["requestedAmount"]["value"]) == "150.00"
 
 
-def runner(interpreter: Interpreter, page: str, language: str, folder: Path) -> Callable[[str, str], tuple[str, str]]:
-    """Return what runs the example of an endpoint, with another reference to look up; it returns status and body."""
+def runner(
+    interpreter: Interpreter, page: str, language: str, folder: Path
+) -> Callable[[str, str], tuple[str, str]]:
+    """Return what runs the example of an endpoint, with another reference to look up; it returns
+    status and body."""
 
     def run(name: str, reference: str) -> tuple[str, str]:
         code = example(page, name, language).replace(EXAMPLE_REFERENCE, reference)

@@ -1,8 +1,9 @@
-"""The usual HTTP clients and servers of other languages, unmodified and in their default settings: each makes a payment
-against `mmo sandbox`, in the clear and over TLS, takes the callback and looks the payment up.
+"""The usual HTTP clients and servers of other languages, unmodified and in their default settings:
+each makes a payment against `mmo sandbox`, in the clear and over TLS, takes the callback and looks
+the payment up.
 
-A sandbox's certificate is signed by its own authority, which each client gets in the way that is usual for it.
-Callbacks come over TLS and pass a proxy that ends it, as in front of most shops."""
+A sandbox's certificate is signed by its own authority, which each client gets in the way that is
+usual for it. Callbacks come over TLS and pass a proxy that ends it, as in front of most shops."""
 
 from __future__ import annotations
 
@@ -46,7 +47,10 @@ class Client:
 SSL_CERT_FILE = {"SSL_CERT_FILE": "CA"}
 CLIENTS = [
     Client(
-        "Java java.net.http", ("java", "JavaNetHttp.java"), "default-jdk-headless", {"JDK_JAVA_OPTIONS": "TRUST_STORE"}
+        "Java java.net.http",
+        ("java", "JavaNetHttp.java"),
+        "default-jdk-headless",
+        {"JDK_JAVA_OPTIONS": "TRUST_STORE"},
     ),
     Client("Go net/http", ("go", "run", "go_net_http.go"), "golang-go", SSL_CERT_FILE),
     Client("Node fetch", ("node", "node_fetch.mjs"), "nodejs", {"NODE_EXTRA_CA_CERTS": "CA"}),
@@ -55,7 +59,9 @@ CLIENTS = [
     Client("PHP streams", ("php", "-d", "openssl.cafile=CA", "php_streams.php"), "php-cli"),
     Client("Ruby net/http", ("ruby", "ruby_net_http.rb"), "ruby ruby-webrick", SSL_CERT_FILE),
     Client("curl --http2", ("sh", "curl_http2.sh"), "curl", {"CURL_CA_BUNDLE": "CA"}),
-    Client("Python requests", (sys.executable, "python_requests.py"), "", {"REQUESTS_CA_BUNDLE": "CA"}),
+    Client(
+        "Python requests", (sys.executable, "python_requests.py"), "", {"REQUESTS_CA_BUNDLE": "CA"}
+    ),
     Client("Python httpx", (sys.executable, "python_httpx.py"), "", SSL_CERT_FILE),
     Client("Python urllib3", (sys.executable, "python_urllib3.py"), "", SSL_CERT_FILE),
     Client("Python aiohttp", (sys.executable, "python_aiohttp.py"), "", SSL_CERT_FILE),
@@ -75,21 +81,31 @@ class Sandbox:
 
 @asynccontextmanager
 async def serving(transport: str, tmp_path: Path) -> AsyncIterator[Sandbox]:
-    """A sandbox as a process of its own, in the clear or with a certificate of its own authority."""
+    """A sandbox as a process of its own, in the clear or with a certificate of its own
+    authority."""
     data, log = tmp_path / "data", tmp_path / "log"
     data.mkdir()
     authority = ensure_authority(data)
     options: list[str | Path] = []
     if transport == "TLS":
-        issuer = trustme.CA.from_pem(authority.certificate_file.read_bytes(), (data / "ca-key.pem").read_bytes())
+        issuer = trustme.CA.from_pem(
+            authority.certificate_file.read_bytes(), (data / "ca-key.pem").read_bytes()
+        )
         issued = issuer.issue_cert("localhost", "127.0.0.1")
         issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
         config = tmp_path / "mmo.toml"
-        config.write_text(f'[listen]\ntls_certificate = "{tmp_path}/server.pem"\ntls_key = "{tmp_path}/server.pem"\n')
+        config.write_text(
+            f'[listen]\ntls_certificate = "{tmp_path}/server.pem"\ntls_key = '
+            f'"{tmp_path}/server.pem"\n'
+        )
         options = ["--config", config]
-    async with serving_process("sandbox", "--data", data, *options, *FREE_PORTS, log=log) as process:
+    async with serving_process(
+        "sandbox", "--data", data, *options, *FREE_PORTS, log=log
+    ) as process:
         api = process.ready["api"].replace("127.0.0.1", "localhost")
-        yield Sandbox(api, process.ready["api_key"], authority.certificate_file, authority.issue("localhost"))
+        yield Sandbox(
+            api, process.ready["api_key"], authority.certificate_file, authority.issue("localhost")
+        )
 
 
 @pytest.fixture
@@ -120,7 +136,11 @@ async def test_a_client_in_its_default_settings_pays_and_takes_the_callback(
                 assert more, (tmp_path / "program.log").read_text()
                 said += more
         assert await trio.to_thread.run_sync(status_with_a_wrong_key, port) == 401
-    assert json.loads(said.splitlines()[-1]) == {"created": 200, "callback": "success", "found": "success"}
+    assert json.loads(said.splitlines()[-1]) == {
+        "created": 200,
+        "callback": "success",
+        "found": "success",
+    }
 
 
 @asynccontextmanager
@@ -174,7 +194,9 @@ def java_trust_store(ca: str, folder: Path) -> str:
     store = folder / "trust.p12"
     words = ("-importcert", "-noprompt", "-alias", "sandbox", "-file", ca)
     subprocess.run(
-        ["keytool", *words, "-keystore", str(store), "-storepass", PASSWORD], check=True, capture_output=True
+        ["keytool", *words, "-keystore", str(store), "-storepass", PASSWORD],
+        check=True,
+        capture_output=True,
     )
     return f"-Djavax.net.ssl.trustStore={store} -Djavax.net.ssl.trustStorePassword={PASSWORD}"
 
@@ -182,5 +204,7 @@ def java_trust_store(ca: str, folder: Path) -> str:
 def status_with_a_wrong_key(port: int) -> int:
     """Return what the program's server answers to a callback with another key."""
     connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
-    connection.request("POST", "/", b"{}", {"Content-Type": "application/json", "X-API-KEY": "wrong"})
+    connection.request(
+        "POST", "/", b"{}", {"Content-Type": "application/json", "X-API-KEY": "wrong"}
+    )
     return connection.getresponse().status

@@ -2,9 +2,9 @@
 
     @pytest.mark.parametrize("check", CHECKS)
 
-`fresh()` makes an empty storage and returns a function that opens it, each time as its one serving process: closing and
-opening again is a restart. A store that several processes share has to pass further checks, which open it several times
-at once, as processes of one gateway do.
+`fresh()` makes an empty storage and returns a function that opens it, each time as its one serving
+process: closing and opening again is a restart. A store that several processes share has to pass
+further checks, which open it several times at once, as processes of one gateway do.
 
     @pytest.mark.parametrize("check", SHARED_CHECKS)
 """

@@ -9,7 +9,13 @@ from attrs import evolve
 
 from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.changes import SuspenseRecorded
-from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, DepositNotified, Input, TransactionWoke
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    DepositNotified,
+    Input,
+    TransactionWoke,
+)
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Rejected, Reply
@@ -32,12 +38,21 @@ from tests.conformance.driver import (
     intent_key,
     submit_batch,
 )
-from tests.conformance.inputs import DELIVERED, PAYER, brand, creation, failed, random_inputs, reference, succeeded
+from tests.conformance.inputs import (
+    DELIVERED,
+    PAYER,
+    brand,
+    creation,
+    failed,
+    random_inputs,
+    reference,
+    succeeded,
+)
 
 
 async def check_reference_is_consumed(open_store: OpenStore) -> None:
-    """A reuse is rejected within the window and while the payment is pending, across batches and within one; after both
-    the newest use counts (C12)."""
+    """A reuse is rejected within the window and while the payment is pending, across batches and
+    within one; after both the newest use counts (C12)."""
 
     def use(number: int) -> Input:
         return creation(number, merchant_reference="order-1")
@@ -67,11 +82,13 @@ async def check_reference_is_consumed(open_store: OpenStore) -> None:
 
 
 async def check_paid_reference_is_never_used_again(open_store: OpenStore) -> None:
-    """`unless_paid` looks at every payment under the reference, not only at the newest; each use knows how those
-    before it ended, in a batch and from the store (C12)."""
+    """`unless_paid` looks at every payment under the reference, not only at the newest; each use
+    knows how those before it ended, in a batch and from the store (C12)."""
     loose, strict = ReusePolicy.same_for_all(ReferenceReuse.AFTER_WINDOW), ReusePolicy()
 
-    def use(number: int, policy: ReusePolicy, operation: Operation = Operation.DIRECT_PAYIN) -> Input:
+    def use(
+        number: int, policy: ReusePolicy, operation: Operation = Operation.DIRECT_PAYIN
+    ) -> Input:
         given = creation(number, merchant_reference="order-1", operation=operation)
         return evolve(given, brand=evolve(given.brand, reference_reuse=policy))
 
@@ -80,7 +97,9 @@ async def check_paid_reference_is_never_used_again(open_store: OpenStore) -> Non
 
     async def end(store: Store, number: int, result: Input) -> None:
         now = after_hours(number, 1)
-        await submit_batch(store, (BeginSubmission(reference(number)), now), (result, later(now, Span(1))))
+        await submit_batch(
+            store, (BeginSubmission(reference(number)), now), (result, later(now, Span(1)))
+        )
 
     async with open_store() as store:
         await submit_batch(store, (use(1, strict), after_hours(1)))
@@ -139,13 +158,19 @@ async def _compare_with_oracle(store: Store, oracle: Gateway) -> None:
         assert await store.transaction(each.reference) == each
         assert await store.admin.timeline(each.reference) == mine
         assert await store.admin.callbacks(gateway_reference=each.reference) == sent
-        assert await store.look_up(LookUp(each.order.brand, each.reference)) == transaction_object(each)
+        assert await store.look_up(LookUp(each.order.brand, each.reference)) == transaction_object(
+            each
+        )
     for (of, merchant_reference), use in oracle.ledger.references.items():
         found = await store.look_up(LookUpByMerchantReference(of, merchant_reference))
         assert found == transaction_object(oracle.transaction(use.gateway_reference))
     for of in ("acme", "globex"):
-        listed = await store.list_records(ListRecords(of, Instant(0), clock.LAST_INSTANT, page_size=5_000))
-        assert list(listed.objects) == [transaction_object(each) for each in everything if each.order.brand == of]
+        listed = await store.list_records(
+            ListRecords(of, Instant(0), clock.LAST_INSTANT, page_size=5_000)
+        )
+        assert list(listed.objects) == [
+            transaction_object(each) for each in everything if each.order.brand == of
+        ]
     entries = [evolve(each, id=0) for each in await store.admin.suspense()]
     assert entries == _suspense_entries(oracle.suspense)
     assert await store.next_wake() == oracle.next_wake()
@@ -163,7 +188,8 @@ def _suspense_entries(recorded: Iterable[SuspenseRecorded]) -> list[SuspenseEntr
 
 
 async def check_batch_is_atomic(open_store: OpenStore) -> None:
-    """When `decide` raises, nothing of the batch is stored, the exception comes through, and service goes on."""
+    """When `decide` raises, nothing of the batch is stored, the exception comes through, and
+    service goes on."""
 
     class Bug(Exception):
         pass
@@ -185,7 +211,8 @@ async def check_batch_is_atomic(open_store: OpenStore) -> None:
 
 
 async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
-    """A key outside the reads is not "absent" but an error; a known deposit brings its transaction (law 1)."""
+    """A key outside the reads is not "absent" but an error; a known deposit brings its transaction
+    (law 1)."""
     deposit = DepositNotified("sandbox", "D1", "Sandbox", reference(9), brand(), "mobile_ke",
                               Money(1_000, "KES"), PAYER)  # fmt: skip
 
@@ -197,7 +224,9 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
         raise AssertionError("a key outside the reads was looked at")
 
     async with open_store() as store:
-        await submit_batch(store, (creation(1), NOON), (creation(2), after_noon(1)), (deposit, after_noon(2)))
+        await submit_batch(
+            store, (creation(1), NOON), (creation(2), after_noon(1)), (deposit, after_noon(2))
+        )
         await store.transact(Reads(transactions=frozenset((reference(1),))), read_unprefetched_key)
         again = await submit_batch(store, (deposit, after_noon(3)), (deposit, after_noon(4)))
         assert {getattr(reply, "reason", "") for reply in again} == {"The deposit is on record."}
@@ -205,7 +234,8 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
 
 
 async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
-    """Durable intents belong to the process that wrote them; those it leaves are returned once, oldest first."""
+    """Durable intents belong to the process that wrote them; those it leaves are returned once,
+    oldest first."""
     async with open_store() as store:
         await create_payments(store, range(5))
         await submit_batch(store, (BeginSubmission(reference(0)), after_noon(10)))
@@ -223,7 +253,9 @@ async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
         assert not await claim_all_abandoned(store, limit=10, taken=second)
     async with open_store() as store:
         fence = getattr(second[-1].intent, "fence", 0)
-        await submit_batch(store, (CallbackConcluded(reference(0), DELIVERED, fence), after_noon(12)))
+        await submit_batch(
+            store, (CallbackConcluded(reference(0), DELIVERED, fence), after_noon(12))
+        )
         left = await claim_all_abandoned(store, limit=10)
         assert {intent_key(work.intent)[1] for work in left} == {IntentKind.SUBMIT}
         (recorded,) = await store.admin.callbacks(gateway_reference=reference(0))
@@ -249,5 +281,7 @@ async def check_due_transactions(open_store: OpenStore) -> None:
         expiry = after_noon(3 * clock.DAY)
         assert await store.next_wake() == expiry
         assert await store.due(later(expiry, Span(2)), limit=2) == [reference(0), reference(1)]
-        await submit_batch(store, *((TransactionWoke(reference(n)), later(expiry, Span(4))) for n in range(3)))
+        await submit_batch(
+            store, *((TransactionWoke(reference(n)), later(expiry, Span(4))) for n in range(3))
+        )
         assert await store.next_wake() is None

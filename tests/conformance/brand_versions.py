@@ -8,7 +8,12 @@ from attrs import evolve
 
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.brand_changes import OPERATIONS, RecordedRequest, RefusedRequest, refused_on_record
+from mmo_sansio.payments.brand_changes import (
+    OPERATIONS,
+    RecordedRequest,
+    RefusedRequest,
+    refused_on_record,
+)
 from mmo_sansio.values.clock import DAY, Span, later
 from mmo_sansio.values.model import BrandLimits, Operation, Stage, Transaction
 from mmo_sansio.values.money import Money
@@ -56,7 +61,8 @@ def _recorded_request(transaction: Transaction) -> RecordedRequest:
 
 
 async def check_change_needs_two_users(open_store: OpenStore) -> None:
-    """The user who proposed a change cannot apply it; of two others who decide, one succeeds and is recorded."""
+    """The user who proposed a change cannot apply it; of two others who decide, one succeeds and is
+    recorded."""
     async with open_store() as store:
         admin = store.admin
         await admin.save_brands([brand()])
@@ -66,19 +72,32 @@ async def check_change_needs_two_users(open_store: OpenStore) -> None:
         assert await admin.configuration_change(id + 1) is None
         own = _applied(stored, "ada")
         event = _event("ada", "configuration_applied")
-        assert await admin.decide_configuration_change(ChangeState.OPEN, own, event) is ChangeDecision.OWN_PROPOSAL
+        assert (
+            await admin.decide_configuration_change(ChangeState.OPEN, own, event)
+            is ChangeDecision.OWN_PROPOSAL
+        )
         forged = evolve(own, proposed_by="eve")
-        assert await admin.decide_configuration_change(ChangeState.OPEN, forged, event) is ChangeDecision.OWN_PROPOSAL
+        assert (
+            await admin.decide_configuration_change(ChangeState.OPEN, forged, event)
+            is ChangeDecision.OWN_PROPOSAL
+        )
         assert [each.brand for each in await admin.brands()] == [brand()]
         for user, expected in (("bob", ChangeDecision.DONE), ("eve", ChangeDecision.NOT_IN_STATE)):
             event = _event(user, "configuration_applied")
             decided = _applied(stored, user)
-            assert await admin.decide_configuration_change(ChangeState.OPEN, decided, event) is expected
+            assert (
+                await admin.decide_configuration_change(ChangeState.OPEN, decided, event)
+                is expected
+            )
     async with open_store() as store:
         assert [each.brand for each in await store.admin.brands()] == [_LIMITED]
         assert [each.event.actor for each in await store.admin.audit()] == ["user:bob", "user:ada"]
-        assert list(await store.admin.configuration_changes(brand="acme")) == [_applied(stored, "bob")]
-        assert list(await store.admin.configuration_changes(after=stored.id - 1)) == [_applied(stored, "bob")]
+        assert list(await store.admin.configuration_changes(brand="acme")) == [
+            _applied(stored, "bob")
+        ]
+        assert list(await store.admin.configuration_changes(after=stored.id - 1)) == [
+            _applied(stored, "bob")
+        ]
         assert not await store.admin.configuration_changes(before=stored.id)
         assert not await store.admin.configuration_changes(brand="globex")
         assert not await store.admin.configuration_changes(state=ChangeState.OPEN)
@@ -89,44 +108,71 @@ async def check_change_is_reverted_exactly(open_store: OpenStore) -> None:
     async with open_store() as store:
         admin = store.admin
         await admin.save_brands([brand(), brand("globex")])
-        stored = evolve(_MADE, id=await admin.add_configuration_change(_MADE, _event("ada", "configuration_proposed")))
+        stored = evolve(
+            _MADE,
+            id=await admin.add_configuration_change(_MADE, _event("ada", "configuration_proposed")),
+        )
         applied = _applied(stored, "bob")
         generation = (await store.configuration()).generation
         event = _event("bob", "configuration_applied")
-        assert await admin.decide_configuration_change(ChangeState.OPEN, applied, event) is ChangeDecision.DONE
+        assert (
+            await admin.decide_configuration_change(ChangeState.OPEN, applied, event)
+            is ChangeDecision.DONE
+        )
         assert (await store.configuration()).generation > generation
         generation = (await store.configuration()).generation
-        reverted = evolve(applied, state=ChangeState.REVERTED, reverted_by="ada", reverted_at=after_noon(2))
+        reverted = evolve(
+            applied, state=ChangeState.REVERTED, reverted_by="ada", reverted_at=after_noon(2)
+        )
         event = _event("ada", "configuration_reverted")
-        assert await admin.decide_configuration_change(ChangeState.APPLIED, reverted, event) is ChangeDecision.DONE
+        assert (
+            await admin.decide_configuration_change(ChangeState.APPLIED, reverted, event)
+            is ChangeDecision.DONE
+        )
         assert (await store.configuration()).generation > generation
         assert [each.brand for each in await admin.brands()] == [brand(), brand("globex")]
         assert await admin.configuration_change(stored.id) == reverted
 
 
 async def check_overtaken_change_is_not_applied(open_store: OpenStore) -> None:
-    """A change is neither applied nor reverted over another version of the brand than the one it replaces."""
+    """A change is neither applied nor reverted over another version of the brand than the one it
+    replaces."""
     async with open_store() as store:
         admin = store.admin
         other = evolve(brand(), name="Another name")
         await admin.save_brands([other])
-        stored = evolve(_MADE, id=await admin.add_configuration_change(_MADE, _event("ada", "configuration_proposed")))
+        stored = evolve(
+            _MADE,
+            id=await admin.add_configuration_change(_MADE, _event("ada", "configuration_proposed")),
+        )
         applied, event = _applied(stored, "bob"), _event("bob", "configuration_applied")
-        assert await admin.decide_configuration_change(ChangeState.OPEN, applied, event) is ChangeDecision.OVERTAKEN
+        assert (
+            await admin.decide_configuration_change(ChangeState.OPEN, applied, event)
+            is ChangeDecision.OVERTAKEN
+        )
         assert await admin.configuration_change(stored.id) == stored
         rejected = evolve(applied, state=ChangeState.REJECTED, remark="overtaken")
         event = _event("bob", "configuration_rejected")
-        assert await admin.decide_configuration_change(ChangeState.OPEN, rejected, event) is ChangeDecision.DONE
+        assert (
+            await admin.decide_configuration_change(ChangeState.OPEN, rejected, event)
+            is ChangeDecision.DONE
+        )
         await admin.save_brands([], removed=["acme"])
-        again = evolve(_MADE, id=await admin.add_configuration_change(_MADE, _event("ada", "configuration_proposed")))
+        again = evolve(
+            _MADE,
+            id=await admin.add_configuration_change(_MADE, _event("ada", "configuration_proposed")),
+        )
         event = _event("bob", "configuration_applied")
-        result = await admin.decide_configuration_change(ChangeState.OPEN, _applied(again, "bob"), event)
+        result = await admin.decide_configuration_change(
+            ChangeState.OPEN, _applied(again, "bob"), event
+        )
         assert result is ChangeDecision.OVERTAKEN
         assert not await admin.brands()
 
 
 async def check_recorded_requests(open_store: OpenStore) -> None:
-    """A back-test reads the payments of one brand and one span in the order of creation, page by page."""
+    """A back-test reads the payments of one brand and one span in the order of creation, page by
+    page."""
     async with open_store() as store:
         created = [
             (creation(1, operation=Operation.DIRECT_PAYOUT), NOON),
@@ -136,7 +182,9 @@ async def check_recorded_requests(open_store: OpenStore) -> None:
             (creation(5), after_noon(4)),
         ]
         await submit_batch(store, *created)
-        await submit_batch(store, *((BeginSubmission(reference(number)), after_noon(10)) for number in (1, 2)))
+        await submit_batch(
+            store, *((BeginSubmission(reference(number)), after_noon(10)) for number in (1, 2))
+        )
         await submit_batch(store, (succeeded(1), after_noon(20)), (failed(2), after_noon(21)))
         read = partial(store.admin.recorded_requests, "acme", begin=NOON, end=after_noon(4))
         found = await read(limit=10)
@@ -154,15 +202,17 @@ async def check_recorded_requests(open_store: OpenStore) -> None:
 
 
 async def check_refused_requests(open_store: OpenStore) -> None:
-    """Refused requests are counted by brand and day; a bounded number is recorded, read in the order of arrival page by
-    page, and removed when it is old."""
+    """Refused requests are counted by brand and day; a bounded number is recorded, read in the
+    order of arrival page by page, and removed when it is old."""
     async with open_store() as store:
         admin = store.admin
         day = BrandDay("acme", NOON // DAY)
         other = BrandDay("globex", day.day)
         refused = [_refused("acme", number, at) for number, at in ((1, 0), (3, 2), (2, 2), (5, 4))]
         large = _refused("acme", 6, 5, minor=10**19)
-        await admin.record_refusals({day: 6, other: 1}, [*refused, _refused("globex", 4, 3)], now=NOON)
+        await admin.record_refusals(
+            {day: 6, other: 1}, [*refused, _refused("globex", 4, 3)], now=NOON
+        )
         await admin.record_refusals({day: 1}, [large], now=after_noon(5))
         assert await admin.refusal_count(day) == RefusalCount(7, 5)
         assert await admin.refusal_count(other) == RefusalCount(1, 1)
@@ -188,5 +238,7 @@ async def check_refused_requests(open_store: OpenStore) -> None:
 
 def _refused(brand_id: str, number: int, microseconds: int, *, minor: int = 500) -> RefusedRequest:
     at, amount = after_noon(microseconds), Money(minor, "KES")
-    request = refused_on_record(reference(number), at, Operation.DIRECT_PAYIN, "mobile_ke", "KE", amount)
+    request = refused_on_record(
+        reference(number), at, Operation.DIRECT_PAYIN, "mobile_ke", "KE", amount
+    )
     return RefusedRequest(brand_id, "config_method_transaction_min_limit", request)

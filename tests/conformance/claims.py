@@ -1,4 +1,5 @@
-"""Checks of the claims of deposits: what is durable, what is due, and that only one process acts (S4)."""
+"""Checks of the claims of deposits: what is durable, what is due, and that only one process acts
+(S4)."""
 
 from __future__ import annotations
 
@@ -28,34 +29,51 @@ _UNKNOWN = DepositAnswered("sandbox", _RECEIPT, DepositAnswerOutcome.FAILED)
 async def check_claim_survives_restart(open_store: OpenStore) -> None:
     """An open claim is kept with all that it says, and its next question is due after a restart."""
     async with open_store() as store:
-        await submit_batch(store, (claimed(_RECEIPT, 1), NOON), (claimed("OTHER ü", 2), after_noon(1)))
+        await submit_batch(
+            store, (claimed(_RECEIPT, 1), NOON), (claimed("OTHER ü", 2), after_noon(1))
+        )
         assert (await store.admin.backlog(NOON, overdue_before=NOON)).deposit_claims == 2
         kept = await store.deposit_claim("sandbox", _RECEIPT)
         assert kept is not None
-        assert (kept.account, kept.bill_reference, kept.amount) == ("600966", "SHOP ü", Money(150_000, "KES"))
+        assert (kept.account, kept.bill_reference, kept.amount) == (
+            "600966",
+            "SHOP ü",
+            Money(150_000, "KES"),
+        )
         assert (kept.gateway_reference, kept.wake_at, kept.version) == (reference(1), NOON, 1)
         assert await store.deposit_claim("sandbox", "NONE") is None
         assert await store.deposit_claim("other", _RECEIPT) is None
     async with open_store() as store:
         assert await store.deposit_claim("sandbox", _RECEIPT) == kept
-        assert [each.receipt for each in await store.due_claims(after_noon(1), limit=10)] == [_RECEIPT, "OTHER ü"]
-        assert [each.receipt for each in await store.due_claims(after_noon(1), limit=1)] == [_RECEIPT]
+        assert [each.receipt for each in await store.due_claims(after_noon(1), limit=10)] == [
+            _RECEIPT,
+            "OTHER ü",
+        ]
+        assert [each.receipt for each in await store.due_claims(after_noon(1), limit=1)] == [
+            _RECEIPT
+        ]
         assert await store.due_claims(Instant(NOON - 1), limit=10) == []
         (woken,) = await submit_batch(store, (_WOKE, after_noon(2)))
         assert isinstance(woken, ClaimDue)
         assert await store.deposit_claim("sandbox", _RECEIPT) == woken.claim
         assert woken.claim.wake_at is not None
-        assert [each.receipt for each in await store.due_claims(woken.claim.wake_at, limit=10)] == ["OTHER ü", _RECEIPT]
+        assert [each.receipt for each in await store.due_claims(woken.claim.wake_at, limit=10)] == [
+            "OTHER ü",
+            _RECEIPT,
+        ]
 
 
 async def check_claim_settles_once(open_store: OpenStore) -> None:
-    """A settled claim is never due and settles nothing else; a withdrawn one is gone, and may be made again."""
+    """A settled claim is never due and settles nothing else; a withdrawn one is gone, and may be
+    made again."""
     async with open_store() as store:
         await submit_batch(store, (claimed(_RECEIPT, 1), NOON), (_UNKNOWN, after_noon(1)))
         assert await store.deposit_claim("sandbox", _RECEIPT) is None
         (entry,) = await store.admin.suspense()
         assert entry.reason == "unconfirmed_deposit"
-        again = await submit_batch(store, (claimed(_RECEIPT, 2), after_noon(2)), (_UNKNOWN, after_noon(3)))
+        again = await submit_batch(
+            store, (claimed(_RECEIPT, 2), after_noon(2)), (_UNKNOWN, after_noon(3))
+        )
         assert all(isinstance(each, Ignored) for each in again)
         await submit_batch(store, (claimed(_RECEIPT, 3), after_noon(4)))
     async with open_store() as store:
@@ -73,7 +91,8 @@ async def check_claim_settles_once(open_store: OpenStore) -> None:
 
 
 async def check_listing_begins_where_the_last_one_ended(open_store: OpenStore) -> None:
-    """A provider's payments are listed once in an interval, from the time until which all are known."""
+    """A provider's payments are listed once in an interval, from the time until which all are
+    known."""
     interval = Span(60)
     async with open_store() as store:
         assert await store.begin_listing("kenya", NOON, interval=interval) == NOON
@@ -81,8 +100,12 @@ async def check_listing_begins_where_the_last_one_ended(open_store: OpenStore) -
         await store.save_listed("kenya", after_noon(50))
         await store.save_listed("kenya", after_noon(40))
     async with open_store() as store:
-        assert await store.begin_listing("kenya", after_noon(60), interval=interval) == after_noon(50)
-        assert await store.begin_listing("other", after_noon(60), interval=interval) == after_noon(60)
+        assert await store.begin_listing("kenya", after_noon(60), interval=interval) == after_noon(
+            50
+        )
+        assert await store.begin_listing("other", after_noon(60), interval=interval) == after_noon(
+            60
+        )
 
 
 async def check_claim_is_woken_by_one_process(open_store: OpenStore) -> None:

@@ -49,14 +49,20 @@ async def create_payments(store: Store, numbers: Iterable[int]) -> None:
     await submit_batch(store, *((creation(number), after_noon(number)) for number in numbers))
 
 
-async def claim_all_abandoned(store: Store, *, limit: int, taken: Iterable[WorkItem] = ()) -> Sequence[WorkItem]:
-    """Claim for this process all that others have left, and find the callbacks that wait, except those `taken`."""
+async def claim_all_abandoned(
+    store: Store, *, limit: int, taken: Iterable[WorkItem] = ()
+) -> Sequence[WorkItem]:
+    """Claim for this process all that others have left, and find the callbacks that wait, except
+    those `taken`."""
     abandoned = await store.claim_abandoned(limit=limit)
     if store.ownership is None or len(abandoned) == limit:
         return abandoned
     await store.ownership.claim()
     brands, references = ("acme", "globex"), [each.transaction.reference for each in taken]
-    room, excluded = dict.fromkeys(brands, limit - len(abandoned)), dict.fromkeys(brands, references)
+    room, excluded = (
+        dict.fromkeys(brands, limit - len(abandoned)),
+        dict.fromkeys(brands, references),
+    )
     return [*abandoned, *await store.ownership.find_callbacks(room, taken=excluded)]
 
 

@@ -1,4 +1,5 @@
-"""Checks of how processes learn that brands, keys or closed providers have changed, and staff that they know it."""
+"""Checks of how processes learn that brands, keys or closed providers have changed, and staff that
+they know it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from tests.conformance.inputs import brand
 
 
 async def check_changes_raise_the_generation(open_store: OpenStore) -> None:
-    """Every change of a brand, a key or a closed provider raises the generation, and what changes nothing does not."""
+    """Every change of a brand, a key or a closed provider raises the generation, and what changes
+    nothing does not."""
     async with open_store() as store:
         generations = [(await store.configuration()).generation]
 
@@ -53,7 +55,9 @@ async def check_generation_in_use(open_store: OpenStore) -> None:
         assert unnamed.generation is None
         for generation in (4, 4, 5):
             await store.use_configuration(generation, process="process 7 on gw1")
-            assert list(await store.serving_processes()) == [ServingProcess("process 7 on gw1", generation)]
+            assert list(await store.serving_processes()) == [
+                ServingProcess("process 7 on gw1", generation)
+            ]
 
 
 async def check_generations_of_several_processes(open_store: OpenStore) -> None:
@@ -63,6 +67,9 @@ async def check_generations_of_several_processes(open_store: OpenStore) -> None:
             await one.use_configuration(2, process="one")
             await other.use_configuration(3, process="other")
             found = await one.serving_processes()
-            assert sorted((each.name, each.generation) for each in found) == [("one", 2), ("other", 3)]
+            assert sorted((each.name, each.generation) for each in found) == [
+                ("one", 2),
+                ("other", 3),
+            ]
             assert list(await other.serving_processes()) == list(found)
         assert list(await one.serving_processes()) == [ServingProcess("one", 2)]

@@ -1,4 +1,5 @@
-"""The inputs of the checks: payments of one brand, and random lists of everything that can happen."""
+"""The inputs of the checks: payments of one brand, and random lists of everything that can
+happen."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ from mmo_sansio.values.model import (
 from mmo_sansio.values.money import Money
 
 PAYER = Party("customer-1", "254700000000", "Zoë", None, "zoe@example.com")
-DELIVERED = DeliveryAttempt(DeliveryOutcome.DELIVERED, "https://merchant.example/results", 200, 12, "", b"\x00ok\xff")
+DELIVERED = DeliveryAttempt(
+    DeliveryOutcome.DELIVERED, "https://merchant.example/results", 200, 12, "", b"\x00ok\xff"
+)
 
 
 def brand(id: str = "acme") -> Brand:
@@ -52,7 +55,9 @@ def brand(id: str = "acme") -> Brand:
         (method,),
         push_result_url=f"https://{id}.example/push",
         host=f"{id}.gateway.example",
-        reference_reuse=ReusePolicy() if id == "globex" else ReusePolicy.same_for_all(ReferenceReuse.AFTER_WINDOW),
+        reference_reuse=ReusePolicy()
+        if id == "globex"
+        else ReusePolicy.same_for_all(ReferenceReuse.AFTER_WINDOW),
         redirect_schemes=frozenset({"acmeapp"}),
         result_hosts=(f"{id}.example", f"*.{id}.example", "merchant.example", "m.example"),
         appearance=PageAppearance()
@@ -111,11 +116,14 @@ def succeeded(number: int) -> inputs.ProviderSucceeded:
 
 def failed(number: int) -> inputs.ProviderFailed:
     """Return the input that the provider did not move the money of this payment."""
-    return inputs.ProviderFailed(reference(number), "sandbox", Source.WEBHOOK, ErrorCode.USER_CANCELLED)
+    return inputs.ProviderFailed(
+        reference(number), "sandbox", Source.WEBHOOK, ErrorCode.USER_CANCELLED
+    )
 
 
 def random_inputs(random: Random, count: int) -> Sequence[tuple[inputs.Input, Instant]]:
-    """Return inputs about a few payments, with strictly increasing stamps: many are late, repeated or wrong."""
+    """Return inputs about a few payments, with strictly increasing stamps: many are late, repeated
+    or wrong."""
     now = Instant(1_700_000_000 * clock.SECOND)
     stamped: list[tuple[inputs.Input, Instant]] = []
     for number in range(count):
@@ -145,19 +153,33 @@ def _random_input(random: Random, number: int) -> inputs.Input:
         inputs.BeginSubmission(about),
         inputs.ConfirmPage(about),
         inputs.ConfirmPage(about),
-        inputs.ProviderAccepted(about, provider, Source.POLL, f"P{about[-2:]}", qr=QrCode("text", "cGlj")),
-        inputs.ProviderSucceeded(about, provider, random.choice(list(Source)), fee=Money(15, "KES")),
-        inputs.ProviderFailed(about, provider, Source.WEBHOOK, random.choice(list(ErrorCode)), None, "17"),
-        inputs.ProviderUnreachable(about, provider, "no answer", is_not_found=random.random() < 0.5),
+        inputs.ProviderAccepted(
+            about, provider, Source.POLL, f"P{about[-2:]}", qr=QrCode("text", "cGlj")
+        ),
+        inputs.ProviderSucceeded(
+            about, provider, random.choice(list(Source)), fee=Money(15, "KES")
+        ),
+        inputs.ProviderFailed(
+            about, provider, Source.WEBHOOK, random.choice(list(ErrorCode)), None, "17"
+        ),
+        inputs.ProviderUnreachable(
+            about, provider, "no answer", is_not_found=random.random() < 0.5
+        ),
         inputs.ProviderNeverReceived(about, provider, random.randrange(1, 6)),
         inputs.ProviderCannotTell(about, provider, random.choice((None, 3, 4))),
-        inputs.ProviderHinted(about, provider, "?", evidence=random.choice((None, Evidence("RECEIPT1", "0")))),
-        inputs.ResolveManually(about, provider, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))),
+        inputs.ProviderHinted(
+            about, provider, "?", evidence=random.choice((None, Evidence("RECEIPT1", "0")))
+        ),
+        inputs.ResolveManually(
+            about, provider, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))
+        ),
         inputs.CorrectTimes(about, "ada"),
         inputs.MarkRestored(about, "ada"),
         inputs.TransactionWoke(about),
         inputs.CallbackConcluded(about, DELIVERED),
-        inputs.CallbackConcluded(about, DeliveryAttempt(DeliveryOutcome.BREAKER_OPEN, "https://m.example/")),
+        inputs.CallbackConcluded(
+            about, DeliveryAttempt(DeliveryOutcome.BREAKER_OPEN, "https://m.example/")
+        ),
         inputs.QrConcluded(about, DELIVERED),
         inputs.EndedPollConcluded(about),
     )
@@ -182,7 +204,8 @@ def _random_notification(random: Random, number: int) -> inputs.Input:
 
 
 def _random_claim_input(random: Random, number: int) -> inputs.Input:
-    """Return an input about one of a few claims, each of which always names the same payment, or none."""
+    """Return an input about one of a few claims, each of which always names the same payment, or
+    none."""
     nth = random.randrange(6)
     receipt, payment = f"C{nth} ü", reference(nth) if nth % 2 else None
     match random.randrange(4):
@@ -193,14 +216,27 @@ def _random_claim_input(random: Random, number: int) -> inputs.Input:
             amount = Money(random.choice((150_000, 2_000)), "KES")
             owner = brand("acme") if payment is None else None
             return inputs.DepositAnswered(
-                "sandbox", receipt, outcome, True, amount, payment=payment, brand=owner, method="mobile_ke"
+                "sandbox",
+                receipt,
+                outcome,
+                True,
+                amount,
+                payment=payment,
+                brand=owner,
+                method="mobile_ke",
             )
         case _:
-            return claimed(receipt, number, payment=payment, trust=random.choice(list(DepositTrust)))
+            return claimed(
+                receipt, number, payment=payment, trust=random.choice(list(DepositTrust))
+            )
 
 
 def claimed(
-    receipt: str, number: int, *, payment: str | None = None, trust: DepositTrust = DepositTrust.UNCONFIRMED
+    receipt: str,
+    number: int,
+    *,
+    payment: str | None = None,
+    trust: DepositTrust = DepositTrust.UNCONFIRMED,
 ) -> inputs.DepositNotified:
     """Return the unsigned report of a deposit of KES 1,500."""
     return inputs.DepositNotified(

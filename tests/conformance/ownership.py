@@ -1,4 +1,5 @@
-"""Checks of what processes rely on that share a store: one owner of a channel, claims under its fence, shares."""
+"""Checks of what processes rely on that share a store: one owner of a channel, claims under its
+fence, shares."""
 
 from __future__ import annotations
 
@@ -7,7 +8,12 @@ from collections.abc import Sequence
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied, Ignored
-from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnapshot, BreakerState, SubWindow
+from mmo_sansio.resilience.circuit_breaker import (
+    INITIAL_SNAPSHOT,
+    BreakerSnapshot,
+    BreakerState,
+    SubWindow,
+)
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, Channel, OwnershipCounts
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
@@ -42,7 +48,8 @@ async def check_breakers_survive_restart(open_store: OpenStore) -> None:
 
 
 async def check_channel_has_one_owner(open_store: OpenStore) -> None:
-    """Whichever process commits them, a merchant's callbacks go to the owner of its channel, each once (K3)."""
+    """Whichever process commits them, a merchant's callbacks go to the owner of its channel, each
+    once (K3)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         assert await ours.renew_lease() != await theirs.renew_lease()
@@ -55,8 +62,13 @@ async def check_channel_has_one_owner(open_store: OpenStore) -> None:
         assert not await theirs.find_callbacks({"acme": 10, "globex": 10})
         assert found_fences(await ours.find_callbacks({"acme": 1, "globex": 10})) == [(1, 1)]
         taken = {"acme": [reference(1)]}
-        assert found_fences(await ours.find_callbacks({"acme": 10, "globex": 10}, taken=taken)) == [(2, 1)]
-        assert found_fences(await ours.find_callbacks({"acme": 10}, known={"acme": 1})) == [(1, 1), (2, 1)]
+        assert found_fences(await ours.find_callbacks({"acme": 10, "globex": 10}, taken=taken)) == [
+            (2, 1)
+        ]
+        assert found_fences(await ours.find_callbacks({"acme": 10}, known={"acme": 1})) == [
+            (1, 1),
+            (2, 1),
+        ]
         assert not await ours.find_callbacks({"acme": 10}, known={"acme": 2})
         assert not await one.claim_abandoned(limit=10)
         assert [each.brand for each in await theirs.claim()] == ["globex"]
@@ -67,7 +79,8 @@ async def check_channel_has_one_owner(open_store: OpenStore) -> None:
 
 
 async def check_ownership_counts(open_store: OpenStore) -> None:
-    """Living processes are counted with their channels, and a channel can be left to others (K3)."""
+    """Living processes are counted with their channels, and a channel can be left to others
+    (K3)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         assert await ours.counts() == OwnershipCounts(alive=2, held=0)
@@ -83,35 +96,43 @@ async def check_ownership_counts(open_store: OpenStore) -> None:
 
 
 async def check_next_owner_goes_on(open_store: OpenStore) -> None:
-    """The next owner finds what the one before had not concluded, before what came later; of two outcomes the first is
-    recorded, and an earlier owner's breaker changes nothing (K3, K5)."""
+    """The next owner finds what the one before had not concluded, before what came later; of two
+    outcomes the first is recorded, and an earlier owner's breaker changes nothing (K3, K5)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         for number in range(4):
             await complete_payment(one, number, after_noon(10 * number))
         await ours.claim()
         assert len(await ours.find_callbacks({"acme": 10, "globex": 10})) == 4
-        assert isinstance(await conclude_callback(one, 0, after_noon(50), fence=1, breaker=OPEN_BREAKER), Applied)
+        assert isinstance(
+            await conclude_callback(one, 0, after_noon(50), fence=1, breaker=OPEN_BREAKER), Applied
+        )
         await complete_payment(one, 4, after_noon(40))
         await ours.end_lease()
         assert not await ours.claim()
         assert await theirs.claim() == [Channel("acme", 2, OPEN_BREAKER)]
         assert not await ours.find_callbacks({"acme": 10})
-        assert found_fences(await theirs.find_callbacks({"acme": 2, "globex": 10})) == [(1, 2), (2, 2)]
+        assert found_fences(await theirs.find_callbacks({"acme": 2, "globex": 10})) == [
+            (1, 2),
+            (2, 2),
+        ]
         late = await conclude_callback(one, 1, after_noon(51), fence=1, breaker=INITIAL_SNAPSHOT)
         assert isinstance(late, Applied)
         assert (await one.breakers())["acme"] == OPEN_BREAKER
         assert isinstance(await conclude_callback(other, 1, after_noon(53), fence=2), Ignored)
         assert isinstance(await conclude_callback(other, 3, after_noon(54), fence=2), Applied)
         assert isinstance(await conclude_callback(one, 3, after_noon(55), fence=1), Ignored)
-        assert found_fences(await theirs.find_callbacks({"acme": 10, "globex": 10})) == [(2, 2), (4, 2)]
+        assert found_fences(await theirs.find_callbacks({"acme": 10, "globex": 10})) == [
+            (2, 2),
+            (4, 2),
+        ]
         recorded = [each.gateway_reference for each in await one.admin.callbacks()]
         assert recorded == [reference(0), reference(1), reference(3)]
 
 
 async def check_channel_release(open_store: OpenStore) -> None:
-    """A released channel is free at once, with the breaker that its owner leaves; an outdated fence frees nothing, and
-    excluded callbacks stay (K3, K5)."""
+    """A released channel is free at once, with the breaker that its owner leaves; an outdated fence
+    frees nothing, and excluded callbacks stay (K3, K5)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         await complete_payment(one, 1, NOON)
@@ -128,7 +149,9 @@ async def check_channel_release(open_store: OpenStore) -> None:
         assert await theirs.renew_lease() > number
         assert [each.fence for each in await ours.claim()] == [3]
         taken = {"acme": [reference(1)], "globex": [reference(2)]}
-        assert found_fences(await ours.find_callbacks({"acme": 10}, taken=taken, afresh=["acme"])) == [(2, 3)]
+        assert found_fences(
+            await ours.find_callbacks({"acme": 10}, taken=taken, afresh=["acme"])
+        ) == [(2, 3)]
         assert isinstance(await conclude_callback(one, 1, after_noon(50), fence=1), Applied)
 
 
@@ -146,12 +169,16 @@ async def check_due_transactions_are_shared(open_store: OpenStore) -> None:
             assert yours, "a share is empty"
             assert mine | yours == everything
             assert not mine & yours
-            assert set(await one.due(later(later(expiry, Span(40)), OVERDUE_AFTER), limit=99)) == everything
+            assert (
+                set(await one.due(later(later(expiry, Span(40)), OVERDUE_AFTER), limit=99))
+                == everything
+            )
         assert set(await one.due(later(expiry, Span(40)), limit=99)) == everything
 
 
 async def check_abandoned_submissions(open_store: OpenStore) -> None:
-    """A submission belongs to the process that committed it, and to one other once that is gone (S6)."""
+    """A submission belongs to the process that committed it, and to one other once that is gone
+    (S6)."""
     async with open_store() as one, open_store() as two:
         async with open_store() as other:
             await create_payments(other, range(6))
@@ -168,7 +195,9 @@ def ownership_of(store: Store) -> ChannelOwnership:
     return store.ownership
 
 
-async def complete_payment(store: Store, number: int, now: Instant, *, brand_id: str = "acme") -> None:
+async def complete_payment(
+    store: Store, number: int, now: Instant, *, brand_id: str = "acme"
+) -> None:
     """Take a payment from its creation to its success."""
     await submit_batch(store, (creation(number, brand_id=brand_id), now))
     await submit_batch(store, (BeginSubmission(reference(number)), later(now, Span(1))))
@@ -176,10 +205,17 @@ async def complete_payment(store: Store, number: int, now: Instant, *, brand_id:
 
 
 async def conclude_callback(
-    store: Store, number: int, now: Instant, *, fence: int = 0, breaker: BreakerSnapshot | None = None
+    store: Store,
+    number: int,
+    now: Instant,
+    *,
+    fence: int = 0,
+    breaker: BreakerSnapshot | None = None,
 ) -> object:
     """Conclude this payment's callback and return the reply."""
-    (reply,) = await submit_batch(store, (CallbackConcluded(reference(number), DELIVERED, fence, breaker), now))
+    (reply,) = await submit_batch(
+        store, (CallbackConcluded(reference(number), DELIVERED, fence, breaker), now)
+    )
     return reply
 
 

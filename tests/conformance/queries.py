@@ -1,4 +1,5 @@
-"""Checks of what merchants and staff read: look-ups, records, the suspense book, brands and keys."""
+"""Checks of what merchants and staff read: look-ups, records, the suspense book, brands and
+keys."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from attrs import evolve
 from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import BeginSubmission, UnmatchedNotified
-from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
+from mmo_sansio.messages.queries import (
+    ListRecords,
+    LookUp,
+    LookUpByMerchantReference,
+    Position,
+    Records,
+)
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.evidence import STUCK_AFTER
 from mmo_sansio.providers.common.balances import AccountBalance
@@ -57,7 +64,8 @@ async def check_empty_store(open_store: OpenStore) -> None:
 
 
 async def check_payment_survives_restart(open_store: OpenStore) -> None:
-    """An accepted payment is there after a restart: in every look-up, on its page, in its timeline (C6, L1, L2)."""
+    """An accepted payment is there after a restart: in every look-up, on its page, in its timeline
+    (C6, L1, L2)."""
     web = creation(2, operation=Operation.WEB_PAYIN)
     async with open_store() as store:
         replies = await submit_batch(store, (creation(1), NOON), (web, after_noon(1)))
@@ -73,21 +81,28 @@ async def check_payment_survives_restart(open_store: OpenStore) -> None:
         assert await store.look_up(LookUpByMerchantReference("acme", "order/1 ü")) == rendered
         assert await store.look_up(LookUpByMerchantReference("globex", "order/1 ü")) is None
         several = await store.transactions([reference(2), reference(3), reference(1)])
-        assert several == {each: await store.transaction(each) for each in (reference(1), reference(2))}
+        assert several == {
+            each: await store.transaction(each) for each in (reference(1), reference(2))
+        }
         paged = await store.transaction_by_page_token("token-2")
         assert paged is not None
         assert paged.reference == reference(2)
         assert await store.transaction_by_page_token("token-1") is None
-        assert [line.input_name for line in await store.admin.timeline(reference(1))] == ["CreatePayment"]
+        assert [line.input_name for line in await store.admin.timeline(reference(1))] == [
+            "CreatePayment"
+        ]
 
 
 async def check_records_paging(open_store: OpenStore) -> None:
-    """Pages list every row once in order, in both directions, with exact ends, any filter and size (R1, R6)."""
+    """Pages list every row once in order, in both directions, with exact ends, any filter and size
+    (R1, R6)."""
     async with open_store() as store:
         for number in range(23):
             operation = Operation.DIRECT_PAYOUT if number % 3 == 0 else Operation.DIRECT_PAYIN
             of = "globex" if number % 7 == 3 else "acme"
-            await submit_batch(store, (creation(number, operation=operation, brand_id=of), after_noon(number // 2)))
+            await submit_batch(
+                store, (creation(number, operation=operation, brand_id=of), after_noon(number // 2))
+            )
         for number in (1, 2, 3, 8):
             await _succeed(store, number)
         whole = ListRecords("acme", NOON, after_noon(20))
@@ -128,7 +143,8 @@ async def _check_paging(store: Store, query: ListRecords) -> None:
 
 
 async def check_records_of_an_emptied_page(open_store: OpenStore) -> None:
-    """A page that was emptied meanwhile leads back to where it was reached from, and nowhere where nothing is (R6)."""
+    """A page that was emptied meanwhile leads back to where it was reached from, and nowhere where
+    nothing is (R6)."""
     async with open_store() as store:
         for number in range(1, 7):
             await submit_batch(store, (creation(number), after_noon(number)))
@@ -140,10 +156,14 @@ async def check_records_of_an_emptied_page(open_store: OpenStore) -> None:
             await _succeed(store, number)
         before = await store.list_records(evolve(query, before=second.first))
         assert (before.objects, before.has_previous, before.has_next) == ((), False, True)
-        assert (await store.list_records(evolve(query, after=before.last))).objects == second.objects
+        assert (
+            await store.list_records(evolve(query, after=before.last))
+        ).objects == second.objects
         after = await store.list_records(evolve(query, after=second.last))
         assert (after.objects, after.has_previous, after.has_next) == ((), True, False)
-        assert (await store.list_records(evolve(query, before=after.first))).objects == second.objects
+        assert (
+            await store.list_records(evolve(query, before=after.first))
+        ).objects == second.objects
         for number in (3, 4):
             await _succeed(store, number)
         for each in (evolve(query, before=third.first), evolve(query, after=first.last)):
@@ -157,12 +177,14 @@ async def _succeed(store: Store, number: int) -> None:
 
 
 async def check_records_bytes(open_store: OpenStore) -> None:
-    """A page ends before its objects have too many bytes, and a walk of such pages has no gap in either direction (R4,
-    R6, R7)."""
+    """A page ends before its objects have too many bytes, and a walk of such pages has no gap in
+    either direction (R4, R6, R7)."""
     async with open_store() as store:
         for number in range(150):
             text = "x" * (1_000 * (number % 7))
-            await submit_batch(store, (creation(number, labels=f'{{"note":"{text}"}}'), after_noon(number // 2)))
+            await submit_batch(
+                store, (creation(number, labels=f'{{"note":"{text}"}}'), after_noon(number // 2))
+            )
         whole = ListRecords("acme", NOON, after_noon(100), page_size=5_000)
         objects = (await store.list_records(whole)).objects
         assert len(objects) == 150
@@ -187,7 +209,9 @@ async def _check_walk(store: Store, query: ListRecords, objects: Sequence[bytes]
         previous = await store.list_records(evolve(query, before=page.first))
         assert previous.has_next
         if previous.has_previous:
-            before = (await store.list_records(evolve(query, before=previous.first, page_size=1))).objects
+            before = (
+                await store.list_records(evolve(query, before=previous.first, page_size=1))
+            ).objects
             _check_page_ends(query, previous.objects, before[0])
         page = previous
         backwards.insert(0, page.objects)
@@ -205,8 +229,12 @@ async def check_find_transactions(open_store: OpenStore) -> None:
     """Transactions are found by either reference, brand or status, the newest first."""
     async with open_store() as store:
         await create_payments(store, range(3))
-        await submit_batch(store, (creation(3, brand_id="globex", merchant_reference="order/1 ü"), after_noon(3)))
-        await submit_batch(store, (BeginSubmission(reference(2)), after_noon(4)), (succeeded(2), after_noon(5)))
+        await submit_batch(
+            store, (creation(3, brand_id="globex", merchant_reference="order/1 ü"), after_noon(3))
+        )
+        await submit_batch(
+            store, (BeginSubmission(reference(2)), after_noon(4)), (succeeded(2), after_noon(5))
+        )
 
         async def found(**filters: Any) -> list[int]:
             transactions = await store.admin.find_transactions(**filters)
@@ -223,7 +251,8 @@ async def check_find_transactions(open_store: OpenStore) -> None:
 
 
 async def check_payment_selections(open_store: OpenStore) -> None:
-    """Payments are selected by the time of creation, by provider and by the reason for which they failed, in pages."""
+    """Payments are selected by the time of creation, by provider and by the reason for which they
+    failed, in pages."""
 
     def numbers(page: PaymentPage) -> list[int]:
         return [int(each.reference[4:]) for each in page.transactions]
@@ -233,24 +262,44 @@ async def check_payment_selections(open_store: OpenStore) -> None:
         await submit_batch(store, (creation(5, brand_id="globex"), after_noon(5)))
         begun = [(BeginSubmission(reference(number)), after_noon(6)) for number in (1, 2, 5)]
         await submit_batch(store, *begun)
-        ended = ((failed(1), after_noon(7)), (succeeded(2), after_noon(7)), (failed(5), after_noon(7)))
+        ended = (
+            (failed(1), after_noon(7)),
+            (succeeded(2), after_noon(7)),
+            (failed(5), after_noon(7)),
+        )
         await submit_batch(store, *ended)
         admin = store.admin
         between = PaymentFilter(begin=after_noon(2), end=after_noon(4))
         assert numbers(await admin.list_payments(between)) == [3, 2]
         first = await admin.list_payments(evolve(between, limit=1))
         assert numbers(first) == [3]
-        assert numbers(await admin.list_payments(evolve(between, limit=1, before=first.next_position))) == [2]
-        upwards = await admin.list_payments(evolve(between, limit=1, after=Position(after_noon(1), reference(1))))
-        assert (numbers(upwards), upwards.next_position) == ([2], Position(after_noon(2), reference(2)))
-        assert numbers(await admin.list_payments(PaymentFilter(after=upwards.next_position))) == [5, 4, 3]
-        [provider] = {each.order.provider for each in (await admin.list_payments(PaymentFilter())).transactions}
+        assert numbers(
+            await admin.list_payments(evolve(between, limit=1, before=first.next_position))
+        ) == [2]
+        upwards = await admin.list_payments(
+            evolve(between, limit=1, after=Position(after_noon(1), reference(1)))
+        )
+        assert (numbers(upwards), upwards.next_position) == (
+            [2],
+            Position(after_noon(2), reference(2)),
+        )
+        assert numbers(await admin.list_payments(PaymentFilter(after=upwards.next_position))) == [
+            5,
+            4,
+            3,
+        ]
+        [provider] = {
+            each.order.provider
+            for each in (await admin.list_payments(PaymentFilter())).transactions
+        }
         routed = PaymentFilter(provider=provider, limit=4)
         page = await admin.list_payments(routed)
         assert numbers(page) == [5, 4, 3, 2]
         rest = await admin.list_payments(evolve(routed, before=page.next_position))
         assert (numbers(rest), rest.next_position) == ([1, 0], None)
-        back = await admin.list_payments(evolve(routed, after=Position(after_noon(0), reference(0))))
+        back = await admin.list_payments(
+            evolve(routed, after=Position(after_noon(0), reference(0)))
+        )
         assert (numbers(back), back.next_position is not None) == ([4, 3, 2, 1], True)
         assert numbers(await admin.list_payments(evolve(routed, brand="globex"))) == [5]
         assert numbers(await admin.list_payments(evolve(routed, status=Status.SUCCESS))) == [2]
@@ -258,7 +307,9 @@ async def check_payment_selections(open_store: OpenStore) -> None:
         cancelled = PaymentFilter(error_code=ErrorCode.USER_CANCELLED)
         assert numbers(await admin.list_payments(cancelled)) == [5, 1]
         assert numbers(await admin.list_payments(evolve(cancelled, begin=after_noon(2)))) == [5]
-        assert not (await admin.list_payments(evolve(cancelled, error_code=ErrorCode.USER_TIMEOUT))).transactions
+        assert not (
+            await admin.list_payments(evolve(cancelled, error_code=ErrorCode.USER_TIMEOUT))
+        ).transactions
 
 
 async def check_suspense_book(open_store: OpenStore) -> None:
@@ -275,9 +326,13 @@ async def check_suspense_book(open_store: OpenStore) -> None:
         assert not await store.admin.suspense_entries(reasons=unreadable, before=entry.id)
         assert await store.admin.suspense_entries(after=entry.id - 1) == [entry]
         assert not await store.admin.suspense_entries(after=entry.id)
-        assert await store.admin.close_suspense(entry.id, by="ada", note="a test call", now=after_noon(9))
+        assert await store.admin.close_suspense(
+            entry.id, by="ada", note="a test call", now=after_noon(9)
+        )
         assert not await store.admin.close_suspense(entry.id, by="bob", note="", now=after_noon(10))
-        assert not await store.admin.close_suspense(entry.id + 1, by="bob", note="", now=after_noon(10))
+        assert not await store.admin.close_suspense(
+            entry.id + 1, by="bob", note="", now=after_noon(10)
+        )
         await submit_batch(store, (UnmatchedNotified("sandbox", "What?"), after_noon(11)))
         assert not await store.admin.suspense()
         (closed,) = await store.admin.suspense(with_closed=True)
@@ -286,7 +341,8 @@ async def check_suspense_book(open_store: OpenStore) -> None:
 
 
 async def check_brands_and_keys(open_store: OpenStore) -> None:
-    """Brands are read as they were saved, keys oldest first; a retired key finds nothing any more (A4)."""
+    """Brands are read as they were saved, keys oldest first; a retired key finds nothing any more
+    (A4)."""
     async with open_store() as store:
         await store.admin.save_brands([brand("globex"), brand("acme")])
         assert await store.admin.add_key("acme", b"digest-1", b"sealed-1", now=NOON)
@@ -325,13 +381,18 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         readded = await store.brand_record("acme")
         assert readded is not None
         (again,) = readded.keys
-        assert again.id not in [key.id for key in acme.keys], "a payment would seem to be made with another key"
+        assert again.id not in [key.id for key in acme.keys], (
+            "a payment would seem to be made with another key"
+        )
 
 
 async def check_stuck_transactions(open_store: OpenStore) -> None:
-    """Submissions without a result are found by their age, and a payment by the end of its reference (S6)."""
+    """Submissions without a result are found by their age, and a payment by the end of its
+    reference (S6)."""
     async with open_store() as store:
-        begun = [(BeginSubmission(reference(number)), after_noon(10 + number)) for number in (1, 2, 3)]
+        begun = [
+            (BeginSubmission(reference(number)), after_noon(10 + number)) for number in (1, 2, 3)
+        ]
         await submit_batch(store, *((creation(number), NOON) for number in (1, 2, 3, 4)), *begun)
         await submit_batch(store, (succeeded(2), after_noon(20)))
     async with open_store() as store:
@@ -352,14 +413,20 @@ async def check_backlog(open_store: OpenStore) -> None:
     stray = UnmatchedNotified("momo", '{"a":1}')
     async with open_store() as store:
         assert await store.admin.backlog(NOON, overdue_before=NOON) == Backlog(0, 0, 0, 0, 0)
-        begun = [(BeginSubmission(reference(number)), after_noon(9 + number)) for number in (1, 2, 4)]
-        await submit_batch(store, *((creation(number), after_noon(number)) for number in (1, 2, 3, 4)), *begun)
+        begun = [
+            (BeginSubmission(reference(number)), after_noon(9 + number)) for number in (1, 2, 4)
+        ]
+        await submit_batch(
+            store, *((creation(number), after_noon(number)) for number in (1, 2, 3, 4)), *begun
+        )
         await submit_batch(store, (succeeded(2), after_noon(20)), (stray, after_noon(21)))
     async with open_store() as store:
         now = after_noon(STUCK_AFTER + 10)
         found = await store.admin.backlog(now, overdue_before=NOON)
         assert found == Backlog(pending=3, stuck=1, overdue=0, callbacks=1, suspense=1)
-        assert [each.reference for each in await store.admin.stuck_transactions(now)] == [reference(1)]
+        assert [each.reference for each in await store.admin.stuck_transactions(now)] == [
+            reference(1)
+        ]
         (entry,) = await store.admin.suspense()
         await store.admin.close_suspense(entry.id, by="ada", note="seen", now=after_noon(30))
         after = clock.LAST_INSTANT
@@ -385,7 +452,10 @@ async def check_closed_providers(open_store: OpenStore) -> None:
 async def check_provider_notes(open_store: OpenStore) -> None:
     """A note replaces the one of its subject, and only the expected one where it is named."""
     first = ProviderNote("momo", NoteTopic.CHECK, "", NOON, "asked")
-    second, other = evolve(first, at=after_noon(1)), evolve(first, topic=NoteTopic.FINDING, subject="pin")
+    second, other = (
+        evolve(first, at=after_noon(1)),
+        evolve(first, topic=NoteTopic.FINDING, subject="pin"),
+    )
     async with open_store() as store:
         assert await store.admin.note_provider(first, replacing=evolve(first, content=""))
         assert not await store.admin.note_provider(second, replacing=evolve(first, content=""))
@@ -401,7 +471,9 @@ async def check_provider_notes(open_store: OpenStore) -> None:
 async def check_provider_balances(open_store: OpenStore) -> None:
     """Balances are kept once, and given from a time on, the oldest first."""
     first = AccountBalance("mtn", "disbursement", Money(-5, "UGX"), NOON, is_float=True)
-    second = AccountBalance("ke", "Utility Account", Money(10**17, "KES"), after_noon(1), is_float=False)
+    second = AccountBalance(
+        "ke", "Utility Account", Money(10**17, "KES"), after_noon(1), is_float=False
+    )
     async with open_store() as store:
         await store.admin.record_balances([second, first])
         await store.admin.record_balances([evolve(first, amount=Money(7, "UGX"))])
@@ -414,7 +486,11 @@ async def check_closed_store_is_unavailable(open_store: OpenStore) -> None:
     """After closing, every call raises StoreUnavailable."""
     async with open_store() as store:
         await store.aclose()
-        for call in (store.check, store.next_wake, lambda: submit_batch(store, (creation(1), NOON))):
+        for call in (
+            store.check,
+            store.next_wake,
+            lambda: submit_batch(store, (creation(1), NOON)),
+        ):
             try:
                 await call()
             except StoreUnavailable:

@@ -1,13 +1,24 @@
-"""Checks of what happens to old rows: they are masked and removed, and nothing is paid twice for that."""
+"""Checks of what happens to old rows: they are masked and removed, and nothing is paid twice for
+that."""
 
 from __future__ import annotations
 
 from attrs import evolve
 
-from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, DepositAnswered, DepositNotified
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    DepositAnswered,
+    DepositNotified,
+)
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Applied, Rejected
-from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT, mask_claim, mask_transaction
+from mmo_sansio.payments.personal_data import (
+    MASKED_PARTY,
+    MASKED_TEXT,
+    mask_claim,
+    mask_transaction,
+)
 from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, later
 from mmo_sansio.values.model import DepositAnswerOutcome
@@ -16,7 +27,16 @@ from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
 from mmo_trio.storage.interface.retention import RetentionDuty, RetentionStep
 from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, OpenStore, after_noon, submit_batch
-from tests.conformance.inputs import DELIVERED, PAYER, brand, claimed, creation, failed, reference, succeeded
+from tests.conformance.inputs import (
+    DELIVERED,
+    PAYER,
+    brand,
+    claimed,
+    creation,
+    failed,
+    reference,
+    succeeded,
+)
 
 YEAR_LATER = after_noon(400 * DAY)
 _TEN_SHILLINGS = Money(1_000, "KES")
@@ -34,11 +54,14 @@ async def _age_all(store: Store, duty: RetentionDuty, before: Instant, *, limit:
 
 
 async def check_callback_bodies_are_removed(open_store: OpenStore) -> None:
-    """Bodies of answers to callbacks are removed once they are too old, and the rest of the callback stays (K4)."""
+    """Bodies of answers to callbacks are removed once they are too old, and the rest of the
+    callback stays (K4)."""
     async with open_store() as store:
         for number in range(1, 6):
             await _pay(store, number)
-        counted = await store.retention.count_aged(RetentionDuty.CALLBACK_BODIES, after_noon(3 * SECOND + 9))
+        counted = await store.retention.count_aged(
+            RetentionDuty.CALLBACK_BODIES, after_noon(3 * SECOND + 9)
+        )
         assert (counted.rows, counted.first_at) == (3, after_noon(SECOND + 5))
         assert await _age_all(store, RetentionDuty.CALLBACK_BODIES, after_noon(3 * SECOND + 9)) == 3
     async with open_store() as store:
@@ -50,15 +73,22 @@ async def check_callback_bodies_are_removed(open_store: OpenStore) -> None:
 
 
 async def check_personal_data_is_masked(open_store: OpenStore) -> None:
-    """An old payment that has ended shows nobody's data, is found by its references, and no more by the number."""
+    """An old payment that has ended shows nobody's data, is found by its references, and no more by
+    the number."""
     async with open_store() as store:
         await _pay(store, 1)
-        await submit_batch(store, (creation(2), after_noon(2 * SECOND)), (creation(3), after_noon(3 * SECOND)))
+        await submit_batch(
+            store, (creation(2), after_noon(2 * SECOND)), (creation(3), after_noon(3 * SECOND))
+        )
         refused = evolve(failed(3), native_code="17", native_message=f"{PAYER.msisdn} is barred")
         await submit_batch(
-            store, (BeginSubmission(reference(3)), after_noon(3 * SECOND + 1)), (refused, after_noon(3 * SECOND + 2))
+            store,
+            (BeginSubmission(reference(3)), after_noon(3 * SECOND + 1)),
+            (refused, after_noon(3 * SECOND + 2)),
         )
-        proposal = Proposal(0, reference(3), "acme", None, None, "called Zoë", "a letter", "ada", NOON)
+        proposal = Proposal(
+            0, reference(3), "acme", None, None, "called Zoë", "a letter", "ada", NOON
+        )
         proposed = await store.admin.add_proposal(proposal)
         assert proposed is not None
         rejected = evolve(proposal, id=proposed, state=ProposalState.REJECTED, remark="not Zoë")
@@ -71,11 +101,15 @@ async def check_personal_data_is_masked(open_store: OpenStore) -> None:
         assert len(found.transactions) == 3
         step = await store.retention.age(RetentionDuty.PERSONAL_DATA, after_noon(DAY), "", limit=9)
         assert step.changed == 1, "the callback of the other one is still to be sent"
-        await submit_batch(store, (CallbackConcluded(reference(3), DELIVERED), after_noon(3 * SECOND + 3)))
+        await submit_batch(
+            store, (CallbackConcluded(reference(3), DELIVERED), after_noon(3 * SECOND + 3))
+        )
         assert await _age_all(store, RetentionDuty.PERSONAL_DATA, after_noon(DAY)) == 1
     async with open_store() as store:
         assert await store.transaction(reference(1)) == mask_transaction(paid)
-        looked_up = await store.look_up(LookUpByMerchantReference("acme", paid.order.merchant_reference or ""))
+        looked_up = await store.look_up(
+            LookUpByMerchantReference("acme", paid.order.merchant_reference or "")
+        )
         assert looked_up == await store.look_up(LookUp("acme", reference(1)))
         assert PAYER.msisdn.encode() not in (looked_up or b"")
         assert b'"finalAmount":{"value":1500.00' in (looked_up or b"")
@@ -90,7 +124,11 @@ async def check_personal_data_is_masked(open_store: OpenStore) -> None:
         [callback] = await store.admin.callbacks(gateway_reference=reference(1))
         assert callback.attempt == evolve(DELIVERED, body=b"")
         [masked] = await store.admin.proposals(about=reference(3))
-        assert (masked.reason, masked.evidence, masked.remark) == (MASKED_TEXT, MASKED_TEXT, MASKED_TEXT)
+        assert (masked.reason, masked.evidence, masked.remark) == (
+            MASKED_TEXT,
+            MASKED_TEXT,
+            MASKED_TEXT,
+        )
         records = await store.list_records(ListRecords("acme", NOON, after_noon(DAY)))
         assert len(records.objects) == 3
         assert await _age_all(store, RetentionDuty.PERSONAL_DATA, after_noon(DAY)) == 0
@@ -111,13 +149,16 @@ async def check_masked_payment_is_not_remembered(open_store: OpenStore) -> None:
 
 
 async def check_suspense_data_is_masked(open_store: OpenStore) -> None:
-    """Closed entries of the suspense book lose their texts once they are too old; open ones are still needed."""
+    """Closed entries of the suspense book lose their texts once they are too old; open ones are
+    still needed."""
     async with open_store() as store:
         for number in (1, 2):
             deposit = _deposit(number, amount=Money(5, "EUR"))
             await submit_batch(store, (deposit, after_noon(number)))
         first, second = await store.admin.suspense()
-        assert await store.admin.close_suspense(first.id, by="ada", note="Zoë called", now=after_noon(9))
+        assert await store.admin.close_suspense(
+            first.id, by="ada", note="Zoë called", now=after_noon(9)
+        )
         assert await _age_all(store, RetentionDuty.SUSPENSE_DATA, after_noon(DAY), limit=1) == 1
     async with open_store() as store:
         masked, kept = await store.admin.suspense(with_closed=True)
@@ -147,7 +188,11 @@ async def check_balances_age(open_store: OpenStore) -> None:
         ]
         await store.admin.record_balances(balances)
         counted = await store.retention.count_aged(RetentionDuty.BALANCES, after_noon(3))
-        assert (counted.rows, counted.first_at, counted.last_at) == (6, after_noon(0), after_noon(2))
+        assert (counted.rows, counted.first_at, counted.last_at) == (
+            6,
+            after_noon(0),
+            after_noon(2),
+        )
         assert await _age_all(store, RetentionDuty.BALANCES, after_noon(3)) == 6
         assert list(await store.admin.provider_balances(Instant(0))) == balances[6:]
 
@@ -172,14 +217,18 @@ async def check_reference_of_a_masked_payment_is_judged_as_before(open_store: Op
             store,
             *(
                 (
-                    creation(number + 10, brand_id="globex", merchant_reference=f"order/{number} ü"),
+                    creation(
+                        number + 10, brand_id="globex", merchant_reference=f"order/{number} ü"
+                    ),
                     later(YEAR_LATER, Span(number)),
                 )
                 for number in (1, 2)
             ),
         )
         assert isinstance(replies[0], Rejected), "a reference of a paid payment is used up"
-        assert isinstance(replies[1], Accepted), "a reference of a failed payment may be tried again"
+        assert isinstance(replies[1], Accepted), (
+            "a reference of a failed payment may be tried again"
+        )
 
 
 async def check_masked_deposit_is_not_booked_again(open_store: OpenStore) -> None:
@@ -196,7 +245,8 @@ async def check_masked_deposit_is_not_booked_again(open_store: OpenStore) -> Non
 
 
 async def check_claim_of_a_masked_payment_is_masked(open_store: OpenStore) -> None:
-    """The claim of a masked deposit stays, so that its receipt is known (S4), without the payer's data."""
+    """The claim of a masked deposit stays, so that its receipt is known (S4), without the payer's
+    data."""
     async with open_store() as store:
         paid = DepositAnswered(
             "sandbox",
@@ -235,7 +285,8 @@ async def check_retention_state(open_store: OpenStore) -> None:
 
 
 async def _pay(store: Store, number: int) -> None:
-    """Let a payment be created, paid and called back, as many seconds after noon as its number says."""
+    """Let a payment be created, paid and called back, as many seconds after noon as its number
+    says."""
     at = after_noon(number * SECOND)
     await submit_batch(store, (creation(number), at))
     await submit_batch(store, (BeginSubmission(reference(number)), later(at, Span(1))))

@@ -30,7 +30,9 @@ async def check_reversal_survives_restart(open_store: OpenStore) -> None:
     async with open_store() as store:
         await create_payments(store, (1, 2))
         for number in (1, 2):
-            await submit_batch(store, (BeginSubmission(reference(number)), NOON), (succeeded(number), NOON))
+            await submit_batch(
+                store, (BeginSubmission(reference(number)), NOON), (succeeded(number), NOON)
+            )
         assert await store.reversals(reference(1)) == []
         asked = await submit_batch(store, (_ASKED, after_noon(1)), (_ASKED, after_noon(2)))
         assert all(isinstance(each, ReversalApplied) for each in asked)
@@ -46,7 +48,10 @@ async def check_reversal_survives_restart(open_store: OpenStore) -> None:
         assert isinstance(woken, ReversalApplied)
         assert await store.due_reversals(after_noon(3), limit=10) == [kept[1]]
         assert await store.list_reversals(limit=10) == [woken.reversal, kept[1]]
-        assert await store.list_reversals(only_unfinished=True, limit=10) == [woken.reversal, kept[1]]
+        assert await store.list_reversals(only_unfinished=True, limit=10) == [
+            woken.reversal,
+            kept[1],
+        ]
         here, newest = kept[-1].asked_at, [woken.reversal, kept[1]]
         assert await store.list_reversals(before=Position(here, reference(2)), limit=10) == newest
         assert await store.list_reversals(before=Position(here, reference(1)), limit=10) == []
@@ -55,9 +60,14 @@ async def check_reversal_survives_restart(open_store: OpenStore) -> None:
             store,
             (ReversalSucceeded(_FIRST, "sandbox", Source.POLL, "R-1"), after_noon(4)),
             (ReversalWoke(reversal_id(reference(1), 2), "two"), after_noon(4)),
-            (ReversalSucceeded(reversal_id(reference(1), 2), "sandbox", Source.POLL, "R-2"), after_noon(5)),
+            (
+                ReversalSucceeded(reversal_id(reference(1), 2), "sandbox", Source.POLL, "R-2"),
+                after_noon(5),
+            ),
         )
-        assert [each.state for each in await store.reversals(reference(1))] == [ReversalState.SUCCEEDED] * 2
+        assert [each.state for each in await store.reversals(reference(1))] == [
+            ReversalState.SUCCEEDED
+        ] * 2
         assert await store.list_reversals(only_unfinished=True, limit=10) == []
         assert (await store.admin.backlog(NOON, overdue_before=NOON)).reversals == 0
 

@@ -10,11 +10,14 @@ from tests.conformance.inputs import brand
 
 
 async def check_leaked_keys(open_store: OpenStore) -> None:
-    """A key is marked as leaked once, in use or retired; it is retired from then on, and every reader sees the mark."""
+    """A key is marked as leaked once, in use or retired; it is retired from then on, and every
+    reader sees the mark."""
     async with open_store() as store:
         await store.admin.save_brands([brand("globex"), brand("acme")])
         for number in (1, 2, 3):
-            assert await store.admin.add_key("acme", b"digest-%d" % number, b"sealed", now=after_noon(number))
+            assert await store.admin.add_key(
+                "acme", b"digest-%d" % number, b"sealed", now=after_noon(number)
+            )
         record = await store.brand_record("acme")
         assert record is not None
         first, second, third = (key.id for key in record.keys)
@@ -42,7 +45,9 @@ async def check_master_keys(open_store: OpenStore) -> None:
     async with open_store() as store:
         assert not await store.admin.master_keys()
         assert await store.admin.add_master_key(StoredMasterKey(1, "one", NOON))
-        assert not await store.admin.add_master_key(StoredMasterKey(1, "other", NOON)), "another process was faster"
+        assert not await store.admin.add_master_key(StoredMasterKey(1, "other", NOON)), (
+            "another process was faster"
+        )
         assert not await store.admin.add_master_key(StoredMasterKey(2, "one", NOON))
         assert await store.admin.add_master_key(StoredMasterKey(2, "two", after_noon(1)))
     async with open_store() as store:
@@ -55,11 +60,14 @@ async def check_master_keys(open_store: OpenStore) -> None:
 
 
 async def check_resealed_keys(open_store: OpenStore) -> None:
-    """A key that is sealed by another master key, in use or retired, is the same key: it has its id and its times."""
+    """A key that is sealed by another master key, in use or retired, is the same key: it has its id
+    and its times."""
     async with open_store() as store:
         await store.admin.save_brands([brand("acme")])
         for number in (1, 2):
-            assert await store.admin.add_key("acme", b"digest-%d" % number, b"sealed", now=after_noon(number))
+            assert await store.admin.add_key(
+                "acme", b"digest-%d" % number, b"sealed", now=after_noon(number)
+            )
         before = await store.brand_record("acme")
         assert before is not None
         first, second = before.keys

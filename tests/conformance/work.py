@@ -21,7 +21,16 @@ from mmo_sansio.messages.replies import Applied, Ignored, Rejected, Reply
 from mmo_sansio.payments.evidence import STUCK_AFTER
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
 from mmo_sansio.resilience.clock_guard import ClockRecord
-from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, MonotonicInstant, Span, earlier, later
+from mmo_sansio.values.clock import (
+    DAY,
+    HOUR,
+    SECOND,
+    Instant,
+    MonotonicInstant,
+    Span,
+    earlier,
+    later,
+)
 from mmo_sansio.values.model import BrandLimits, Limits, Operation, Stage, Status, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.admin_types import (
@@ -47,22 +56,29 @@ from tests.conformance.inputs import DELIVERED, creation, failed, reference, suc
 
 AUDIT_KEY = AuditKey("k1", bytes(32))
 ADA = ConsoleUser("ada", Role.ADMIN, "$hash", NOON)
-FAILED_ATTEMPT = DeliveryAttempt(DeliveryOutcome.NON_2XX, "https://merchant.example/results", 500, 12)
+FAILED_ATTEMPT = DeliveryAttempt(
+    DeliveryOutcome.NON_2XX, "https://merchant.example/results", 500, 12
+)
 
 
 async def check_clock_records(open_store: OpenStore) -> None:
-    """Each start of a machine has one record of the clocks; a new machine continues from the latest (S3)."""
+    """Each start of a machine has one record of the clocks; a new machine continues from the latest
+    (S3)."""
     first = ClockRecord("boot-1", MonotonicInstant(5), NOON, NOON)
     second = ClockRecord("", MonotonicInstant(1), NOON, NOON)
     async with open_store() as store:
         assert await store.clock_record("boot-1") is None
         await store.save_clock_record(first)
-        await store.save_clock_record(evolve(first, monotonic=MonotonicInstant(9), served_until=after_noon(3)))
+        await store.save_clock_record(
+            evolve(first, monotonic=MonotonicInstant(9), served_until=after_noon(3))
+        )
         await store.save_clock_record(evolve(second, time=after_noon(1)))
     async with open_store() as store:
         found = await store.clock_record("boot-1")
         assert found is not None
-        assert found.record == evolve(first, monotonic=MonotonicInstant(9), served_until=after_noon(3))
+        assert found.record == evolve(
+            first, monotonic=MonotonicInstant(9), served_until=after_noon(3)
+        )
         assert found.age is None or 0 <= found.age < HOUR
         latest = await store.clock_record("boot-2")
         assert latest is not None
@@ -74,7 +90,8 @@ async def check_clock_records(open_store: OpenStore) -> None:
 
 
 async def check_corrected_times(open_store: OpenStore) -> None:
-    """A payment of a wrong clock, and its wake, are found at their corrected times after a restart (S3)."""
+    """A payment of a wrong clock, and its wake, are found at their corrected times after a restart
+    (S3)."""
     ahead = Span(4 * DAY)
     async with open_store() as store:
         await submit_batch(store, (creation(1), after_noon(ahead)), (creation(2), NOON))
@@ -95,10 +112,13 @@ async def check_corrected_times(open_store: OpenStore) -> None:
 
 
 async def check_what_is_held_is_released(open_store: OpenStore) -> None:
-    """A window of records that a wrong clock let be served holds nothing back once it is released (R7)."""
+    """A window of records that a wrong clock let be served holds nothing back once it is released
+    (R7)."""
     async with open_store() as store:
         assert await store.held_until() == 0
-        await store.save_clock_record(ClockRecord("boot", MonotonicInstant(1), NOON, NOON, after_noon(DAY)))
+        await store.save_clock_record(
+            ClockRecord("boot", MonotonicInstant(1), NOON, NOON, after_noon(DAY))
+        )
         assert await store.held_until() == after_noon(DAY)
         await store.release_held(after_noon(2))
     async with open_store() as store:
@@ -108,7 +128,8 @@ async def check_what_is_held_is_released(open_store: OpenStore) -> None:
 
 
 async def check_audit_log(open_store: OpenStore) -> None:
-    """Rows are numbered without gaps, each follows the one before, and the head says where they end."""
+    """Rows are numbered without gaps, each follows the one before, and the head says where they
+    end."""
     async with open_store() as store:
         assert (await store.admin.audit_head()).number == 0
         for number in range(1, 6):
@@ -124,7 +145,9 @@ async def check_audit_log(open_store: OpenStore) -> None:
         newest = await store.admin.audit(limit=2)
         assert [row.number for row in newest] == [5, 4]
         assert [row.number for row in await store.admin.audit(before=4, limit=2)] == [3, 2]
-        assert [row.number for row in await store.admin.audit(after=1, limit=2)] == [3, 2], "those next above it"
+        assert [row.number for row in await store.admin.audit(after=1, limit=2)] == [3, 2], (
+            "those next above it"
+        )
         assert [row.number for row in await store.admin.audit(about="payment:0")] == [4, 2]
         assert [row.number for row in await store.admin.audit(actor="user:ada", limit=2)] == [5, 4]
         assert not await store.admin.audit(actor="user:bob")
@@ -142,7 +165,8 @@ async def check_sealed_audit_keys(open_store: OpenStore) -> None:
 
 
 async def check_users_and_sessions(open_store: OpenStore) -> None:
-    """A name is unique; a session shows its user as it is now, and ends when the user is replaced."""
+    """A name is unique; a session shows its user as it is now, and ends when the user is
+    replaced."""
     async with open_store() as store:
         admin = store.admin
         assert await admin.add_user(ADA)
@@ -178,23 +202,33 @@ async def check_kept_inputs(open_store: OpenStore) -> None:
         assert await admin.kept_input("ada", "1") == b"ada 0\0"
         assert await admin.kept_input("bob", "1") == b"bob 1\0"
         assert await admin.kept_input("bob", "ü") is None
-        await admin.begin_session(ConsoleSession(b"1", "ada", NOON, NOON), expire_before=after_noon(1))
+        await admin.begin_session(
+            ConsoleSession(b"1", "ada", NOON, NOON), expire_before=after_noon(1)
+        )
         assert await admin.kept_input("ada", "1") is None
         assert await admin.kept_input("bob", "1") == b"bob 1\0"
 
 
 async def check_sign_in_attempts(open_store: OpenStore) -> None:
-    """Attempts are found by name or network, whatever the name, until they are forgotten or too old."""
+    """Attempts are found by name or network, whatever the name, until they are forgotten or too
+    old."""
     first, elsewhere, later, other = (
         SignInAttempt(name, network, after_noon(at))
-        for at, (name, network) in enumerate([("ada", "N"), ("ada", "M"), ("ada", "N"), ("'ü%", "N")])
+        for at, (name, network) in enumerate(
+            [("ada", "N"), ("ada", "M"), ("ada", "N"), ("'ü%", "N")]
+        )
     )
     async with open_store() as store:
         for attempt in (elsewhere, other, first, later):
             await store.admin.record_sign_in_attempt(attempt, expire_before=NOON)
     async with open_store() as store:
         admin = store.admin
-        assert list(await admin.sign_in_attempts("ada", "N", since=NOON)) == [first, elsewhere, later, other]
+        assert list(await admin.sign_in_attempts("ada", "N", since=NOON)) == [
+            first,
+            elsewhere,
+            later,
+            other,
+        ]
         assert list(await admin.sign_in_attempts("ada", "X", since=later.at)) == [later]
         assert list(await admin.sign_in_attempts("'ü%", "X", since=NOON)) == [other]
         await admin.forget_sign_in_attempts("ada", "N")
@@ -204,8 +238,8 @@ async def check_sign_in_attempts(open_store: OpenStore) -> None:
 
 
 async def check_second_factors(open_store: OpenStore) -> None:
-    """A secret counts once it is confirmed; a step of time and a recovery code are accepted once, and a removal or a
-    confirmation ends the user's other sessions."""
+    """A secret counts once it is confirmed; a step of time and a recovery code are accepted once,
+    and a removal or a confirmation ends the user's other sessions."""
     async with open_store() as store:
         admin = store.admin
         await admin.add_user(ADA)
@@ -216,7 +250,9 @@ async def check_second_factors(open_store: OpenStore) -> None:
         await admin.begin_enrolment("ada", b"second")
         assert await admin.second_factor("ada") == SecondFactor("ada", pending=b"second")
         assert not await admin.use_time_step("ada", 99)
-        confirm = partial(admin.confirm_second_factor, "ada", step=7, at=NOON, codes=[b"b", b"a"], session=b"2")
+        confirm = partial(
+            admin.confirm_second_factor, "ada", step=7, at=NOON, codes=[b"b", b"a"], session=b"2"
+        )
         assert not await confirm(b"first")
         assert await confirm(b"second")
         assert not await confirm(b"second")
@@ -224,7 +260,9 @@ async def check_second_factors(open_store: OpenStore) -> None:
     async with open_store() as store:
         admin = store.admin
         await admin.begin_enrolment("ada", b"third")
-        active = SecondFactor("ada", b"second", NOON, last_step=7, pending=b"third", recovery_codes=2)
+        active = SecondFactor(
+            "ada", b"second", NOON, last_step=7, pending=b"third", recovery_codes=2
+        )
         assert await admin.second_factor("ada") == active
         assert [await admin.use_time_step("ada", step) for step in (active.last_step, 6, 8, 8)] == [
             False,
@@ -232,7 +270,11 @@ async def check_second_factors(open_store: OpenStore) -> None:
             True,
             False,
         ]
-        assert [await admin.use_recovery_code("ada", each) for each in (b"a", b"a", b"c")] == [True, False, False]
+        assert [await admin.use_recovery_code("ada", each) for each in (b"a", b"a", b"c")] == [
+            True,
+            False,
+            False,
+        ]
         assert not await admin.use_recovery_code("bob", b"b")
         await admin.reseal_second_factor("ada", b"second", b"fourth")
         await admin.reseal_second_factor("ada", b"third", b"fifth")
@@ -249,11 +291,17 @@ async def check_second_factors(open_store: OpenStore) -> None:
 
 
 async def check_payment_search(open_store: OpenStore) -> None:
-    """Payments are found by any reference or number, brand, method and status, by pages, the newest first."""
+    """Payments are found by any reference or number, brand, method and status, by pages, the newest
+    first."""
     async with open_store() as store:
         await create_payments(store, range(5))
-        await submit_batch(store, (creation(5, brand_id="globex", operation=Operation.DIRECT_TAXPAYOUT), after_noon(5)))
-        await submit_batch(store, (BeginSubmission(reference(2)), after_noon(6)), (succeeded(2), after_noon(7)))
+        await submit_batch(
+            store,
+            (creation(5, brand_id="globex", operation=Operation.DIRECT_TAXPAYOUT), after_noon(5)),
+        )
+        await submit_batch(
+            store, (BeginSubmission(reference(2)), after_noon(6)), (succeeded(2), after_noon(7))
+        )
         admin = store.admin
         assert _numbers(await admin.search_payments(reference(3).lower())) == [3]
         assert _numbers(await admin.search_payments("order/1 ü")) == [1]
@@ -265,12 +313,16 @@ async def check_payment_search(open_store: OpenStore) -> None:
         assert every.next_position is None
         page = await admin.search_payments("254700000000", msisdns=["254700000000"], limit=3)
         assert _numbers(page) == [4, 3, 2]
-        rest = await admin.search_payments("254700000000", msisdns=["254700000000"], before=page.next_position, limit=3)
+        rest = await admin.search_payments(
+            "254700000000", msisdns=["254700000000"], before=page.next_position, limit=3
+        )
         assert _numbers(rest) == [1, 0]
         assert _numbers(await admin.list_payments(PaymentFilter())) == [5, 4, 3, 2, 1, 0]
         first = await admin.list_payments(PaymentFilter(brand="acme", limit=2))
         assert _numbers(first) == [4, 3]
-        then = await admin.list_payments(PaymentFilter(brand="acme", before=first.next_position, limit=9))
+        then = await admin.list_payments(
+            PaymentFilter(brand="acme", before=first.next_position, limit=9)
+        )
         assert _numbers(then) == [2, 1, 0]
         assert _numbers(await admin.list_payments(PaymentFilter(status=Status.SUCCESS))) == [2]
         assert _numbers(await admin.list_payments(PaymentFilter(method="Mobile_KE"))) == []
@@ -289,10 +341,14 @@ async def check_work_lists(open_store: OpenStore) -> None:
         place = await admin.list_payments(PaymentFilter(limit=4))
         oldest = place.transactions[-1]
         assert oldest.reference == reference(0)
-        then = await admin.stuck_transactions(after_noon(STUCK_AFTER + 98), after=position_of(oldest), limit=9)
+        then = await admin.stuck_transactions(
+            after_noon(STUCK_AFTER + 98), after=position_of(oldest), limit=9
+        )
         assert [each.reference for each in then] == [reference(1), reference(3)]
         await submit_batch(store, (succeeded(0), after_noon(20)), (succeeded(1), after_noon(21)))
-        open_breaker = BreakerSnapshot(state=BreakerState.OPEN, open_until=MonotonicInstant(NOON + 99))
+        open_breaker = BreakerSnapshot(
+            state=BreakerState.OPEN, open_until=MonotonicInstant(NOON + 99)
+        )
         first = CallbackConcluded(reference(0), FAILED_ATTEMPT, breaker=open_breaker)
         second = CallbackConcluded(reference(1), DELIVERED)
         await submit_batch(store, (first, after_noon(22)))
@@ -309,7 +365,9 @@ async def check_work_lists(open_store: OpenStore) -> None:
         assert unmatched.gateway_reference is None
         assert list(await admin.suspense_of_payment(reference(1))) == [repeated]
         assert list(await admin.suspense_entries(before=unmatched.id)) == [repeated]
-        assert await store.admin.close_suspense(repeated.id, by="ada", note="seen", now=after_noon(40))
+        assert await store.admin.close_suspense(
+            repeated.id, by="ada", note="seen", now=after_noon(40)
+        )
         assert list(await admin.suspense_entries()) == [unmatched]
         assert len(await admin.suspense_entries(with_closed=True)) == 2
 
@@ -327,7 +385,11 @@ async def check_payment_counts(open_store: OpenStore) -> None:
         await submit_batch(store, (BeginSubmission(reference(0)), later(hour, Span(SECOND))))
         await submit_batch(store, (BeginSubmission(reference(1)), later(hour, Span(SECOND))))
         await submit_batch(store, (succeeded(0), later(hour, Span(4 * SECOND))))
-        await submit_batch(store, (creation(3), later(hour, Span(HOUR))), (succeeded(1), later(hour, Span(HOUR + 1))))
+        await submit_batch(
+            store,
+            (creation(3), later(hour, Span(HOUR))),
+            (succeeded(1), later(hour, Span(HOUR + 1))),
+        )
         admin, both = store.admin, CountQuery(HOUR, hour, later(hour, Span(2 * HOUR)))
         assert set(await admin.count_payments(both, by=CountDimension.BRAND)) == {
             PaymentCount("acme", Status.PENDING, 0, 3),
@@ -349,8 +411,8 @@ def _numbers(found: PaymentPage) -> list[int]:
 
 
 async def check_brand_holds(open_store: OpenStore) -> None:
-    """A brand stays on hold until it is released; meanwhile its payments fail when their submission would begin, and
-    other brands' are submitted."""
+    """A brand stays on hold until it is released; meanwhile its payments fail when their submission
+    would begin, and other brands' are submitted."""
     hold = BrandHold("acme", NOON, "ada")
 
     def begin(number: int) -> tuple[Input, Instant]:
@@ -368,7 +430,11 @@ async def check_brand_holds(open_store: OpenStore) -> None:
             (StopPayment(reference(3), "ada"), after_noon(30)),
             (StopPayment(reference(1), "ada"), after_noon(31)),
         )
-        stages = [each.transaction.progress.stage for each in (held, other, stopped) if isinstance(each, Applied)]
+        stages = [
+            each.transaction.progress.stage
+            for each in (held, other, stopped)
+            if isinstance(each, Applied)
+        ]
         assert stages == [Stage.FAILED, Stage.SUBMITTING, Stage.FAILED]
         assert isinstance(submitted, Ignored)
     async with open_store() as store:
@@ -383,20 +449,30 @@ async def check_brand_holds(open_store: OpenStore) -> None:
 
 
 async def check_brand_limits(open_store: OpenStore) -> None:
-    """Counters of a brand with limits survive a restart, in one batch and over several; a failure gives back what the
-    payment added, and a new day begins at 0."""
+    """Counters of a brand with limits survive a restart, in one batch and over several; a failure
+    gives back what the payment added, and a new day begins at 0."""
 
-    def create(number: int, at: Instant, operation: Operation = Operation.DIRECT_PAYOUT) -> tuple[Input, Instant]:
+    def create(
+        number: int, at: Instant, operation: Operation = Operation.DIRECT_PAYOUT
+    ) -> tuple[Input, Instant]:
         given = creation(number, operation=operation)
-        limits = {"KES": Limits(Money(1_000, "KES"), Money(15_000_000, "KES"), {Type.PAYOUT: Money(300_000, "KES")})}
+        limits = {
+            "KES": Limits(
+                Money(1_000, "KES"), Money(15_000_000, "KES"), {Type.PAYOUT: Money(300_000, "KES")}
+            )
+        }
         method = evolve(given.brand.methods[0], limits=limits)
-        return evolve(given, brand=evolve(given.brand, methods=(method,), limits=BrandLimits(None, None, 3))), at
+        return evolve(
+            given, brand=evolve(given.brand, methods=(method,), limits=BrandLimits(None, None, 3))
+        ), at
 
     def problem(reply: Reply) -> str | None:
         return reply.problem.segment if isinstance(reply, Rejected) else None
 
     async with open_store() as store:
-        first = await submit_batch(store, create(1, NOON), create(2, after_noon(1)), create(3, after_noon(2)))
+        first = await submit_batch(
+            store, create(1, NOON), create(2, after_noon(1)), create(3, after_noon(2))
+        )
         assert [problem(each) for each in first] == [None, None, "brand_daily_limit"]
         assert await store.transaction(reference(3)) is None
         (payin,) = await submit_batch(store, create(4, after_noon(3), Operation.DIRECT_PAYIN))

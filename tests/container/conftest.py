@@ -1,4 +1,5 @@
-"""Builds the image of `deploy/Containerfile` on a Debian of its own, without a daemon and without user namespaces."""
+"""Builds the image of `deploy/Containerfile` on a Debian of its own, without a daemon and without
+user namespaces."""
 
 from __future__ import annotations
 
@@ -43,8 +44,11 @@ class Buildah:
         return ["buildah", *map(str, (*places, "--storage-driver", "vfs", *arguments))]
 
     def run(self, *arguments: str | Path) -> str:
-        """Return what a command prints, its last word about an image or a container. Raises CalledProcessError."""
-        done = subprocess.run(self.command(*arguments), cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+        """Return what a command prints, its last word about an image or a container. Raises
+        CalledProcessError."""
+        done = subprocess.run(
+            self.command(*arguments), cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+        )
         return done.stdout.strip()
 
 
@@ -58,7 +62,9 @@ class Image:
     @property
     def config(self) -> dict[str, Any]:
         """Return what it says of itself."""
-        found: dict[str, Any] = json.loads(self.buildah.run("inspect", "--type", "image", self.name))
+        found: dict[str, Any] = json.loads(
+            self.buildah.run("inspect", "--type", "image", self.name)
+        )
         return cast("dict[str, Any]", found["Docker"]["config"])
 
 
@@ -69,11 +75,16 @@ class Container:
     buildah: Buildah
     id: str
 
-    def command(self, environment: dict[str, str], volumes: Sequence[str], *arguments: str | Path) -> list[str]:
-        """Return the command that runs a program in it, as the user whom the image names, on this machine's network."""
+    def command(
+        self, environment: dict[str, str], volumes: Sequence[str], *arguments: str | Path
+    ) -> list[str]:
+        """Return the command that runs a program in it, as the user whom the image names, on this
+        machine's network."""
         options = [f"--env={name}={value}" for name, value in environment.items()]
         options += [f"--volume={each}" for each in volumes]
-        return self.buildah.command("run", "--isolation", "chroot", *options, self.id, "--", *arguments)
+        return self.buildah.command(
+            "run", "--isolation", "chroot", *options, self.id, "--", *arguments
+        )
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +104,15 @@ def base_image(buildah: Buildah) -> str:
     files = Path(os.environ.get(BUILT_BASE) or buildah.folder / "base.tar")
     if not files.exists():
         subprocess.run(
-            ["mmdebstrap", "--quiet", "--variant=essential", *LEAN, f"--include={PACKAGES}", "bookworm", files],
+            [
+                "mmdebstrap",
+                "--quiet",
+                "--variant=essential",
+                *LEAN,
+                f"--include={PACKAGES}",
+                "bookworm",
+                files,
+            ],
             check=True,
         )
     container = buildah.run("from", "scratch")
@@ -108,7 +127,14 @@ def base_image(buildah: Buildah) -> str:
 def image(buildah: Buildah, base_image: str) -> Image:
     """The gateway's image."""
     name = "localhost/mmo-gateway:tested"
-    options = ("--format", "docker", "--isolation", "chroot", "--build-arg", f"BASE_IMAGE={base_image}")
+    options = (
+        "--format",
+        "docker",
+        "--isolation",
+        "chroot",
+        "--build-arg",
+        f"BASE_IMAGE={base_image}",
+    )
     buildah.run("bud", *options, "--file", "deploy/Containerfile", "--tag", name, ".")
     return Image(buildah, name)
 
@@ -123,6 +149,7 @@ def container(buildah: Buildah, image: Image) -> Iterator[Container]:
 
 @pytest.fixture
 def database() -> Iterator[str]:
-    """The address of an empty database of a real PostgreSQL, which is reached through the network."""
+    """The address of an empty database of a real PostgreSQL, which is reached through the
+    network."""
     with postgres_process() as process:
         yield PostgresServer(process.tcp_url).fresh()

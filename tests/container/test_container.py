@@ -41,7 +41,8 @@ BRANDS = BRAND_ON_THE_SANDBOX.format(key=KEY)
 
 @pytest.fixture
 def volumes(tmp_path: Path, image: Image, database: str) -> list[str]:
-    """The container's own folder, which is empty, and its settings; both belong to its user alone."""
+    """The container's own folder, which is empty, and its settings; both belong to its user
+    alone."""
     user, group = map(int, image.config["User"].split(":"))
     data, settings = tmp_path / "data", tmp_path / "settings"
     settings.mkdir()
@@ -77,7 +78,8 @@ async def test_a_payment_outlives_the_container_that_ends_when_it_is_asked_to(
     entry, health = config["Entrypoint"], config["Healthcheck"]["Test"]
     apply = ("brands", "apply", "/etc/mmo/brands.toml", "--config", "/etc/mmo/mmo.toml")
     await said(container.command({}, volumes, *entry, *apply))
-    # The signal goes to the gateway itself, as a container's engine sends it: buildah does not hand it on.
+    # The signal goes to the gateway itself, as a container's engine sends it: buildah does not hand
+    # it on.
     serve = container.command(
         {}, volumes, "sh", "-c", 'echo $$ >/srv/mmo/pid && exec "$0" "$@"', *entry, *config["Cmd"]
     )
@@ -97,7 +99,11 @@ async def test_a_payment_outlives_the_container_that_ends_when_it_is_asked_to(
         await ends(process, pid)
 
 
-async def test_no_program_in_it_is_root_or_writes_to_what_it_is_made_of(container: Container) -> None:
+async def test_no_program_in_it_is_root_or_writes_to_what_it_is_made_of(
+    container: Container,
+) -> None:
     assert (await said(container.command({}, [], "id", "-u"))).strip() == "10001"
-    writable = await said(container.command({}, [], "find", "/opt", "/usr", "-writable", "-not", "-type", "l"))
+    writable = await said(
+        container.command({}, [], "find", "/opt", "/usr", "-writable", "-not", "-type", "l")
+    )
     assert writable == ""

@@ -24,10 +24,24 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, Provider, SignInFailed, drive
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    ExchangeFailed,
+    Provider,
+    SignInFailed,
+    drive,
+)
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.registry import ProviderKind
-from mmo_sansio.testing import ADAPTER_CHECKS, KES, REFERENCE, START, AdapterCase, AdapterCheck, a_transaction
+from mmo_sansio.testing import (
+    ADAPTER_CHECKS,
+    KES,
+    REFERENCE,
+    START,
+    AdapterCase,
+    AdapterCheck,
+    a_transaction,
+)
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Stage, Transaction, Type
@@ -54,7 +68,9 @@ def pesaplus(page: str) -> Any:
 
 @pytest.fixture
 def provider(pesaplus: Any) -> Provider:
-    made: Provider = pesaplus.PesaplusProvider("pesaplus", "Pesaplus", pesaplus.read_account(OPTIONS))
+    made: Provider = pesaplus.PesaplusProvider(
+        "pesaplus", "Pesaplus", pesaplus.read_account(OPTIONS)
+    )
     return made
 
 
@@ -75,15 +91,21 @@ def always(to: HttpResponse | ExchangeFailed) -> Callable[[HttpRequest], HttpRes
     return exchange
 
 
-def submitted(provider: Provider, to: HttpResponse | ExchangeFailed, **members: Any) -> ProviderReport:
+def submitted(
+    provider: Provider, to: HttpResponse | ExchangeFailed, **members: Any
+) -> ProviderReport:
     return drive(provider.submit(a_payment(**members), now=NOW), always(to))
 
 
-def asked(provider: Provider, to: HttpResponse | ExchangeFailed, now: Instant = NOW) -> ProviderReport:
+def asked(
+    provider: Provider, to: HttpResponse | ExchangeFailed, now: Instant = NOW
+) -> ProviderReport:
     return drive(provider.poll(a_payment(), now=now), always(to))
 
 
-def test_what_is_sent_names_the_payment_so_that_a_repetition_is_recognised(provider: Provider) -> None:
+def test_what_is_sent_names_the_payment_so_that_a_repetition_is_recognised(
+    provider: Provider,
+) -> None:
     request = next(provider.submit(a_payment(), now=NOW))
     assert request == next(provider.submit(a_payment(), now=later(NOW, HOUR)))
     assert json.loads(request.body)["id"] == REFERENCE
@@ -111,7 +133,9 @@ def test_no_connection_at_all(provider: Provider) -> None:
         answer(302),
     ],
 )
-def test_connection_broken_or_answer_unreadable(provider: Provider, to: HttpResponse | ExchangeFailed) -> None:
+def test_connection_broken_or_answer_unreadable(
+    provider: Provider, to: HttpResponse | ExchangeFailed
+) -> None:
     assert isinstance(submitted(provider, to), ProviderUnreachable)
     assert isinstance(asked(provider, to), ProviderUnreachable)
 
@@ -158,7 +182,9 @@ def test_another_payment_or_nonsense(provider: Provider, to: HttpResponse) -> No
 @pytest.mark.spec("S6")
 def test_not_found_too_early_and_late_enough(provider: Provider) -> None:
     unknown = HttpResponse(404, (), b'{"code":"unknown"}')
-    assert isinstance(asked(provider, unknown, earlier(later(START, MINUTE), Span(1))), ProviderUnreachable)
+    assert isinstance(
+        asked(provider, unknown, earlier(later(START, MINUTE), Span(1))), ProviderUnreachable
+    )
     assert isinstance(asked(provider, unknown, later(START, MINUTE)), ProviderNeverReceived)
 
 

@@ -1,4 +1,5 @@
-"""Each clause has its text where everybody can read it, and each number that is cited anywhere leads to one."""
+"""Each clause has its text where everybody can read it, and each number that is cited anywhere
+leads to one."""
 
 from __future__ import annotations
 
@@ -32,11 +33,18 @@ def citing_pages(root: Path) -> Iterator[tuple[str, set[str]]]:
 def cited_in_tests(root: Path) -> set[str]:
     """Return the clauses that the marks of tests name."""
     texts = (path.read_text(encoding="utf-8") for path in (root / "tests").rglob("*.py"))
-    return {clause for text in texts for mark in MARK.findall(text) for clause in re.findall(r'"([A-Z]\d+)"', mark)}
+    return {
+        clause
+        for text in texts
+        for mark in MARK.findall(text)
+        for clause in re.findall(r'"([A-Z]\d+)"', mark)
+    }
 
 
 def test_each_clause_that_is_cited_has_its_text(root: Path, rules: Mapping[str, str]) -> None:
-    cited = {clause for _, clauses in citing_pages(root) for clause in clauses} | cited_in_tests(root)
+    cited = {clause for _, clauses in citing_pages(root) for clause in clauses} | cited_in_tests(
+        root
+    )
     for tree in ("src", "packages"):
         for path in (root / tree).rglob("*.py"):
             cited |= set(CLAUSE.findall(path.read_text(encoding="utf-8")))
@@ -48,13 +56,21 @@ def test_each_clause_is_proven_by_a_test(root: Path, rules: Mapping[str, str]) -
 
 
 def test_a_page_that_cites_clauses_says_where_they_stand(root: Path) -> None:
-    unlinked = [name for name, _ in citing_pages(root) if "clauses.md" not in (root / name).read_text(encoding="utf-8")]
+    unlinked = [
+        name
+        for name, _ in citing_pages(root)
+        if "clauses.md" not in (root / name).read_text(encoding="utf-8")
+    ]
     assert unlinked == []
 
 
-@pytest.mark.finding("specification-A10", "specification-A6", "specification-A7", "specification-A11")
+@pytest.mark.finding(
+    "specification-A10", "specification-A6", "specification-A7", "specification-A11"
+)
 def test_each_chosen_clause_has_its_text(rules: Mapping[str, str]) -> None:
-    chosen = {clause: text for clause, text in rules.items() if "**Chosen" in text or "**Narrower" in text}
+    chosen = {
+        clause: text for clause, text in rules.items() if "**Chosen" in text or "**Narrower" in text
+    }
     assert all(len(text) > 80 for text in chosen.values())
     # Chosen as well, and once not marked:
     assert {"M2", "M3", "C10", "C14", "K2", "K7", "L1", "R4", "A2"} <= set(chosen)

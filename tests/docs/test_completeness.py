@@ -1,5 +1,5 @@
-"""Nothing that a user can set, send, see or watch is documented nowhere: each kind is compared with the code's own
-table."""
+"""Nothing that a user can set, send, see or watch is documented nowhere: each kind is compared with
+the code's own table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from mmo_sansio.providers.registry import PROVIDER_KINDS
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.problems import PROBLEM_TYPES
-from mmo_trio.brands.file import BRAND_FIELDS, BRAND_LIMIT_FIELDS, METHOD_FIELDS, METHOD_LIMIT_FIELDS, PAGE_FIELDS
+from mmo_trio.brands.file import (
+    BRAND_FIELDS,
+    BRAND_LIMIT_FIELDS,
+    METHOD_FIELDS,
+    METHOD_LIMIT_FIELDS,
+    PAGE_FIELDS,
+)
 from mmo_trio.cli.group import main
 from mmo_trio.settings.providers import COMMON_OPTIONS
 from mmo_trio.settings.sections import SETTINGS
@@ -27,7 +33,10 @@ METRIC = re.compile(r'"(mmo_[a-z_]+)"')
 def pages(root: Path) -> dict[str, str]:
     """Return every page by its path below docs/."""
     folder = root / "docs"
-    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*.md")}
+    return {
+        str(path.relative_to(folder)): path.read_text(encoding="utf-8")
+        for path in folder.rglob("*.md")
+    }
 
 
 def commands(group: click.Group, *above: str) -> Iterator[tuple[str, click.Command]]:
@@ -47,7 +56,11 @@ def test_every_setting_is_documented(pages: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("kind", PROVIDER_KINDS)
 def test_every_option_of_a_provider_is_documented(pages: dict[str, str], kind: str) -> None:
-    text = "".join(page for name, page in pages.items() if name.startswith("providers/") or name == "qr_codes.md")
+    text = "".join(
+        page
+        for name, page in pages.items()
+        if name.startswith("providers/") or name == "qr_codes.md"
+    )
     options = (*PROVIDER_KINDS[kind].options, *PROVIDER_KINDS[kind].secrets)
     assert [each for each in options if not re.search(rf"\b{each}\b", text)] == []
 
@@ -64,12 +77,18 @@ def test_every_kind_of_provider_has_its_page(pages: dict[str, str], kind: str) -
 @pytest.mark.finding("new-users-M3", "specification-A4")
 def test_every_key_of_a_brand_is_documented(pages: dict[str, str]) -> None:
     keys = (*BRAND_FIELDS, *BRAND_LIMIT_FIELDS, *METHOD_FIELDS, *METHOD_LIMIT_FIELDS, *PAGE_FIELDS)
-    assert [each.key for each in keys if f"| `{each.key}` | {each.kind.name} |" not in pages["brands.md"]] == []
+    assert [
+        each.key
+        for each in keys
+        if f"| `{each.key}` | {each.kind.name} |" not in pages["brands.md"]
+    ] == []
 
 
 @pytest.mark.finding("new-users-H2")
 def test_every_scenario_of_the_sandbox_is_documented(pages: dict[str, str]) -> None:
-    rows = [f"| {each.digits or 'others'} | `{each.name}` | {each.description} |" for each in SCENARIOS]
+    rows = [
+        f"| {each.digits or 'others'} | `{each.name}` | {each.description} |" for each in SCENARIOS
+    ]
     assert [each for each in rows if each not in pages["sandbox.md"]] == []
 
 
@@ -94,7 +113,9 @@ def test_every_command_and_option_is_documented(pages: dict[str, str], root: Pat
 
 
 def test_every_metric_is_documented(pages: dict[str, str], root: Path) -> None:
-    source = "".join(path.read_text(encoding="utf-8") for path in (root / "src/mmo_trio/metrics").glob("*.py"))
+    source = "".join(
+        path.read_text(encoding="utf-8") for path in (root / "src/mmo_trio/metrics").glob("*.py")
+    )
     names = set(METRIC.findall(source))
     assert len(names) > 20
     documented = set(re.findall(r"`(mmo_[a-z_]+?)(?:_total)?`", pages["monitoring.md"]))

@@ -73,8 +73,15 @@ TASKS = (
             ),
             "docs/operating.md": ("\n## ", "\n`mmo greet` greets.\n\n## "),
         },
-        ("tests/runtime/cli/test_greet.py", "tests/runtime/cli/test_help.py", "tests/docs/test_completeness.py"),
-        written={"src/mmo_trio/cli/commands/greet.py": COMMAND, "tests/runtime/cli/test_greet.py": ITS_TEST},
+        (
+            "tests/runtime/cli/test_greet.py",
+            "tests/runtime/cli/test_help.py",
+            "tests/docs/test_completeness.py",
+        ),
+        written={
+            "src/mmo_trio/cli/commands/greet.py": COMMAND,
+            "tests/runtime/cli/test_greet.py": ITS_TEST,
+        },
     ),
 )
 
@@ -93,18 +100,23 @@ def test_there_are_ten_tasks(root: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.title)
-def test_a_task_needs_the_files_that_the_page_names_and_no_others(root: Path, tmp_path: Path, task: Task) -> None:
+def test_a_task_needs_the_files_that_the_page_names_and_no_others(
+    root: Path, tmp_path: Path, task: Task
+) -> None:
     page = (root / "docs/internals/contributing.md").read_text(encoding="utf-8")
     named = NAMED.findall(page.partition(f". {task.title}\n")[2].partition("\n### ")[0])
     patterns = [
-        re.compile(re.escape(each).replace("NAME", r"\w+") + (".+" if each[-1] == "/" else "")) for each in named
+        re.compile(re.escape(each).replace("NAME", r"\w+") + (".+" if each[-1] == "/" else ""))
+        for each in named
     ]
     touched = [*task.changed, *task.written, *task.generated]
     assert [file for file in touched if not any(each.fullmatch(file) for each in patterns)] == []
 
     copy = tmp_path / "copy"
     shutil.copytree(
-        root, copy, ignore=shutil.ignore_patterns(".*", "build", "dist", "_build", "*.egg-info", "__pycache__")
+        root,
+        copy,
+        ignore=shutil.ignore_patterns(".*", "build", "dist", "_build", "*.egg-info", "__pycache__"),
     )
     for file, text in task.written.items():
         (copy / file).write_text(text, encoding="utf-8")

@@ -1,4 +1,5 @@
-"""The files of a deployment name exact versions, and agree with one another and with pyproject.toml."""
+"""The files of a deployment name exact versions, and agree with one another and with
+pyproject.toml."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ENTRY = re.compile(
-    r"^([A-Za-z0-9._-]+)==([^ ;\\]+)(?: ; ([^\\]+?))? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.M
+    r"^([A-Za-z0-9._-]+)==([^ ;\\]+)(?: ; ([^\\]+?))? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: "
+    r"\\)?\n)+)",
+    re.M,
 )
 EVERY_ENTRY = re.compile(r"^(?![ #]).+", re.M)
 
@@ -29,7 +32,9 @@ def locked(text: str) -> dict[str, tuple[Version, str | None]]:
     entries: dict[str, tuple[Version, str | None]] = {
         canonicalize_name(each[1]): (Version(each[2]), each[3]) for each in ENTRY.finditer(text)
     }
-    assert len(entries) == len(EVERY_ENTRY.findall(text)), "an entry has no hash, or stands there twice"
+    assert len(entries) == len(EVERY_ENTRY.findall(text)), (
+        "an entry has no hash, or stands there twice"
+    )
     return entries
 
 
@@ -39,7 +44,9 @@ def lock(root: Path) -> dict[str, tuple[Version, str | None]]:
 
 
 @pytest.mark.finding("security-29")
-def test_the_lock_file_satisfies_the_dependencies(root: Path, lock: dict[str, tuple[Version, str | None]]) -> None:
+def test_the_lock_file_satisfies_the_dependencies(
+    root: Path, lock: dict[str, tuple[Version, str | None]]
+) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"]
     deployed = [text for extra in ("server", "simulators", "tools") for text in extras[extra]]
@@ -63,10 +70,16 @@ def test_what_builds_the_wheel_is_locked_too(root: Path) -> None:
 
 
 @pytest.mark.finding("security-29")
-def test_the_sbom_lists_what_is_locked(root: Path, lock: dict[str, tuple[Version, str | None]]) -> None:
+def test_the_sbom_lists_what_is_locked(
+    root: Path, lock: dict[str, tuple[Version, str | None]]
+) -> None:
     sbom = json.loads((root / "deploy/sbom.cdx.json").read_text(encoding="utf-8"))
-    listed = {canonicalize_name(each["name"]): Version(each["version"]) for each in sbom["components"]}
-    on_linux = {name: version for name, (version, marker) in lock.items() if not marker or name in listed}
+    listed = {
+        canonicalize_name(each["name"]): Version(each["version"]) for each in sbom["components"]
+    }
+    on_linux = {
+        name: version for name, (version, marker) in lock.items() if not marker or name in listed
+    }
     assert listed == on_linux
     assert all(each.get("licenses") for each in sbom["components"]), "a package without a licence"
 
@@ -99,13 +112,18 @@ class _Readiness(BaseHTTPRequestHandler):
 def test_the_image_asks_the_listener_that_it_exposes(
     root: Path, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The documented settings serve TLS, with a certificate for another name than the container's own address."""
+    """The documented settings serve TLS, with a certificate for another name than the container's
+    own address."""
     text = (root / "deploy/Containerfile").read_text(encoding="utf-8")
-    python, *arguments = json.loads(re.findall(r"^HEALTHCHECK .*\\\n *CMD (\[.*\])$", text, re.M)[0])
+    python, *arguments = json.loads(
+        re.findall(r"^HEALTHCHECK .*\\\n *CMD (\[.*\])$", text, re.M)[0]
+    )
     assert python == "python"
     ports = re.findall(r"^EXPOSE (\d+) \d+$", text, re.M)
     assert f"'https://127.0.0.1:{ports[0]}/readyz'" in arguments[1]
-    assert f'api = "0.0.0.0:{ports[0]}"' in (root / "docs/run_a_gateway.md").read_text(encoding="utf-8")
+    assert f'api = "0.0.0.0:{ports[0]}"' in (root / "docs/run_a_gateway.md").read_text(
+        encoding="utf-8"
+    )
 
     monkeypatch.setattr(_Readiness, "status", status)
     with ThreadingHTTPServer(("127.0.0.1", 0), _Readiness) as server:
@@ -115,7 +133,9 @@ def test_the_image_asks_the_listener_that_it_exposes(
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         address = f"https://127.0.0.1:{server.server_address[1]}/readyz"
-        asked = subprocess.run([sys.executable, *arguments], env={"HEALTH_URL": address}, cwd=tmp_path, check=False)
+        asked = subprocess.run(
+            [sys.executable, *arguments], env={"HEALTH_URL": address}, cwd=tmp_path, check=False
+        )
         server.shutdown()
         thread.join()
     assert (asked.returncode == 0) is (status == 200)

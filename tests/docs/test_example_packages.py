@@ -1,4 +1,5 @@
-"""The example package, installed from its own folder, serves payments without a change in the gateway."""
+"""The example package, installed from its own folder, serves payments without a change in the
+gateway."""
 
 from __future__ import annotations
 
@@ -95,12 +96,22 @@ async def operating(operator: Pesaplus) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def installed(root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package, built and installed from a copy of its folder, to be found by processes that a test starts."""
+def installed(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package, built and installed from a copy of its folder, to be found by processes that a
+    test starts."""
     folder = tmp_path_factory.mktemp("site")
     copy = tmp_path_factory.mktemp("sources") / "provider_package"
     shutil.copytree(root / "examples/provider_package", copy)
-    options = ("--quiet", "--no-compile", "--no-deps", "--no-build-isolation", "--no-index", "--target")
+    options = (
+        "--quiet",
+        "--no-compile",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--target",
+    )
     command = [sys.executable, "-m", "pip", "install", *options, str(folder), str(copy)]
     subprocess.run(command, check=True, timeout=HANGS_AFTER_S)
     paths = [str(folder), os.environ.get("PYTHONPATH", "")]
@@ -161,7 +172,9 @@ def parts(source: str) -> tuple[set[tuple[str, str]], list[str]]:
         if isinstance(each, ast.Import | ast.ImportFrom)
         for name in each.names
     }
-    return imports, [ast.unparse(each) for each in body if not isinstance(each, ast.Import | ast.ImportFrom)]
+    return imports, [
+        ast.unparse(each) for each in body if not isinstance(each, ast.Import | ast.ImportFrom)
+    ]
 
 
 def test_the_package_declares_an_entry_point_of_our_group(root: Path) -> None:

@@ -60,7 +60,9 @@ def call(api: str, path: str, key: str, body: str | None = None) -> dict[str, An
 
 @pytest.mark.spec("C1", "C6", "K1", "L2")
 def test_the_first_payment_by_hand(root: Path, tmp_path: Path) -> None:
-    (create, rest), (look_up, _) = CURL.findall((root / "docs/get_started.md").read_text(encoding="utf-8"))
+    (create, rest), (look_up, _) = CURL.findall(
+        (root / "docs/get_started.md").read_text(encoding="utf-8")
+    )
     [body] = re.findall(r"-d '(.*)'", rest, re.DOTALL)
     data = ["--data", str(tmp_path / "data")]
     with running(tmp_path / "sandbox", "sandbox", *data, *FREE_PORTS) as sandbox_says:
@@ -71,7 +73,12 @@ def test_the_first_payment_by_hand(root: Path, tmp_path: Path) -> None:
             answer = call(api, create, key, body.replace("https://127.0.0.1:8443/", address))
             assert answer.get("status") == "pending", answer
             assert answer["merchantReference"] == "order-1"
-            receiver_says(rf"callback  /  {answer['gatewayReference']}  order-1  success  key ok  -> 204")
+            receiver_says(
+                rf"callback  /  {answer['gatewayReference']}  order-1  success  key ok  -> 204"
+            )
         found = call(api, look_up, key)
-        assert (found["status"], found["gatewayReference"]) == ("success", answer["gatewayReference"])
+        assert (found["status"], found["gatewayReference"]) == (
+            "success",
+            answer["gatewayReference"],
+        )
         assert found["finalAmount"] == {"value": 150.0, "currency": "KES"}

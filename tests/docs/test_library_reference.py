@@ -1,4 +1,5 @@
-"""The reference of the library has every public name of every face, as the docstrings of today say it."""
+"""The reference of the library has every public name of every face, as the docstrings of today say
+it."""
 
 from __future__ import annotations
 
@@ -29,7 +30,11 @@ def pages(generator: dict[str, Any]) -> Mapping[str, str]:
 @pytest.mark.finding("new-users-api-reference")
 def test_each_link_of_the_pages_has_a_target(root: Path, pages: Mapping[str, str]) -> None:
     """They are made when the site is built, and are not in the repository."""
-    names = {f"{name}#{heading.lower()}" for name, page in pages.items() for heading in HEADING.findall(page)}
+    names = {
+        f"{name}#{heading.lower()}"
+        for name, page in pages.items()
+        for heading in HEADING.findall(page)
+    }
     dead = []
     for name, page in pages.items():
         for target in LINK.findall(FENCED.sub("", page)):
@@ -51,9 +56,18 @@ def test_each_public_name_has_its_entry_and_is_explained(
     assert [each for each in exports(face) if f"[{each}](" not in pages[f"{face}.md"]] == []
     entries: Sequence[Any] = generator["exports"](face)
     definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    assert [each.name for each in entries if isinstance(each.definition, definitions) and not each.docstring] == []
+    assert [
+        each.name
+        for each in entries
+        if isinstance(each.definition, definitions) and not each.docstring
+    ] == []
 
 
 def test_the_reference_is_found_from_the_first_pages(root: Path) -> None:
-    for page in ("README.md", "docs/tutorial.md", "docs/internals/design.md", "docs/merchant_client.md"):
+    for page in (
+        "README.md",
+        "docs/tutorial.md",
+        "docs/internals/design.md",
+        "docs/merchant_client.md",
+    ):
         assert "`help(mmo_" in (root / page).read_text(encoding="utf-8"), page

@@ -22,7 +22,9 @@ HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 def pages(root: Path) -> list[Path]:
     """Return every page; those of the site alone have a test of their own."""
     made = root / "docs" / "library"
-    return sorted(page for pattern in PAGES for page in root.glob(pattern) if made not in page.parents)
+    return sorted(
+        page for pattern in PAGES for page in root.glob(pattern) if made not in page.parents
+    )
 
 
 def anchors(page: Path) -> set[str]:

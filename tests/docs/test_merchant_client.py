@@ -1,4 +1,5 @@
-"""The guide of the merchant's client runs against a sandbox: each block prints what the block after it shows."""
+"""The guide of the merchant's client runs against a sandbox: each block prints what the block after
+it shows."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ FENCE = re.compile(r"(<!-- not run -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE |
 
 
 @pytest.mark.finding("new-users-client-library")
-def test_every_block_prints_what_the_page_says(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_prints_what_the_page_says(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = (root / "docs/merchant_client.md").read_text(encoding="utf-8")
     blocks = [
         (found[2], found[3], page.count("\n", 0, found.start(3)) + 1)
@@ -32,10 +35,14 @@ def test_every_block_prints_what_the_page_says(root: Path, tmp_path: Path, monke
                 assert blocks[at - 1][0] == "python", f"line {line}: output of nothing"
                 continue
             printed = io.StringIO()
-            names["print"] = partial(print, file=printed)  # The gateway in this process logs to the real output.
+            names["print"] = partial(
+                print, file=printed
+            )  # The gateway in this process logs to the real output.
             # Blank lines before the code, so that a traceback names the page's own line.
             exec(compile("\n" * (line - 1) + text, "docs/merchant_client.md", "exec"), names)
-            shown = blocks[at + 1][1] if blocks[at + 1 : at + 2] and blocks[at + 1][0] == "text" else ""
+            shown = (
+                blocks[at + 1][1] if blocks[at + 1 : at + 2] and blocks[at + 1][0] == "text" else ""
+            )
             assert printed.getvalue() == shown, f"line {line}"
 
     async def main() -> None:

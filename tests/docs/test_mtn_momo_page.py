@@ -9,7 +9,13 @@ import pytest
 
 from mmo_sansio.providers.mtn_momo.account import MARKETS, PRODUCTION_URL, SANDBOX_URL
 from mmo_sansio.providers.mtn_momo.codes import PENDING_REASONS, REASONS
-from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, REMITTANCE_KEY
+from mmo_simulators.operators.mtn.api import (
+    API_KEY,
+    API_USER,
+    COLLECTION_KEY,
+    DISBURSEMENT_KEY,
+    REMITTANCE_KEY,
+)
 
 ROW = re.compile(r"^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \| `([a-z_]+)` \| `([a-z_]+)` \|$", re.MULTILINE)
 

@@ -1,4 +1,5 @@
-"""The pages for those who run a gateway agree with settings, suspense book, log events and PostgreSQL."""
+"""The pages for those who run a gateway agree with settings, suspense book, log events and
+PostgreSQL."""
 
 from __future__ import annotations
 
@@ -60,13 +61,25 @@ def test_every_row_about_postgresql_is_tested(root: Path) -> None:
     tested = []
     for file in (root / "tests/runtime/storage/postgres").rglob("test_*.py"):
         for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "operating_row":
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Name)
+                and call.func.id == "operating_row"
+            ):
                 tested += [ast.literal_eval(each) for each in call.args]
     assert len(rows) > 20
     assert sorted(rows) == sorted(tested)
 
 
-OF_OPERATORS = ("run_a_gateway", "emergencies", "operating", "monitoring", "postgresql", "callbacks", "clauses")
+OF_OPERATORS = (
+    "run_a_gateway",
+    "emergencies",
+    "operating",
+    "monitoring",
+    "postgresql",
+    "callbacks",
+    "clauses",
+)
 
 
 @pytest.mark.parametrize("name", ["README.md", *(f"docs/{each}.md" for each in OF_OPERATORS)])
@@ -87,7 +100,9 @@ def copied(page: str, tmp_path: Path, empty_database: str) -> Path:
     certificate = trustme.CA().issue_cert("pay.example")
     certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
     certificate.cert_chain_pems[0].write_to_path(str(tmp_path / "chain.pem"))
-    of_operator = trustme.CA(key_type=trustme.KeyType.RSA).issue_cert("api.example", key_type=trustme.KeyType.RSA)
+    of_operator = trustme.CA(key_type=trustme.KeyType.RSA).issue_cert(
+        "api.example", key_type=trustme.KeyType.RSA
+    )
     (tmp_path / "daraja.cer").write_bytes(of_operator.cert_chain_pems[0].bytes())
     for secret in re.findall(r'_file = ".*/(daraja_\w+)"', settings):
         (tmp_path / secret).write_text("a-secret", encoding="utf-8")
@@ -108,7 +123,9 @@ def test_the_settings_to_copy_can_be_loaded(copied: Path) -> None:
 
 
 @pytest.mark.parametrize("node", ["one", "two"])
-def test_the_compose_files_nodes_take_the_settings_to_copy(root: Path, copied: Path, node: str) -> None:
+def test_the_compose_files_nodes_take_the_settings_to_copy(
+    root: Path, copied: Path, node: str
+) -> None:
     compose = yaml.safe_load((root / "deploy/compose.yaml").read_text(encoding="utf-8"))
     environment = {
         name: re.sub("/etc/mmo|/var/lib/mmo", str(copied), value)
@@ -117,7 +134,11 @@ def test_the_compose_files_nodes_take_the_settings_to_copy(root: Path, copied: P
     create_master_key(copied / "master.key")
     command = [*COMMAND, "check-config", "--config", str(copied / "mmo.toml")]
     done = subprocess.run(
-        command, env=environment_without_settings() | environment, capture_output=True, text=True, check=False
+        command,
+        env=environment_without_settings() | environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -125,7 +146,9 @@ def test_the_compose_files_nodes_take_the_settings_to_copy(root: Path, copied: P
 def test_the_brands_to_copy_can_be_read(page: str) -> None:
     _, text, *_ = TOML.findall(page)
     assert tomllib.loads(text)
-    [configured] = parse_brands(text, source="brands.toml", providers={"mpesa_ke": "M-Pesa"}, rules=EgressRules())
+    [configured] = parse_brands(
+        text, source="brands.toml", providers={"mpesa_ke": "M-Pesa"}, rules=EgressRules()
+    )
     assert configured.brand.id == "acme"
 
 
@@ -148,9 +171,15 @@ def test_the_start_of_the_page_leads_up_to_serving(page: str, copied: Path) -> N
     assert (copied / "master.key").exists()
 
 
-def test_the_unit_that_the_page_starts_serves_the_settings_of_the_page(root: Path, page: str) -> None:
+def test_the_unit_that_the_page_starts_serves_the_settings_of_the_page(
+    root: Path, page: str
+) -> None:
     unit = (root / "deploy/mmo-gateway.service").read_text(encoding="utf-8")
     [start] = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
     assert f"ExecStart={start} --workers 2\n" in page
     assert "cp deploy/mmo-gateway.service /etc/systemd/system/" in page
-    assert [each.name for each in (root / "docs").rglob("*.md") if "KillMode=" in each.read_text("utf-8")] == []
+    assert [
+        each.name
+        for each in (root / "docs").rglob("*.md")
+        if "KillMode=" in each.read_text("utf-8")
+    ] == []

@@ -1,5 +1,5 @@
-"""Wherever the pages promise that nothing is paid twice, they say for how long, and what to do afterwards (clause
-C12)."""
+"""Wherever the pages promise that nothing is paid twice, they say for how long, and what to do
+afterwards (clause C12)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,30 @@ from mmo_sansio.values.model import Operation
 @pytest.mark.spec("C12")
 @pytest.mark.finding("specification-A1", "new-users-H1")
 def test_every_promise_names_the_window_and_the_look_up(root: Path) -> None:
-    references = [request_schemas()[request_name(each)]["properties"]["merchantReference"] for each in Operation]
+    references = [
+        request_schemas()[request_name(each)]["properties"]["merchantReference"]
+        for each in Operation
+    ]
     promises = {
         "the introduction of /docs": INTRODUCTION,
-        "the page of merchant_transactionid_duplicate": GUIDANCE[problems.DUPLICATE_REFERENCE].advice,
+        "the page of merchant_transactionid_duplicate": GUIDANCE[
+            problems.DUPLICATE_REFERENCE
+        ].advice,
         "docs/get_started.md": (root / "docs/get_started.md").read_text(encoding="utf-8"),
-        "docs/api.md, overview": (root / "docs/api.md").read_text(encoding="utf-8").partition("## Repeat")[0],
-        "docs/api.md, table": (root / "docs/api.md").read_text(encoding="utf-8").partition("| You got |")[2],
-        **{f"merchantReference {number}": each["description"] for number, each in enumerate(references)},
+        "docs/api.md, overview": (root / "docs/api.md")
+        .read_text(encoding="utf-8")
+        .partition("## Repeat")[0],
+        "docs/api.md, table": (root / "docs/api.md")
+        .read_text(encoding="utf-8")
+        .partition("| You got |")[2],
+        **{
+            f"merchantReference {number}": each["description"]
+            for number, each in enumerate(references)
+        },
     }
     for place, text in promises.items():
         words = " ".join(text.replace("\n", " ").split()).lower()
         assert "within 15 minutes" in words, place
-        assert "look the reference up first" in words or "look its reference up before" in words, place
+        assert "look the reference up first" in words or "look its reference up before" in words, (
+            place
+        )

@@ -28,7 +28,10 @@ def first_steps(root: Path) -> str:
 
 def test_the_tests_are_one_line_between_their_marks(readme: str) -> None:
     [block] = TESTS.findall(readme)
-    assert block == ('python3 -m venv .venv && .venv/bin/pip install "nox[uv]>=2025.10.14,<2027" && .venv/bin/nox\n')
+    assert block == (
+        'python3 -m venv .venv && .venv/bin/pip install "nox[uv]>=2025.10.14,<2027" && '
+        ".venv/bin/nox\n"
+    )
     assert readme.count("the tests -->") == 2
 
 
@@ -57,6 +60,11 @@ def test_shell_blocks_are_shell(root: Path) -> None:
     for page in (root / "README.md", *(root / "docs").rglob("*.md")):
         for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S):
             done = subprocess.run(
-                ["bash", "-n"], input=block, text=True, capture_output=True, timeout=HANGS_AFTER_S, check=False
+                ["bash", "-n"],
+                input=block,
+                text=True,
+                capture_output=True,
+                timeout=HANGS_AFTER_S,
+                check=False,
             )
             assert done.returncode == 0, f"{page.name}: {done.stderr}"

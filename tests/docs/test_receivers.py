@@ -24,7 +24,17 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Flow, Order, Party, Progress, QrCode, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import (
+    Flow,
+    Order,
+    Party,
+    Progress,
+    QrCode,
+    Source,
+    Stage,
+    Transaction,
+    Type,
+)
 from mmo_sansio.values.money import Money
 from mmo_trio.http.client.client import HttpClient
 from tests.support.receiver_process import FILES, KEY, NEW_KEY, Receiver, running_receiver
@@ -32,7 +42,9 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 
 @pytest.fixture(scope="module", params=list(FILES))
-def receiver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
+def receiver(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Receiver]:
     """Start each receiver in turn."""
     language: str = request.param
     if language != "python" and shutil.which(language) is None:
@@ -79,9 +91,11 @@ def result(reference: str) -> bytes:
 
 
 def qr_delivery(reference: str) -> bytes:
-    """Return the body that brings the QR code of this payment, made by the gateway's own serializer."""
+    """Return the body that brings the QR code of this payment, made by the gateway's own
+    serializer."""
     transaction = payment(
-        reference, Progress(Stage.AWAITING_RESULT, version=2, wake_at=Instant(2), qr=QrCode("000201"))
+        reference,
+        Progress(Stage.AWAITING_RESULT, version=2, wake_at=Instant(2), qr=QrCode("000201")),
     )
     return qr_code_request(transaction, KEY.encode(), image="iVBORw0KGgo=").body
 
@@ -114,7 +128,9 @@ def test_a_qr_code_is_stored_next_to_the_result_of_its_payment(receiver: Receive
 @pytest.mark.finding("specification-A2")
 @pytest.mark.parametrize("status", [b'"pending"', b'"other"', b"null", b"7", b"[]"])
 def test_what_is_neither_a_result_nor_a_code_is_refused(receiver: Receiver, status: bytes) -> None:
-    body = result("01JDN0RESVT000000000000001").replace(b'"status":"success"', b'"status":' + status)
+    body = result("01JDN0RESVT000000000000001").replace(
+        b'"status":"success"', b'"status":' + status
+    )
     before = receiver.stored()
     assert receiver.call(body) == 400
     assert receiver.stored() == before

@@ -1,5 +1,5 @@
-"""Every finding of the security reviews has a heading in docs/internals/security_findings.md, and a test that names
-it."""
+"""Every finding of the security reviews has a heading in docs/internals/security_findings.md, and a
+test that names it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ OF_SECOND_LOOKS = {
 }
 """Of the second security audit, its part on HTTP, and the second look at the specification."""
 STORE_FINDINGS = {f"postgres-F{number}" for number in range(1, 12)}
-"""Of the review of the store on PostgreSQL; docs/postgresql.md says what operators need to know of them."""
-OF_USERS = re.compile(r"(specification|new-users|newcomers|screens|operators|money|postgres|rules|audit)-[A-Za-z0-9-]+")
-"""Of the reviews of the specification, by new users and newcomers, of the screens, of the operators' interfaces, of
-what is told about money, of the store on PostgreSQL once more, of the payment rules, and of the second security
-audit."""
+"""Of the review of the store on PostgreSQL; docs/postgresql.md says what operators need to know of
+them."""
+OF_USERS = re.compile(
+    r"(specification|new-users|newcomers|screens|operators|money|postgres|rules|audit)-[A-Za-z0-9-]+"
+)
+"""Of the reviews of the specification, by new users and newcomers, of the screens, of the
+operators' interfaces, of what is told about money, of the store on PostgreSQL once more, of the
+payment rules, and of the second security audit."""
 MARK = re.compile(r"mark\.finding\(([^)]*)\)")
 
 
@@ -36,7 +39,11 @@ def test_every_finding_has_a_heading_and_three_paragraphs(root: Path) -> None:
     assert sorted(each for ids, _ in headed for each in ids.split(", ")) == sorted(FINDINGS)
     for ids, text in headed:
         what, how, rest = text.strip().split("\n\n")
-        assert (bool(what), how.startswith("*How:* "), rest.startswith("*Not defended:* ")) == (True, True, True), ids
+        assert (bool(what), how.startswith("*How:* "), rest.startswith("*Not defended:* ")) == (
+            True,
+            True,
+            True,
+        ), ids
     page += (root / "docs/security.md").read_text(encoding="utf-8")
     assert not [cell for cell in re.findall(r"[^|\n]+", page) if len(cell) > 120]
 

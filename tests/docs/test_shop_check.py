@@ -1,4 +1,5 @@
-"""The shop of the guide does what `mmo conform` asks of an endpoint, and books every result once."""
+"""The shop of the guide does what `mmo conform` asks of an endpoint, and books every result
+once."""
 
 from __future__ import annotations
 

@@ -12,7 +12,10 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def test_every_block_prints_what_the_page_says(root: Path) -> None:
     page = (root / "docs/tutorial.md").read_text(encoding="utf-8")
-    blocks = [(found[1], found[2], page.count("\n", 0, found.start()) + 2) for found in FENCE.finditer(page)]
+    blocks = [
+        (found[1], found[2], page.count("\n", 0, found.start()) + 2)
+        for found in FENCE.finditer(page)
+    ]
     names: dict[str, object] = {}
     for at, (language, text, line) in enumerate(blocks):
         if language == "text":

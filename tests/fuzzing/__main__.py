@@ -70,7 +70,9 @@ def narrowed(document: dict[str, Any]) -> dict[str, Any]:
                 if member.endswith("Url"):
                     right = [RESULT_URL] if member in schema["required"] else [RESULT_URL, None]
                     schema["properties"][member] = {"enum": right}
-            schema["examples"][0] |= {m: RESULT_URL for m in schema["properties"] if m.endswith("Url")}
+            schema["examples"][0] |= {
+                m: RESULT_URL for m in schema["properties"] if m.endswith("Url")
+            }
     for item in document["paths"].values():
         for operation in item.values():
             operation.pop("callbacks", None)
@@ -94,14 +96,20 @@ def main(options: Sequence[str]) -> int:
         with sandbox(directory) as ready:
             with urlopen(f"{ready['pages']}/openapi.json", timeout=PATIENCE_S) as answer:
                 document = json.load(answer)
-            (directory / "openapi.json").write_text(json.dumps(narrowed(document)), encoding="utf-8")
+            (directory / "openapi.json").write_text(
+                json.dumps(narrowed(document)), encoding="utf-8"
+            )
             (directory / "schemathesis.toml").write_text(SETTINGS, encoding="utf-8")
             command = [sys.executable, "-m", "schemathesis.cli", "run", "openapi.json"]
             command += ["--url", ready["api"], "--header", f"X-Api-Key: {ready['api_key']}"]
             command += ["--checks", "all", "--warnings", "off", "--max-examples", str(EXAMPLES)]
             command += ["--seed", str(SEED), *options]
             done = subprocess.run(command, cwd=directory, timeout=ENOUGH_S, check=False)
-        faults = [line for line in (directory / "log").read_text(encoding="utf-8").splitlines() if "[error" in line]
+        faults = [
+            line
+            for line in (directory / "log").read_text(encoding="utf-8").splitlines()
+            if "[error" in line
+        ]
     print("\n".join(faults), file=sys.stderr)
     return done.returncode or bool(faults)
 

@@ -1,5 +1,5 @@
-"""Lighthouse finds payment page, documentation and console fast, accessible and well built; as on a phone on a slow
-link, and as on a desktop computer."""
+"""Lighthouse finds payment page, documentation and console fast, accessible and well built; as on a
+phone on a slow link, and as on a desktop computer."""
 
 from __future__ import annotations
 
@@ -72,7 +72,16 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
 
 def add_user(sandbox: Sandbox, name: str) -> None:
     """Add a user of the console."""
-    command = ["users", "add", name, "--role", "admin", "--password-stdin", "--data", str(sandbox.directory)]
+    command = [
+        "users",
+        "add",
+        name,
+        "--role",
+        "admin",
+        "--password-stdin",
+        "--data",
+        str(sandbox.directory),
+    ]
     subprocess.run(
         [sys.executable, "-m", "mmo_trio.cli", *command],
         input=PASSWORD.encode(),
@@ -94,21 +103,34 @@ def test_every_score_is_high(audited: Audited, name: str, preset: str, tmp_path:
     options = [f"--extra-headers={json.dumps({'Cookie': audited.cookie} if is_private else {})}"]
     options += ["--preset=desktop"] if preset == "desktop" else []
     for _ in range(ATTEMPTS_MAX):
-        found = audit(lighthouse, environment, audited.urls[name], options, tmp_path / "report.json")
+        found = audit(
+            lighthouse, environment, audited.urls[name], options, tmp_path / "report.json"
+        )
         scores = {each: round(100 * found["categories"][each]["score"]) for each in CATEGORIES}
         print(name, preset, scores)
         if min(scores.values()) >= SCORE_MIN:
             return
-    faults = [each["title"] for each in found["audits"].values() if each["score"] is not None and each["score"] < 0.9]
+    faults = [
+        each["title"]
+        for each in found["audits"].values()
+        if each["score"] is not None and each["score"] < 0.9
+    ]
     pytest.fail(f"{scores}: {faults}", pytrace=False)
 
 
-def audit(lighthouse: str, environment: dict[str, str], url: str, options: list[str], report: Path) -> dict[str, Any]:
+def audit(
+    lighthouse: str, environment: dict[str, str], url: str, options: list[str], report: Path
+) -> dict[str, Any]:
     """Return Lighthouse's report on a page."""
     subprocess.run(
         [
             *(lighthouse, url, *options),
-            *("--quiet", "--output=json", f"--output-path={report}", f"--only-categories={','.join(CATEGORIES)}"),
+            *(
+                "--quiet",
+                "--output=json",
+                f"--output-path={report}",
+                f"--only-categories={','.join(CATEGORIES)}",
+            ),
             "--chrome-flags=--headless=new --no-sandbox --disable-gpu",
         ],
         env=environment,

@@ -1,5 +1,5 @@
-"""Fixtures for the tests of merchants' programs with sockets and databases; `async def` tests run in Trio without a
-mark. What needs neither is tested in `tests/sansio/merchant`."""
+"""Fixtures for the tests of merchants' programs with sockets and databases; `async def` tests run
+in Trio without a mark. What needs neither is tested in `tests/sansio/merchant`."""
 
 from pytest_trio.enable_trio_mode import *  # noqa: F403
 

@@ -12,7 +12,10 @@ EXPRESSIONS = find_expressions(mmo_merchant, {})
 
 def test_every_expression_is_found() -> None:
     places = {each.place for each in EXPRESSIONS}
-    assert {"mmo_merchant.api.gap_closing._HTTP_DATE", "mmo_merchant.reconciliation.statement_file._FEE"} <= places
+    assert {
+        "mmo_merchant.api.gap_closing._HTTP_DATE",
+        "mmo_merchant.reconciliation.statement_file._FEE",
+    } <= places
 
 
 @pytest.mark.finding("security-1")

@@ -34,7 +34,9 @@ def main() -> int:
     """Run mutmut, print the report, and return the exit code."""
     mutmut = [sys.executable, "-m", "mutmut"]
     subprocess.run([*mutmut, "run", *sys.argv[1:]], check=True)
-    listing = subprocess.run([*mutmut, "results", "--all", "true"], check=True, capture_output=True, text=True)
+    listing = subprocess.run(
+        [*mutmut, "results", "--all", "true"], check=True, capture_output=True, text=True
+    )
     every = outcomes(listing.stdout)
     survivors = sorted(name for name, outcome in every.items() if outcome in UNNOTICED)
     made = Counter(module_of(name) for name in every)

@@ -1,5 +1,5 @@
-"""Tools that read OpenAPI take a sandbox's own document: checkers find nothing, a mock server refuses what the gateway
-would refuse, and what generators write pays."""
+"""Tools that read OpenAPI take a sandbox's own document: checkers find nothing, a mock server
+refuses what the gateway would refuse, and what generators write pays."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def document(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path
 def run(*words: str | Path, cwd: Path, **environment: str) -> str:
     """Run a tool, which must succeed; what it printed."""
     program = shutil.which(str(words[0]))
-    assert program is not None, f"{words[0]} is missing: run `nox -s openapi_tools`, which installs it."
+    assert program is not None, (
+        f"{words[0]} is missing: run `nox -s openapi_tools`, which installs it."
+    )
     done = subprocess.run(
         [program, *map(str, words[1:])],
         cwd=cwd,
@@ -57,13 +59,17 @@ def run(*words: str | Path, cwd: Path, **environment: str) -> str:
 
 
 def request_example(document: Path) -> dict[str, Any]:
-    described = json.loads(document.read_bytes())["paths"][CREATION.replace("mpesa_ke", "{method}")]["post"]
+    described = json.loads(document.read_bytes())["paths"][
+        CREATION.replace("mpesa_ke", "{method}")
+    ]["post"]
     example: dict[str, Any] = described["requestBody"]["content"]["application/json"]["example"]
     return example
 
 
 def test_redocly_finds_nothing(document: Path) -> None:
-    said = run("redocly", "lint", "--format=json", document, cwd=document.parent, REDOCLY_TELEMETRY="off")
+    said = run(
+        "redocly", "lint", "--format=json", document, cwd=document.parent, REDOCLY_TELEMETRY="off"
+    )
     found = json.loads(said[said.index("{") : said.rindex("}") + 1])
     assert found["problems"] == []
 
@@ -71,14 +77,24 @@ def test_redocly_finds_nothing(document: Path) -> None:
 def test_spectral_finds_nothing(document: Path) -> None:
     rules = document.with_name("rules.json")
     rules.write_text('{"extends": ["spectral:oas"]}', "utf-8")
-    run("spectral", "lint", "--ruleset", rules, "--fail-severity=hint", document, cwd=document.parent)
+    run(
+        "spectral",
+        "lint",
+        "--ruleset",
+        rules,
+        "--fail-severity=hint",
+        document,
+        cwd=document.parent,
+    )
 
 
 @contextmanager
 def mock_server(document: Path) -> Iterator[str]:
     """Prism in the place of the gateway; where it listens."""
     command = ["prism", "mock", "--port", "0", str(document)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         assert process.stdout is not None
         try:
             for line in process.stdout:
@@ -101,12 +117,25 @@ def test_prism_refuses_what_lacks_members_and_takes_the_example(document: Path) 
     assert (taken.status, json.loads(taken.body)["status"]) == (200, "pending")
 
 
-def test_types_of_typescript_are_strict_and_their_program_pays(sandbox: Sandbox, document: Path) -> None:
+def test_types_of_typescript_are_strict_and_their_program_pays(
+    sandbox: Sandbox, document: Path
+) -> None:
     folder = document.with_name("typescript")
     folder.mkdir()
     run("openapi-typescript", document, "-o", folder / "api.d.ts", cwd=folder)
     shutil.copy(PROGRAMS / "pay.mts", folder)
-    run("tsc", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "pay.mts", cwd=folder)
+    run(
+        "tsc",
+        "--strict",
+        "--module",
+        "nodenext",
+        "--target",
+        "es2022",
+        "--lib",
+        "es2022,dom",
+        "pay.mts",
+        cwd=folder,
+    )
     paid = json.loads(run("node", "pay.mjs", sandbox.api, sandbox.api_key, cwd=folder))
     assert paid == {"status": "success", "value": 150}
 
@@ -120,11 +149,27 @@ def test_a_client_of_openapi_python_client_pays(sandbox: Sandbox, document: Path
     assert paid == {"status": "success", "value": 150}
 
 
-def test_models_of_datamodel_code_generator_have_exact_amounts(sandbox: Sandbox, document: Path) -> None:
+def test_models_of_datamodel_code_generator_have_exact_amounts(
+    sandbox: Sandbox, document: Path
+) -> None:
     folder = document.with_name("models")
     folder.mkdir()
-    options = ("--input-file-type", "openapi", "--output-model-type", "pydantic_v2.BaseModel", "--disable-warnings")
-    run("datamodel-codegen", "--input", document, "--output", folder / "generated.py", *options, cwd=folder)
+    options = (
+        "--input-file-type",
+        "openapi",
+        "--output-model-type",
+        "pydantic_v2.BaseModel",
+        "--disable-warnings",
+    )
+    run(
+        "datamodel-codegen",
+        "--input",
+        document,
+        "--output",
+        folder / "generated.py",
+        *options,
+        cwd=folder,
+    )
     paid = python_program("pay_with_models.py", sandbox, folder)
     assert paid == {"status": "success", "fee": "14.99", "kind": "Decimal"}
 
@@ -137,7 +182,9 @@ def python_program(name: str, sandbox: Sandbox, folder: Path) -> Mapping[str, An
     return read
 
 
-def test_the_first_request_of_a_postman_collection_is_taken(sandbox: Sandbox, document: Path) -> None:
+def test_the_first_request_of_a_postman_collection_is_taken(
+    sandbox: Sandbox, document: Path
+) -> None:
     file = document.with_name("collection.json")
     options = "parametersResolution=Example,enableOptionalParameters=false"
     run("openapi2postmanv2", "-s", document, "-o", file, "-p", "-O", options, cwd=document.parent)
@@ -146,8 +193,12 @@ def test_the_first_request_of_a_postman_collection_is_taken(sandbox: Sandbox, do
     while "item" in first:
         first = first["item"][0]
     request = first["request"]
-    path = "/".join(request["url"]["path"]).replace(":method", request["url"]["variable"][0]["value"])
-    switched_on = {each["key"]: each["value"] for each in request["header"] if not each.get("disabled")}
+    path = "/".join(request["url"]["path"]).replace(
+        ":method", request["url"]["variable"][0]["value"]
+    )
+    switched_on = {
+        each["key"]: each["value"] for each in request["header"] if not each.get("disabled")
+    }
     assert "X-Sandbox-Scenario" not in switched_on
     answer = fetch(
         f"{sandbox.api}/{path}",

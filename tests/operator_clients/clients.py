@@ -1,4 +1,5 @@
-"""Lists the clients of operators that other people wrote, and installs each in an environment of its own."""
+"""Lists the clients of operators that other people wrote, and installs each in an environment of
+its own."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from tests.packages.environments import Environment, an_environment
 
 PROGRAMS = Path(__file__).with_name("programs")
 CONSTRAINTS = Path(__file__).with_name("constraints")
-"""What each package of PyPI is installed with, as `pip freeze` named it when its program was written."""
+"""What each package of PyPI is installed with, as `pip freeze` named it when its program was
+written."""
 NPM_BEFORE = "2026-11-20"
 """The date that packages of npm, which depend on ranges of versions, are resolved as of."""
 
@@ -45,8 +47,8 @@ class OperatorClient:
         return "-".join((self.operator, Path(self.program).stem, *padding))
 
     def install(self, directory: Path) -> list[str]:
-        """Install the packages below the directory unless they are there, and return the command that runs the
-        program."""
+        """Install the packages below the directory unless they are there, and return the command
+        that runs the program."""
         home = directory / f"{self.operator}-{'-'.join(self.requirements)}"
         installed = home / "installed"
         if not installed.exists():
@@ -80,7 +82,9 @@ CLIENTS = (
     OperatorClient("airtel", ("umojasdk==0.1.1",), "umojasdk_client.py"),
     OperatorClient("pawapay", ("pawapay-sdk@1.0.3",), "pawapay_sdk_client.js"),
     *(
-        OperatorClient("airtel", ("mtn-momo-client[airtel]==2.0.1",), "mtn_momo_client_airtel.py", padding)
+        OperatorClient(
+            "airtel", ("mtn-momo-client[airtel]==2.0.1",), "mtn_momo_client_airtel.py", padding
+        )
         for padding in ("pkcs1v15", "oaep-sha256", "oaep-sha256-mgf1-sha1", "oaep-sha1")
     ),
 )

@@ -1,5 +1,5 @@
-"""Runs `mmo simulate` unchanged, and appends a line to the file named by RECORDED_REQUESTS for each request that the
-operator fulfilled: its method and its path."""
+"""Runs `mmo simulate` unchanged, and appends a line to the file named by RECORDED_REQUESTS for each
+request that the operator fulfilled: its method and its path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class RecordedSimulator(ForwardingSimulator):
 
     file: Path
 
-    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
         reaction = super().handle_request(request, now=now)
         if isinstance(reaction, HttpResponse) and reaction.status < 300:
             with self.file.open("a") as file:

@@ -1,5 +1,5 @@
-"""Clients of the operators that other people wrote do with the simulators all that these offer, in their own defaults,
-and read every callback with their own models."""
+"""Clients of the operators that other people wrote do with the simulators all that these offer, in
+their own defaults, and read every callback with their own models."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ PAGE = Path(__file__).parents[2] / "docs/internals/operators.md"
 
 ROUTES: Mapping[str, tuple[SimulatedRoute[Any], ...]] = {
     "airtel": airtel.ROUTES,
-    "mpesa": tuple(SimulatedRoute(each.operation, each.method, path, None) for path, each in ENDPOINTS.items()),
+    "mpesa": tuple(
+        SimulatedRoute(each.operation, each.method, path, None) for path, each in ENDPOINTS.items()
+    ),
     "mtn": mtn.ROUTES,
     "pawapay": pawapay.ROUTES,
 }
@@ -60,7 +62,13 @@ class ClientRun:
 @contextmanager
 def simulated(client: OperatorClient, file: Path) -> Iterator[str]:
     """A fresh operator's address; the file takes what it fulfils."""
-    command = [sys.executable, "-m", "tests.operator_clients.recorded_simulator", "simulate", client.operator]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.operator_clients.recorded_simulator",
+        "simulate",
+        client.operator,
+    ]
     padding = () if client.pin_padding is None else ("--pin-padding", client.pin_padding)
     environment = {**os.environ, "RECORDED_REQUESTS": str(file)}
     with subprocess.Popen(
@@ -75,7 +83,8 @@ def simulated(client: OperatorClient, file: Path) -> Iterator[str]:
 
 @cache
 def runs() -> Mapping[OperatorClient, Future[ClientRun]]:
-    """The run of each client. Several run at once, as they mostly wait: for what the operator decides."""
+    """The run of each client. Several run at once, as they mostly wait: for what the operator
+    decides."""
     pool = ThreadPoolExecutor(AT_ONCE)
     return {client: pool.submit(run, client) for client in CLIENTS}
 
@@ -100,7 +109,13 @@ def run(client: OperatorClient) -> ClientRun:
             if client.pin_padding is not None:
                 environment["PIN_PADDING"] = client.pin_padding
             done = subprocess.run(
-                command, cwd=PROGRAMS, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+                command,
+                cwd=PROGRAMS,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
             )
         lines = [line.partition(" ") for line in requests.read_text().splitlines()]
         refusals: dict[str, str] = {}
@@ -115,7 +130,11 @@ def run(client: OperatorClient) -> ClientRun:
 
 def used_routes(operator: str, requests: Iterable[tuple[str, str]]) -> set[str]:
     """The operator's routes that these requests are to."""
-    found = (match_route(ROUTES[operator], method, path.rstrip(end)) for method, path in requests for end in ("", "/"))
+    found = (
+        match_route(ROUTES[operator], method, path.rstrip(end))
+        for method, path in requests
+        for end in ("", "/")
+    )
     return {f"{each[0].method} {each[0].template}" for each in found if each is not None}
 
 
@@ -136,7 +155,12 @@ def test_a_client_succeeds_with_the_simulator(client: OperatorClient) -> None:
 @pytest.mark.finding("operators-clients")
 @pytest.mark.parametrize("operator", ROUTES)
 def test_each_operation_of_a_simulator_is_used_by_a_client(operator: str) -> None:
-    requests = [each for client in CLIENTS if client.operator == operator for each in run_of(client).requests]
+    requests = [
+        each
+        for client in CLIENTS
+        if client.operator == operator
+        for each in run_of(client).requests
+    ]
     offered = {f"{each.method} {each.template}" for each in ROUTES[operator]}
     assert offered - used_routes(operator, requests) == set()
 
@@ -147,11 +171,15 @@ def test_each_kind_of_callback_is_read_by_a_clients_own_model(operator: str) -> 
     runs = [run_of(client) for client in CLIENTS if client.operator == operator]
     reported = {kind for each in runs for kind in each.refusals}
     assert reported == set(CALLBACKS[operator])
-    assert {kind for each in runs for kind, refusal in each.refusals.items() if not refusal} == reported
+    assert {
+        kind for each in runs for kind, refusal in each.refusals.items() if not refusal
+    } == reported
 
 
 @pytest.mark.finding("operators-clients")
 @pytest.mark.parametrize("operator", CALLBACKS)
 def test_the_page_says_which_callbacks_each_client_reads(operator: str) -> None:
-    refusals = {client: run_of(client).refusals for client in CLIENTS if client.operator == operator}
+    refusals = {
+        client: run_of(client).refusals for client in CLIENTS if client.operator == operator
+    }
     assert callback_table(operator, refusals) in PAGE.read_text()

@@ -14,7 +14,9 @@ from attrs import frozen
 from tests.support.time_limits import HANGS_AFTER_S
 
 ROOT = Path(__file__).resolve().parents[2]
-INSTALLED = "from importlib.metadata import distributions as d; print(*sorted(each.name for each in d()))"
+INSTALLED = (
+    "from importlib.metadata import distributions as d; print(*sorted(each.name for each in d()))"
+)
 
 
 @frozen
@@ -31,7 +33,12 @@ class Environment:
         """Run a program of it, and return what it printed on both outputs."""
         command = [str(self.folder / "bin" / words[0]), *words[1:]]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False, env=own_modules_only()
+            command,
+            capture_output=True,
+            text=True,
+            timeout=HANGS_AFTER_S,
+            check=False,
+            env=own_modules_only(),
         )
         assert done.returncode == exit_code, done.stderr
         return done.stdout, done.stderr
@@ -43,7 +50,11 @@ class Environment:
 
 def own_modules_only() -> Mapping[str, str]:
     """This process's environment without what would add modules to another one."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
 
 
 def an_environment(folder: Path, *requirements: str) -> Environment:
@@ -62,7 +73,11 @@ def a_wheel(folder: Path, source: Path, *names: str) -> Path:
     copy.mkdir()
     for name in names:
         if (source / name).is_dir():
-            shutil.copytree(source / name, copy / name, ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+            shutil.copytree(
+                source / name,
+                copy / name,
+                ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"),
+            )
         else:
             shutil.copy(source / name, copy)
     options = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(built))

@@ -1,4 +1,5 @@
-"""Each extra of the wheel, in a fresh environment, brings what its programs need, and a merchant's brings little."""
+"""Each extra of the wheel, in a fresh environment, brings what its programs need, and a merchant's
+brings little."""
 
 from __future__ import annotations
 
@@ -57,8 +58,15 @@ def test_a_merchants_environment_is_small(merchants: Environment) -> None:
 
 def _frameworks(kind: str) -> Sequence[str]:
     """The requirements of a shop: its framework, and what serves it."""
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
-    listed = [Requirement(each) for name in ("shops", "test") for each in groups[name] if isinstance(each, str)]
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "dependency-groups"
+    ]
+    listed = [
+        Requirement(each)
+        for name in ("shops", "test")
+        for each in groups[name]
+        if isinstance(each, str)
+    ]
     return [str(each) for each in listed if each.name in (kind, SERVERS[kind][0])]
 
 
@@ -66,7 +74,9 @@ def _frameworks(kind: str) -> Sequence[str]:
 def test_a_shop_runs_with_the_extra_alone(
     kind: str, wheel: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
-    environment = an_environment(tmp_path_factory.mktemp(kind), f"{wheel}[merchant]", *_frameworks(kind))
+    environment = an_environment(
+        tmp_path_factory.mktemp(kind), f"{wheel}[merchant]", *_frameworks(kind)
+    )
     assert "trio" not in environment.packages()
     with a_shop_process(kind, tmp_path) as shop:
         trio.run(check_shop, evolve(shop, python=environment.python))
@@ -87,11 +97,14 @@ def test_the_core_needs_attrs_alone_and_plays_the_tutorial(wheel: Path, tmp_path
     environment.run("python", "-c", "import mmo_sansio, mmo_sansio.testing, mmo_merchant, mmo_trio")
     _, advice = environment.run("mmo", exit_code=1)
     assert advice == (
-        "`mmo` needs packages that are not installed, such as click. Run: pip install 'mmo-gateway[server]'\n"
+        "`mmo` needs packages that are not installed, such as click. Run: pip install "
+        "'mmo-gateway[server]'\n"
     )
 
 
-def test_a_shops_own_test_of_forty_lines_is_clean_under_strict_mypy(wheel: Path, tmp_path: Path) -> None:
+def test_a_shops_own_test_of_forty_lines_is_clean_under_strict_mypy(
+    wheel: Path, tmp_path: Path
+) -> None:
     environment = an_environment(tmp_path / "base", str(wheel), "pytest", "mypy")
     own = tmp_path / "test_payment.py"
     own.write_bytes((ROOT / "examples/test_payment.py").read_bytes())
@@ -107,11 +120,22 @@ def test_a_merchants_commands_need_no_gateway(wheel: Path, tmp_path: Path) -> No
     assert "serve" in environment.run("mmo", "--help")[0]
     assert "key-right" in environment.run("mmo", "conform", "--list")[0]
     url = "http://127.0.0.1:9/results"
-    nobody, _ = environment.run("mmo", "conform", url, "--allow-http", "--key", "a-key", exit_code=1)
+    nobody, _ = environment.run(
+        "mmo", "conform", url, "--allow-http", "--key", "a-key", exit_code=1
+    )
     assert "Connection refused" in nobody
     pay_roll = tmp_path / "salaries.csv"
-    pay_roll.write_text("msisdn,amount,currency,country,method\n254712345001,20,KES,KE,mpesa_ke\n", encoding="utf-8")
-    checked = ("mmo", "pay-outs", str(pay_roll), "--result-url", "https://my.shop/results", "--dry-run")
+    pay_roll.write_text(
+        "msisdn,amount,currency,country,method\n254712345001,20,KES,KE,mpesa_ke\n", encoding="utf-8"
+    )
+    checked = (
+        "mmo",
+        "pay-outs",
+        str(pay_roll),
+        "--result-url",
+        "https://my.shop/results",
+        "--dry-run",
+    )
     assert "1 pay-outs; KES 20.00" in environment.run(*checked)[0]
     records, statement = tmp_path / "records.ndjson", tmp_path / "statement.csv"
     records.write_text(json.dumps(RECORD) + "\n", encoding="utf-8")
@@ -119,7 +143,12 @@ def test_a_merchants_commands_need_no_gateway(wheel: Path, tmp_path: Path) -> No
     columns = ("--map", "receipt=Receipt", "--map", "amount=Amount", "--currency", "KES")
     compare = ("mmo", "records", "reconcile", "--statement", str(statement), *columns)
     assert "1 lines have a payment" in environment.run(*compare, "--records", str(records))[0]
-    for command in (compare, ("mmo", "serve"), ("mmo", "trigger", "--list"), ("mmo", "records", "export", "--help")):
+    for command in (
+        compare,
+        ("mmo", "serve"),
+        ("mmo", "trigger", "--list"),
+        ("mmo", "records", "export", "--help"),
+    ):
         _, advice = environment.run(*command, exit_code=2)
         assert "pip install 'mmo-gateway[server]'" in advice
     assert "`mmo records export` needs" in advice

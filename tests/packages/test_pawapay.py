@@ -1,5 +1,5 @@
-"""A fresh environment with the gateway and the package of pawaPay serves payments of five countries, and believes no
-callback that pawaPay has not just signed for it."""
+"""A fresh environment with the gateway and the package of pawaPay serves payments of five
+countries, and believes no callback that pawaPay has not just signed for it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,23 @@ import pytest
 import trio
 from attrs import define, evolve
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from mmo_provider_pawapay.wire import operation_id
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import SECOND, Instant, Span, earlier
 from mmo_simulators.common.faults import CallBack, EndAfter, PlannedFault
-from mmo_simulators.operators.pawapay.api import API_TOKEN, JSON_UTF8, PawapaySimulator, open_pawapay
+from mmo_simulators.operators.pawapay.api import (
+    API_TOKEN,
+    JSON_UTF8,
+    PawapaySimulator,
+    open_pawapay,
+)
 from mmo_simulators.operators.pawapay.markets import PROVIDERS
 from mmo_simulators.operators.pawapay.signatures import sign_callback
 from mmo_simulators.server.callbacks import call_back, system_streams
@@ -36,7 +46,13 @@ pytestmark = [pytest.mark.long, pytest.mark.trio]
 
 PACKAGE = ROOT / "packages/mmo-provider-pawapay"
 API_KEY = "test-key-of-pawapay-0123456789"
-MARKETS = {"MTN_MOMO_BEN": "BJ", "MPESA_KEN": "KE", "MTN_MOMO_RWA": "RW", "MTN_MOMO_UGA": "UG", "MTN_MOMO_ZMB": "ZM"}
+MARKETS = {
+    "MTN_MOMO_BEN": "BJ",
+    "MPESA_KEN": "KE",
+    "MTN_MOMO_RWA": "RW",
+    "MTN_MOMO_UGA": "UG",
+    "MTN_MOMO_ZMB": "ZM",
+}
 """The country, ISO 3166-1 alpha-2, of each market."""
 FIRST = "MTN_MOMO_RWA"
 """The account whose address the callbacks of all markets go to."""
@@ -105,11 +121,14 @@ class Stage:
     async def notify(self, request: HttpRequest) -> int:
         """Send a callback to the gateway; the status of its answer."""
         headers = {name.decode(): value.decode() for name, value in request.headers}
-        answer: Answer = await ask(request.target.decode(), method="POST", headers=headers, body=request.body)
+        answer: Answer = await ask(
+            request.target.decode(), method="POST", headers=headers, body=request.body
+        )
         return answer.status
 
     async def set_availability(self, **states: str) -> None:
-        """Have the operator behind the first account process deposits or pay-outs or not; the gateway learns it."""
+        """Have the operator behind the first account process deposits or pay-outs or not; the
+        gateway learns it."""
         self.simulator.open_accounts([{"account": FIRST, **states}])
         with trio.fail_after(HANGS_AFTER_S):
             while True:
@@ -121,7 +140,9 @@ class Stage:
     async def until_taken(self, reference: str) -> None:
         """Wait until pawaPay has the payment, which the gateway records as sent before."""
         with trio.fail_after(HANGS_AFTER_S):
-            while all(each["reference"] != reference for each in self.simulator.snapshot()["payments"]):  # noqa: ASYNC110
+            while all(  # noqa: ASYNC110
+                each["reference"] != reference for each in self.simulator.snapshot()["payments"]
+            ):
                 await trio.sleep(0.02)
 
     def balances(self) -> Mapping[str, str]:
@@ -131,12 +152,16 @@ class Stage:
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """The gateway and the package, and nothing of this folder."""
-    package = a_wheel(tmp_path_factory.mktemp("package"), PACKAGE, "pyproject.toml", "README.md", "src")
+    package = a_wheel(
+        tmp_path_factory.mktemp("package"), PACKAGE, "pyproject.toml", "README.md", "src"
+    )
     return an_environment(tmp_path_factory.mktemp("pawapay"), f"{wheel}[server]", str(package))
 
 
 @pytest.fixture
-async def stage(environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+async def stage(
+    environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Stage]:
     monkeypatch.delenv("PYTHONPATH", raising=False)
     async with staged(environment, tmp_path) as it:
         yield it
@@ -156,17 +181,31 @@ async def staged(environment: Environment, folder: Path) -> AsyncIterator[Stage]
         config, brands, request_key = write_settings(folder, simulator, origin)
         checked, _ = environment.run("mmo", "check-config", "--config", str(config))
         assert checked.count("(from mmo-provider-pawapay 0.1)") == len(MARKETS), checked
-        address, _ = environment.run("mmo", "providers", "address", account_of(FIRST), "--config", str(config))
+        address, _ = environment.run(
+            "mmo", "providers", "address", account_of(FIRST), "--config", str(config)
+        )
         command = (str(environment.folder / "bin/mmo"),)
         arguments = ("serve", "--config", config, "--brands", brands)
         async with serving_process(*arguments, log=folder / "log", command=command) as process:
             hook = process.ready["api"] + address.strip().removeprefix("https://pay.example")
-            simulator.open_accounts([{"account": "merchant", "callback_url": hook, "request_key": request_key}])
-            check = partial(environment.run, "mmo", "providers", "check", account_of(FIRST), "--config", str(config))
+            simulator.open_accounts(
+                [{"account": "merchant", "callback_url": hook, "request_key": request_key}]
+            )
+            check = partial(
+                environment.run,
+                "mmo",
+                "providers",
+                "check",
+                account_of(FIRST),
+                "--config",
+                str(config),
+            )
             yield Stage(simulator, lambda: check("--ask")[0], process.ready["api"], hook, sent)
 
 
-def write_settings(folder: Path, simulator: PawapaySimulator, origin: str) -> tuple[Path, Path, str]:
+def write_settings(
+    folder: Path, simulator: PawapaySimulator, origin: str
+) -> tuple[Path, Path, str]:
     """Write settings and brands: their files, and the public key of what the gateway signs."""
     create_master_key(folder / "master.key")
     (folder / "api-token").write_text(API_TOKEN)
@@ -177,7 +216,9 @@ def write_settings(folder: Path, simulator: PawapaySimulator, origin: str) -> tu
     config, brands = SETTINGS_ON_A_FILE.format(folder=folder), BRAND.format(key=API_KEY)
     for market, country in MARKETS.items():
         name = account_of(market)
-        config += ACCOUNT.format(name=name, market=market, origin=origin, folder=folder) + json.dumps(callback_key)
+        config += ACCOUNT.format(
+            name=name, market=market, origin=origin, folder=folder
+        ) + json.dumps(callback_key)
         if market == FIRST:
             others = " ".join(f"{each}={account_of(each)}" for each in MARKETS if each != FIRST)
             config += f"\ncallbacks_of = {json.dumps(others)}"
@@ -199,10 +240,17 @@ async def test_deposits_and_pay_outs_of_five_countries(stage: Stage) -> None:
     for market in MARKETS:
         paid_in = await stage.pay(market, "direct/payin", DEPOSIT)
         paid_out = await stage.pay(market, "direct/payout", PAYOUT)
-        receipts = {reference: await stage.merchant(market).ended(reference) for reference in (paid_in, paid_out)}
+        receipts = {
+            reference: await stage.merchant(market).ended(reference)
+            for reference in (paid_in, paid_out)
+        }
         assert [each["status"] for each in receipts.values()] == ["success", "success"], receipts
-        booked = {each["reference"]: each["receipt"] for each in stage.simulator.snapshot()["payments"]}
-        assert {name: each["providerReference"] for name, each in receipts.items()}.items() <= booked.items()
+        booked = {
+            each["reference"]: each["receipt"] for each in stage.simulator.snapshot()["payments"]
+        }
+        assert {
+            name: each["providerReference"] for name, each in receipts.items()
+        }.items() <= booked.items()
         wallet = f"{PROVIDERS[market][0].code}/{currency_of(market)}"
         assert Decimal(stage.balances()[wallet]) - Decimal(opening[wallet]) == DEPOSIT - PAYOUT
     assert len(stage.simulator.snapshot()["payments"]) == 2 * len(MARKETS)
@@ -219,18 +267,24 @@ async def test_what_an_operator_can_not_process_waits_until_it_can(stage: Stage)
     assert [(await merchant.status(each))["status"] for each in held] == ["pending"] * 3
     await stage.set_availability(DEPOSIT="OPERATIONAL", PAYOUT="OPERATIONAL")
     assert [(await merchant.ended(each))["status"] for each in (*held, sent)] == ["success"] * 4
-    assert sorted(each["reference"] for each in stage.simulator.snapshot()["payments"]) == sorted([*held, sent])
+    assert sorted(each["reference"] for each in stage.simulator.snapshot()["payments"]) == sorted(
+        [*held, sent]
+    )
 
 
 async def test_a_published_number_fails_with_its_code(stage: Stage) -> None:
     merchant = stage.merchant("MPESA_KEN")
     amount = {"value": DEPOSIT, "currency": "KES"}
-    made = await merchant.accepted("direct/payin", msisdn="+254703456049", country="KE", amount=amount)
+    made = await merchant.accepted(
+        "direct/payin", msisdn="+254703456049", country="KE", amount=amount
+    )
     found = await merchant.ended(made["gatewayReference"])
     assert (found["status"], found["errorCode"]) == ("failed", "user_insufficient_funds"), found
 
 
-async def test_a_callback_counts_only_if_pawapay_has_just_signed_it_for_this_address(stage: Stage) -> None:
+async def test_a_callback_counts_only_if_pawapay_has_just_signed_it_for_this_address(
+    stage: Stage,
+) -> None:
     stage.simulator.faults.plan([PlannedFault("deposit", EndAfter(None), times=2)])
     reference, merchant = await stage.pay(FIRST, "direct/payin", DEPOSIT), stage.merchant(FIRST)
     await stage.until_taken(reference)

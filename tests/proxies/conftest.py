@@ -1,4 +1,5 @@
-"""Runs two gateways behind nginx or HAProxy with the configuration files that `deploy/proxies` ships."""
+"""Runs two gateways behind nginx or HAProxy with the configuration files that `deploy/proxies`
+ships."""
 
 from __future__ import annotations
 
@@ -138,7 +139,9 @@ class Proxied:
     ports: Mapping[int, int]
     """The proxy's ports by those of its shipped configuration."""
 
-    async def connect(self, url: SplitResult, client: str = CLIENT) -> trio.SSLStream[trio.SocketStream]:
+    async def connect(
+        self, url: SplitResult, client: str = CLIENT
+    ) -> trio.SSLStream[trio.SocketStream]:
         """Connect to the proxy as a client of the URL would, from this address."""
         port = self.ports[url.port or 443]
         stream = await trio.open_tcp_stream("127.0.0.1", port, local_address=client)
@@ -168,7 +171,9 @@ def postgres() -> Iterator[DatabaseServer]:
 
 
 @pytest.fixture(scope="session")
-def gateways(tmp_path_factory: pytest.TempPathFactory, postgres: DatabaseServer) -> Iterator[Gateways]:
+def gateways(
+    tmp_path_factory: pytest.TempPathFactory, postgres: DatabaseServer
+) -> Iterator[Gateways]:
     """Two gateways for all tests that let them live."""
     with serving_gateways(tmp_path_factory.mktemp("gateways"), postgres) as serving:
         yield serving
@@ -184,25 +189,35 @@ def proxied(
 
 
 @pytest.fixture(params=PROXIES)
-def mortal(request: pytest.FixtureRequest, tmp_path: Path, postgres: DatabaseServer) -> Iterator[Proxied]:
+def mortal(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres: DatabaseServer
+) -> Iterator[Proxied]:
     """Two gateways behind each of the proxies, which a test may end."""
     directory = tmp_path / request.param
     directory.mkdir()
-    with serving_gateways(tmp_path, postgres) as own, behind_proxy(request.param, directory, own) as serving:
+    with (
+        serving_gateways(tmp_path, postgres) as own,
+        behind_proxy(request.param, directory, own) as serving,
+    ):
         yield serving
 
 
 @contextmanager
 def serving_gateways(directory: Path, postgres: DatabaseServer) -> Iterator[Gateways]:
-    """Run two gateways and their database during the block; write the certificates of their names."""
+    """Run two gateways and their database during the block; write the certificates of their
+    names."""
     database = postgres.migrated()
     create_master_key(directory / "master.key")
     (directory / "mmo.toml").write_text(SETTINGS.format(directory=directory, url=database), "utf-8")
-    brands = BRAND.format(id="acme", host="") + BRAND.format(id="shop", host='host = "shop.example"')
+    brands = BRAND.format(id="acme", host="") + BRAND.format(
+        id="shop", host='host = "shop.example"'
+    )
     (directory / "brands.toml").write_text(brands, "utf-8")
     authority = trustme.CA()
     authority.cert_pem.write_to_path(directory / "ca.pem")
-    certificate = authority.issue_cert(*(str(urlsplit(each).hostname) for each in (API, PAGES, CONSOLE, OWN_HOST)))
+    certificate = authority.issue_cert(
+        *(str(urlsplit(each).hostname) for each in (API, PAGES, CONSOLE, OWN_HOST))
+    )
     certificate.private_key_and_cert_chain_pem.write_to_path(directory / "chain-and-key.pem")
     with ExitStack() as stack:
         one, two = (stack.enter_context(serving_node(directory, name)) for name in ("one", "two"))
@@ -222,7 +237,10 @@ def serving_node(directory: Path, name: str) -> Iterator[Node]:
         directory / "brands.toml",
     ]
     log = directory / f"{name}.log"
-    with log.open("w") as errors, running(command, stdout=subprocess.PIPE, stderr=errors) as process:
+    with (
+        log.open("w") as errors,
+        running(command, stdout=subprocess.PIPE, stderr=errors) as process,
+    ):
         assert process.stdout is not None
         ready = next((found for line in process.stdout if (found := READY.search(line))), None)
         assert ready is not None, log.read_text("utf-8")
@@ -238,7 +256,11 @@ def behind_proxy(name: str, directory: Path, gateways: Gateways) -> Iterator[Pro
     with ExitStack() as stack:
         ports = {port: stack.enter_context(reserved_port()) for port in (443, 8443)}
         values = configured_values(gateways, directory, ports)
-        arguments = configure_nginx(directory, values) if name == "nginx" else configure_haproxy(directory, values)
+        arguments = (
+            configure_nginx(directory, values)
+            if name == "nginx"
+            else configure_haproxy(directory, values)
+        )
         output = stack.enter_context((directory / "output.log").open("w"))
         process = stack.enter_context(running([program, *arguments], stdout=output, stderr=output))
         while not is_listening(ports[8443]):
@@ -251,11 +273,13 @@ def behind_proxy(name: str, directory: Path, gateways: Gateways) -> Iterator[Pro
 def running(
     command: Sequence[str | Path], *, stdout: int | IO[str], stderr: IO[str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a program during the block, at whose end it is asked to end. What it logged is shown with a test that
-    fails."""
+    """Run a program during the block, at whose end it is asked to end. What it logged is shown with
+    a test that fails."""
     environment = environment_without_settings()
     try:
-        with subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True, env=environment) as process:
+        with subprocess.Popen(
+            command, stdout=stdout, stderr=stderr, text=True, env=environment
+        ) as process:
             try:
                 yield process
             finally:
@@ -270,7 +294,9 @@ def is_listening(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def configured_values(gateways: Gateways, directory: Path, ports: Mapping[int, int]) -> dict[str, str]:
+def configured_values(
+    gateways: Gateways, directory: Path, ports: Mapping[int, int]
+) -> dict[str, str]:
     """Return what stands in the shipped files, with what takes its place here."""
     listeners = {"8080": "api", "8081": "pages", "8082": "console"}
     chain = str(gateways.directory / "chain-and-key.pem")

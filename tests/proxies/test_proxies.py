@@ -1,4 +1,5 @@
-"""Behind nginx and HAProxy everybody gets what the gateway answers, and no log has a secret path."""
+"""Behind nginx and HAProxy everybody gets what the gateway answers, and no log has a secret
+path."""
 
 from __future__ import annotations
 
@@ -23,13 +24,18 @@ from tests.support.time_limits import HANGS_AFTER_S
 OPERATIONS = ("direct/payin", "web/payin", "qr/payin", "direct/payout", "direct/taxpayout")
 ALWAYS = {"begin": "2026-01-01", "to": "2099-01-01"}
 AT_ONCE_S = 10.0
-"""Seconds within which the first event comes: less than the life of a stream, at whose end a buffer would send it."""
+"""Seconds within which the first event comes: less than the life of a stream, at whose end a buffer
+would send it."""
 LOAD_TASKS = 6
 
 
 def request(method: str, path: str, *lines: bytes) -> bytes:
     """The head of a request to the merchant API, with these further lines."""
-    common = (b"Host: pay.example.com", b"X-Api-Key: acme-key-0123456789abcdef", b"Content-Type: application/json")
+    common = (
+        b"Host: pay.example.com",
+        b"X-Api-Key: acme-key-0123456789abcdef",
+        b"Content-Type: application/json",
+    )
     return b"\r\n".join((f"{method} {ROOT}/{path} HTTP/1.1".encode(), *common, *lines, b"", b""))
 
 
@@ -42,21 +48,41 @@ SMUGGLED = b"GET /healthz HTTP/1.1\r\nHost: pay.example.com\r\n\r\n"
 CHUNKED, LAST_CHUNK = b"Transfer-Encoding: chunked", b"0\r\n\r\n"
 IN_CHUNKS = b"2\r\n{}\r\n" + LAST_CHUNK
 VARIANTS = {
-    "CL.TE": creation(b"Content-Length: %d" % len(LAST_CHUNK + SMUGGLED), CHUNKED, body=LAST_CHUNK + SMUGGLED),
-    "TE.CL": creation(CHUNKED, b"Content-Length: 4", body=b"%x\r\n%s\r\n0\r\n\r\n" % (len(SMUGGLED), SMUGGLED)),
+    "CL.TE": creation(
+        b"Content-Length: %d" % len(LAST_CHUNK + SMUGGLED), CHUNKED, body=LAST_CHUNK + SMUGGLED
+    ),
+    "TE.CL": creation(
+        CHUNKED, b"Content-Length: 4", body=b"%x\r\n%s\r\n0\r\n\r\n" % (len(SMUGGLED), SMUGGLED)
+    ),
     "TE.TE, one unknown": creation(CHUNKED, b"Transfer-Encoding: x", body=LAST_CHUNK + SMUGGLED),
     "TE.TE twice": creation(CHUNKED, CHUNKED, body=LAST_CHUNK + SMUGGLED),
-    "chunked before identity": creation(b"Transfer-Encoding: chunked, identity", body=LAST_CHUNK + SMUGGLED),
-    "unknown coding": creation(b"Transfer-Encoding: xchunked", b"Content-Length: 2", body=b"{}" + SMUGGLED),
+    "chunked before identity": creation(
+        b"Transfer-Encoding: chunked, identity", body=LAST_CHUNK + SMUGGLED
+    ),
+    "unknown coding": creation(
+        b"Transfer-Encoding: xchunked", b"Content-Length: 2", body=b"{}" + SMUGGLED
+    ),
     "chunked after a tab": creation(b"Transfer-Encoding:\tchunked", body=IN_CHUNKS + SMUGGLED),
-    "chunked after VT": creation(b"Transfer-Encoding: \x0bchunked", b"Content-Length: 2", body=b"{}" + SMUGGLED),
+    "chunked after VT": creation(
+        b"Transfer-Encoding: \x0bchunked", b"Content-Length: 2", body=b"{}" + SMUGGLED
+    ),
     "chunked in capitals": creation(b"TRANSFER-ENCODING: CHUNKED", body=IN_CHUNKS + SMUGGLED),
-    "space before the colon": creation(b"Transfer-Encoding : chunked", b"Content-Length: 2", body=b"{}" + SMUGGLED),
-    "folded": creation(b"X-A: b", b" Transfer-Encoding: chunked", b"Content-Length: 2", body=b"{}" + SMUGGLED),
-    "bare LF": creation(b"X-A: b\nTransfer-Encoding: chunked", b"Content-Length: 5", body=LAST_CHUNK + SMUGGLED),
-    "bare CR": creation(b"X-A: b\rTransfer-Encoding: chunked", b"Content-Length: 2", body=b"{}" + SMUGGLED),
+    "space before the colon": creation(
+        b"Transfer-Encoding : chunked", b"Content-Length: 2", body=b"{}" + SMUGGLED
+    ),
+    "folded": creation(
+        b"X-A: b", b" Transfer-Encoding: chunked", b"Content-Length: 2", body=b"{}" + SMUGGLED
+    ),
+    "bare LF": creation(
+        b"X-A: b\nTransfer-Encoding: chunked", b"Content-Length: 5", body=LAST_CHUNK + SMUGGLED
+    ),
+    "bare CR": creation(
+        b"X-A: b\rTransfer-Encoding: chunked", b"Content-Length: 2", body=b"{}" + SMUGGLED
+    ),
     "NUL": creation(b"X-A: b\0", b"Content-Length: 2", body=b"{}" + SMUGGLED),
-    "lengths that differ": creation(b"Content-Length: 2", b"Content-Length: 0", body=b"{}" + SMUGGLED),
+    "lengths that differ": creation(
+        b"Content-Length: 2", b"Content-Length: 0", body=b"{}" + SMUGGLED
+    ),
     "equal lengths": creation(b"Content-Length: 2", b"Content-Length: 2", body=b"{}" + SMUGGLED),
     "list of lengths": creation(b"Content-Length: 2, 2", body=b"{}" + SMUGGLED),
     "signed length": creation(b"Content-Length: +2", body=b"{}" + SMUGGLED),
@@ -71,17 +97,24 @@ VARIANTS = {
     "huge chunk": creation(CHUNKED, body=b"f" * 17 + b"\r\n{}\r\n" + LAST_CHUNK + SMUGGLED),
     "negative chunk": creation(CHUNKED, body=b"-2\r\n{}\r\n" + LAST_CHUNK + SMUGGLED),
     "chunk longer than its size": creation(CHUNKED, body=b"1\r\n{}\r\n" + LAST_CHUNK + SMUGGLED),
-    "space before a chunk extension": creation(CHUNKED, body=b"2 ;a=b\r\n{}\r\n" + LAST_CHUNK + SMUGGLED),
+    "space before a chunk extension": creation(
+        CHUNKED, body=b"2 ;a=b\r\n{}\r\n" + LAST_CHUNK + SMUGGLED
+    ),
     "trailer": creation(CHUNKED, body=b"2\r\n{}\r\n0\r\nContent-Length: 9\r\n\r\n" + SMUGGLED),
-    "absolute form": b"GET http://shop.example/healthz HTTP/1.1\r\nHost: pay.example.com\r\n\r\n" + SMUGGLED,
-    "two hosts": b"GET /healthz HTTP/1.1\r\nHost: pay.example.com\r\nHost: shop.example\r\n\r\n" + SMUGGLED,
+    "absolute form": b"GET http://shop.example/healthz HTTP/1.1\r\nHost: pay.example.com\r\n\r\n"
+    + SMUGGLED,
+    "two hosts": b"GET /healthz HTTP/1.1\r\nHost: pay.example.com\r\nHost: shop.example\r\n\r\n"
+    + SMUGGLED,
     "no host": b"GET /healthz HTTP/1.1\r\n\r\n" + SMUGGLED,
-    "HTTP/1.0 in chunks": creation(CHUNKED, body=IN_CHUNKS).replace(b"HTTP/1.1", b"HTTP/1.0") + SMUGGLED,
-    "space in the target": b"GET /healthz HTTP/1.1 HTTP/1.1\r\nHost: pay.example.com\r\n\r\n" + SMUGGLED,
+    "HTTP/1.0 in chunks": creation(CHUNKED, body=IN_CHUNKS).replace(b"HTTP/1.1", b"HTTP/1.0")
+    + SMUGGLED,
+    "space in the target": b"GET /healthz HTTP/1.1 HTTP/1.1\r\nHost: pay.example.com\r\n\r\n"
+    + SMUGGLED,
     "upgrade": request("GET", "records", b"Connection: Upgrade", b"Upgrade: h2c") + SMUGGLED,
     "expectation": creation(b"Expect: 100-continue", b"Content-Length: 2", body=b"{}" + SMUGGLED),
 }
-"""What a client may send to make proxy and gateway disagree where a request ends. Each gets an answer."""
+"""What a client may send to make proxy and gateway disagree where a request ends. Each gets an
+answer."""
 
 
 async def first_event(url: str, connect: Connect, headers: str = "") -> str:
@@ -120,18 +153,27 @@ async def test_a_merchant_creates_payments_and_finds_them(proxied: Proxied) -> N
 
 
 @pytest.mark.spec("A6")
-async def test_a_brands_own_host_is_the_one_asked_for_whatever_a_client_claims(proxied: Proxied) -> None:
+async def test_a_brands_own_host_is_the_one_asked_for_whatever_a_client_claims(
+    proxied: Proxied,
+) -> None:
     for brand, api, claimed, status in (
         ("shop", OWN_HOST, "pay.example.com", 200),
         ("acme", OWN_HOST, "pay.example.com", 401),
         ("acme", API, "shop.example", 200),
     ):
         headers = {"X-Forwarded-Host": claimed, "X-Forwarded-Proto": "http"}
-        answer = await proxied.merchant(brand, api).get("records?from=2026-01-01&to=2099-01-01", **headers)
-        assert (answer.status, answer.headers["strict-transport-security"]) == (status, "max-age=31536000"), brand
+        answer = await proxied.merchant(brand, api).get(
+            "records?from=2026-01-01&to=2099-01-01", **headers
+        )
+        assert (answer.status, answer.headers["strict-transport-security"]) == (
+            status,
+            "max-age=31536000",
+        ), brand
 
 
-async def test_a_webhook_arrives_from_its_operator_alone_and_no_log_has_its_path(proxied: Proxied) -> None:
+async def test_a_webhook_arrives_from_its_operator_alone_and_no_log_has_its_path(
+    proxied: Proxied,
+) -> None:
     config = ("--config", proxied.gateways.directory / "mmo.toml")
     address = (await mmo("providers", "address", "airtel", *config)).strip()
     secret = address.rsplit("/", 1)[1]
@@ -139,7 +181,9 @@ async def test_a_webhook_arrives_from_its_operator_alone_and_no_log_has_its_path
 
     async def notify(client: str, body: bytes, **headers: str) -> int:
         connect = partial(proxied.connect, client=client)
-        return (await ask(address, method="POST", headers=headers, body=body, connect=connect)).status
+        return (
+            await ask(address, method="POST", headers=headers, body=body, connect=connect)
+        ).status
 
     assert await notify("127.0.0.7", b'{"from": "a liar"}', **{"X-Forwarded-For": OPERATOR}) == 404
     assert await notify(OPERATOR, b'{"from": "the operator"}') == 200
@@ -159,7 +203,9 @@ async def test_staff_sign_in_and_hear_of_payments_at_once(proxied: Proxied) -> N
     assert "; Secure" in answer.headers["set-cookie"]
     assert (await vera.get("/payments")).status == 200
     cookies = "; ".join(f"{name}={value}" for name, value in vera.cookies.items())
-    assert "retry:" in await first_event(f"{CONSOLE}/events", proxied.connect, f"Cookie: {cookies}\r\n")
+    assert "retry:" in await first_event(
+        f"{CONSOLE}/events", proxied.connect, f"Cookie: {cookies}\r\n"
+    )
 
 
 @pytest.mark.spec("W1")
@@ -206,7 +252,9 @@ async def test_a_gateway_ends_under_load_and_nobody_notices(mortal: Proxied) -> 
 async def test_a_webhook_that_finds_no_gateway_leaves_its_path_in_no_log(mortal: Proxied) -> None:
     for node in mortal.gateways.nodes:
         await node.end()
-    answer = await ask(f"{API}/hooks/airtel/secret-part", method="POST", body=b"{}", connect=mortal.connect)
+    answer = await ask(
+        f"{API}/hooks/airtel/secret-part", method="POST", body=b"{}", connect=mortal.connect
+    )
     assert answer.status in (502, 503)
     assert "secret-part" not in await mortal.logs_with(f'"POST /hooks/airtel/..." {answer.status}')
 
@@ -216,7 +264,9 @@ async def test_a_webhook_that_finds_no_gateway_leaves_its_path_in_no_log(mortal:
 async def test_haproxy_finds_both_gateways_healthy(proxied: Proxied) -> None:
     states = ""
     with trio.fail_after(HANGS_AFTER_S):
-        while len(re.findall(r"^mmo_api,(?:one|two),.*,L7OK,200,", states, re.M)) < len(proxied.gateways.nodes):
+        while len(re.findall(r"^mmo_api,(?:one|two),.*,L7OK,200,", states, re.M)) < len(
+            proxied.gateways.nodes
+        ):
             async with await trio.open_unix_socket(proxied.directory / "socket") as stream:
                 await stream.send_all(b"show stat\n")
                 states = b"".join([bytes(each) async for each in stream]).decode()

@@ -15,8 +15,22 @@ from tests.release.conftest import NAMES
 
 DISTRIBUTED = {
     "mmo_gateway": (
-        *("LICENSE", "README.md", "CHANGES.md", "SECURITY.md", "noxfile.py", "tests/conftest.py", "docs/README.md"),
-        *("deploy/mmo-gateway.service", "deploy/requirements.lock", "examples", "bench/RESULTS.md", ".ci/run"),
+        *(
+            "LICENSE",
+            "README.md",
+            "CHANGES.md",
+            "SECURITY.md",
+            "noxfile.py",
+            "tests/conftest.py",
+            "docs/README.md",
+        ),
+        *(
+            "deploy/mmo-gateway.service",
+            "deploy/requirements.lock",
+            "examples",
+            "bench/RESULTS.md",
+            ".ci/run",
+        ),
     ),
     "mmo_provider_pawapay": ("LICENSE", "README.md", "tests/test_pawapay_adapter.py"),
 }

@@ -30,7 +30,8 @@ class Installation:
     python: str
 
     def run(self, *words: str | Path) -> str:
-        """Run a program with its own folders and nothing of this one's modules, and return what it printed."""
+        """Run a program with its own folders and nothing of this one's modules, and return what it
+        printed."""
         own = {
             "UV_TOOL_DIR": f"{self.folder}/uv",
             "UV_TOOL_BIN_DIR": f"{self.folder}/bin",
@@ -57,7 +58,18 @@ class Installation:
                 (self.python, "-m", "venv", self.folder),
                 (self.folder / "bin/pip", "install", "--quiet", gateway_and_extra, package),
             ],
-            "uv": [(tools / "uv", "tool", "install", "--python", self.python, gateway_and_extra, "--with", package)],
+            "uv": [
+                (
+                    tools / "uv",
+                    "tool",
+                    "install",
+                    "--python",
+                    self.python,
+                    gateway_and_extra,
+                    "--with",
+                    package,
+                )
+            ],
             "pipx": [
                 (tools / "pipx", "install", "--python", self.python, gateway_and_extra),
                 (tools / "pipx", "inject", "mmo-gateway", package),
@@ -67,8 +79,12 @@ class Installation:
             self.run(*step)
 
 
-@pytest.mark.parametrize(("version", "installer"), EACH_ONCE if "MMO_TEST_SHORT" in os.environ else COMBINATIONS)
-def test_what_is_installed_pays(version: str, installer: str, wheels: Mapping[str, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "installer"), EACH_ONCE if "MMO_TEST_SHORT" in os.environ else COMBINATIONS
+)
+def test_what_is_installed_pays(
+    version: str, installer: str, wheels: Mapping[str, Path], tmp_path: Path
+) -> None:
     python = shutil.which(f"python{version}")
     assert python, f"there is no python{version}"
     here = Installation(tmp_path / "installed", python)

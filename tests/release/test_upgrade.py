@@ -1,8 +1,7 @@
 """What the newest released version has stored, this one finds, and goes on with.
 
-Where no version is tagged yet, this one takes the place of the version before: the test says so, and shows only that
-a store is found again.
-"""
+Where no version is tagged yet, this one takes the place of the version before: the test says so,
+and shows only that a store is found again."""
 
 from __future__ import annotations
 
@@ -19,7 +18,12 @@ from attrs import frozen
 from mmo_trio.brands.master_key import create_master_key
 from tests.packages.environments import ROOT, Environment, an_environment
 from tests.support.merchant import Merchant
-from tests.support.mmo_process import BRAND_ON_THE_SANDBOX, SETTINGS_ON_A_FILE, Process, serving_process
+from tests.support.mmo_process import (
+    BRAND_ON_THE_SANDBOX,
+    SETTINGS_ON_A_FILE,
+    Process,
+    serving_process,
+)
 from tests.support.postgres_server import postgres_server
 
 pytestmark = pytest.mark.trio
@@ -40,7 +44,9 @@ class Versions:
 def newest_tag() -> str | None:
     """Return the tag of the newest version that is not this commit's own, if there is one."""
     command = ("git", "tag", "--list", "v*", "--sort=-version:refname", "--no-contains", "HEAD")
-    tags = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    tags = subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split()
     return tags[0] if tags else None
 
 
@@ -49,10 +55,14 @@ def versions(wheels: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactor
     new = an_environment(tmp_path_factory.mktemp("new"), f"{wheels['mmo_gateway']}[server]")
     tag = newest_tag()
     if tag is None:
-        warnings.warn("There is no tag yet: this version takes the place of the one before.", stacklevel=1)
+        warnings.warn(
+            "There is no tag yet: this version takes the place of the one before.", stacklevel=1
+        )
         return Versions(new, new)
     source = tmp_path_factory.mktemp("source")
-    archive = subprocess.run(("git", "archive", tag), cwd=ROOT, check=True, capture_output=True).stdout
+    archive = subprocess.run(
+        ("git", "archive", tag), cwd=ROOT, check=True, capture_output=True
+    ).stdout
     subprocess.run(("tar", "-x", "-C", str(source)), input=archive, check=True)
     return Versions(an_environment(tmp_path_factory.mktemp("old"), f"{source}[server]"), new)
 
@@ -74,7 +84,9 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.finding("newcomers-6")
-async def test_this_version_finds_what_the_one_before_has_paid(versions: Versions, settings: Path) -> None:
+async def test_this_version_finds_what_the_one_before_has_paid(
+    versions: Versions, settings: Path
+) -> None:
     log = settings.with_name("log")
 
     def serving(environment: Environment) -> AbstractAsyncContextManager[Process]:
@@ -91,5 +103,7 @@ async def test_this_version_finds_what_the_one_before_has_paid(versions: Version
         assert [await merchant.status(each) for each in made] == ended
         again = await merchant.ended((await merchant.accepted())["gatewayReference"])
         assert again["status"] == "success"
-    _, said = await trio.to_thread.run_sync(versions.new.run, "mmo", "db", "check", "--config", str(settings))
+    _, said = await trio.to_thread.run_sync(
+        versions.new.run, "mmo", "db", "check", "--config", str(settings)
+    )
     assert "sound" in said

@@ -1,4 +1,5 @@
-"""A version is released only with its entry in the list of changes, and with a date under its own tag."""
+"""A version is released only with its entry in the list of changes, and with a date under its own
+tag."""
 
 from __future__ import annotations
 

@@ -44,7 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="1",
         help="The version of HTTP by which the merchants of the contract suite talk.",
     )
-    parser.addoption("--one-each", action="store_true", help="Of each test of the contract suite, the first variant.")
+    parser.addoption(
+        "--one-each",
+        action="store_true",
+        help="Of each test of the contract suite, the first variant.",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,15 +59,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def jumping_clock() -> MockClock:
-    """Jumps when nothing has happened for 20 ms; loopback needs far less. However long the machine stalls, what has
-    arrived comes before what is due."""
+    """Jumps when nothing has happened for 20 ms; loopback needs far less. However long the machine
+    stalls, what has arrived comes before what is due."""
     return MockClock(autojump_threshold=0.02)
 
 
 @pytest.fixture
 def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gateways of this process have a clock that only `advance` moves. However long the machine stalls, nothing
-    becomes due meanwhile."""
+    """The gateways of this process have a clock that only `advance` moves. However long the machine
+    stalls, nothing becomes due meanwhile."""
     wall, monotonic = GatewayClock().wall(), GatewayClock().monotonic()
     monkeypatch.setattr(GatewayClock, "wall", lambda self: later(wall, self.offset))
     monkeypatch.setattr(GatewayClock, "monotonic", lambda self: later(monotonic, self.offset))

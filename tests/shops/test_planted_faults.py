@@ -1,5 +1,5 @@
-"""The check of endpoints names each fault that is planted into a copy of an example in Node, PHP or on Flask; those in
-Python's receiver are in `tests/merchant/endpoint_check/test_check.py`."""
+"""The check of endpoints names each fault that is planted into a copy of an example in Node, PHP or
+on Flask; those in Python's receiver are in `tests/merchant/endpoint_check/test_check.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.support.shop_process import a_shop_process, shortcomings_of
 
 @frozen
 class Fault:
-    """A fault that is planted by replacing a piece of an example, and the situation that must show it."""
+    """A fault that is planted by replacing a piece of an example, and the situation that must show
+    it."""
 
     example: str
     name: str
@@ -33,22 +34,64 @@ FLASK_SETTLED = "    is_paid = "
 
 FAULTS = (
     Fault("node", "no check of the key", NODE_KEY, "", "key-wrong"),
-    Fault("node", "a beginning passes", NODE_COMPARISON, 'key.startsWith(header ?? "?")', "key-beginning"),
-    Fault("node", "repeats are errors", 'if (error.code === "EEXIST") return false;', "", "repeated"),
+    Fault(
+        "node",
+        "a beginning passes",
+        NODE_COMPARISON,
+        'key.startsWith(header ?? "?")',
+        "key-beginning",
+    ),
+    Fault(
+        "node", "repeats are errors", 'if (error.code === "EEXIST") return false;', "", "repeated"
+    ),
     Fault("node", "successes only", '["success", "failed"]', '["success"]', "failed"),
     Fault("node", "small bodies only", "= 1024 * 1024", "= 64 * 1024", "big-provider-data"),
     Fault(
-        "node", "no JSON breaks it", "  } catch {\n    return null;", "  } catch (e) {\n    throw e;", "body-no-json"
+        "node",
+        "no JSON breaks it",
+        "  } catch {\n    return null;",
+        "  } catch (e) {\n    throw e;",
+        "body-no-json",
     ),
     Fault("node", "codes are stored as results", '".qr.json"', '".json"', "result-after-qr-code"),
     Fault("node", "any method will do", "return answer(405)", "return answer(200)", "method-get"),
-    Fault("php", "no check of the key", "if (!is_ours($_SERVER['HTTP_X_API_KEY'] ?? ''))", "if (false)", "key-missing"),
-    Fault("php", "letter case is ignored", PHP_COMPARISON, "strcasecmp($key, $received) === 0", "key-other-case"),
-    Fault("php", "repeats are booked", "if (@link($draft, $stored))", "if (copy($draft, $stored))", "repeated"),
+    Fault(
+        "php",
+        "no check of the key",
+        "if (!is_ours($_SERVER['HTTP_X_API_KEY'] ?? ''))",
+        "if (false)",
+        "key-missing",
+    ),
+    Fault(
+        "php",
+        "letter case is ignored",
+        PHP_COMPARISON,
+        "strcasecmp($key, $received) === 0",
+        "key-other-case",
+    ),
+    Fault(
+        "php",
+        "repeats are booked",
+        "if (@link($draft, $stored))",
+        "if (copy($draft, $stored))",
+        "repeated",
+    ),
     Fault("php", "repeats are errors", "if (file_exists($stored))", "if (false)", "repeated-later"),
     Fault("php", "successes only", "['success', 'failed']", "['success']", "repeated-failure"),
-    Fault("php", "pending is booked", "['success', 'failed']", "['success', 'failed', 'pending']", "status-pending"),
-    Fault("php", "file names of others", " || preg_match(ULID, $reference) !== 1", "", "reference-path"),
+    Fault(
+        "php",
+        "pending is booked",
+        "['success', 'failed']",
+        "['success', 'failed', 'pending']",
+        "status-pending",
+    ),
+    Fault(
+        "php",
+        "file names of others",
+        " || preg_match(ULID, $reference) !== 1",
+        "",
+        "reference-path",
+    ),
     Fault("php", "any method will do", "return 405;", "return 204;", "method-get"),
     Fault(
         "flask",
@@ -57,8 +100,20 @@ FAULTS = (
         FLASK_ANSWER.replace("request.headers", '{"X-API-KEY": KEYS[0]}'),
         "key-wrong",
     ),
-    Fault("flask", "the key in the answer", FLASK_ANSWER, FLASK_ANSWER.replace('""', "KEYS[0]"), "key-missing"),
-    Fault("flask", "a redirect", FLASK_ANSWER, FLASK_ANSWER.replace('"", ', '"", 303 + 0 * '), "key-right"),
+    Fault(
+        "flask",
+        "the key in the answer",
+        FLASK_ANSWER,
+        FLASK_ANSWER.replace('""', "KEYS[0]"),
+        "key-missing",
+    ),
+    Fault(
+        "flask",
+        "a redirect",
+        FLASK_ANSWER,
+        FLASK_ANSWER.replace('"", ', '"", 303 + 0 * '),
+        "key-right",
+    ),
     Fault(
         "flask",
         "an order of its own is needed",
@@ -66,7 +121,13 @@ FAULTS = (
         "    assert result.merchant_reference\n" + FLASK_SETTLED,
         "deposit",
     ),
-    Fault("flask", "successes only", FLASK_SETTLED, "    assert result.final_amount\n" + FLASK_SETTLED, "expired"),
+    Fault(
+        "flask",
+        "successes only",
+        FLASK_SETTLED,
+        "    assert result.final_amount\n" + FLASK_SETTLED,
+        "expired",
+    ),
     Fault(
         "flask",
         "known flows only",

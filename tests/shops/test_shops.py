@@ -1,4 +1,5 @@
-"""The shops of `examples/` run on each framework: pay, callback, and a result whose callback was lost."""
+"""The shops of `examples/` run on each framework: pay, callback, and a result whose callback was
+lost."""
 
 from __future__ import annotations
 

@@ -44,27 +44,44 @@ def main() -> int:
         played = play(shrink(variant))
         for nth, fault in enumerate(variant.plan().faults):
             if nth not in played.variant.left_out:
-                print(f"{nth:4}  {fault.kind} at {fault.at_s:.1f} s for {fault.lasts_s:.1f} s, {fault.target}")
+                print(
+                    f"{nth:4}  {fault.kind} at {fault.at_s:.1f} s for {fault.lasts_s:.1f} s, "
+                    f"{fault.target}"
+                )
     print(coverage_table(played.counts))
     print(f"digest {played.digest}")
     return _report(played)
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.simulation", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("seed", type=int, nargs="?", help="a single seed")
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds")
     parser.add_argument("--hours", type=float, help="play until so many hours have passed, instead")
     parser.add_argument("--first", type=int, default=0, help="the first of many seeds")
-    parser.add_argument("--jobs", type=int, help="how many processes play them; as many as there are processors")
-    parser.add_argument("--summary", type=Path, help="add what happened to this file, also while the run lasts")
+    parser.add_argument(
+        "--jobs", type=int, help="how many processes play them; as many as there are processors"
+    )
+    parser.add_argument(
+        "--summary", type=Path, help="add what happened to this file, also while the run lasts"
+    )
     parser.add_argument("--payments", type=int, default=PAYMENTS)
     parser.add_argument("--days", type=float, default=DAYS)
-    parser.add_argument("--reversals", type=int, default=0, help="how often staff ask for money back")
-    parser.add_argument("--only", type=FaultKind, help="a fault of this kind at each payment, and no other")
+    parser.add_argument(
+        "--reversals", type=int, default=0, help="how often staff ask for money back"
+    )
+    parser.add_argument(
+        "--only", type=FaultKind, help="a fault of this kind at each payment, and no other"
+    )
     parser.add_argument("--keep", type=int, help="make only the first so many payments of the plan")
-    parser.add_argument("--without", type=_numbers, default=(), help="leave out the faults with these numbers")
-    parser.add_argument("--shrink", action="store_true", help="make the plan of a failing seed smaller")
+    parser.add_argument(
+        "--without", type=_numbers, default=(), help="leave out the faults with these numbers"
+    )
+    parser.add_argument(
+        "--shrink", action="store_true", help="make the plan of a failing seed smaller"
+    )
     return parser.parse_args()
 
 
@@ -73,8 +90,9 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _play_many(like: Variant, arguments: argparse.Namespace) -> int:
-    """Play many seeds, print each that fails, how far the run has come, and at its end how often what happened. The
-    file of the summary is kept up to date, so that a run may be ended at any time."""
+    """Play many seeds, print each that fails, how far the run has come, and at its end how often
+    what happened. The file of the summary is kept up to date, so that a run may be ended at any
+    time."""
     began = said_at = time.monotonic()
     end = None if arguments.hours is None else began + arguments.hours * 3_600
     before, summary = read_summary(arguments.summary), RunSummary()

@@ -1,4 +1,5 @@
-"""The judge of breakers: each merchant has one over all processes, and it permits what a model of it permits."""
+"""The judge of breakers: each merchant has one over all processes, and it permits what a model of
+it permits."""
 
 from __future__ import annotations
 
@@ -19,30 +20,38 @@ from tests.simulation.world.plan import FaultKind
 from tests.simulation.world.world import SimulatedWorld
 
 UNCERTAIN_S: Final = 4.0
-"""How long after a breaker has counted an outcome, or held a callback back, that is on record where nothing is wrong.
-What is so near to a change of its state may have been decided before it or after it."""
+"""How long after a breaker has counted an outcome, or held a callback back, that is on record where
+nothing is wrong. What is so near to a change of its state may have been decided before it or after
+it."""
 ATTEMPT_S: Final = 15.0
 """The longest attempt. One that a process gives up as it drains leaves no record."""
 LOSES_OUTCOMES: Final = COSTS_LEASES - {FaultKind.GATEWAY_RESTARTED}
-"""Kinds of faults from which on a breaker may lack outcomes, or may have counted some that are not on record. A process
-that drains and shares its store passes on what it has counted; the only process of a file loses the latest
-successes."""
+"""Kinds of faults from which on a breaker may lack outcomes, or may have counted some that are not
+on record. A process that drains and shares its store passes on what it has counted; the only
+process of a file loses the latest successes."""
 COUNTED: Final = frozenset(
-    {DeliveryOutcome.DELIVERED, DeliveryOutcome.NON_2XX, DeliveryOutcome.TIMEOUT, DeliveryOutcome.TRANSPORT_ERROR}
+    {
+        DeliveryOutcome.DELIVERED,
+        DeliveryOutcome.NON_2XX,
+        DeliveryOutcome.TIMEOUT,
+        DeliveryOutcome.TRANSPORT_ERROR,
+    }
 )
 """Outcomes that a breaker counts."""
 OPEN_FOR_S: Final = DEFAULT_BREAKER_SETTINGS.open_for / SECOND
 WINDOW_S: Final = DEFAULT_BREAKER_SETTINGS.window / SECOND
 WINDOW_MARGIN_S: Final = 7.0
-"""How much earlier or later than after a whole window an outcome may leave it, which is more than a tenth: outcomes
-leave by tenths, whose beginnings are not known."""
+"""How much earlier or later than after a whole window an outcome may leave it, which is more than a
+tenth: outcomes leave by tenths, whose beginnings are not known."""
 
 
 def one_breaker_holds_over_all_processes(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """K5: what was sent to a merchant, and what was held back, by whichever process, is what one breaker permits that
-    has counted the outcomes of all."""
+    """K5: what was sent to a merchant, and what was held back, by whichever process, is what one
+    breaker permits that has counted the outcomes of all."""
     loses_outcomes = LOSES_OUTCOMES if world.plan.is_store_shared else COSTS_LEASES
-    until_s = min((each.began_s for each in world.periods if each.kind in loses_outcomes), default=math.inf)
+    until_s = min(
+        (each.began_s for each in world.periods if each.kind in loses_outcomes), default=math.inf
+    )
     restarts = [each for each in world.periods if each.kind is FaultKind.GATEWAY_RESTARTED]
     of_brands: defaultdict[str, list[StoredCallback]] = defaultdict(list)
     for each in world.commits.callbacks:
@@ -60,22 +69,29 @@ class BreakerComparison:
 
     restarts: Sequence[FaultPeriod]
     until_s: float = math.inf
-    """When the records end: outcomes may be lost from then on, also those of attempts in progress."""
+    """When the records end: outcomes may be lost from then on, also those of attempts in
+    progress."""
     _outcomes: list[tuple[float, bool]] = Factory(list)
-    """The times of what was counted and may be in the window, and whether it has succeeded; in their order."""
+    """The times of what was counted and may be in the window, and whether it has succeeded; in
+    their order."""
     _open_until_s: float | None = None
     """None unless open."""
     _probe: StoredCallback | None = None
     """The one attempt that is permitted while half-open; None while closed or open."""
     _changed_at_s: float = -math.inf
     _may_be_open: bool = False
-    """Whether what was counted last opened it or not, according to which outcomes were still in the window."""
+    """Whether what was counted last opened it or not, according to which outcomes were still in the
+    window."""
 
     def first_difference(self, callbacks: Sequence[StoredCallback]) -> str | None:
-        """Return a sentence about the first callback that differs; None when none does for certain. Once it is not
-        certain what the breaker knew, what follows is not compared."""
+        """Return a sentence about the first callback that differs; None when none does for certain.
+        Once it is not certain what the breaker knew, what follows is not compared."""
         events = [(_began_s(each), False, nth) for nth, each in enumerate(callbacks)]
-        events += [(each.at_s, True, nth) for nth, each in enumerate(callbacks) if each.attempt.outcome in COUNTED]
+        events += [
+            (each.at_s, True, nth)
+            for nth, each in enumerate(callbacks)
+            if each.attempt.outcome in COUNTED
+        ]
         wrongly_held: StoredCallback | None = None
         for at_s, is_end, nth in sorted(events):
             each = callbacks[nth]
@@ -101,7 +117,10 @@ class BreakerComparison:
                     return None
                 return f"{each.gateway_reference} was sent at {at_s:.3f}, and the breaker was open"
         if wrongly_held is not None:
-            return f"{wrongly_held.gateway_reference} was held back at {wrongly_held.at_s:.3f} by a closed breaker"
+            return (
+                f"{wrongly_held.gateway_reference} was held back at {wrongly_held.at_s:.3f} by a "
+                f"closed breaker"
+            )
         return None
 
     def _may_send(self, at_s: float) -> bool:
@@ -115,7 +134,9 @@ class BreakerComparison:
         at_s, has_succeeded = callback.at_s, callback.attempt.outcome is DeliveryOutcome.DELIVERED
         if self._probe is not None and self._probe is not callback:
             return
-        self._outcomes = [each for each in self._outcomes if each[0] > at_s - WINDOW_S - WINDOW_MARGIN_S]
+        self._outcomes = [
+            each for each in self._outcomes if each[0] > at_s - WINDOW_S - WINDOW_MARGIN_S
+        ]
         self._outcomes.append((at_s, has_succeeded))
         if self._probe is not None:
             self._probe, self._changed_at_s = None, at_s
@@ -140,10 +161,12 @@ class BreakerComparison:
         return any(abs(at_s - each) <= UNCERTAIN_S for each in changes)
 
     def _may_lack_an_attempt(self, at_s: float) -> bool:
-        """Return whether an attempt in progress may be on no record: its process was about to drain, which may have
-        given it up, or the records end before it does."""
+        """Return whether an attempt in progress may be on no record: its process was about to
+        drain, which may have given it up, or the records end before it does."""
         margin_s = ATTEMPT_S + UNCERTAIN_S
-        is_near_a_restart = any(each.began_s - margin_s <= at_s <= each.ended_s + margin_s for each in self.restarts)
+        is_near_a_restart = any(
+            each.began_s - margin_s <= at_s <= each.ended_s + margin_s for each in self.restarts
+        )
         return is_near_a_restart or at_s >= self.until_s - margin_s
 
 

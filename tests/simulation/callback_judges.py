@@ -1,5 +1,5 @@
-"""Judges of callbacks: each goes out once, and twice only where the process that sent it was disturbed before it could
-record that."""
+"""Judges of callbacks: each goes out once, and twice only where the process that sent it was
+disturbed before it could record that."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TAKEN = 204
 DELIVERY_S = 15.0
 """The longest that a gateway waits for a receiver."""
 RECORDED_WITHIN_S = 40.0
-"""How long after its arrival a callback may be recorded where nothing is wrong, with what a commit takes at most and
-what a process takes to begin again."""
+"""How long after its arrival a callback may be recorded where nothing is wrong, with what a commit
+takes at most and what a process takes to begin again."""
 SENT_WITHIN_S = 2.0
 """How long before its arrival a callback is sent where nothing is wrong with the network."""
 ON_ITS_WAY_MAX_S = 600.0
@@ -40,12 +40,13 @@ KEEPS_FROM_RECORDING = frozenset(
         FaultKind.STORE_STANDS_STILL,
     }
 )
-"""Kinds of faults after which a process may not have recorded what it has sent, so that another sends it as well."""
+"""Kinds of faults after which a process may not have recorded what it has sent, so that another
+sends it as well."""
 
 
 def each_end_is_called_back_once(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """K1, K3: one outcome is on record for each end; a callback arrives again only when the process that sent it before
-    was disturbed between sending and recording."""
+    """K1, K3: one outcome is on record for each end; a callback arrives again only when the process
+    that sent it before was disturbed between sending and recording."""
     arrived: defaultdict[str, list[ReceivedCallback]] = defaultdict(list)
     for merchant in world.merchants:
         for each in merchant.received:
@@ -59,18 +60,26 @@ def each_end_is_called_back_once(world: SimulatedWorld, books: WorldBooks) -> It
         if not is_taken and any(each.attempt.outcome == "delivered" for each in recorded):
             yield f"the callback of {reference} is recorded as delivered, and was not taken"
     for merchant in world.merchants:
-        yield from (f"{merchant.brand} can't take a callback: {each}" for each in merchant.wrong_callbacks)
+        yield from (
+            f"{merchant.brand} can't take a callback: {each}" for each in merchant.wrong_callbacks
+        )
 
 
-def _repetitions(world: SimulatedWorld, reference: str, calls: list[ReceivedCallback]) -> Iterator[str]:
+def _repetitions(
+    world: SimulatedWorld, reference: str, calls: list[ReceivedCallback]
+) -> Iterator[str]:
     for earlier, later in pairwise(sorted(calls, key=lambda each: each.at)):
         if not _was_disturbed(world, earlier) and not _was_on_its_way(world, later):
             senders = f"{earlier.sender} and then {later.sender}"
-            yield f"{reference} was called back {len(calls)} times, by {senders}, and no process was disturbed"
+            yield (
+                f"{reference} was called back {len(calls)} times, by {senders}, and no process "
+                f"was disturbed"
+            )
 
 
 def callbacks_go_through_one_process(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """K3: callbacks of one merchant come from one process at a time, unless one was disturbed meanwhile."""
+    """K3: callbacks of one merchant come from one process at a time, unless one was disturbed
+    meanwhile."""
     for merchant in world.merchants:
         calls = sorted(merchant.received, key=lambda each: each.at)
         for earlier, later in pairwise(calls):
@@ -78,33 +87,52 @@ def callbacks_go_through_one_process(world: SimulatedWorld, books: WorldBooks) -
             if earlier.sender == later.sender or later.at >= ended:
                 continue
             if not _was_disturbed(world, earlier) and not _was_on_its_way(world, later):
-                yield f"{merchant.brand} was called by {earlier.sender} and {later.sender} at the same time"
+                yield (
+                    f"{merchant.brand} was called by {earlier.sender} and {later.sender} at the "
+                    f"same time"
+                )
 
 
 def only_the_owner_calls_back(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """K3: no process sends a callback once another one has the merchant's channel, also one that was stopped, or that
-    the store did not reach, and goes on."""
+    """K3: no process sends a callback once another one has the merchant's channel, also one that
+    was stopped, or that the store did not reach, and goes on."""
     for merchant in world.merchants:
         claims = [each for each in world.commits.claims if each.brand == merchant.brand]
         for call in merchant.received:
             machine = _machine(world, call)
             owners = [each.machine for each in claims if each.at_s <= call.at - SENT_WITHIN_S][-1:]
-            owners += [each.machine for each in claims if call.at - SENT_WITHIN_S < each.at_s <= call.at]
+            owners += [
+                each.machine for each in claims if call.at - SENT_WITHIN_S < each.at_s <= call.at
+            ]
             if owners and machine not in owners and not _was_on_its_way(world, call):
-                yield f"{call.sender} called {merchant.brand} at {call.at:.3f}, whose channel {owners[0]} had"
+                yield (
+                    f"{call.sender} called {merchant.brand} at {call.at:.3f}, whose channel "
+                    f"{owners[0]} had"
+                )
 
 
 def _was_disturbed(world: SimulatedWorld, call: ReceivedCallback) -> bool:
     """Return whether the process that sent this may have been kept from recording it in time."""
-    machine, begin_s, end_s = _machine(world, call), call.at - RECORDED_WITHIN_S, call.at + RECORDED_WITHIN_S
-    return any(each.kind in KEEPS_FROM_RECORDING and each.meets(machine, begin_s, end_s) for each in world.periods)
+    machine, begin_s, end_s = (
+        _machine(world, call),
+        call.at - RECORDED_WITHIN_S,
+        call.at + RECORDED_WITHIN_S,
+    )
+    return any(
+        each.kind in KEEPS_FROM_RECORDING and each.meets(machine, begin_s, end_s)
+        for each in world.periods
+    )
 
 
 def _was_on_its_way(world: SimulatedWorld, call: ReceivedCallback) -> bool:
     """Return whether this may have been sent long before it arrived."""
     machine, begin_s = _machine(world, call), call.at - ON_ITS_WAY_MAX_S
-    return any(each.kind in OF_ONE_WAY and each.meets(machine, begin_s, call.at) for each in world.periods)
+    return any(
+        each.kind in OF_ONE_WAY and each.meets(machine, begin_s, call.at) for each in world.periods
+    )
 
 
 def _machine(world: SimulatedWorld, call: ReceivedCallback) -> str:
-    return next(each.machine.name for each in world.gateways if call.sender in each.machine.addresses)
+    return next(
+        each.machine.name for each in world.gateways if call.sender in each.machine.addresses
+    )

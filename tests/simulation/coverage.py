@@ -1,5 +1,6 @@
-"""Counts what happened in worlds, adds up the counts of several runs, and shows them: each fault, each message that was
-lost, each log line, and which inputs were decided at which stage while a fault lasted.
+"""Counts what happened in worlds, adds up the counts of several runs, and shows them: each fault,
+each message that was lost, each log line, and which inputs were decided at which stage while a
+fault lasted.
 
 python -m tests.simulation.coverage FILE...     the sum of what `--summary FILE` has written
 """
@@ -72,7 +73,8 @@ class RunSummary:
         seconds = max(self.seconds, 0.001)
         return (
             f"{self.seeds:,} seeds in {self.seconds:,.0f} s, {len(self.failed)} failed;"
-            f" {self.virtual_days:,.0f} virtual days, {self.payments / seconds:.0f} payments a second,"
+            f" {self.virtual_days:,.0f} virtual days, {self.payments / seconds:.0f} payments "
+            f"a second,"
             f" {self.virtual_days / seconds:.1f} days a second"
         )
 
@@ -93,19 +95,29 @@ def write_summary(path: Path | None, summary: RunSummary) -> None:
 
 def coverage_table(counts: Counter[str]) -> str:
     """Return tables of what happened, with a line for each fault that never occurred."""
-    rows = [f"{count:12,}  {name}" for name, count in sorted(counts.items()) if not name.startswith(MET)]
+    rows = [
+        f"{count:12,}  {name}" for name, count in sorted(counts.items()) if not name.startswith(MET)
+    ]
     never = [f"       never  fault {kind}" for kind in FaultKind if not counts[f"fault {kind}"]]
     return "\n".join([*rows, *never, *_met_table(counts)])
 
 
 def _met_table(counts: Counter[str]) -> Iterator[str]:
-    """Yield a table of faults against stages and inputs: how many decisions were stored while the fault lasted."""
-    met = {tuple(name.removeprefix(MET).split()): count for name, count in counts.items() if name.startswith(MET)}
+    """Yield a table of faults against stages and inputs: how many decisions were stored while the
+    fault lasted."""
+    met = {
+        tuple(name.removeprefix(MET).split()): count
+        for name, count in counts.items()
+        if name.startswith(MET)
+    }
     columns = sorted({(stage, input_) for _, stage, input_ in met})
     if not columns:
         return
     yield "decisions stored while a fault lasted, by the stage before and the input:"
-    yield from (f"  {number:2} = {stage} {input_}" for number, (stage, input_) in enumerate(columns, start=1))
+    yield from (
+        f"  {number:2} = {stage} {input_}"
+        for number, (stage, input_) in enumerate(columns, start=1)
+    )
     yield f"  {'':24}" + "".join(f"{number:>9}" for number in range(1, len(columns) + 1))
     empty = 0
     for fault in (NO_FAULT, *FaultKind):

@@ -1,5 +1,5 @@
-"""Judges of a world that has come to its end. Each sees only what the outside saw and what the books say, and names
-every violation in a sentence."""
+"""Judges of a world that has come to its end. Each sees only what the outside saw and what the
+books say, and names every violation in a sentence."""
 
 from __future__ import annotations
 
@@ -47,14 +47,16 @@ LATE_S = 300.0
 EARLY_S = 60.0
 """How much earlier than others a store's clock may be, after some failovers."""
 TAKEN_UP_S = 15_000.0 + LATE_MAX_S
-"""How long after the last fault a payment may take: the longest interval between polls is an hour, M-Pesa may be asked
-for another hour before a pay-out is submitted again that it does not know, and some operators take their time."""
+"""How long after the last fault a payment may take: the longest interval between polls is an hour,
+M-Pesa may be asked for another hour before a pay-out is submitted again that it does not know, and
+some operators take their time."""
 CLOCK_TRUSTED_AFTER_S = 120.0
 """How long after a clock was set right it is trusted at the latest."""
 FIRST_START_S = 60.0
 """When every gateway has started for the first time."""
 DISTURBED_BEFORE_S, DISTURBED_AFTER_S = 600.0, 600.0
-"""A payment counts as undisturbed when no fault lasts within so many seconds before and after its creation."""
+"""A payment counts as undisturbed when no fault lasts within so many seconds before and after its
+creation."""
 UNDISTURBED_S = 60.0
 """The longest that an undisturbed payment takes."""
 
@@ -70,7 +72,11 @@ def no_answered_create_is_lost(world: SimulatedWorld, books: WorldBooks) -> Iter
             yield f"{merchant.brand} was answered for {reference}, and then it was not found"
         for reference, started in merchant.started.items():
             found = books.transactions.get(started.gateway_reference)
-            if found is None or found.order.merchant_reference != reference or found.order.brand != merchant.brand:
+            if (
+                found is None
+                or found.order.merchant_reference != reference
+                or found.order.brand != merchant.brand
+            ):
                 yield f"{merchant.brand} was answered for {reference}, which is not in the books"
 
 
@@ -96,34 +102,49 @@ def money_is_asked_for_once(world: SimulatedWorld, books: WorldBooks) -> Iterato
             count = sum(operator.submissions[each] for each in names)
             denials = sum(operator.denials[each] for each in names)
             if count > 1 + denials and not _rejects_repetitions(ours):
-                yield f"{reference} was submitted {count} times to {operator.name}, which denied it {denials} times"
+                yield (
+                    f"{reference} was submitted {count} times to {operator.name}, which denied it "
+                    f"{denials} times"
+                )
         for name in sorted(rows.keys() - known):
-            yield f"{operator.name} was asked to move the money of {name}, which is not in the books"
+            yield (
+                f"{operator.name} was asked to move the money of {name}, which is not in the books"
+            )
 
 
 def _rejects_repetitions(transaction: Transaction) -> bool:
-    """Return whether this is a pay-out of M-Pesa: it knows an id that it has had before, and tells by a notification
-    what it does not know."""
+    """Return whether this is a pay-out of M-Pesa: it knows an id that it has had before, and tells
+    by a notification what it does not know."""
     return transaction.order.provider == MPESA and transaction.order.type is Type.PAYOUT
 
 
 def _ending(world: SimulatedWorld, transaction: Transaction) -> PaymentEnding:
     """Return how the operator has decided that this payment ends."""
     operator = world.operators[transaction.order.provider]
-    found = (operator.endings.get(each) for each in sorted(operator.kind.names(transaction.reference)))
+    found = (
+        operator.endings.get(each) for each in sorted(operator.kind.names(transaction.reference))
+    )
     return next((each for each in found if each is not None), PaymentEnding.AT_ONCE)
 
 
 def _payments_with(operator: WorldOperator, books: WorldBooks) -> dict[str, Transaction]:
-    return {name: each for name, each in books.transactions.items() if each.order.provider == operator.name}
+    return {
+        name: each
+        for name, each in books.transactions.items()
+        if each.order.provider == operator.name
+    }
 
 
 def the_operators_book_equals_ours(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S4, S5: what an operator has moved is a success, or in the suspense book; nothing else is a success."""
+    """S4, S5: what an operator has moved is a success, or in the suspense book; nothing else is a
+    success."""
     for operator in world.operators.values():
         rows = {each["reference"]: each for each in operator.payments}
         for reference, ours in _payments_with(operator, books).items():
-            theirs = next((rows[each] for each in sorted(operator.kind.names(reference)) if each in rows), None)
+            theirs = next(
+                (rows[each] for each in sorted(operator.kind.names(reference)) if each in rows),
+                None,
+            )
             if is_deposit(ours):
                 receipt = ours.progress.provider_reference
                 theirs = next((each for each in rows.values() if each["receipt"] == receipt), None)
@@ -132,21 +153,27 @@ def the_operators_book_equals_ours(world: SimulatedWorld, books: WorldBooks) -> 
                 if theirs is None or not moved:
                     yield f"{reference} is a success, and {operator.name} has moved nothing"
                 elif ours.progress.final is None or ours.progress.final.text != theirs["amount"]:
-                    yield f"{reference} is a success of {ours.progress.final}, and {theirs['amount']} was moved"
+                    yield (
+                        f"{reference} is a success of {ours.progress.final}, and "
+                        f"{theirs['amount']} was moved"
+                    )
             elif moved and reference not in books.suspense and not _may_stay_unknown(world, ours):
-                yield f"{operator.name} has moved the money of {reference}, which is {ours.progress.stage}"
+                yield (
+                    f"{operator.name} has moved the money of {reference}, which is "
+                    f"{ours.progress.stage}"
+                )
 
 
 def _cannot_be_asked_about(transaction: Transaction) -> bool:
-    """Return whether this is a prompt of M-Pesa whose answer was lost: only its notification tells of it, which may be
-    lost as well."""
+    """Return whether this is a prompt of M-Pesa whose answer was lost: only its notification tells
+    of it, which may be lost as well."""
     is_prompt = transaction.order.provider == MPESA and transaction.order.type is Type.PAYIN
     return is_prompt and transaction.progress.provider_reference is None
 
 
 def every_payment_ends(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S3: by three days, and not before them for want of a result: by true time, whatever the clocks of the machines
-    show, and with what a rest of the gateways takes."""
+    """S3: by three days, and not before them for want of a result: by true time, whatever the
+    clocks of the machines show, and with what a rest of the gateways takes."""
     longest_s = LIFE_MAX / SECOND + world.plan.rest_step_s + LATE_S
     for reference, each in books.transactions.items():
         if each.progress.completed_at is None:
@@ -159,57 +186,84 @@ def every_payment_ends(world: SimulatedWorld, books: WorldBooks) -> Iterator[str
                 yield f"{reference} expired after {lived_s:.0f} s"
 
 
-def every_payment_ends_once_nothing_is_wrong(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S3, S6: when the last fault is over, what was left is taken up, and operators are asked, within the longest pause
-    between two polls. A prompt of M-Pesa whose answer was lost can be asked about only since its notification. Where an
-    operator has contradicted a success that it reported, or knows nothing of what it has notified us of, the payment
-    waits for a person."""
+def every_payment_ends_once_nothing_is_wrong(
+    world: SimulatedWorld, books: WorldBooks
+) -> Iterator[str]:
+    """S3, S6: when the last fault is over, what was left is taken up, and operators are asked,
+    within the longest pause between two polls. A prompt of M-Pesa whose answer was lost can be
+    asked about only since its notification. Where an operator has contradicted a success that it
+    reported, or knows nothing of what it has notified us of, the payment waits for a person."""
     quiet_s = max((each.ended_s for each in world.periods), default=0.0)
     for reference, each in books.transactions.items():
-        if each.progress.completed_at is None or _may_have_lost_time(world) or _cannot_be_asked_about(each):
+        if (
+            each.progress.completed_at is None
+            or _may_have_lost_time(world)
+            or _cannot_be_asked_about(each)
+        ):
             continue
         stages = world.commits.stages[reference]
-        if _ending(world, each) is PaymentEnding.NEVER or _is_contradicted(each) or _is_denied(each, stages):
+        if (
+            _ending(world, each) is PaymentEnding.NEVER
+            or _is_contradicted(each)
+            or _is_denied(each, stages)
+        ):
             continue
         since_s = max(quiet_s, can_be_asked_about_since_s(stages))
         if _ended_s(world, reference) > since_s + TAKEN_UP_S + 2 * world.plan.rest_step_s:
             late_s = _ended_s(world, reference) - since_s
-            yield f"{reference} was {stages[-2].stage} for {late_s:.0f} s more after everything was right again"
+            yield (
+                f"{reference} was {stages[-2].stage} for {late_s:.0f} s more after everything was "
+                f"right again"
+            )
 
 
 def _is_contradicted(transaction: Transaction) -> bool:
-    """Return whether the operator has reported a success and then said otherwise; Airtel reports one by `TS`."""
+    """Return whether the operator has reported a success and then said otherwise; Airtel reports
+    one by `TS`."""
     progress = transaction.progress
-    return (progress.evidence is not None and progress.evidence.is_denied) or '"TS"' in (progress.hint or "")
+    return (progress.evidence is not None and progress.evidence.is_denied) or '"TS"' in (
+        progress.hint or ""
+    )
 
 
 def _is_denied(transaction: Transaction, stages: Sequence[StoredStage]) -> bool:
-    """Return whether the operator has said that it never received what a notification of it names."""
+    """Return whether the operator has said that it never received what a notification of it
+    names."""
     denials = [each for each in stages if each.input_name == ProviderNeverReceived.__name__]
-    return transaction.progress.hint is not None and any(each.stage == Stage.SUBMITTING for each in denials)
+    return transaction.progress.hint is not None and any(
+        each.stage == Stage.SUBMITTING for each in denials
+    )
 
 
 def can_be_asked_about_since_s(stages: Sequence[StoredStage]) -> float:
-    """Return from when on an operator can be asked about a payment: from its beginning, or, where it could not be asked
-    because its id for the payment was not known, from the latest notification, which names it."""
+    """Return from when on an operator can be asked about a payment: from its beginning, or, where
+    it could not be asked because its id for the payment was not known, from the latest
+    notification, which names it."""
     begun_s = stages[0].at_s
     if all(each.input_name != ProviderCannotTell.__name__ for each in stages):
         return begun_s
-    return max((each.at_s for each in stages if each.input_name == ProviderHinted.__name__), default=begun_s)
+    return max(
+        (each.at_s for each in stages if each.input_name == ProviderHinted.__name__),
+        default=begun_s,
+    )
 
 
 def _may_have_lost_time(world: SimulatedWorld) -> bool:
-    """Return whether a gateway may have begun with a wrong time: it has only the wall clock to go by where the store is
-    new, and where a machine was restarted whose store has no clock of its own."""
+    """Return whether a gateway may have begun with a wrong time: it has only the wall clock to go
+    by where the store is new, and where a machine was restarted whose store has no clock of its
+    own."""
     stepped = [each for each in world.periods if each.kind is FaultKind.CLOCK_STEPPED]
     has_restarted = any(each.kind is FaultKind.GATEWAY_LOSES_POWER for each in world.periods)
     is_alone = not world.plan.is_store_shared
-    return any(each.began_s < FIRST_START_S for each in stepped) or bool(stepped and has_restarted and is_alone)
+    return any(each.began_s < FIRST_START_S for each in stepped) or bool(
+        stepped and has_restarted and is_alone
+    )
 
 
 def _may_stay_unknown(world: SimulatedWorld, transaction: Transaction) -> bool:
-    """Return whether only a notification, which may be lost, tells that this payment was paid. That is so as well where
-    a gateway began with a wrong time and ended it before the operator did, and where staff did by mistake."""
+    """Return whether only a notification, which may be lost, tells that this payment was paid. That
+    is so as well where a gateway began with a wrong time and ended it before the operator did, and
+    where staff did by mistake."""
     has_expired_early = _may_have_lost_time(world) and _is_early_expiry(world, transaction)
     is_mistake = transaction.reference in world.staff.mistaken
     return has_expired_early or is_mistake or _cannot_be_asked_about(transaction)
@@ -221,8 +275,9 @@ def _is_early_expiry(world: SimulatedWorld, transaction: Transaction) -> bool:
 
 
 def _lived_s(world: SimulatedWorld, transaction: Transaction) -> float:
-    """Return how long a payment has lived since it was created; by its own date where all clocks were right, as a
-    process that is suspended in a commit may be killed much later, and the commit has taken place."""
+    """Return how long a payment has lived since it was created; by its own date where all clocks
+    were right, as a process that is suspended in a commit may be killed much later, and the commit
+    has taken place."""
     begun_s = world.commits.stages[transaction.reference][0].at_s
     if all(each.kind is not FaultKind.CLOCK_STEPPED for each in world.periods):
         begun_s = min(begun_s, (transaction.order.created_at - TRUE_TIME_AT_START) / SECOND)
@@ -230,12 +285,19 @@ def _lived_s(world: SimulatedWorld, transaction: Transaction) -> float:
 
 
 def _ended_s(world: SimulatedWorld, reference: str) -> float:
-    return next(each.at_s for each in world.commits.stages[reference] if Stage(each.stage).is_terminal)
+    return next(
+        each.at_s for each in world.commits.stages[reference] if Stage(each.stage).is_terminal
+    )
 
 
 def an_undisturbed_payment_succeeds_soon(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """What no fault is near of ends as its operator decides, in a minute, and its callback arrives."""
-    called = {each.gateway_reference: each.at for merchant in world.merchants for each in merchant.received}
+    """What no fault is near of ends as its operator decides, in a minute, and its callback
+    arrives."""
+    called = {
+        each.gateway_reference: each.at
+        for merchant in world.merchants
+        for each in merchant.received
+    }
     for merchant in world.merchants:
         for reference, started in merchant.started.items():
             begun_at = merchant.begun_at[reference]
@@ -247,11 +309,16 @@ def an_undisturbed_payment_succeeds_soon(world: SimulatedWorld, books: WorldBook
             if ending in (PaymentEnding.LATE, PaymentEnding.NEVER):
                 continue
             if each.progress.error_code is ErrorCode.USER_BUSY:
-                continue  # M-Pesa asks a phone for one payment at a time, and refuses the next one at once.
+                # M-Pesa asks a phone for one payment at a time, and refuses the next one at once.
+                continue
             if (each.status is Status.SUCCESS) != (ending is PaymentEnding.AT_ONCE):
-                yield f"{each.reference} is {each.status}, and its operator has ended it as {ending.value}"
+                yield (
+                    f"{each.reference} is {each.status}, and its operator has ended it as "
+                    f"{ending.value}"
+                )
             elif ending is PaymentEnding.REFUSED:
-                continue  # An answer that refuses a pay-out may prove nothing, and then it is polled.
+                # An answer that refuses a pay-out may prove nothing, and then it is polled.
+                continue
             elif called.get(each.reference, math.inf) > begun_at + UNDISTURBED_S:
                 yield f"{each.reference} was not called back in a minute, and nothing was wrong"
 
@@ -266,16 +333,25 @@ def an_end_never_changes(world: SimulatedWorld, books: WorldBooks) -> Iterator[s
         ends = [each for each in results if each.transaction.has_ended]
         for earlier, later in pairwise(ends):
             if earlier.transaction != later.transaction:
-                yield f"{reference} was reported as {earlier.transaction.status} by {earlier.by}, and then otherwise"
-        if ends and any(each.asked_at > ends[0].at and not each.transaction.has_ended for each in results):
+                yield (
+                    f"{reference} was reported as {earlier.transaction.status} by {earlier.by}, "
+                    f"and then otherwise"
+                )
+        if ends and any(
+            each.asked_at > ends[0].at and not each.transaction.has_ended for each in results
+        ):
             yield f"{reference} was reported as pending after its end"
         ours = books.transactions.get(reference)
         if ends and (ours is None or ours.status is not ends[-1].transaction.status):
-            yield f"{reference} was reported as {ends[-1].transaction.status}, and the books say otherwise"
+            yield (
+                f"{reference} was reported as {ends[-1].transaction.status}, and the books say "
+                f"otherwise"
+            )
 
 
 def the_journal_explains_each_stage(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """J1: the entries of a payment lead from its creation to its stage, and those of its reversals to their states."""
+    """J1: the entries of a payment lead from its creation to its stage, and those of its reversals
+    to their states."""
     for reference, each in books.transactions.items():
         stages: dict[str, str] = {}
         for entry in books.journal[reference]:
@@ -283,7 +359,10 @@ def the_journal_explains_each_stage(world: SimulatedWorld, books: WorldBooks) ->
             if entry.stage_after is None:
                 continue
             if entry.stage_before != stages.get(about):
-                yield f"the journal of {about} goes on from {entry.stage_before}, and it was {stages.get(about)}"
+                yield (
+                    f"the journal of {about} goes on from {entry.stage_before}, and it was "
+                    f"{stages.get(about)}"
+                )
             stages[about] = entry.stage_after
         ends = {reference: each.progress.stage} | {
             back.id: back.state for back in books.ledger.reversals.get(reference, ())
@@ -304,7 +383,10 @@ def records_list_each_payment_once(world: SimulatedWorld, books: WorldBooks) -> 
             )
             if _had_wrong_clocks(world, listed.at):
                 continue  # For a gateway whose clock is behind the window was not over.
-            over_at = from_datetime(listed.window.end) - store_clock_error_max_s(world.periods, listed.at) * SECOND
+            over_at = (
+                from_datetime(listed.window.end)
+                - store_clock_error_max_s(world.periods, listed.at) * SECOND
+            )
             expected = {
                 each.reference
                 for each in books.transactions.values()
@@ -316,15 +398,19 @@ def records_list_each_payment_once(world: SimulatedWorld, books: WorldBooks) -> 
 
 
 def store_clock_error_max_s(periods: Sequence[FaultPeriod], at_s: float) -> float:
-    """Return how far the clock of the store may be behind at this time: each standby has a clock of its own. What is
-    later than that clock is not over, so a payment may be dated there afterwards."""
-    failovers = sum(each.kind is FaultKind.STORE_FAILS_OVER and each.began_s <= at_s for each in periods)
+    """Return how far the clock of the store may be behind at this time: each standby has a clock of
+    its own. What is later than that clock is not over, so a payment may be dated there
+    afterwards."""
+    failovers = sum(
+        each.kind is FaultKind.STORE_FAILS_OVER and each.began_s <= at_s for each in periods
+    )
     return failovers * CLOCK_DIFFERENCE_MAX / 2 / SECOND
 
 
 def _had_wrong_clocks(world: SimulatedWorld, at_s: float) -> bool:
     return any(
-        each.kind is FaultKind.CLOCK_STEPPED and each.began_s <= at_s <= each.ended_s + CLOCK_TRUSTED_AFTER_S
+        each.kind is FaultKind.CLOCK_STEPPED
+        and each.began_s <= at_s <= each.ended_s + CLOCK_TRUSTED_AFTER_S
         for each in world.periods
     )
 
@@ -339,7 +425,10 @@ def nothing_is_left(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
         if gateway.life is not None:
             yield f"{gateway.machine.name} has not ended its process"
     for merchant in world.merchants:
-        yield from (f"{merchant.brand} does not know the outcome of {each}" for each in sorted(merchant.unclear))
+        yield from (
+            f"{merchant.brand} does not know the outcome of {each}"
+            for each in sorted(merchant.unclear)
+        )
 
 
 def the_store_holds_what_was_decided(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
@@ -355,14 +444,23 @@ def the_store_holds_what_was_decided(world: SimulatedWorld, books: WorldBooks) -
         ("intent", dict.fromkeys(decided.intents), dict.fromkeys(stored.intents)),
         ("journal of", world.commits.journal, books.journal),
     ]
-    if not world.plan.is_store_shared:  # Of several processes, only the owner of a channel saves its breaker.
+    if (
+        not world.plan.is_store_shared
+    ):  # Of several processes, only the owner of a channel saves its breaker.
         pairs.append(("breaker of", world.commits.breakers, books.breakers))
     for what, ours, theirs in pairs:
         for key in sorted(ours.keys() | theirs.keys(), key=str):
             if ours.get(key, ABSENT) != theirs.get(key, ABSENT):
-                yield f"the {what} {key} was decided as {ours.get(key, ABSENT)}, and is {theirs.get(key, ABSENT)}"
+                yield (
+                    f"the {what} {key} was decided as {ours.get(key, ABSENT)}, and is "
+                    f"{theirs.get(key, ABSENT)}"
+                )
     recorded = Counter((each.gateway_reference, each.attempt) for each in world.commits.callbacks)
-    kept = Counter((each.gateway_reference, each.attempt) for found in books.callbacks.values() for each in found)
+    kept = Counter(
+        (each.gateway_reference, each.attempt)
+        for found in books.callbacks.values()
+        for each in found
+    )
     for reference, attempt in (recorded - kept) + (kept - recorded):
         yield f"the callback {attempt} of {reference} was recorded otherwise than decided"
 

@@ -31,12 +31,17 @@ BEGUN_WITHIN_S = 5.0
 CONVERSATION_S = 25.0
 """The longest conversation: while it lasts, a poll of its payment is left out."""
 DECIDED_BEFORE_S = 2.0
-"""How long before its record a poll may have been decided, which a process that drains does no more."""
+"""How long before its record a poll may have been decided, which a process that drains does no
+more."""
 IN_DOUBT_S = 20.0
 """How far from its record a fault may be by which that was in doubt."""
 REPORTS = (ProviderAccepted.__name__, ProviderNeverReceived.__name__, ProviderUnreachable.__name__)
 """What conversations report that have not ended a payment."""
-ENDS_PROCESSES = (FaultKind.GATEWAY_KILLED, FaultKind.GATEWAY_LOSES_POWER, FaultKind.GATEWAY_SUSPENDED)
+ENDS_PROCESSES = (
+    FaultKind.GATEWAY_KILLED,
+    FaultKind.GATEWAY_LOSES_POWER,
+    FaultKind.GATEWAY_SUSPENDED,
+)
 
 
 def is_deposit(transaction: Transaction) -> bool:
@@ -45,21 +50,29 @@ def is_deposit(transaction: Transaction) -> bool:
 
 
 def a_receipt_is_one_success(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S4: a receipt of an operator is that of one successful payment, deposits included, unless the suspense book names
-    it."""
+    """S4: a receipt of an operator is that of one successful payment, deposits included, unless the
+    suspense book names it."""
     successes: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for reference, each in books.transactions.items():
         if each.status is Status.SUCCESS and each.progress.provider_reference is not None:
             successes[each.order.provider, each.progress.provider_reference].append(reference)
-    noted = [(each.provider, each.content) for entries in books.suspense.values() for each in entries]
+    noted = [
+        (each.provider, each.content) for entries in books.suspense.values() for each in entries
+    ]
     for (provider, receipt), references in successes.items():
-        if len(references) > 1 and not any(by == provider and receipt in content for by, content in noted):
-            yield f"{' and '.join(references)} are successes with the receipt {receipt} of {provider}"
+        if len(references) > 1 and not any(
+            by == provider and receipt in content for by, content in noted
+        ):
+            yield (
+                f"{' and '.join(references)} are successes with the receipt {receipt} of {provider}"
+            )
 
 
-def staff_end_payments_once_and_on_evidence(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S1, S5: no payment fails by hand against evidence on record, and a proposal is done if it is how the payment
-    ended."""
+def staff_end_payments_once_and_on_evidence(
+    world: SimulatedWorld, books: WorldBooks
+) -> Iterator[str]:
+    """S1, S5: no payment fails by hand against evidence on record, and a proposal is done if it is
+    how the payment ended."""
     for reference in sorted(world.staff.against_evidence):
         each = books.transactions[reference]
         if each.status is Status.FAILED and each.progress.completion_source is Source.MANUAL:
@@ -67,41 +80,64 @@ def staff_end_payments_once_and_on_evidence(world: SimulatedWorld, books: WorldB
     for proposal in books.proposals:
         code = books.transactions[proposal.gateway_reference].progress.error_code
         if proposal.state is ProposalState.DONE and proposal.error_code != code:
-            yield f"{proposal.gateway_reference} has ended with {code}, and a proposal of {proposal.error_code} is done"
+            yield (
+                f"{proposal.gateway_reference} has ended with {code}, and a proposal of "
+                f"{proposal.error_code} is done"
+            )
 
 
 def money_goes_back_once(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S5, S6: an operator is asked once for each reversal, unless it denies that it was; what has gone back, to the
-    unit, is what the reversals on record say; and each of them ends."""
+    """S5, S6: an operator is asked once for each reversal, unless it denies that it was; what has
+    gone back, to the unit, is what the reversals on record say; and each of them ends."""
     for reference, payment in books.transactions.items():
         operator = world.operators[payment.order.provider]
         known = books.ledger.reversals.get(reference, ())
         forgotten = world.commits.forgotten_reversals.get(reference, ())
-        yield from (f"{each.id} is still {each.state}" for each in known if not each.state.has_ended)
+        yield from (
+            f"{each.id} is still {each.state}" for each in known if not each.state.has_ended
+        )
         ids = {each.id for each in chain(known, forgotten)}
-        names = {reference, *(each.receipt or reference for each in known), payment.progress.provider_reference or ""}
+        names = {
+            reference,
+            *(each.receipt or reference for each in known),
+            payment.progress.provider_reference or "",
+        }
         requests = sum(operator.reversal_requests[each] for each in ids | names)
         denials = sum(operator.denials[name] for each in ids for name in operator.kind.names(each))
         sent = sum(map(_may_have_been_sent, chain(known, forgotten)))
         if requests > sent + denials:
             yield f"{operator.name} was asked {requests} times for {sent} reversals of {reference}"
         rows = [each for each in operator.sent_back if each["reference"].partition("-")[0] in names]
-        paid = max(each.minor for each in (payment.order.requested, *(each.reported or each.amount for each in known)))
+        paid = max(
+            each.minor
+            for each in (payment.order.requested, *(each.reported or each.amount for each in known))
+        )
         if (back := _sum(rows, payment)) > paid:
             yield f"{back} of {reference} have gone back, and {paid} were paid"
         if operator.kind.names_reversals:
             yield from (f"{row} went back unasked" for row in rows if row["reference"] not in ids)
         for each in known:
-            own = [row for row in rows if row["reference"] == each.id or not operator.kind.names_reversals]
-            others = [other for other in forgotten if other.id == each.id or not operator.kind.names_reversals]
-            others += [other for other in known if other is not each and not operator.kind.names_reversals]
+            own = [
+                row
+                for row in rows
+                if row["reference"] == each.id or not operator.kind.names_reversals
+            ]
+            others = [
+                other
+                for other in forgotten
+                if other.id == each.id or not operator.kind.names_reversals
+            ]
+            others += [
+                other for other in known if other is not each and not operator.kind.names_reversals
+            ]
             back = _sum(own, payment)
             if _is_doubted(each, operator, books):
                 continue
             if each.state is ReversalState.SUCCEEDED and back != each.amount.minor:
                 yield f"{each.id} of {each.amount} is a success, and {back} went back"
             is_anothers = any(
-                _may_have_been_sent(other) and (other.is_counted or _is_doubted(other, operator, books))
+                _may_have_been_sent(other)
+                and (other.is_counted or _is_doubted(other, operator, books))
                 for other in others
             )
             if each.state is ReversalState.FAILED and back and not is_anothers:
@@ -115,11 +151,15 @@ def _may_have_been_sent(reversal: Reversal) -> bool:
 
 def _sum(rows: Iterable[Mapping[str, Any]], payment: Transaction) -> int:
     """Return the sum of these rows of an operator's book, in minor units."""
-    return sum(to_money(parse_number(each["amount"]), payment.order.requested.currency).minor for each in rows)
+    return sum(
+        to_money(parse_number(each["amount"]), payment.order.requested.currency).minor
+        for each in rows
+    )
 
 
 def _is_doubted(reversal: Reversal, operator: WorldOperator, books: WorldBooks) -> bool:
-    """Return whether results of this reversal contradict each other, which staff see, or its operator denies it."""
+    """Return whether results of this reversal contradict each other, which staff see, or its
+    operator denies it."""
     is_denied = operator.endings.get(reversal_name(reversal.id)) is PaymentEnding.DENIED
     return reversal.is_contradicted or is_denied or _is_contradicted_success(reversal, books)
 
@@ -127,7 +167,9 @@ def _is_doubted(reversal: Reversal, operator: WorldOperator, books: WorldBooks) 
 def _is_contradicted_success(reversal: Reversal, books: WorldBooks) -> bool:
     """Return whether the suspense book says that this reversal has not succeeded after all."""
     entries = books.suspense.get(reversal.payment, ())
-    return reversal.state is ReversalState.SUCCEEDED and any(reversal.id in each.content for each in entries)
+    return reversal.state is ReversalState.SUCCEEDED and any(
+        reversal.id in each.content for each in entries
+    )
 
 
 def nothing_is_submitted_on_hold(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
@@ -137,22 +179,33 @@ def nothing_is_submitted_on_hold(world: SimulatedWorld, books: WorldBooks) -> It
             for hold in world.staff.holds:
                 is_held = hold.brand == books.transactions[reference].order.brand
                 if is_held and hold.began_s < each.at_s < hold.ended_s:
-                    yield f"{reference} was submitted at {each.at_s:.3f}, on hold since {hold.began_s:.3f}"
+                    yield (
+                        f"{reference} was submitted at {each.at_s:.3f}, on hold since "
+                        f"{hold.began_s:.3f}"
+                    )
 
 
 def a_submission_on_record_is_begun(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S6: a process submits what is on record as submitted, or reports that it was never sent, unless it ended."""
+    """S6: a process submits what is on record as submitted, or reports that it was never sent,
+    unless it ended."""
     for reference, stages in world.commits.stages.items():
-        begun_s = [at_s for at_s, is_submission in world.commits.conversations.get(reference, ()) if is_submission]
-        begun_s += [each.at_s for each in stages if each.input_name == ProviderNeverReceived.__name__]
+        begun_s = [
+            at_s
+            for at_s, is_submission in world.commits.conversations.get(reference, ())
+            if is_submission
+        ]
+        begun_s += [
+            each.at_s for each in stages if each.input_name == ProviderNeverReceived.__name__
+        ]
         for each in filter(_is_submission, stages):
             if not any(at_s >= each.at_s for at_s in begun_s) and not _was_ended(world, each):
                 yield f"{reference} is on record as submitted at {each.at_s:.3f}, and nobody did it"
 
 
 def a_counted_poll_is_made(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S6: a process polls what is on record as polled, unless it ended or did not learn of the record. Where the report
-    of an earlier conversation still waits for the store, that tells as much."""
+    """S6: a process polls what is on record as polled, unless it ended or did not learn of the
+    record. Where the report of an earlier conversation still waits for the store, that tells as
+    much."""
     for reference, stages in world.commits.stages.items():
         begun_s = [at_s for at_s, _ in world.commits.conversations.get(reference, ())]
         reported_s = [each.at_s for each in stages if each.input_name in REPORTS]
@@ -169,25 +222,34 @@ def a_counted_poll_is_made(world: SimulatedWorld, books: WorldBooks) -> Iterator
 
 
 def an_ended_payment_is_polled(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S3, S5: an operator is asked, by whichever process, about a payment that has expired with a poll overdue, or of
-    which more is told after its end."""
+    """S3, S5: an operator is asked, by whichever process, about a payment that has expired with a
+    poll overdue, or of which more is told after its end."""
     for at_s, reference in world.commits.ended_polls:
-        if not any(begun_s >= at_s for begun_s, _ in world.commits.conversations.get(reference, ())):
+        if not any(
+            begun_s >= at_s for begun_s, _ in world.commits.conversations.get(reference, ())
+        ):
             yield f"{reference} had ended, was to be polled at {at_s:.3f}, and nobody did it"
 
 
 def _is_submission(entry: StoredStage) -> bool:
-    return entry.stage == Stage.SUBMITTING and entry.input_name in (BeginSubmission.__name__, CreatePayment.__name__)
+    return entry.stage == Stage.SUBMITTING and entry.input_name in (
+        BeginSubmission.__name__,
+        CreatePayment.__name__,
+    )
 
 
 def _was_ended(world: SimulatedWorld, entry: StoredStage) -> bool:
-    """Return whether the process that made this entry may have ended, or begun to drain, before it did more: a commit
-    that a drain has waited for may end with it, and one that is in doubt is asked about while the store fails."""
+    """Return whether the process that made this entry may have ended, or begun to drain, before it
+    did more: a commit that a drain has waited for may end with it, and one that is in doubt is
+    asked about while the store fails."""
     begin_s = entry.at_s - DECIDED_BEFORE_S
     end_s = max((entry.at_s, *(each.ended_s for each in _store_faults(world, entry)))) + IN_DOUBT_S
     return any(
         (each.kind is FaultKind.GATEWAY_RESTARTED and each.meets(each.machine, begin_s, end_s))
-        or (each.kind in ENDS_PROCESSES and each.meets(each.machine, begin_s - KILLED_AFTER_S, end_s))
+        or (
+            each.kind in ENDS_PROCESSES
+            and each.meets(each.machine, begin_s - KILLED_AFTER_S, end_s)
+        )
         for each in world.periods
     )
 
@@ -200,5 +262,7 @@ def _store_faults(world: SimulatedWorld, entry: StoredStage) -> Iterator[FaultPe
     """Yield the faults of the store near this entry, each of which may have left it in doubt."""
     begin_s, end_s = entry.at_s - IN_DOUBT_S, entry.at_s + IN_DOUBT_S
     return (
-        each for each in world.periods if each.kind.startswith("store_") and each.meets(each.machine, begin_s, end_s)
+        each
+        for each in world.periods
+        if each.kind.startswith("store_") and each.meets(each.machine, begin_s, end_s)
     )

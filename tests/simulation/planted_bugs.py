@@ -1,4 +1,5 @@
-"""Looks for the first simulated world in which a judge finds each of the bugs that are planted into the shell.
+"""Looks for the first simulated world in which a judge finds each of the bugs that are planted into
+the shell.
 
 python -m tests.simulation.planted_bugs                      find each, within 500 seeds
 python -m tests.simulation.planted_bugs lost_wake_up         find one
@@ -83,7 +84,8 @@ class Finding:
     seed: int
     judge: str
     only: FaultKind | None = None
-    """The one kind of fault of that world, which meets each payment; None: those that the seed decides."""
+    """The one kind of fault of that world, which meets each payment; None: those that the seed
+    decides."""
 
 
 FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
@@ -91,12 +93,16 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "due_payments_never_woken": Finding(0, "every_payment_ends"),
         "lost_wake_up": Finding(30, "every_payment_ends", FaultKind.STORE_STALLS),
         "acted_on_before_the_commit": Finding(19, "an_end_never_changes"),
-        "drain_drops_callbacks": Finding(3, "each_end_is_called_back_once", FaultKind.GATEWAY_RESTARTED),
+        "drain_drops_callbacks": Finding(
+            3, "each_end_is_called_back_once", FaultKind.GATEWAY_RESTARTED
+        ),
         "answered_before_the_commit": Finding(8, "no_answered_create_is_lost"),
         "commit_in_doubt_forgotten": Finding(116, "every_payment_ends_once_nothing_is_wrong"),
         "submitted_without_a_record": Finding(84, "a_submission_on_record_is_begun"),
         "horizon_that_does_not_wait": Finding(49, "records_list_each_payment_once"),
-        "work_of_the_dead_left": Finding(0, "every_payment_ends_once_nothing_is_wrong", FaultKind.GATEWAY_KILLED),
+        "work_of_the_dead_left": Finding(
+            0, "every_payment_ends_once_nothing_is_wrong", FaultKind.GATEWAY_KILLED
+        ),
         "submission_in_doubt_dropped": Finding(120, "a_submission_on_record_is_begun"),
         "deposit_booked_without_its_claim": Finding(9, "a_receipt_is_one_success"),
         "receipt_not_claimed_by_staff": Finding(11, "a_receipt_is_one_success"),
@@ -110,18 +116,21 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "hold_not_stored": Finding(28, "nothing_is_submitted_on_hold"),
     }
 )
-"""For rare bugs, a world of `PAYMENTS` payments that shows each, so that it can be tested without a search."""
+"""For rare bugs, a world of `PAYMENTS` payments that shows each, so that it can be tested without a
+search."""
 
 
 def find(
     plant: Plant, seeds: Iterable[int], *, payments: int = PAYMENTS, only: FaultKind | None = None
 ) -> Played | None:
-    """Return the first world of these seeds in which a judge finds a violation; None when none does. What the log tells
-    does not count: users would not see it."""
+    """Return the first world of these seeds in which a judge finds a violation; None when none
+    does. What the log tells does not count: users would not see it."""
     for seed in seeds:
         with plant():  # Anew, as some bugs count what they do.
             played = play(Variant(seed, payments=payments, only=only))
-        violations = tuple(each for each in played.violations if not each.startswith("no_part_has_a_fault"))
+        violations = tuple(
+            each for each in played.violations if not each.startswith("no_part_has_a_fault")
+        )
         if violations:
             return evolve(played, violations=violations)
     return None

@@ -23,7 +23,8 @@ DAYS = 4.0
 SEEDS_AT_ONCE = 8
 """Seeds that a process plays before it reports."""
 TASKS_PER_PROCESS = 100
-"""How often it does so before another process takes its place, so that a long run does not fill the memory."""
+"""How often it does so before another process takes its place, so that a long run does not fill the
+memory."""
 
 
 @frozen
@@ -40,11 +41,14 @@ class Variant:
     reversals: int = 0
     """How often staff ask for money back."""
     only: FaultKind | None = None
-    """The one kind of fault that occurs, and meets each payment; None: those that the seed decides."""
+    """The one kind of fault that occurs, and meets each payment; None: those that the seed
+    decides."""
 
     def plan(self) -> WorldPlan:
         """Return the plan."""
-        plan = draw_plan(self.seed, payments=self.payments, days=self.days, reversals=self.reversals)
+        plan = draw_plan(
+            self.seed, payments=self.payments, days=self.days, reversals=self.reversals
+        )
         plan = (plan.with_each_payment_met(self.only) if self.only else plan).without(self.left_out)
         return plan if self.payments_kept is None else plan.with_payments(self.payments_kept)
 
@@ -78,12 +82,16 @@ class Played:
 
     def report(self) -> str:
         """Return what is wrong, and how to play it again."""
-        lines = [f"seed {self.variant.seed}: {len(self.violations)} violations", *self.violations[:20]]
+        lines = [
+            f"seed {self.variant.seed}: {len(self.violations)} violations",
+            *self.violations[:20],
+        ]
         return "\n  ".join([*lines, f"Play it again:  {self.variant.command()}"])
 
 
 def play(variant: Variant) -> Played:
-    """Play this world to its end and judge it. An error of the world itself is a violation as well."""
+    """Play this world to its end and judge it. An error of the world itself is a violation as
+    well."""
     _freeze_modules()
     began, plan = time.perf_counter(), variant.plan()
     try:
@@ -103,14 +111,17 @@ def play(variant: Variant) -> Played:
 
 
 def play_all(variants: Iterable[Variant], *, processes: int | None = None) -> Iterator[Played]:
-    """Play these worlds on all processors, or in so many processes, and yield what came of each in their order."""
+    """Play these worlds on all processors, or in so many processes, and yield what came of each in
+    their order."""
     parts = _chunks(variants)
     first = list(itertools.islice(parts, 2))
     if len(first) < 2 or processes == 1:
         yield from map(play, (each for part in itertools.chain(first, parts) for each in part))
         return
     jobs = processes or os.cpu_count() or 1
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=TASKS_PER_PROCESS) as pool:
+    with ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), max_tasks_per_child=TASKS_PER_PROCESS
+    ) as pool:
         waiting: deque[Future[list[Played]]] = deque()
         for part in itertools.chain(first, parts):
             waiting.append(pool.submit(_play_some, part))
@@ -121,13 +132,17 @@ def play_all(variants: Iterable[Variant], *, processes: int | None = None) -> It
 
 
 def shrink(failing: Variant, *, is_same: Callable[[Played], bool] | None = None) -> Variant:
-    """Return the smallest plan of this seed that is found to fail in the same way: faults are left out in halves, then
-    one by one, and payments are cut off the end."""
+    """Return the smallest plan of this seed that is found to fail in the same way: faults are left
+    out in halves, then one by one, and payments are cut off the end."""
     judges = {each.partition(":")[0] for each in play(failing).violations}
 
     def fails(variant: Variant) -> bool:
         played = play(variant)
-        return is_same(played) if is_same else bool(judges & {each.partition(":")[0] for each in played.violations})
+        return (
+            is_same(played)
+            if is_same
+            else bool(judges & {each.partition(":")[0] for each in played.violations})
+        )
 
     smallest = failing
     count = len(evolve(failing, left_out=()).plan().faults)
@@ -156,7 +171,8 @@ def shrink(failing: Variant, *, is_same: Callable[[Played], bool] | None = None)
 
 @cache
 def _freeze_modules() -> None:
-    """Let the garbage collector pass over all that was loaded before the first world: it stays for ever."""
+    """Let the garbage collector pass over all that was loaded before the first world: it stays for
+    ever."""
     gc.freeze()
 
 

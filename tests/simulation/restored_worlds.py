@@ -1,5 +1,6 @@
-"""Restores a backup in worlds of a gateway alone with its file, and judges what follows: nothing is paid twice, no
-retired key works, and the books agree with the operators' once the brands are released.
+"""Restores a backup in worlds of a gateway alone with its file, and judges what follows: nothing is
+paid twice, no retired key works, and the books agree with the operators' once the brands are
+released.
 
 python -m tests.simulation.restored_worlds 50           the first 50 seeds
 python -m tests.simulation.restored_worlds 1 --first 7  one seed
@@ -19,7 +20,14 @@ from typing import Final
 import trio
 from attrs import Factory, define, evolve, field, frozen
 
-from mmo_merchant import ApiAccess, GatewayUnavailable, MerchantApiError, RecordsWindow, create_or_get, records_request
+from mmo_merchant import (
+    ApiAccess,
+    GatewayUnavailable,
+    MerchantApiError,
+    RecordsWindow,
+    create_or_get,
+    records_request,
+)
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.messages.inputs import Input, RecordLostUse
 from mmo_sansio.messages.replies import Reply
@@ -60,11 +68,17 @@ PAYMENTS: Final = 16
 DAYS: Final = 4.0
 USER: Final = "staff"
 LEFT_OUT: Final = frozenset(
-    {FaultKind.CLOCK_STEPPED, FaultKind.BRAND_HELD, FaultKind.STAFF_RESOLVE, FaultKind.NOTIFICATIONS_CONTRADICT}
+    {
+        FaultKind.CLOCK_STEPPED,
+        FaultKind.BRAND_HELD,
+        FaultKind.STAFF_RESOLVE,
+        FaultKind.NOTIFICATIONS_CONTRADICT,
+    }
 )
 """Kinds of faults that let books differ also where nothing was restored."""
 AIMED_WITHIN_S: Final = (0.2, 2.0, 60.0)
-"""How soon after the beginning of a payment the backup and the loss fall, one of these: it is sent within a second."""
+"""How soon after the beginning of a payment the backup and the loss fall, one of these: it is sent
+within a second."""
 TRIED_S: Final = 40.0
 """How long an unprepared store is tried to serve."""
 AGAIN_AFTER_S: Final = 20.0
@@ -79,22 +93,26 @@ class MarkFate(Enum):
     """Says what becomes of the file that tells how far the store had come."""
 
     KEPT = "kept"
-    """It outlives the store, and is newer than the backup: the restore is recognised once the file knows of more."""
+    """It outlives the store, and is newer than the backup: the restore is recognised once the file
+    knows of more."""
     OLDER = "older"
-    """It goes back with the machine's own backup: the backup of the store is younger, and nothing is recognised."""
+    """It goes back with the machine's own backup: the backup of the store is younger, and nothing
+    is recognised."""
     LOST = "lost"
     """It is missing where it was named."""
 
 
 @frozen
 class Restoration:
-    """Is the plan of a backup that is restored; times are in seconds after the beginning of the world."""
+    """Is the plan of a backup that is restored; times are in seconds after the beginning of the
+    world."""
 
     backed_up_at_s: float
     lost_at_s: float
     """When the store is lost, with every process."""
     released_after_s: float
-    """Seconds from the start of the gateway until staff have closed the gap and release the brands."""
+    """Seconds from the start of the gateway until staff have closed the gap and release the
+    brands."""
     mark: MarkFate
     forgets_to_prepare: bool
     """Whether the gateway is started first without being prepared, where that is recognised."""
@@ -122,12 +140,17 @@ def draw_restoration(plan: WorldPlan) -> Restoration:
 def restored_plan(seed: int) -> WorldPlan:
     """Draw the plan of a world with one gateway and its file."""
     kinds = [each for each in FaultKind if each not in LEFT_OUT]
-    return evolve(draw_plan(seed, payments=PAYMENTS, days=DAYS, kinds=kinds), is_store_shared=False, gateways=1)
+    return evolve(
+        draw_plan(seed, payments=PAYMENTS, days=DAYS, kinds=kinds),
+        is_store_shared=False,
+        gateways=1,
+    )
 
 
 @define(eq=False)
 class RestoredStore:
-    """Backs up the store of a world, loses it, and does what staff do then, as docs/emergencies.md says."""
+    """Backs up the store of a world, loses it, and does what staff do then, as docs/emergencies.md
+    says."""
 
     restoration: Restoration
     mark_file: Path
@@ -173,11 +196,14 @@ class RestoredStore:
             await self._in_console(self._release)
             self.released_at_s = trio.current_time()
             for merchant in world.merchants:
-                merchant.settled |= {name for name, at_s in merchant.begun_at.items() if at_s <= self.gap_ends_s}
+                merchant.settled |= {
+                    name for name, at_s in merchant.begun_at.items() if at_s <= self.gap_ends_s
+                }
 
     @property
     def gap_ends_s(self) -> float:
-        """When the last payment was begun that may be missing: a process that is suspended goes on for a while."""
+        """When the last payment was begun that may be missing: a process that is suspended goes on
+        for a while."""
         return max(self.restoration.lost_at_s + TRIED_S, self.prepared_at_s)
 
     @property
@@ -215,7 +241,9 @@ class RestoredStore:
 
     async def prepare(self, store: Store, clock: MachineGatewayClock) -> None:
         """Do what the first `mmo db restored` does."""
-        await begin_restoration(store, partial(submit_batch_once, store, clock=clock), user=USER, now=clock.now())
+        await begin_restoration(
+            store, partial(submit_batch_once, store, clock=clock), user=USER, now=clock.now()
+        )
         await keep_mark(store, self.world.config.settings)
 
     async def end_key(self, store: Store, clock: MachineGatewayClock) -> None:
@@ -224,7 +252,8 @@ class RestoredStore:
             await store.admin.retire_key(self._brand, await self._key_id(store), now=clock.now())
 
     async def close_gap(self, console: ConsoleContext) -> None:
-        """Let the references count as used that merchants have records of, or that their ledgers name."""
+        """Let the references count as used that merchants have records of, or that their ledgers
+        name."""
         uses = [
             RecordLostUse(each.brand, found.merchant_reference, found.gateway_reference, USER)
             for each in self.world.merchants
@@ -255,7 +284,9 @@ class RestoredStore:
             await process.ended.wait()
 
     async def _replace_mark(self, mark: bytes | None) -> None:
-        if self.restoration.mark is MarkFate.LOST or (self.restoration.mark is MarkFate.OLDER and mark is None):
+        if self.restoration.mark is MarkFate.LOST or (
+            self.restoration.mark is MarkFate.OLDER and mark is None
+        ):
             self.mark_file.unlink(missing_ok=True)
         elif self.restoration.mark is MarkFate.OLDER and mark is not None:
             self.mark_file.write_bytes(mark)
@@ -278,10 +309,14 @@ class RestoredStore:
             await self.world.schedule.sleep(AGAIN_AFTER_S)
 
     async def _add_key(self, console: ConsoleContext) -> None:
-        self.key = await create_key(console.store, KeyRing(MASTER_KEY), self._brand, now=console.now())
+        self.key = await create_key(
+            console.store, KeyRing(MASTER_KEY), self._brand, now=console.now()
+        )
 
     async def _retire_leaked(self, console: ConsoleContext) -> None:
-        await console.store.admin.mark_key_leaked(self._brand, await self._key_id(console.store), now=console.now())
+        await console.store.admin.mark_key_leaked(
+            self._brand, await self._key_id(console.store), now=console.now()
+        )
         self.retired_at_s = trio.current_time()
 
     async def _key_id(self, store: Store) -> int:
@@ -300,24 +335,33 @@ class RestoredStore:
         access = ApiAccess(f"http://{GATEWAY_HOST}:{API_PORT}", self.key)
         while trio.current_time() < until_s:
             now, asked_at_s = self.world.now(), trio.current_time()
-            window = RecordsWindow(begin=to_datetime(earlier(now, Span(HOUR))), end=to_datetime(now))
-            answer = await merchant._send(merchant.party.http_client(), records_request(access, window))
+            window = RecordsWindow(
+                begin=to_datetime(earlier(now, Span(HOUR))), end=to_datetime(now)
+            )
+            answer = await merchant._send(
+                merchant.party.http_client(), records_request(access, window)
+            )
             if isinstance(answer, HttpResponse):
                 self.thefts.append((asked_at_s, answer.status))
             await self.world.schedule.sleep(random.choice((1.0, AGAIN_AFTER_S, 600.0)))
 
     async def _pay_again(self, lost: Transaction) -> None:
-        """Let the merchant of a lost payment make sure of it, as after any failure: it looks it up by its reference,
-        and takes a 404 for leave to pay again. It goes on until it is answered after the release."""
+        """Let the merchant of a lost payment make sure of it, as after any failure: it looks it up
+        by its reference, and takes a 404 for leave to pay again. It goes on until it is answered
+        after the release."""
         world, order = self.world, lost.order
         merchant = next(each for each in world.merchants if each.brand == order.brand)
         if order.merchant_reference is None:
             return
-        payment = merchant._new_payment(order.merchant_reference, world.kinds[order.provider].method)
+        payment = merchant._new_payment(
+            order.merchant_reference, world.kinds[order.provider].method
+        )
         while True:
             is_released = self.released_at_s is not None
             try:
-                await merchant._drive(merchant.party.http_client(), create_or_get(merchant.access, payment))
+                await merchant._drive(
+                    merchant.party.http_client(), create_or_get(merchant.access, payment)
+                )
                 return
             except GatewayUnavailable:
                 pass
@@ -347,7 +391,11 @@ HOLDING: Final[Sequence[Judge]] = (
     no_part_has_a_fault,
 )
 """Judges of every world that hold for what a restored store has."""
-HOLDING_WITH_LOST: Final[Sequence[Judge]] = (a_reference_is_one_payment, money_is_asked_for_once, money_goes_back_once)
+HOLDING_WITH_LOST: Final[Sequence[Judge]] = (
+    a_reference_is_one_payment,
+    money_is_asked_for_once,
+    money_goes_back_once,
+)
 """Judges that hold for what it has and what it has lost together: nothing else was ever paid."""
 
 
@@ -355,21 +403,34 @@ def judge_restored(world: SimulatedWorld, restored: RestoredStore) -> Iterator[s
     """Yield every violation, with the judge's name."""
     books = world.books
     assert books is not None
-    for reference in restored.lost:  # What is told of these is in the suspense book, and is no payment's journal.
+    for reference in (
+        restored.lost
+    ):  # What is told of these is in the suspense book, and is no payment's journal.
         world.commits.journal.pop(reference, None)
     with_lost = evolve(books, transactions={**restored.lost, **books.transactions})
     for each in HOLDING:
         yield from (f"{each.__name__}: {found}" for found in each(world, books))
     for each in HOLDING_WITH_LOST:
         yield from (f"{each.__name__}: {found}" for found in each(world, with_lost))
-    yield from (f"nothing_paid_is_told_failed: {found}" for found in nothing_paid_is_told_failed(world, with_lost))
+    yield from (
+        f"nothing_paid_is_told_failed: {found}"
+        for found in nothing_paid_is_told_failed(world, with_lost)
+    )
     yield from (f"no_end_changes: {found}" for found in _changed_ends(world))
-    yield from (f"lost_payments_stay_used: {found}" for found in lost_payments_stay_used(world, restored, books))
+    yield from (
+        f"lost_payments_stay_used: {found}"
+        for found in lost_payments_stay_used(world, restored, books)
+    )
     yield from (f"every_payment_ends: {found}" for found in _unended(world, books))
     for at_s, status in restored.thefts:
-        is_retired = restored.retired_at_s is not None and at_s > restored.retired_at_s + RETIRED_WITHIN_S
+        is_retired = (
+            restored.retired_at_s is not None and at_s > restored.retired_at_s + RETIRED_WITHIN_S
+        )
         if is_retired and status != 401 and status < 500:
-            yield f"no_retired_key_works: the key was retired, and the answer at {at_s:.3f} was {status}"
+            yield (
+                f"no_retired_key_works: the key was retired, and the answer at {at_s:.3f} "
+                f"was {status}"
+            )
     if restored.served_unprepared:
         yield "a_restored_store_is_recognised: it was served before anybody had prepared it"
     if restored.released_at_s is None:
@@ -386,33 +447,56 @@ def nothing_paid_is_told_failed(world: SimulatedWorld, books: WorldBooks) -> Ite
                 continue
             operator = world.operators[ours.order.provider]
             names = operator.kind.names(reference)
-            is_paid = any(row["reference"] in names and row["result"] == "success" for row in operator.payments)
+            is_paid = any(
+                row["reference"] in names and row["result"] == "success"
+                for row in operator.payments
+            )
             if is_paid and reference not in books.suspense:
-                yield f"{reference} was told as failed by {each.by}, and {operator.name} has moved its money"
+                yield (
+                    f"{reference} was told as failed by {each.by}, and {operator.name} has moved "
+                    f"its money"
+                )
 
 
 def _changed_ends(world: SimulatedWorld) -> Iterator[str]:
     """S1: a payment that is reported as ended never ends otherwise, also where its end was lost."""
     ends: dict[str, str] = {}
-    for each in sorted((each for merchant in world.merchants for each in merchant.reports), key=lambda each: each.at):
+    for each in sorted(
+        (each for merchant in world.merchants for each in merchant.reports),
+        key=lambda each: each.at,
+    ):
         found = each.transaction
-        if found.has_ended and ends.setdefault(found.gateway_reference, found.status) != found.status:
-            yield f"{found.gateway_reference} had ended otherwise when it was reported as {found.status}"
+        if (
+            found.has_ended
+            and ends.setdefault(found.gateway_reference, found.status) != found.status
+        ):
+            yield (
+                f"{found.gateway_reference} had ended otherwise when it was reported as "
+                f"{found.status}"
+            )
 
 
-def lost_payments_stay_used(world: SimulatedWorld, restored: RestoredStore, books: WorldBooks) -> Iterator[str]:
+def lost_payments_stay_used(
+    world: SimulatedWorld, restored: RestoredStore, books: WorldBooks
+) -> Iterator[str]:
     """C12: what was lost is unknown, and its merchantReference counts as used."""
     for reference, each in restored.lost.items():
         if reference in books.transactions:
             yield f"{reference} was lost with the backup, and is there"
         merchant_reference = each.order.merchant_reference
-        if merchant_reference is not None and (each.order.brand, merchant_reference) not in books.ledger.references:
-            yield f"{merchant_reference} of {each.order.brand} may be used again, and {reference} was lost"
+        if (
+            merchant_reference is not None
+            and (each.order.brand, merchant_reference) not in books.ledger.references
+        ):
+            yield (
+                f"{merchant_reference} of {each.order.brand} may be used again, and "
+                f"{reference} was lost"
+            )
 
 
 def _unended(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S3: every payment of the store ends, those too that were marked. One that a merchant has made again after the
-    release may be younger than three days."""
+    """S3: every payment of the store ends, those too that were marked. One that a merchant has made
+    again after the release may be younger than three days."""
     born_until = earlier(world.now(), Span(LIFE_MAX))
     for reference, each in books.transactions.items():
         if each.progress.completed_at is None and each.order.created_at <= born_until:

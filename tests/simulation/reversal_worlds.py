@@ -1,5 +1,5 @@
-"""Plays worlds whose staff ask for much money back, while processes are killed, answers are lost, results contradict
-each other and a backup is restored: no money goes back twice, and none is lost.
+"""Plays worlds whose staff ask for much money back, while processes are killed, answers are lost,
+results contradict each other and a backup is restored: no money goes back twice, and none is lost.
 
 python -m tests.simulation.reversal_worlds 10000         worlds until so many reversals were asked for
 python -m tests.simulation.reversal_worlds 1 --first 7   the world of one seed
@@ -22,13 +22,22 @@ from attrs import evolve, frozen
 
 from tests.simulation.restored_worlds import DAYS, LEFT_OUT, play_restored
 from tests.simulation.world.files import OPERATORS_MAX
-from tests.simulation.world.plan import AIMED_AFTER_S, FaultKind, PromptsConfirmed, WorldFault, WorldPlan, draw_plan
+from tests.simulation.world.plan import (
+    AIMED_AFTER_S,
+    FaultKind,
+    PromptsConfirmed,
+    WorldFault,
+    WorldPlan,
+    draw_plan,
+)
 from tests.simulation.world.world import SimulatedWorld
 
 PAYMENTS: Final = 60
 VISITS: Final = 40
 """How often staff ask for the money of some payments back."""
-KINDS: Final = tuple(each for each in FaultKind if each not in LEFT_OUT or each is FaultKind.NOTIFICATIONS_CONTRADICT)
+KINDS: Final = tuple(
+    each for each in FaultKind if each not in LEFT_OUT or each is FaultKind.NOTIFICATIONS_CONTRADICT
+)
 AIMED: Final = (
     FaultKind.GATEWAY_KILLED,
     FaultKind.GATEWAY_SUSPENDED,
@@ -44,7 +53,13 @@ AIMED: Final = (
 AIMED_MAX: Final = 5
 """Fewer than so many of each."""
 HAPPENING: Final = (
-    *("answer_lost", "notification_contradicts", "notification_lost", "notification_late", "request_lost"),
+    *(
+        "answer_lost",
+        "notification_contradicts",
+        "notification_lost",
+        "notification_late",
+        "request_lost",
+    ),
     *("fault gateway_killed", "fault gateway_loses_power", "reversal_resolved", "store_restored"),
 )
 """What of the traces is counted besides the reversals."""
@@ -61,8 +76,8 @@ class PlayedReversals:
 
 
 def reversing_plan(seed: int) -> WorldPlan:
-    """Draw the plan of a world with one gateway, its file, and all operators; M-Pesa has an API operator that reverses
-    payments. Some faults aim at the reversals."""
+    """Draw the plan of a world with one gateway, its file, and all operators; M-Pesa has an API
+    operator that reverses payments. Some faults aim at the reversals."""
     plan = draw_plan(seed, payments=PAYMENTS, days=DAYS, kinds=KINDS, reversals=VISITS)
     faults = sorted((*plan.faults, *_aimed_faults(plan)), key=lambda each: each.at_s)
     return evolve(
@@ -112,7 +127,8 @@ def _counts(world: SimulatedWorld) -> Counter[str]:
 
 
 def play_until(wanted: int, *, first: int = 0, jobs: int = 1) -> Iterator[PlayedReversals]:
-    """Play the worlds of the seeds from this one on, so many at a time, until so many reversals were asked for."""
+    """Play the worlds of the seeds from this one on, so many at a time, until so many reversals
+    were asked for."""
     asked_for, waiting = 0, deque[Future[PlayedReversals]]()
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=50) as pool:
         for seed in count(first):
@@ -138,7 +154,12 @@ def main() -> int:
     for played in play_until(arguments.reversals, first=arguments.first, jobs=arguments.jobs):
         worlds, failed = worlds + 1, failed + bool(played.violations)
         counts += played.counts
-        print(f"seed {played.seed}: {played.counts['asked for']} reversals", *played.violations, sep="\n  ", flush=True)
+        print(
+            f"seed {played.seed}: {played.counts['asked for']} reversals",
+            *played.violations,
+            sep="\n  ",
+            flush=True,
+        )
     print(*(f"{number:7,} {what}" for what, number in sorted(counts.items())), sep="\n")
     print(f"{failed} of {worlds} worlds have violations.")
     return int(failed > 0)

@@ -9,8 +9,11 @@ from tests.simulation.world.plan import FaultKind
 
 
 def test_each_standby_that_has_taken_over_may_have_another_clock() -> None:
-    """In a world of four failovers the store was 0.28 s behind, and a payment was dated at the end of a list."""
-    periods = [FaultPeriod(FaultKind.STORE_FAILS_OVER, "", at_s) for at_s in (5_445.0, 5_496.0, 62_384.0)]
+    """In a world of four failovers the store was 0.28 s behind, and a payment was dated at the end
+    of a list."""
+    periods = [
+        FaultPeriod(FaultKind.STORE_FAILS_OVER, "", at_s) for at_s in (5_445.0, 5_496.0, 62_384.0)
+    ]
     assert store_clock_error_max_s(periods, 100.0) == 0.0
     assert store_clock_error_max_s(periods, 54_032.0) == 3.0
 
@@ -19,7 +22,9 @@ def test_other_faults_leave_the_clock_of_the_store_right() -> None:
     assert store_clock_error_max_s([FaultPeriod(FaultKind.STORE_FULL, "", 0.0)], 100.0) == 0.0
 
 
-def test_a_prompt_whose_answer_was_lost_can_be_asked_about_since_a_notification_that_was_eleven_hours_late() -> None:
+def test_a_prompt_whose_answer_was_lost_can_be_asked_about_since_a_notification_that_was_eleven_hours_late() -> (
+    None
+):
     """M-Pesa knows a prompt by an id that only its answer and its notification tell."""
     stages = [
         StoredStage(29_320.5, "created", "CreatePayment"),

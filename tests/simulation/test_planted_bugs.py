@@ -17,10 +17,17 @@ CALM_SEEDS = (7, 9)
 CALM_PAYMENTS = 15
 
 
-in_full_only = pytest.mark.skipif("MMO_TEST_QUICK" in os.environ, reason="takes half a minute of a processor")
+in_full_only = pytest.mark.skipif(
+    "MMO_TEST_QUICK" in os.environ, reason="takes half a minute of a processor"
+)
 SLOW = frozenset(
     {
-        *("commit_in_doubt_forgotten", "conclusion_outside_of_its_commit", "due_payments_never_woken", "lost_wake_up"),
+        *(
+            "commit_in_doubt_forgotten",
+            "conclusion_outside_of_its_commit",
+            "due_payments_never_woken",
+            "lost_wake_up",
+        ),
         *("mark_kept_at_a_restart", "reference_written_after_its_payment", "work_of_the_dead_left"),
     }
 )
@@ -28,7 +35,8 @@ SLOW = frozenset(
 
 
 @pytest.mark.parametrize(
-    ("name", "finding"), [pytest.param(*each, marks=[in_full_only] * (each[0] in SLOW)) for each in FINDINGS.items()]
+    ("name", "finding"),
+    [pytest.param(*each, marks=[in_full_only] * (each[0] in SLOW)) for each in FINDINGS.items()],
 )
 def test_a_bug_is_found_in_the_world_that_is_known_to_show_it(name: str, finding: Finding) -> None:
     found = find(PLANTED[name], [finding.seed], only=finding.only)
@@ -37,7 +45,11 @@ def test_a_bug_is_found_in_the_world_that_is_known_to_show_it(name: str, finding
 
 
 @pytest.mark.parametrize(
-    "name", ["retry_doubles_a_submission", pytest.param("unreachable_taken_for_failure", marks=in_full_only)]
+    "name",
+    [
+        "retry_doubles_a_submission",
+        pytest.param("unreachable_taken_for_failure", marks=in_full_only),
+    ],
 )
 def test_a_bug_is_found_in_worlds_with_faults(name: str) -> None:
     assert find(PLANTED[name], range(SEEDS)) is not None
@@ -47,7 +59,9 @@ def test_a_bug_is_found_in_worlds_with_faults(name: str) -> None:
     ("name", "judge"),
     [
         ("callback_sent_twice", "each_end_is_called_back_once"),
-        pytest.param("submission_forgotten", "an_undisturbed_payment_succeeds_soon", marks=in_full_only),
+        pytest.param(
+            "submission_forgotten", "an_undisturbed_payment_succeeds_soon", marks=in_full_only
+        ),
         ("look_up_answered_from_memory", "an_end_never_changes"),
         ("stage_left_out_of_the_journal", "the_journal_explains_each_stage"),
         ("row_left_out_of_a_page", "records_list_each_payment_once"),
@@ -60,4 +74,7 @@ def test_a_judge_finds_a_bug_where_nothing_else_is_wrong(name: str, judge: str) 
 
 
 def test_a_calm_world_is_right_without_a_bug() -> None:
-    assert [play(Variant(seed, payments=CALM_PAYMENTS)).violations for seed in CALM_SEEDS] == [(), ()]
+    assert [play(Variant(seed, payments=CALM_PAYMENTS)).violations for seed in CALM_SEEDS] == [
+        (),
+        (),
+    ]

@@ -1,4 +1,5 @@
-"""Worlds in which a backup is restored: no judge finds a violation, and each finds the bug that it is for."""
+"""Worlds in which a backup is restored: no judge finds a violation, and each finds the bug that it
+is for."""
 
 from __future__ import annotations
 
@@ -14,12 +15,19 @@ from mmo_trio.service import store_recognition
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.worker import ProviderWorker
 from tests.simulation.clocks.machine_clock import MachineGatewayClock
-from tests.simulation.restored_worlds import MarkFate, RestoredStore, draw_restoration, play_restored, restored_plan
+from tests.simulation.restored_worlds import (
+    MarkFate,
+    RestoredStore,
+    draw_restoration,
+    play_restored,
+    restored_plan,
+)
 
 pytestmark = pytest.mark.long
 
 SEEDS = min(50, int(os.environ.get("MMO_TEST_SEEDS", "12")) // 4)
-"""How many worlds are played: 3 by default, 50 in the full form of the simulation of whole gateways."""
+"""How many worlds are played: 3 by default, 50 in the full form of the simulation of whole
+gateways."""
 SEARCHED = 12
 
 
@@ -60,9 +68,12 @@ def test_a_restored_backup_does_no_harm_in_any_world(seed: int) -> None:
     assert play_restored(seed)[2] == []
 
 
-@pytest.mark.parametrize(("judge", "seed"), [("money_is_asked_for_once", 17), ("a_reference_is_one_payment", 17)])
+@pytest.mark.parametrize(
+    ("judge", "seed"), [("money_is_asked_for_once", 17), ("a_reference_is_one_payment", 17)]
+)
 def test_a_restored_store_that_is_served_as_it_is_pays_again(judge: str, seed: int) -> None:
-    """Submissions have commits of their own here, as where others wait: one that creates and submits hides most."""
+    """Submissions have commits of their own here, as where others wait: one that creates and
+    submits hides most."""
     with (
         patch.object(store_recognition, "recognise", lambda *_, **__: Recognition.CURRENT),
         patch.object(ProviderWorker, "try_reserve", lambda *_: False),
@@ -74,10 +85,13 @@ def test_a_store_that_is_served_without_recognition_is_noticed() -> None:
     forgetful = (
         seed
         for seed in range(SEARCHED)
-        if (plan := draw_restoration(restored_plan(seed))).forgets_to_prepare and plan.mark is MarkFate.KEPT
+        if (plan := draw_restoration(restored_plan(seed))).forgets_to_prepare
+        and plan.mark is MarkFate.KEPT
     )
     with patch.object(store_recognition, "recognise", lambda *_, **__: Recognition.CURRENT):
-        assert any("a_restored_store_is_recognised" in _found(play_restored(seed)[2]) for seed in forgetful)
+        assert any(
+            "a_restored_store_is_recognised" in _found(play_restored(seed)[2]) for seed in forgetful
+        )
 
 
 def test_a_key_of_the_backup_that_nobody_ends_is_noticed() -> None:

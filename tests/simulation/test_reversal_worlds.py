@@ -1,4 +1,5 @@
-"""Worlds whose staff ask for much money back: no judge finds a violation, and one finds each planted bug."""
+"""Worlds whose staff ask for much money back: no judge finds a violation, and one finds each
+planted bug."""
 
 from __future__ import annotations
 

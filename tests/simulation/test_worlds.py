@@ -1,4 +1,5 @@
-"""Worlds of whole gateways: what a seed decides is the same each time, and no judge finds a violation."""
+"""Worlds of whole gateways: what a seed decides is the same each time, and no judge finds a
+violation."""
 
 from __future__ import annotations
 
@@ -17,13 +18,16 @@ KILLED = "fault gateway_killed"
 
 def test_no_judge_finds_a_violation() -> None:
     failed = [
-        each.report() for each in play_all(Variant(seed, payments=PAYMENTS) for seed in range(SEEDS)) if each.violations
+        each.report()
+        for each in play_all(Variant(seed, payments=PAYMENTS) for seed in range(SEEDS))
+        if each.violations
     ]
     assert failed == []
 
 
 def test_a_payment_is_disturbed_by_a_fault_that_occurs_later_than_planned() -> None:
-    """A gateway is killed after some of its steps; at rest it makes none, so it dies when the next payment begins."""
+    """A gateway is killed after some of its steps; at rest it makes none, so it dies when the next
+    payment begins."""
     assert play(Variant(102, payments=20)).violations == ()
 
 
@@ -33,9 +37,14 @@ def test_a_payer_whom_the_operator_asks_already_is_refused() -> None:
 
 
 @pytest.mark.long
-def test_a_request_whose_key_was_being_looked_up_while_its_process_was_suspended_creates_nothing() -> None:
-    """Its merchant has repeated it elsewhere, and that payment has failed, so its reference could be used again."""
-    without_staff = [nth for nth, each in enumerate(Variant(835).plan().faults) if each.kind not in OF_STAFF]
+def test_a_request_whose_key_was_being_looked_up_while_its_process_was_suspended_creates_nothing() -> (
+    None
+):
+    """Its merchant has repeated it elsewhere, and that payment has failed, so its reference could
+    be used again."""
+    without_staff = [
+        nth for nth, each in enumerate(Variant(835).plan().faults) if each.kind not in OF_STAFF
+    ]
     suspended = {without_staff[nth] for nth in (14, 15, 28, 29, 32, 33)}
     left_out = tuple(nth for nth in range(len(Variant(835).plan().faults)) if nth not in suspended)
     assert play(Variant(835, left_out=left_out)).violations == ()
@@ -54,11 +63,14 @@ def test_a_variant_tells_how_to_play_it_again(left_out: tuple[int, ...]) -> None
 
 
 def _with_few_faults(seed: int) -> Variant:
-    """Return a small world with five faults of its seed, among them a gateway that is killed if there is one."""
+    """Return a small world with five faults of its seed, among them a gateway that is killed if
+    there is one."""
     kinds = [each.kind for each in Variant(seed, payments=3).plan().faults]
     killed = [nth for nth, kind in enumerate(kinds) if kind is FaultKind.GATEWAY_KILLED][:1]
     kept = {*killed, *[nth for nth in range(len(kinds)) if nth not in killed][: 5 - len(killed)]}
-    return Variant(seed, payments=3, left_out=tuple(nth for nth in range(len(kinds)) if nth not in kept))
+    return Variant(
+        seed, payments=3, left_out=tuple(nth for nth in range(len(kinds)) if nth not in kept)
+    )
 
 
 @pytest.mark.long

@@ -1,4 +1,5 @@
-"""`mmo simulate` needs the packages of `mmo-gateway[simulators]` and of the commands, and no others."""
+"""`mmo simulate` needs the packages of `mmo-gateway[simulators]` and of the commands, and no
+others."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ from click.testing import CliRunner
 from mmo_provider_pawapay import PAWAPAY
 
 from mmo_simulators.operators.mpesa.keys import open_mpesa
-from mmo_simulators.operators.registry import ACCOUNT_OPTIONS, CERTIFICATE_FILE, SIMULATORS, account_settings
+from mmo_simulators.operators.registry import (
+    ACCOUNT_OPTIONS,
+    CERTIFICATE_FILE,
+    SIMULATORS,
+    account_settings,
+)
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli.commands.simulate import simulate
 from mmo_trio.service.configuration_check import configuration_faults
@@ -19,7 +25,15 @@ from mmo_trio.settings import load_settings
 
 PACKAGES = ("attrs", "attr", "cryptography", "h11", "segno", "trio", "click", "rich")
 """What the extra and the commands name, by what is imported."""
-THEIR_PACKAGES = ("cffi", "_cffi_backend", "idna", "outcome", "pygments", "sniffio", "sortedcontainers")
+THEIR_PACKAGES = (
+    "cffi",
+    "_cffi_backend",
+    "idna",
+    "outcome",
+    "pygments",
+    "sniffio",
+    "sortedcontainers",
+)
 """What these need themselves."""
 WITHOUT_OTHERS = """
 import sys
@@ -38,17 +52,28 @@ simulate.main(["mtn", "--ca-file", {missing!r}])
 
 
 def test_it_needs_no_package_of_a_gateway(tmp_path: Path) -> None:
-    allowed = {*PACKAGES, *THEIR_PACKAGES, "mmo_sansio", "mmo_simulators", "mmo_trio", *sys.stdlib_module_names}
+    allowed = {
+        *PACKAGES,
+        *THEIR_PACKAGES,
+        "mmo_sansio",
+        "mmo_simulators",
+        "mmo_trio",
+        *sys.stdlib_module_names,
+    }
     missing = tmp_path / "no.pem"
     missing.touch()
     program = WITHOUT_OTHERS.format(allowed=allowed, missing=str(missing))
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr.splitlines()[-1][:6]) == (2, "Error:"), done.stderr
 
 
 def test_a_file_without_an_authority_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
-    result = CliRunner().invoke(simulate, ["mtn", "--port", "0", "--ca-file", str(tmp_path / "ca.pem")])
+    result = CliRunner().invoke(
+        simulate, ["mtn", "--port", "0", "--ca-file", str(tmp_path / "ca.pem")]
+    )
     assert result.exit_code == 2
     assert f"--ca-file {tmp_path / 'ca.pem'}: it holds no certificate in PEM" in result.output
 
@@ -66,7 +91,9 @@ def test_it_prints_the_settings_of_an_account_with_it(operator: str, tmp_path: P
     file.write_text(f'[keys]\nmaster_key_file = "{tmp_path}/master.key"\n{printed}\n')
     settings = load_settings(file=file, provider_kinds={"pawapay": PAWAPAY})
     assert configuration_faults(settings) == []
-    page = (Path(__file__).parents[2] / f"docs/providers/{ACCOUNT_OPTIONS[operator]['kind']}.md").read_text("utf-8")
+    page = (
+        Path(__file__).parents[2] / f"docs/providers/{ACCOUNT_OPTIONS[operator]['kind']}.md"
+    ).read_text("utf-8")
     assert [value for value in ACCOUNT_OPTIONS[operator].values() if value not in page] == []
 
 

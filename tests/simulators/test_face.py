@@ -20,8 +20,12 @@ def test_every_export_is_reachable(name: str) -> None:
 
 
 def test_the_example_of_the_guide_serves_an_operator() -> None:
-    [example] = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=True)
+    [example] = re.findall(
+        r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", example], capture_output=True, text=True, check=True
+    )
     origin, payments = done.stdout.splitlines()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+", origin)
     assert payments == "[]"

@@ -19,5 +19,9 @@ async def pay(store: Store, first: int, last: int) -> None:
         at = later(NOON, Span(number // PAYMENTS_A_DAY * DAY + number * MINUTE))
         await submit_batch(store, (creation(number, merchant_reference=f"order-{number}"), at))
         await submit_batch(store, (BeginSubmission(reference(number)), later(at, Span(1))))
-        await submit_batch(store, (failed(number) if number % 3 == 0 else succeeded(number), later(at, Span(2))))
-        await submit_batch(store, (CallbackConcluded(reference(number), DELIVERED), later(at, Span(3))))
+        await submit_batch(
+            store, (failed(number) if number % 3 == 0 else succeeded(number), later(at, Span(2)))
+        )
+        await submit_batch(
+            store, (CallbackConcluded(reference(number), DELIVERED), later(at, Span(3)))
+        )

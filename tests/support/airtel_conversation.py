@@ -12,7 +12,13 @@ from attrs import define, frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderReport
 from mmo_sansio.providers.airtel_money.adapter import AirtelMoneyProvider, open_airtel_money
-from mmo_sansio.providers.common.interface import CipherError, Conversation, ExchangeFailed, RsaPadding, drive
+from mmo_sansio.providers.common.interface import (
+    CipherError,
+    Conversation,
+    ExchangeFailed,
+    RsaPadding,
+    drive,
+)
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction
 from mmo_sansio.values.model import Flow, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
@@ -119,10 +125,14 @@ def answer(
         "success": success,
     }
     status_object = {name: value for name, value in fields.items() if value is not None}
-    return json_answer({"data": {"transaction": transaction or {}}, "status": status_object}, status)
+    return json_answer(
+        {"data": {"transaction": transaction or {}}, "status": status_object}, status
+    )
 
 
-def enquiry(transaction_status: str | None, code: str | None = None, **members: Any) -> HttpResponse:
+def enquiry(
+    transaction_status: str | None, code: str | None = None, **members: Any
+) -> HttpResponse:
     """Return an answer to a poll of REFERENCE."""
     transaction = {"id": REFERENCE, "message": "told", "status": transaction_status}
     if transaction_status == "TS":

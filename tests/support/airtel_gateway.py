@@ -117,7 +117,12 @@ class AirtelGateway:
 
     async def create(self, operation: str, **changes: Any) -> str:
         """Create a payment of UGX 1000 and return its gatewayReference."""
-        members = {"msisdn": f"+256{PAYER}", "country": "UG", "amount": {"value": 1000, "currency": "UGX"}, **changes}
+        members = {
+            "msisdn": f"+256{PAYER}",
+            "country": "UG",
+            "amount": {"value": 1000, "currency": "UGX"},
+            **changes,
+        }
         made = await self.merchant.accepted(operation, **members)
         if operation == "web/payin":
             await ask(made["pageUrl"], method="POST", headers=FORM, body=b"")
@@ -156,7 +161,9 @@ class AirtelGateway:
 
     def set_hook_url(self) -> None:
         """Set the callback URL, as one does in the operator's portal."""
-        self.airtel.simulator.open_accounts([{"account": "collection", "callback_url": self.hook()}])
+        self.airtel.simulator.open_accounts(
+            [{"account": "collection", "callback_url": self.hook()}]
+        )
 
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -19,7 +19,9 @@ TOKEN = "page-token"
 NOW = 1_795_250_096_123_456
 """2026-11-21T08:34:56.123456Z."""
 
-SETTINGS = ApiSettings("https://docs.example/errors", "https://pay.example", (b"cursor key of tests",))
+SETTINGS = ApiSettings(
+    "https://docs.example/errors", "https://pay.example", (b"cursor key of tests",)
+)
 
 
 def limits(currency: str, minimum: int, maximum: int) -> dict[str, Limits]:
@@ -56,7 +58,11 @@ def body(operation: Operation = Operation.DIRECT_PAYIN, **changes: Any) -> dict[
         members["payee"] = party
     elif operation is not Operation.DIRECT_TAXPAYOUT:
         members["payer"] = party
-    members |= {"country": "KE", "resultUrl": "https://merchant.example/callbacks", "merchantReference": "order-1"}
+    members |= {
+        "country": "KE",
+        "resultUrl": "https://merchant.example/callbacks",
+        "merchantReference": "order-1",
+    }
     if operation is Operation.QR_PAYIN:
         members["displayQrUrl"] = "https://merchant.example/qr"
     if operation is Operation.DIRECT_TAXPAYOUT:
@@ -82,12 +88,17 @@ def request(
     *,
     method: str = "POST",
     target: bytes = b"/gateway/mmo/v2/direct/payin/mpesa_ke",
-    headers: tuple[tuple[bytes, bytes], ...] = ((b"x-api-key", b"a-key"), (b"content-type", b"application/json")),
+    headers: tuple[tuple[bytes, bytes], ...] = (
+        (b"x-api-key", b"a-key"),
+        (b"content-type", b"application/json"),
+    ),
 ) -> HttpRequest:
     return HttpRequest(method, target, headers, text(body()) if content is None else content)
 
 
-def call(http_request: HttpRequest, *, brand: Brand = BRAND, settings: ApiSettings = SETTINGS) -> CreatePayment:
+def call(
+    http_request: HttpRequest, *, brand: Brand = BRAND, settings: ApiSettings = SETTINGS
+) -> CreatePayment:
     """Check a creation request completely, in the order of C9."""
     route = requests.find_route(http_request)
     assert isinstance(route, requests.CreateRoute)
@@ -95,7 +106,12 @@ def call(http_request: HttpRequest, *, brand: Brand = BRAND, settings: ApiSettin
     creation = requests.check_head(http_request, route, brand, settings)
     assert isinstance(creation, requests.CreationHead)
     return requests.parse_creation(
-        creation, http_request.body, settings, gateway_reference=ULID, page_token=TOKEN, terms=Terms()
+        creation,
+        http_request.body,
+        settings,
+        gateway_reference=ULID,
+        page_token=TOKEN,
+        terms=Terms(),
     )
 
 

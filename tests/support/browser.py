@@ -34,9 +34,15 @@ FLAGS = [
 """Only this machine is reachable, so that no test contacts another one."""
 
 _SCRIPTED = re.compile(r"<script[^>]*></script>|</?noscript>|<meta http-equiv=\"refresh\"[^>]*>")
-"""What a page has only with scripts, or around what it has without them; a copy must not load itself again either."""
+"""What a page has only with scripts, or around what it has without them; a copy must not load
+itself again either."""
 
-THREE_G = {"offline": False, "latency": 300, "downloadThroughput": 1_600_000 / 8, "uploadThroughput": 768_000 / 8}
+THREE_G = {
+    "offline": False,
+    "latency": 300,
+    "downloadThroughput": 1_600_000 / 8,
+    "uploadThroughput": 768_000 / 8,
+}
 """1.6 Mbit/s down, 768 kbit/s up, 300 ms there and back: what is commonly measured with as 3G."""
 
 
@@ -54,9 +60,12 @@ def chromium_path() -> str | None:
 
 
 def launch_browser(playwright: Playwright, path: str, directory: Path) -> Browser:
-    """Chromium without a window, and with the fonts of the tests, which are put into this directory."""
+    """Chromium without a window, and with the fonts of the tests, which are put into this
+    directory."""
     environment: dict[str, str | float | bool] = {**os.environ, **font_environment(directory)}
-    return playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS, env=environment)
+    return playwright.chromium.launch(
+        executable_path=path, headless=True, args=FLAGS, env=environment
+    )
 
 
 @define(eq=False, slots=False)  # Playwright keeps a note with the handlers it is given.
@@ -123,7 +132,8 @@ def browser_page(browser: Browser, *, slow: bool = False, **options: Any) -> Ite
 
 
 def wait_for_end(page: Page, sandbox: Sandbox, reference: str) -> None:
-    """Wait until this payment is no longer pending. What the page does meanwhile is handled as usual."""
+    """Wait until this payment is no longer pending. What the page does meanwhile is handled as
+    usual."""
     for _ in range(int(PATIENCE_S * 1000 / POLL_MS)):
         if sandbox.status(reference)["status"] != "pending":
             return
@@ -132,28 +142,35 @@ def wait_for_end(page: Page, sandbox: Sandbox, reference: str) -> None:
 
 
 def check_axe_without_scripts(page: Page) -> None:
-    """Fail on each fault that axe finds on a page without JavaScript. As axe needs it, a copy of what the page shows
-    now is opened in another context, without its scripts and with what it has in their place."""
+    """Fail on each fault that axe finds on a page without JavaScript. As axe needs it, a copy of
+    what the page shows now is opened in another context, without its scripts and with what it has
+    in their place."""
     browser = page.context.browser
     assert browser is not None
     shown = _SCRIPTED.sub("", page.content())
     with browser.new_context(viewport=page.viewport_size) as context:
         copy = context.new_page()
-        copy.route(page.url, lambda route: route.fulfill(body=shown, content_type="text/html; charset=utf-8"))
+        copy.route(
+            page.url,
+            lambda route: route.fulfill(body=shown, content_type="text/html; charset=utf-8"),
+        )
         copy.goto(page.url)
         check_axe(copy)
 
 
 def check_axe(page: Page, *, part: str | None = None) -> None:
-    """Fail on each fault that axe finds, however small. Needs a page with JavaScript. `part`: the selector of what has
-    changed on a page that is checked as a whole elsewhere; None: all of it."""
-    # Evaluated by the debugger, so the page's own policy neither allows nor stops it. Only faults are fetched, as the
-    # list of what is in order is long.
+    """Fail on each fault that axe finds, however small. Needs a page with JavaScript. `part`: the
+    selector of what has changed on a page that is checked as a whole elsewhere; None: all of it."""
+    # Evaluated by the debugger, so the page's own policy neither allows nor stops it. Only faults
+    # are fetched, as the list of what is in order is long.
     page.evaluate(AXE_SCRIPT)
     found = page.evaluate(
-        "part => axe.run(part ?? document, {resultTypes: ['violations']}).then(results => results.violations)", part
+        "part => axe.run(part ?? document, {resultTypes: ['violations']}).then(results => "
+        "results.violations)",
+        part,
     )
     faults = [
-        f"{each['impact']} {each['id']}: {each['help']}: {[node['html'] for node in each['nodes']]}" for each in found
+        f"{each['impact']} {each['id']}: {each['help']}: {[node['html'] for node in each['nodes']]}"
+        for each in found
     ]
     assert not faults, "\n".join(faults)

@@ -1,7 +1,8 @@
-"""Gives Chromium the fonts of the tests and no others, so that a page has the same lines and heights on every machine.
+"""Gives Chromium the fonts of the tests and no others, so that a page has the same lines and
+heights on every machine.
 
-They are the DejaVu fonts that matplotlib ships, which have Arabic letters: the same files wherever it is installed.
-"""
+They are the DejaVu fonts that matplotlib ships, which have Arabic letters: the same files wherever
+it is installed."""
 
 from __future__ import annotations
 
@@ -11,8 +12,14 @@ from xml.sax.saxutils import escape
 
 FAMILIES = {"DejaVu Sans", "DejaVu Sans Mono"}
 
-_FILES = [f"{name}{style}.ttf" for name in ("DejaVuSans", "DejaVuSansMono") for style in ("", "-Bold", "-Oblique")]
-_MISSING = "The fonts of the browser tests come with matplotlib: .venv/bin/pip install --group browser."
+_FILES = [
+    f"{name}{style}.ttf"
+    for name in ("DejaVuSans", "DejaVuSansMono")
+    for style in ("", "-Bold", "-Oblique")
+]
+_MISSING = (
+    "The fonts of the browser tests come with matplotlib: .venv/bin/pip install --group browser."
+)
 
 _CONFIGURATION = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
@@ -36,8 +43,8 @@ _CONFIGURATION = """<?xml version="1.0"?>
 
 
 def font_environment(directory: Path) -> dict[str, str]:
-    """Return the variables with which Chromium knows only the fonts of the tests. `directory` gets the fonts and their
-    configuration, and must stay as long as Chromium runs."""
+    """Return the variables with which Chromium knows only the fonts of the tests. `directory` gets
+    the fonts and their configuration, and must stay as long as Chromium runs."""
     package = find_spec("matplotlib")
     if package is None or package.origin is None:
         raise FileNotFoundError(_MISSING)
@@ -47,5 +54,7 @@ def font_environment(directory: Path) -> dict[str, str]:
             raise FileNotFoundError(f"{shipped} has no {name}. {_MISSING}")
         (directory / name).symlink_to(shipped / name)
     configuration = directory / "fonts.conf"
-    configuration.write_text(_CONFIGURATION.format(directory=escape(str(directory))), encoding="utf-8")
+    configuration.write_text(
+        _CONFIGURATION.format(directory=escape(str(directory))), encoding="utf-8"
+    )
     return {"FONTCONFIG_FILE": str(configuration)}

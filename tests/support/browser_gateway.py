@@ -68,7 +68,8 @@ class Sandbox:
         status, answer = self.request(
             f"{self.api}/gateway/mmo/v2/{operation}/{method}",
             body={name: value for name, value in members.items() if value is not None},
-            headers={"X-Api-Key": self.api_key} | ({"X-Sandbox-Scenario": scenario} if scenario else {}),
+            headers={"X-Api-Key": self.api_key}
+            | ({"X-Sandbox-Scenario": scenario} if scenario else {}),
         )
         assert status == 200, answer
         return answer
@@ -99,10 +100,18 @@ class Answer:
     """Bytes of the body as it came."""
 
 
-def fetch(url: str, *, method: str = "GET", headers: dict[str, str] | None = None, body: bytes | None = None) -> Answer:
+def fetch(
+    url: str,
+    *,
+    method: str = "GET",
+    headers: dict[str, str] | None = None,
+    body: bytes | None = None,
+) -> Answer:
     """One request on a connection of its own; redirects are not followed."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=PATIENCE_S)
+    connection = http.client.HTTPConnection(
+        parts.hostname or "", parts.port or 80, timeout=PATIENCE_S
+    )
     try:
         target = url.split(parts.netloc, 1)[1] or "/"
         connection.request(method, target, body=body, headers=headers or {})
@@ -122,15 +131,29 @@ def serving_sandbox(directory: Path, *options: str, **settings: str) -> Iterator
     Without its demo brand it knows no API key: give it one with `evolve`.
     """
     outside = {name: value for name, value in os.environ.items() if not name.startswith("MMO_")}
-    command = [sys.executable, "-m", "mmo_trio.cli", "sandbox", "--data", str(directory), *FREE_PORTS]
+    command = [
+        sys.executable,
+        "-m",
+        "mmo_trio.cli",
+        "sandbox",
+        "--data",
+        str(directory),
+        *FREE_PORTS,
+    ]
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "sandbox.log").open("ab") as log:
         process = subprocess.Popen(
-            [*command, *options], env=outside | settings, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
+            [*command, *options],
+            env=outside | settings,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
         )
     try:
         words = dict(word.split("=", 1) for word in _ready_line(process, directory).split())
-        yield Sandbox(words["api"], words["pages"], words["console"], words.get("api_key", ""), directory)
+        yield Sandbox(
+            words["api"], words["pages"], words["console"], words.get("api_key", ""), directory
+        )
     finally:
         process.terminate()
         try:

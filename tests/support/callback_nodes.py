@@ -85,7 +85,9 @@ class Node:
             breaker=BreakerSettings(),
             owns_channel=owned.owns,
         )
-        self.channel_owner = None if channels is None else ChannelOwner(channels, self.callbacks, owned)
+        self.channel_owner = (
+            None if channels is None else ChannelOwner(channels, self.callbacks, owned)
+        )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run like the service until it is drained, or cancelled as by kill -9."""
@@ -121,7 +123,9 @@ class Node:
         if isinstance(work.intent, DeliverCallback):
             (self.channel_owner or self.callbacks).try_enqueue(work)
 
-    async def _deliver(self, request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
+    async def _deliver(
+        self, request: HttpRequest, *, brand: str, may_send: MaySend
+    ) -> DeliveryAttempt:
         await trio.sleep(self.receiver.connecting_s)
         if not may_send():
             raise SendForbidden
@@ -146,7 +150,9 @@ async def running_nodes(*nodes: Node) -> AsyncIterator[dict[str, trio.CancelScop
 
         for node in nodes:
             await nursery.start(run, node)
-        await trio.testing.wait_all_tasks_blocked()  # Each has looked for channels once, and found none.
+        await (
+            trio.testing.wait_all_tasks_blocked()
+        )  # Each has looked for channels once, and found none.
         yield scopes
         nursery.cancel_scope.cancel()
 

@@ -93,7 +93,9 @@ class MerchantServers:
     """Outcome and duration in seconds by brand; others are delivered at once."""
     sent: list[tuple[str, HttpRequest]] = field(factory=list)
 
-    async def deliver(self, request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
+    async def deliver(
+        self, request: HttpRequest, *, brand: str, may_send: MaySend
+    ) -> DeliveryAttempt:
         brand = (request.value(b"x-api-key") or b"").decode().removeprefix("key of ")
         self.sent.append((brand, request))
         outcome, after_s = self.answers.get(brand, (DeliveryOutcome.DELIVERED, 0.0))
@@ -104,7 +106,9 @@ class MerchantServers:
         return sum(1 for each, _ in self.sent if each == brand)
 
 
-def callback_worker(records: DeliveryRecords, deliver: SendCallback, **settings: Any) -> CallbackWorker:
+def callback_worker(
+    records: DeliveryRecords, deliver: SendCallback, **settings: Any
+) -> CallbackWorker:
     """Return a worker between these; settings replace what it is made with."""
     made: dict[str, Any] = {
         "deliver": deliver,
@@ -124,6 +128,8 @@ async def running_worker(
     """Run a worker during the block; active deliveries are cancelled at its end."""
     worker = callback_worker(records, deliver, **settings)
     async with trio.open_nursery() as nursery:
-        await nursery.start(lambda task_status: worker.run(drain=trio.Event(), task_status=task_status))
+        await nursery.start(
+            lambda task_status: worker.run(drain=trio.Event(), task_status=task_status)
+        )
         yield worker
         nursery.cancel_scope.cancel()

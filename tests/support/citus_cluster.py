@@ -1,5 +1,6 @@
-"""Runs a coordinator of Citus and two workers with the scripts in `deploy/citus`, and makes databases with distributed
-tables in them. `MMO_TEST_CITUS` names the directory into which `build.sh` has built Citus."""
+"""Runs a coordinator of Citus and two workers with the scripts in `deploy/citus`, and makes
+databases with distributed tables in them. `MMO_TEST_CITUS` names the directory into which
+`build.sh` has built Citus."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ from tests.support.time_limits import HANGS_AFTER_S
 CITUS = "MMO_TEST_CITUS"
 SCRIPTS = Path(__file__).parents[2] / "deploy" / "citus"
 SHARDS = 8
-"""Shards of each table: fewer than the 32 of a real cluster, as each is a table that every database of a test has."""
+"""Shards of each table: fewer than the 32 of a real cluster, as each is a table that every database
+of a test has."""
 _TEMPLATE = "mmo_distributed"
 _numbers = count(1)
 
@@ -71,7 +73,8 @@ class CitusCluster:
         self._script("stop")
 
     def fresh(self) -> str:
-        """The address of a new database with the extension and its workers, but without our tables."""
+        """The address of a new database with the extension and its workers, but without our
+        tables."""
         return self._create_empty(f"mmo_test_{os.getpid()}_{next(_numbers)}")
 
     def migrated(self) -> str:
@@ -112,9 +115,15 @@ class CitusCluster:
             outside_trio.submit(trio.run, _distribute, url).result()
         for node in range(3):
             self.run(node, f"ALTER DATABASE {_TEMPLATE} WITH ALLOW_CONNECTIONS false")
-            self.run(node, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{_TEMPLATE}'")
+            self.run(
+                node,
+                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
+                f"'{_TEMPLATE}'",
+            )
 
-    def run(self, node: int, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
+    def run(
+        self, node: int, statement: str, database: str = "postgres"
+    ) -> list[tuple[object, ...]]:
         """One statement on one server."""
         with psycopg.connect(self.address(node, database), autocommit=True) as connection:
             cursor = connection.execute(sql.SQL(statement))
@@ -129,7 +138,10 @@ class CitusCluster:
         file = self.folder / f"worker{worker}" / "postmaster.pid"
         postmaster = int(file.read_text().split()[0])
         found = subprocess.run(
-            ["ps", "--ppid", str(postmaster), "-o", "pid="], capture_output=True, text=True, check=False
+            ["ps", "--ppid", str(postmaster), "-o", "pid="],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         for pid in (postmaster, *map(int, found.stdout.split())):
             with suppress(ProcessLookupError):

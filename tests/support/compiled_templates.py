@@ -8,8 +8,8 @@ from jinja2.bccache import Bucket, BytecodeCache
 
 
 class CompiledTemplates(BytecodeCache):
-    """Keeps what Jinja made of a template, which took half of the time of a gateway that shows a few pages. It is kept
-    for each app by itself, as an app's filters are part of it."""
+    """Keeps what Jinja made of a template, which took half of the time of a gateway that shows a
+    few pages. It is kept for each app by itself, as an app's filters are part of it."""
 
     def __init__(self) -> None:
         self._compiled: dict[tuple[str, str, str], CodeType | None] = {}

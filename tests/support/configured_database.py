@@ -23,7 +23,8 @@ import psycopg
 import trio
 
 operating_row = pytest.mark.operating_row
-"""Marks a test of a row of the table of PostgreSQL's settings in docs/postgresql.md, by the row's first cell."""
+"""Marks a test of a row of the table of PostgreSQL's settings in docs/postgresql.md, by the row's
+first cell."""
 
 
 def execute(url: str, *statements: str) -> list[tuple[object, ...]]:
@@ -42,7 +43,9 @@ def database_name(url: str) -> str:
 def with_parameters(url: str, **parameters: str) -> str:
     """Return the URL with further parameters."""
     parts = urlsplit(url)
-    return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, urlencode(parameters))))))
+    return urlunsplit(
+        parts._replace(query="&".join(filter(None, (parts.query, urlencode(parameters)))))
+    )
 
 
 def as_role(url: str, role: str, password: str = "") -> str:
@@ -54,7 +57,8 @@ def as_role(url: str, role: str, password: str = "") -> str:
 
 @contextmanager
 def role_of(url: str, options: str = "") -> Iterator[str]:
-    """Make a role that may log in, named after the database, and remove it with all that it owns."""
+    """Make a role that may log in, named after the database, and remove it with all that it
+    owns."""
     role = f"role_{database_name(url)}"
     execute(url, f"CREATE ROLE {role} LOGIN {options}")
     try:
@@ -68,7 +72,9 @@ async def session_setting(url: str, name: str) -> str:
     pool = ConnectionPool(PrimaryFinder([build_conninfo(url)]), 1, WRITER_SETUP, suspect_after_s=10)
     async with pool.serve():
         statement = "SELECT current_setting(%s)"
-        ((value,),) = await pool.call(lambda c: fetch_rows(c, statement, name), trio.current_time() + 10)
+        ((value,),) = await pool.call(
+            lambda c: fetch_rows(c, statement, name), trio.current_time() + 10
+        )
         return str(value)
 
 
@@ -82,7 +88,10 @@ async def live_through_payments(url: str) -> None:
         assert one.ownership is not None
         assert [each.brand for each in await one.ownership.claim()] == ["acme"]
         claimed = await one.ownership.find_callbacks({"acme": 10})
-        assert [each.transaction.order.gateway_reference for each in claimed] == [reference(0), reference(1)]
+        assert [each.transaction.order.gateway_reference for each in claimed] == [
+            reference(0),
+            reference(1),
+        ]
         assert await other.look_up(LookUpByMerchantReference("acme", "order/1 ü")) is not None
         records = await other.list_records(ListRecords("acme", NOON, after_noon(40)))
         assert len(records.objects) == 3

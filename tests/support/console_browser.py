@@ -64,7 +64,9 @@ class ConsoleBrowser:
             headers["Cookie"] = "; ".join(f"{k}={v}" for k, v in self.cookies.items())
         if body is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
-        answer = await ask(f"{self.console}{path}", method=method, headers=headers, body=body, connect=self.connect)
+        answer = await ask(
+            f"{self.console}{path}", method=method, headers=headers, body=body, connect=self.connect
+        )
         for name, morsel in SimpleCookie(answer.headers.get("set-cookie", "")).items():
             self.cookies[name] = morsel.value
         if (found := _TOKEN.search(answer.body.decode("utf-8", "replace"))) is not None:

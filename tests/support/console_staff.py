@@ -15,11 +15,23 @@ from tests.support.password_hasher import CHEAP_HASHER
 
 
 def add_staff(sandbox: Sandbox, roles: Mapping[str, str]) -> None:
-    """Add users by name with their roles, all with the same password, by the command within this process."""
+    """Add users by name with their roles, all with the same password, by the command within this
+    process."""
     without_settings = {name: None for name in os.environ if name.startswith("MMO_")}
     for name, role in roles.items():
-        command = ["users", "add", name, "--role", role, "--password-stdin", "--data", str(sandbox.directory)]
-        added = CliRunner(env=without_settings).invoke(main, command, input=PASSWORD, obj=CHEAP_HASHER)
+        command = [
+            "users",
+            "add",
+            name,
+            "--role",
+            role,
+            "--password-stdin",
+            "--data",
+            str(sandbox.directory),
+        ]
+        added = CliRunner(env=without_settings).invoke(
+            main, command, input=PASSWORD, obj=CHEAP_HASHER
+        )
         assert added.exit_code == 0, added.output
 
 
@@ -36,7 +48,9 @@ def tab_to(page: Page, name: str, *, tabs_max: int = 120) -> None:
     """Press the Tab key until the name of what has the focus begins so."""
     for _ in range(tabs_max):
         page.keyboard.press("Tab")
-        named = page.evaluate("document.activeElement.labels?.[0]?.innerText || document.activeElement.innerText")
+        named = page.evaluate(
+            "document.activeElement.labels?.[0]?.innerText || document.activeElement.innerText"
+        )
         if named.strip().startswith(name):
             return
     raise AssertionError(f"the Tab key does not reach {name}")

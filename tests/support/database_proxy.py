@@ -58,7 +58,8 @@ class _Messages:
     """Whether the client has sent BEGIN, and neither COMMIT nor ROLLBACK since."""
 
     def split(self, data: bytes) -> list[tuple[bytes, bool]]:
-        """Whole messages, each with whether it runs a COMMIT, or a batch that is a transaction by itself."""
+        """Whole messages, each with whether it runs a COMMIT, or a batch that is a transaction by
+        itself."""
         self.buffer += data
         found = []
         while (message := self._next()) is not None:
@@ -88,7 +89,11 @@ class _Messages:
             if statement in {b"BEGIN", b"COMMIT", b"ROLLBACK"}:
                 self.is_in_transaction = statement == b"BEGIN"
                 return statement == b"COMMIT"
-            return not self.is_in_transaction and statement.startswith(b"WITH ") and b"INTO batches" in statement
+            return (
+                not self.is_in_transaction
+                and statement.startswith(b"WITH ")
+                and b"INTO batches" in statement
+            )
         return False
 
 
@@ -105,7 +110,9 @@ async def database_proxy(url: str) -> AsyncIterator[DatabaseProxy]:
 
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     own = listeners[0].socket.getsockname()[1]
-    proxy = DatabaseProxy(make_conninfo(url, host="127.0.0.1", port=own, sslmode="disable", gssencmode="disable"))
+    proxy = DatabaseProxy(
+        make_conninfo(url, host="127.0.0.1", port=own, sslmode="disable", gssencmode="disable")
+    )
 
     async def serve(client: trio.SocketStream) -> None:
         if not proxy.accepts:
@@ -130,14 +137,18 @@ async def database_proxy(url: str) -> AsyncIterator[DatabaseProxy]:
         nursery.cancel_scope.cancel()
 
 
-async def _forward_answers(server: trio.SocketStream, client: trio.SocketStream, end: trio.CancelScope) -> None:
+async def _forward_answers(
+    server: trio.SocketStream, client: trio.SocketStream, end: trio.CancelScope
+) -> None:
     with suppress(*BROKEN):
         async for data in server:
             await client.send_all(data)
     end.cancel()
 
 
-async def _forward_requests(proxy: DatabaseProxy, client: trio.SocketStream, server: trio.SocketStream) -> None:
+async def _forward_requests(
+    proxy: DatabaseProxy, client: trio.SocketStream, server: trio.SocketStream
+) -> None:
     messages = _Messages()
     with suppress(*BROKEN):
         async for data in client:

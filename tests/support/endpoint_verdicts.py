@@ -21,11 +21,17 @@ SETTLE_S = 1.0
 """For effects that come late; those of the examples have come before their answers."""
 
 
-async def shortcomings(url: str, key: str, ca_file: Path, probe: Probe, names: Set[str]) -> dict[str, tuple[str, ...]]:
+async def shortcomings(
+    url: str, key: str, ca_file: Path, probe: Probe, names: Set[str]
+) -> dict[str, tuple[str, ...]]:
     """The situations of these names in which the endpoint did not pass, with the reasons."""
     endpoint = evolve(played_endpoint(parse_url(url), key.encode(), ca_file), pause_s=PAUSE_S)
     played = numbered(SITUATIONS, run="01JDC0NF0RM0000000", now=Instant(1_790_000_000_000_000))
     chosen = [each for each in played if each[0].name in names]
     verdicts = await check_endpoint(endpoint, chosen, probe=probe, settle_s=SETTLE_S)
     assert len(verdicts) == len(names)
-    return {each.situation.name: each.reasons for each in verdicts if each.kind is not VerdictKind.PASSED}
+    return {
+        each.situation.name: each.reasons
+        for each in verdicts
+        if each.kind is not VerdictKind.PASSED
+    }

@@ -33,7 +33,8 @@ class EngineDouble:
     errors: list[Exception] = Factory(list)
     """Errors that the next calls of `submit` raise, with nothing stored."""
     doubts: list[Exception] = Factory(list)
-    """Errors that the next calls of `submit` raise although all is stored; what follows is not dispatched."""
+    """Errors that the next calls of `submit` raise although all is stored; what follows is not
+    dispatched."""
     delays_s: list[float] = Factory(list)
     """Seconds between decision and reply of the next calls of `submit`."""
     inputs: list[tuple[float, str]] = Factory(list)

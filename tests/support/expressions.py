@@ -1,9 +1,9 @@
-"""Finds every regular expression of a package, grows hostile texts for it from its own syntax tree, and measures
-whether its time grows faster than the text.
+"""Finds every regular expression of a package, grows hostile texts for it from its own syntax tree,
+and measures whether its time grows faster than the text.
 
-An expression with two unbounded parts that can match the same characters tries every way to divide a run of them, once
-for each start. So the texts are runs: a text that leads to an unbounded part, then what that part matches again and
-again, then something that the expression does not expect."""
+An expression with two unbounded parts that can match the same characters tries every way to divide
+a run of them, once for each start. So the texts are runs: a text that leads to an unbounded part,
+then what that part matches again and again, then something that the expression does not expect."""
 
 from __future__ import annotations
 
@@ -39,16 +39,20 @@ class FoundExpression:
     """Is one expression, with the place that holds it and the methods that are called on it."""
 
     place: str
-    """Such as `mmo_sansio.values.money._NUMBER`, or the module and line of a literal in a function."""
+    """Such as `mmo_sansio.values.money._NUMBER`, or the module and line of a literal in a
+    function."""
     expression: Expression = field(eq=False)
     methods: tuple[str, ...]
 
 
-def find_expressions(package: ModuleType, samples: Mapping[str, Sequence[str]]) -> list[FoundExpression]:
+def find_expressions(
+    package: ModuleType, samples: Mapping[str, Sequence[str]]
+) -> list[FoundExpression]:
     """Return every expression that the package compiles.
 
-    `samples` has, by module, examples of the expressions that its functions build from values, as no tool can read
-    those. Raises AssertionError for a module that builds some and has no sample."""
+    `samples` has, by module, examples of the expressions that its functions build from values, as
+    no tool can read those. Raises AssertionError for a module that builds some and has no
+    sample."""
     found: list[FoundExpression] = []
     trees: dict[str, ast.Module] = {}
     modules: dict[str, ModuleType] = {}
@@ -62,24 +66,34 @@ def find_expressions(package: ModuleType, samples: Mapping[str, Sequence[str]]) 
         for variable, expression in _compiled(vars(module)):
             root = variable.partition(".")[0]
             used = uses[name, root] | (set() if root.startswith("_") else uses["", root])
-            found.append(FoundExpression(f"{name}.{variable}", expression, tuple(sorted(used)) or METHODS[:3]))
+            found.append(
+                FoundExpression(
+                    f"{name}.{variable}", expression, tuple(sorted(used)) or METHODS[:3]
+                )
+            )
         for line, method, text in _calls_in_functions(trees[name]):
             if text is not None:
                 found.append(FoundExpression(f"{name}:{line}", re.compile(text), (method,)))
             else:
                 assert name in samples, f"{name}:{line} builds an expression: add an example of it"
-        found += [FoundExpression(f"{name} ({each})", re.compile(each), METHODS[:4]) for each in samples.get(name, ())]
+        found += [
+            FoundExpression(f"{name} ({each})", re.compile(each), METHODS[:4])
+            for each in samples.get(name, ())
+        ]
     return list({(id(each.expression), each.methods): each for each in found}.values())
 
 
 def superlinear_text(found: FoundExpression) -> str | None:
-    """Return a description of the text for which the time grows faster than its length; None when there is none."""
+    """Return a description of the text for which the time grows faster than its length; None when
+    there is none."""
     is_text = isinstance(found.expression.pattern, str)
     for method in found.methods:
         call = _caller(found.expression, method)
         for prefix, pump, suffix in product(*_parts(found.expression)):
 
-            def text(repetitions: int, prefix: str = prefix, pump: str = pump, suffix: str = suffix) -> Any:
+            def text(
+                repetitions: int, prefix: str = prefix, pump: str = pump, suffix: str = suffix
+            ) -> Any:
                 grown = prefix + pump * repetitions + suffix
                 return grown if is_text else grown.encode("latin-1")
 
@@ -90,10 +104,14 @@ def superlinear_text(found: FoundExpression) -> str | None:
 
 
 def _grows_too_fast(call: Any, text: Any, size: int) -> bool:
-    """Whether the time is more than a text of this length needs, and four times the text takes eight times as long."""
+    """Whether the time is more than a text of this length needs, and four times the text takes
+    eight times as long."""
     few = text(size)
     bound = 0.0003 + len(few) * 0.3e-6
-    if best_time(lambda: call(few), rounds=1) < bound or best_time(lambda: call(few), rounds=3) < bound:
+    if (
+        best_time(lambda: call(few), rounds=1) < bound
+        or best_time(lambda: call(few), rounds=3) < bound
+    ):
         return False
     if size == SIZES[0]:
         return True
@@ -102,7 +120,8 @@ def _grows_too_fast(call: Any, text: Any, size: int) -> bool:
 
 
 def best_time(run: Any, *, rounds: int) -> float:
-    """Return the least CPU time of a call in seconds, so that other work of the machine does not count."""
+    """Return the least CPU time of a call in seconds, so that other work of the machine does not
+    count."""
     least = float("inf")
     for _ in range(rounds):
         started = process_time()
@@ -125,12 +144,16 @@ def _compiled(values: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, 
             case re.Pattern():
                 yield name, value
             case Mapping() if depth < 2:
-                yield from ((f"{name}.{key}", each) for key, each in _compiled(_by_text(value), depth + 1))
+                yield from (
+                    (f"{name}.{key}", each) for key, each in _compiled(_by_text(value), depth + 1)
+                )
             case tuple() | list() | frozenset() if depth < 2:
                 items = {str(index): each for index, each in enumerate(value)}
                 yield from ((f"{name}.{key}", each) for key, each in _compiled(items, depth + 1))
             case type() if depth == 0 and value.__module__.startswith("mmo_"):
-                yield from ((f"{name}.{key}", each) for key, each in _compiled(vars(value), depth + 1))
+                yield from (
+                    (f"{name}.{key}", each) for key, each in _compiled(vars(value), depth + 1)
+                )
 
 
 def _by_text(mapping: Mapping[Any, Any]) -> dict[str, Any]:
@@ -138,24 +161,32 @@ def _by_text(mapping: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _method_uses(trees: Mapping[str, ast.Module]) -> dict[tuple[str, str], set[str]]:
-    """Return the methods that are called on each name, by module and name, and by name alone for all modules."""
+    """Return the methods that are called on each name, by module and name, and by name alone for
+    all modules."""
     uses: dict[tuple[str, str], set[str]] = defaultdict(set)
     for module, tree in trees.items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and node.attr in METHODS and isinstance(node.value, ast.Name):
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr in METHODS
+                and isinstance(node.value, ast.Name)
+            ):
                 uses[module, node.value.id].add(node.attr)
                 uses["", node.value.id].add(node.attr)
     return uses
 
 
 def _calls_in_functions(tree: ast.Module) -> Iterator[tuple[int, str, Any]]:
-    """Yield the calls of `re` in functions: the line, the method, and the expression if it is a literal."""
+    """Yield the calls of `re` in functions: the line, the method, and the expression if it is a
+    literal."""
     for outer in ast.walk(tree):
         if not isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
         for node in ast.walk(outer):
             match node:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=attr), args=[first, *_]):
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="re"), attr=attr), args=[first, *_]
+                ):
                     if attr in (*METHODS, "compile"):
                         literal = first.value if isinstance(first, ast.Constant) else None
                         yield node.lineno, "match" if attr == "compile" else attr, literal
@@ -164,7 +195,9 @@ def _calls_in_functions(tree: ast.Module) -> Iterator[tuple[int, str, Any]]:
 def _parts(expression: Expression) -> tuple[list[str], list[str], Sequence[str]]:
     """Return the prefixes, the texts to repeat and the suffixes for this expression."""
     pattern = expression.pattern
-    tree = _parser.parse(pattern if isinstance(pattern, str) else pattern.decode("latin-1"), expression.flags & ~32)
+    tree = _parser.parse(
+        pattern if isinstance(pattern, str) else pattern.decode("latin-1"), expression.flags & ~32
+    )
     prefixes, pumps = {"": None}, dict.fromkeys(PUMPS)
     groups: dict[int, str] = {}
     for prefix, pump in _repeats(tree, "", groups):
@@ -174,7 +207,11 @@ def _parts(expression: Expression) -> tuple[list[str], list[str], Sequence[str]]
     prefixes[whole] = None
     if whole:
         pumps[whole] = None
-    texts = [each for each in pumps if each.isascii() or isinstance(pattern, str) or len(each.encode("latin-1"))]
+    texts = [
+        each
+        for each in pumps
+        if each.isascii() or isinstance(pattern, str) or len(each.encode("latin-1"))
+    ]
     return list(prefixes), texts, SUFFIXES
 
 
@@ -202,7 +239,9 @@ def _variants(body: Iterable[Any], groups: dict[int, str]) -> Iterator[str]:
     items = list(body)
     if len(items) == 1 and str(items[0][0]) == "IN":
         accepted = [each for each in CHARACTERS if _accepts(items[0][1], each)]
-        yield from dict.fromkeys((accepted[0], accepted[-1], *(c for c in " 0aA;," if c in accepted)))
+        yield from dict.fromkeys(
+            (accepted[0], accepted[-1], *(c for c in " 0aA;," if c in accepted))
+        )
         return
     example = _example(items, groups)
     if example:
@@ -259,6 +298,6 @@ def _accepts(items: Iterable[Any], character: str) -> bool:
 
 
 _CATEGORIES = {
-    "CATEGORY_DIGIT": r"\d", "CATEGORY_NOT_DIGIT": r"\D", "CATEGORY_SPACE": r"\s", "CATEGORY_NOT_SPACE": r"\S",
-    "CATEGORY_WORD": r"\w", "CATEGORY_NOT_WORD": r"\W",
+    "CATEGORY_DIGIT": r"\d", "CATEGORY_NOT_DIGIT": r"\D", "CATEGORY_SPACE": r"\s",
+    "CATEGORY_NOT_SPACE": r"\S", "CATEGORY_WORD": r"\w", "CATEGORY_NOT_WORD": r"\W",
 }  # fmt: skip

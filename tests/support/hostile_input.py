@@ -1,5 +1,5 @@
-"""Builds requests and answers that are as large as they may be, and as laborious to read as their size allows; and
-harmless ones of the same size to compare them with.
+"""Builds requests and answers that are as large as they may be, and as laborious to read as their
+size allows; and harmless ones of the same size to compare them with.
 
 Every function takes the size in bytes and returns texts by name; `harmless` is one of them."""
 
@@ -36,7 +36,9 @@ def fields(size: int) -> Corpus:
 
     width = size // 98 - 13
     found = {
-        "harmless": b"".join(b"X-Field%02d: %b\r\n" % (number, fill(b"value; ", width)) for number in range(98)),
+        "harmless": b"".join(
+            b"X-Field%02d: %b\r\n" % (number, fill(b"value; ", width)) for number in range(98)
+        ),
         "blanks within": one(b"X", b"a", b" ", b"b"),
         "blanks behind": one(b"X", b"a", b" "),
         "blanks before": one(b"X", b"", b" ", b"b"),
@@ -46,7 +48,9 @@ def fields(size: int) -> Corpus:
         "obsolete text": one(b"X", b"", b"\xff"),
         "a long name": fill(b"a", size - 4) + b": \r\n",
         "very many fields": fill(b"a:\r\n", size - size % 4),
-        "many lines of blanks": b"".join(b"X%02d: a%bb\r\n" % (number, b" " * (width + 4)) for number in range(98)),
+        "many lines of blanks": b"".join(
+            b"X%02d: a%bb\r\n" % (number, b" " * (width + 4)) for number in range(98)
+        ),
         "a control character at the end": one(b"X", b"", b"a", b"\0"),
         "a lone LF at the end": one(b"X", b"", b"a", b"\nb"),
         "a lone CR at the end": one(b"X", b"", b"a", b"\rb"),
@@ -72,7 +76,9 @@ def fields(size: int) -> Corpus:
         (b"X-Api-Key", b"", b" a"),
         (b"Cookie", b"", b"a=b;"),
     ):
-        found[f"{name.decode()}: {begin.decode()} {repeated.decode()!r}"] = one(name, begin, repeated)
+        found[f"{name.decode()}: {begin.decode()} {repeated.decode()!r}"] = one(
+            name, begin, repeated
+        )
     return found
 
 
@@ -118,7 +124,14 @@ def paths(size: int) -> Corpus:
 
 def request_head(field_lines: bytes, *, method: bytes = b"GET", target: bytes = RECORDS) -> bytes:
     """Return a head of these field lines after those that every request needs."""
-    return method + b" " + target + b" HTTP/1.1\r\nHost: pay.example\r\nX-Api-Key: a-key\r\n" + field_lines + b"\r\n"
+    return (
+        method
+        + b" "
+        + target
+        + b" HTTP/1.1\r\nHost: pay.example\r\nX-Api-Key: a-key\r\n"
+        + field_lines
+        + b"\r\n"
+    )
 
 
 def heads(size: int) -> Corpus:
@@ -127,7 +140,8 @@ def heads(size: int) -> Corpus:
     target_size = min(TARGET_BYTES, size // 3)
     found = {name: request_head(lines) for name, lines in fields(size - smallest).items()}
     begin = {
-        f"query: {name}": RECORDS.partition(b"?")[0] + b"?" + query for name, query in queries(target_size - 24).items()
+        f"query: {name}": RECORDS.partition(b"?")[0] + b"?" + query
+        for name, query in queries(target_size - 24).items()
     }
     for name, target in {**begin, **paths(target_size)}.items():
         remaining = size - smallest - len(target) + len(RECORDS)
@@ -147,11 +161,15 @@ def json_texts(size: int) -> Corpus:
     return {
         "harmless": text(b'{"note":"', b"a plain text, with words; ", b'"}'),
         "ordinary members": _members(size),
-        "very many members": b"{" + b",".join(b'"%b":%d' % each for each in pairs)[: size - 10] + b',"a":1}',
+        "very many members": b"{"
+        + b",".join(b'"%b":%d' % each for each in pairs)[: size - 10]
+        + b',"a":1}',
         "numbers": text(b'{"a":[', b"1,", b"1]}"),
         "as many numbers as are allowed": text(b'{"a":[' + b"1," * 990 + b'"', b"x", b'"]}'),
         "as many objects as are allowed": text(b'{"a":[' + b'{"a":1},' * 490 + b'"', b"x", b'"]}'),
-        "as many long numbers as are allowed": text(b'{"a":[' + fill(b"1" * 60 + b",", 61 * 990) + b'"', b"x", b'"]}'),
+        "as many long numbers as are allowed": text(
+            b'{"a":[' + fill(b"1" * 60 + b",", 61 * 990) + b'"', b"x", b'"]}'
+        ),
         "one long number": text(b'{"a":', b"1", b"}"),
         "one long exponent": text(b'{"a":1e', b"1", b"}"),
         "one long fraction": text(b'{"amount":{"value":0.', b"1", b"}}"),
@@ -169,7 +187,9 @@ def json_texts(size: int) -> Corpus:
         "escaped letters": text(b'{"a":"', b"\\u00e9", b'"}'),
         "escaped pairs": text(b'{"a":"', b"\\ud83d\\ude00", b'"}'),
         "escaped halves": text(b'{"a":"', b"\\ud83d", b'"}'),
-        "pairs and numbers": text(b'{"a":"\\ud83d\\ude00","b":[' + b"1," * 980 + b'"', b"x", b'"]}'),
+        "pairs and numbers": text(
+            b'{"a":"\\ud83d\\ude00","b":[' + b"1," * 980 + b'"', b"x", b'"]}'
+        ),
         "letters beyond ASCII": text(b'{"a":"', "é".encode(), b'"}'),
         "blanks": text(b"{", b" ", b"}"),
         "blanks behind": text(b"{}", b" ", b"x"),
@@ -180,12 +200,15 @@ def json_texts(size: int) -> Corpus:
 
 
 def _members(size: int) -> bytes:
-    text = b"{" + b",".join(b'"member%04d":"%b"' % (number, fill(b"text ", size // 900 - 20)) for number in range(900))
+    text = b"{" + b",".join(
+        b'"member%04d":"%b"' % (number, fill(b"text ", size // 900 - 20)) for number in range(900)
+    )
     return text[: size - 2] + b'"}'
 
 
 def creation_bodies(size: int) -> Corpus:
-    """Return bodies of creation requests of this size, most of them with one member that fills them."""
+    """Return bodies of creation requests of this size, most of them with one member that fills
+    them."""
     found = dict(json_texts(size))
     members = creation_body()
     without = len(json.dumps({**members, "labels": {"key": ""}}))
@@ -195,7 +218,9 @@ def creation_bodies(size: int) -> Corpus:
         return json.dumps({**members, **changes}).encode()[:-1] + b',"note":"' + padding + b'"}'
 
     found["harmless"] = with_member("a plain text, with words; ")
-    found["as many labels as are allowed"] = with_member("x", labels={f"{n}" * 50: "{[,\\" * 250 for n in range(10)})
+    found["as many labels as are allowed"] = with_member(
+        "x", labels={f"{n}" * 50: "{[,\\" * 250 for n in range(10)}
+    )
     for name, url in {
         "a URL of labels": "https://" + "a." * 1_019 + "b",
         "a URL of dots": "https://" + "." * 2_040,
@@ -210,25 +235,35 @@ def creation_bodies(size: int) -> Corpus:
     }.items():
         found[name] = with_member("x", resultUrl=url)
     party = {"id": "1", "msisdn": "+254700000000"}
-    found["an e-mail address of labels"] = with_member("x", payer={**party, "email": "a@" + "a." * 158 + "!"})
-    found["an e-mail address of hyphens"] = with_member("x", payer={**party, "email": "a@a" + "-" * 300 + "!"})
+    found["an e-mail address of labels"] = with_member(
+        "x", payer={**party, "email": "a@" + "a." * 158 + "!"}
+    )
+    found["an e-mail address of hyphens"] = with_member(
+        "x", payer={**party, "email": "a@a" + "-" * 300 + "!"}
+    )
     found["a long msisdn"] = with_member("x", payer={**party, "msisdn": "+" + "1" * 30_000})
     found["a long reference"] = with_member("x", merchantReference=" " * 30_000)
     found["a long label"] = with_member("x", labels={"\x01" * 30_000: 1})
     return {name: text[:size] for name, text in found.items()}
 
 
-def chunked(size: int, *, bytes_each: int, extension: bytes = b"", content: bytes | None = None) -> bytes:
+def chunked(
+    size: int, *, bytes_each: int, extension: bytes = b"", content: bytes | None = None
+) -> bytes:
     """Return content of this size in chunks of the same size, with an extension each."""
     whole = fill(b"x", size) if content is None else content
     pieces = [whole[at : at + bytes_each] for at in range(0, len(whole), bytes_each)]
-    return b"".join(b"%x%b\r\n%b\r\n" % (len(each), extension, each) for each in pieces) + b"0\r\n\r\n"
+    return (
+        b"".join(b"%x%b\r\n%b\r\n" % (len(each), extension, each) for each in pieces) + b"0\r\n\r\n"
+    )
 
 
 def response_heads(size: int) -> Corpus:
     """Return response heads of this size."""
     status = b"HTTP/1.1 200 OK\r\n"
-    found = {name: status + lines + b"\r\n" for name, lines in fields(size - len(status) - 2).items()}
+    found = {
+        name: status + lines + b"\r\n" for name, lines in fields(size - len(status) - 2).items()
+    }
     found["a long reason"] = b"HTTP/1.1 200 " + fill(b" ", size - 17) + b"\r\n\r\n"
     found["interim answers"] = b"HTTP/1.1 100 \r\n\r\n" * 10 + status + b"\r\n"
     return found

@@ -58,7 +58,9 @@ class ReceiverConnection:
 
     async def start_tls(self) -> None:
         """Completes the TLS handshake."""
-        self.stream = trio.SSLStream(self.socket, self.context, server_side=True, https_compatible=True)
+        self.stream = trio.SSLStream(
+            self.socket, self.context, server_side=True, https_compatible=True
+        )
         await self.stream.do_handshake()
 
     async def read_request(self) -> bytes:
@@ -68,7 +70,9 @@ class ReceiverConnection:
             octets += await self._receive()
         head, _, body = octets.partition(b"\r\n\r\n")
         length = next(
-            int(line.partition(b":")[2]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
+            int(line.partition(b":")[2])
+            for line in head.split(b"\r\n")
+            if line.lower().startswith(b"content-length:")
         )
         while len(body) < length:
             body += await self._receive()

@@ -1,4 +1,5 @@
-"""Provides an HTTP/2 client: with prior knowledge (RFC 9113 section 3.3), or on a stream that has agreed on it."""
+"""Provides an HTTP/2 client: with prior knowledge (RFC 9113 section 3.3), or on a stream that has
+agreed on it."""
 
 from __future__ import annotations
 
@@ -68,7 +69,12 @@ class Http2Client:
         """Send a head; the number of its stream."""
         number = self._talk.get_next_available_stream_id()
         self._coming[number] = _PendingAnswer()
-        pseudo = [(b":method", method), (b":scheme", b"http"), (b":authority", self.authority), (b":path", target)]
+        pseudo = [
+            (b":method", method),
+            (b":scheme", b"http"),
+            (b":authority", self.authority),
+            (b":path", target),
+        ]
         self._talk.send_headers(number, [*pseudo, *fields], end_stream=ends)
         await self._flush()
         return number
@@ -77,7 +83,9 @@ class Http2Client:
         """Send a whole body, as the server's window lets us."""
         rest = body
         while rest:
-            room = min(self._talk.local_flow_control_window(number), self._talk.max_outbound_frame_size)
+            room = min(
+                self._talk.local_flow_control_window(number), self._talk.max_outbound_frame_size
+            )
             if room:
                 piece, rest = rest[:room], rest[room:]
                 self._talk.send_data(number, piece, end_stream=not rest)
@@ -118,7 +126,9 @@ class Http2Client:
             assert len(dict(fields)) == len(fields)
         elif isinstance(event, h2.events.DataReceived):
             self._coming[event.stream_id or 0].body += event.data or b""
-            self._talk.acknowledge_received_data(event.flow_controlled_length or 0, event.stream_id or 0)
+            self._talk.acknowledge_received_data(
+                event.flow_controlled_length or 0, event.stream_id or 0
+            )
         elif isinstance(event, h2.events.StreamEnded):
             self._coming[event.stream_id or 0].is_whole = True
 

@@ -25,8 +25,8 @@ from mmo_trio.http.server.listener import OpenConnection, serve_http
 ERROR_DOCS = "https://docs.example/errors"
 BODY_LIMIT = 64 * 1024
 PATIENCE_S = 25.0
-"""Seconds after which a test of a listener fails: before the listener's own limits, unless it has shorter ones, end
-what should have ended by itself."""
+"""Seconds after which a test of a listener fails: before the listener's own limits, unless it has
+shorter ones, end what should have ended by itself."""
 SECRET = "a value that no log and no answer may hold"
 KEY = b"X-Api-Key: right\r\n"
 JSON_TYPE = (b"content-type", b"application/json")

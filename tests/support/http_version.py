@@ -28,7 +28,8 @@ class HttpVersion:
             self._addresses[urlsplit(api).netloc] = urlsplit(http2).netloc
 
     def http2_address(self, api: str) -> str | None:
-        """Where to send a request to the merchant API at this host and port by HTTP/2; None for HTTP/1.1."""
+        """Where to send a request to the merchant API at this host and port by HTTP/2; None for
+        HTTP/1.1."""
         if not self.is_http2:
             return None
         assert api in self._addresses, f"{api} does not speak HTTP/2"

@@ -1,5 +1,6 @@
-"""Makes the pairs of inputs of which one reads what the other writes, from `reads` and from what decisions write, and
-says what excludes that two processes decide both as if the other was not there: pure."""
+"""Makes the pairs of inputs of which one reads what the other writes, from `reads` and from what
+decisions write, and says what excludes that two processes decide both as if the other was not
+there: pure."""
 
 from __future__ import annotations
 
@@ -46,7 +47,10 @@ def rows_read(ledger: Ledger, input_: Input) -> Iterator[Row]:
     found = ledger.working_set(reads(input_)).prefetched
     for each in fields(Reads):
         keys = getattr(found, each.name)
-        yield from ((RowKind(each.name), key) for key in (keys if isinstance(keys, frozenset) else [None] * keys))
+        yield from (
+            (RowKind(each.name), key)
+            for key in (keys if isinstance(keys, frozenset) else [None] * keys)
+        )
 
 
 def rows_written(decision: Decision) -> Iterator[Row]:
@@ -56,7 +60,9 @@ def rows_written(decision: Decision) -> Iterator[Row]:
             yield RowKind.INTENT, (intent.gateway_reference, intent.kind)
     for change in decision.changes:
         match change:
-            case changes.TransactionCreated(transaction) | changes.TransactionAdvanced(_, transaction):
+            case changes.TransactionCreated(transaction) | changes.TransactionAdvanced(
+                _, transaction
+            ):
                 yield RowKind.TRANSACTION, transaction.reference
             case changes.ReferenceConsumed(brand, merchant_reference):
                 yield RowKind.REFERENCE, (brand, merchant_reference)
@@ -87,7 +93,8 @@ Events: TypeAlias = dict[str, Event]
 
 @define
 class Outcome:
-    """Holds what is stored after all that was played, and the replies. Of an intent its kind is stored."""
+    """Holds what is stored after all that was played, and the replies. Of an intent its kind is
+    stored."""
 
     ledger: Ledger = Factory(Ledger)
     suspense: Counter[tuple[str, str]] = Factory(Counter)
@@ -97,18 +104,24 @@ class Outcome:
     def add(self, decision: Decision) -> None:
         """Apply a decision."""
         durable = (each for each in decision.intents if not isinstance(each, PollProvider))
-        self.ledger.apply(decision.changes, [durable_intent(each.kind, each.gateway_reference) for each in durable])
+        self.ledger.apply(
+            decision.changes,
+            [durable_intent(each.kind, each.gateway_reference) for each in durable],
+        )
         found = (each for each in decision.changes if isinstance(each, changes.SuspenseRecorded))
         self.suspense.update((each.reason.value, each.content) for each in found)
 
     def note(self, name: str, reply: Reply) -> None:
-        """Keep a reply. One to an input that is ignored may show the payment as it was when it was loaded."""
-        self.replies[name] = evolve(reply, transaction=None) if isinstance(reply, Ignored) else reply
+        """Keep a reply. One to an input that is ignored may show the payment as it was when it was
+        loaded."""
+        self.replies[name] = (
+            evolve(reply, transaction=None) if isinstance(reply, Ignored) else reply
+        )
 
 
 def play(history: str, names: Names, events: Events, *, is_apart: bool = False) -> Outcome:
-    """Return the outcome of a history and of events, each decided after the one before or, where they are `is_apart`,
-    as if that was not there."""
+    """Return the outcome of a history and of events, each decided after the one before or, where
+    they are `is_apart`, as if that was not there."""
     outcome = Outcome()
     for input_, at in histories(names)[history]:
         outcome.add(decide(outcome.ledger, input_, now=at))
@@ -165,7 +178,8 @@ GUARDS: Final[Mapping[RowKind, str]] = {
     RowKind.REVERSALS: "the version of the payment's reversals",
     RowKind.HOLD: "the commit's own look at the hold",
 }
-"""What lets the later of two commits fail that write the same row of this kind, or that a hold has overtaken."""
+"""What lets the later of two commits fail that write the same row of this kind, or that a hold has
+overtaken."""
 
 NOT_NEEDED: Final = "not needed"
 """The pair is harmless."""
@@ -194,15 +208,19 @@ class Pair:
 
     @property
     def is_submission_and_hold(self) -> bool:
-        """Tell whether the one submits a payment, which it must not do once the other, a hold, has ended."""
+        """Tell whether the one submits a payment, which it must not do once the other, a hold, has
+        ended."""
         if not isinstance(self.other.event, HoldBrand):
             return False
-        payments = play(self.history, Names(0), {"one": self.one.event}).ledger.transactions.values()
+        payments = play(
+            self.history, Names(0), {"one": self.one.event}
+        ).ledger.transactions.values()
         return any(each.progress.stage is Stage.SUBMITTING for each in payments)
 
     @property
     def is_harmless(self) -> bool:
-        """Tell whether the outcome is that of a sequence even if each is decided without the other."""
+        """Tell whether the outcome is that of a sequence even if each is decided without the
+        other."""
         names, events = Names(0), {"one": self.one.event, "other": self.other.event}
         try:
             apart = play(self.history, names, events, is_apart=True)
@@ -214,7 +232,9 @@ class Pair:
     def exclusion(self) -> str:
         """Return what excludes that each is decided without the other."""
         one, other = self.one, self.other
-        unread_intents = {each for each in one.writes - (one.reads & other.reads) if each[0] is RowKind.INTENT}
+        unread_intents = {
+            each for each in one.writes - (one.reads & other.reads) if each[0] is RowKind.INTENT
+        }
         if guards := kinds((one.writes & other.writes) - unread_intents):
             return ", ".join(GUARDS[each] for each in guards)
         if self.is_submission_and_hold:
@@ -227,17 +247,21 @@ def pairs() -> Sequence[Pair]:
     found: list[Pair] = []
     for history in histories(Names(0)):
         ones, others = _accesses(history, 1), _accesses(history, 2)
-        every = (Pair(history, one, other) for nth, one in enumerate(ones) for other in others[nth:])
+        every = (
+            Pair(history, one, other) for nth, one in enumerate(ones) for other in others[nth:]
+        )
         found += (each for each in every if each.common)
     return found
 
 
 def representatives(every: Sequence[Pair]) -> Sequence[Pair]:
-    """Return the first of all pairs that read and write the same kinds in the same way, with the same exclusion and
-    harm."""
+    """Return the first of all pairs that read and write the same kinds in the same way, with the
+    same exclusion and harm."""
     chosen: dict[object, Pair] = {}
     for each in every:
-        forms = frozenset((access.footprint, access.claim_changes) for access in (each.one, each.other))
+        forms = frozenset(
+            (access.footprint, access.claim_changes) for access in (each.one, each.other)
+        )
         chosen.setdefault((forms, kinds(each.common), each.exclusion, each.is_harmless), each)
     return list(chosen.values())
 
@@ -251,7 +275,9 @@ def _accesses(history: str, turn: int) -> Sequence[Access]:
             every.append(Access(variant, event, frozenset(), frozenset((HELD_BRANDS,))))
         else:
             decision = decide(ledger, event, now=NOW)
-            claims = [each for each in decision.changes if isinstance(each, changes.DepositClaimChanged)]
+            claims = [
+                each for each in decision.changes if isinstance(each, changes.DepositClaimChanged)
+            ]
             claim_changes = frozenset((each.before is None, each.after is None) for each in claims)
             rows = frozenset(rows_read(ledger, event)), frozenset(rows_written(decision))
             every.append(Access(variant, event, *rows, claim_changes))

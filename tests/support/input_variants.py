@@ -1,4 +1,5 @@
-"""Lists every kind of input in each form that reads or writes something else, and what may have happened before."""
+"""Lists every kind of input in each form that reads or writes something else, and what may have
+happened before."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ NOW: Final = later(START, Span(MINUTE))
 
 @frozen
 class Names:
-    """Names what a pair is about; those of another number share nothing with it, so that one store holds many."""
+    """Names what a pair is about; those of another number share nothing with it, so that one store
+    holds many."""
 
     number: int
 
@@ -54,17 +56,22 @@ class Names:
         return f"RECEIPT{self.number:06d}"
 
     def fresh(self, turn: int) -> str:
-        """Return the gatewayReference that the history (0, 3) or the first (1) or second (2) input brings."""
+        """Return the gatewayReference that the history (0, 3) or the first (1) or second (2) input
+        brings."""
         return builders.numbered_reference(4 * self.number + turn)
 
     def order(self, turn: int) -> str:
-        """Return a merchantReference: one (0) that both inputs may name, or one of the first or second only."""
+        """Return a merchantReference: one (0) that both inputs may name, or one of the first or
+        second only."""
         return f"order-{turn}"
 
     @property
     def everything(self) -> Reads:
         """Return all that a pair can read or write."""
-        references, receipts = [self.fresh(turn) for turn in range(4)], frozenset((("test", self.receipt),))
+        references, receipts = (
+            [self.fresh(turn) for turn in range(4)],
+            frozenset((("test", self.receipt),)),
+        )
         return Reads(
             transactions=frozenset(references),
             references=frozenset((self.brand, self.order(turn)) for turn in range(3)),
@@ -93,7 +100,13 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
     brand, payment, receipt = builders.a_brand(id=names.brand), names.payment, names.receipt
     woke = inputs.DepositClaimWoke("test", receipt)
     answered = inputs.DepositAnswered(
-        "test", receipt, DepositAnswerOutcome.COMPLETED, True, KES(150), brand=brand, method="test_ke"
+        "test",
+        receipt,
+        DepositAnswerOutcome.COMPLETED,
+        True,
+        KES(150),
+        brand=brand,
+        method="test_ke",
     )
     denied = evolve(answered, outcome=DepositAnswerOutcome.FAILED)
     asked, reversal = _reversal_request(names), reversal_id(payment, 1)
@@ -103,32 +116,44 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "CreatePayment": _creation(names, turn),
         "CreatePayment (web)": _creation(names, turn, operation=Operation.WEB_PAYIN),
         "CreatePayment (reserved)": evolve(_creation(names, turn), reserved_provider="test"),
-        "CreatePayment (limited)": _creation(names, turn, pending_max=2, merchant_reference=names.order(turn)),
+        "CreatePayment (limited)": _creation(
+            names, turn, pending_max=2, merchant_reference=names.order(turn)
+        ),
         "ConfirmPage": builders.a_confirmation(payment),
         "ResolveManually": builders.a_resolution(payment),
         "ResolveManually (receipt)": builders.a_resolution(payment, provider_reference=receipt),
-        "ResolveManually (failed)": builders.a_resolution(payment, error_code=ErrorCode.USER_CANCELLED),
+        "ResolveManually (failed)": builders.a_resolution(
+            payment, error_code=ErrorCode.USER_CANCELLED
+        ),
         "CorrectTimes": inputs.CorrectTimes(payment, "amina"),
         "BeginSubmission": builders.a_begin_submission(payment),
         "BeginSubmission (withheld)": inputs.BeginSubmission(payment, WithheldReason.TOO_LATE),
         "StopPayment": builders.a_stop(payment),
         "MarkRestored": inputs.MarkRestored(payment, "amina"),
-        "RecordLostUse": inputs.RecordLostUse(names.brand, names.order(0), names.fresh(turn), "amina"),
+        "RecordLostUse": inputs.RecordLostUse(
+            names.brand, names.order(0), names.fresh(turn), "amina"
+        ),
         "ProviderAccepted": builders.accepted(payment, provider_reference="P1"),
         "ProviderSucceeded": builders.succeeded(payment),
-        "ProviderSucceeded (receipt)": builders.succeeded(payment, provider_reference=receipt, settles_receipt=True),
+        "ProviderSucceeded (receipt)": builders.succeeded(
+            payment, provider_reference=receipt, settles_receipt=True
+        ),
         "ProviderFailed": builders.failed(payment),
         "ProviderUnreachable": builders.unreachable(payment),
         "ProviderNeverReceived": builders.never_received(payment),
         "ProviderCannotTell": builders.cannot_tell(payment),
         "ProviderHinted": builders.hinted(payment, content=f"hint {turn}"),
         "ProviderHinted (evidence)": builders.hinted(payment, content="paid", evidence=evidence),
-        "ProviderHinted (receipt)": builders.hinted(payment, content="paid", evidence=evolve(evidence, settles=True)),
+        "ProviderHinted (receipt)": builders.hinted(
+            payment, content="paid", evidence=evolve(evidence, settles=True)
+        ),
         "DepositNotified": _deposit(names, turn),
         "DepositNotified (listed)": _deposit(names, turn, DepositTrust.LISTED),
         "DepositNotified (unconfirmed)": _deposit(names, turn, unconfirmed),
         "DepositNotified (of a payment)": _deposit(names, turn, payment=payment),
-        "DepositNotified (unconfirmed, of a payment)": _deposit(names, turn, DepositTrust.UNCONFIRMED, payment=payment),
+        "DepositNotified (unconfirmed, of a payment)": _deposit(
+            names, turn, DepositTrust.UNCONFIRMED, payment=payment
+        ),
         "DepositClaimWoke": woke,
         "DepositClaimWoke (of a payment)": evolve(woke, payment=payment),
         "DepositAnswered": answered,
@@ -146,7 +171,9 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "DecideReversal (refused)": evolve(decided, is_approved=False),
         "ReversalWoke": reversals.ReversalWoke(reversal, f"attempt {turn}"),
         "MarkReversalRestored": reversals.MarkReversalRestored(reversal, "amina"),
-        "ResolveReversal": reversals.ResolveReversal(reversal, "amina", succeeded=True, evidence="A statement."),
+        "ResolveReversal": reversals.ResolveReversal(
+            reversal, "amina", succeeded=True, evidence="A statement."
+        ),
         "ReversalAccepted": reversals.ReversalAccepted(reversal, "test", Source.WEBHOOK),
         "ReversalSucceeded": reversals.ReversalSucceeded(reversal, "test", Source.WEBHOOK),
         "ReversalFailed": reversals.ReversalFailed(reversal, "test", Source.WEBHOOK, "Refused."),
@@ -191,28 +218,44 @@ def histories(names: Names) -> Mapping[str, Sequence[tuple[Input, Instant]]]:
         "reversal requested (limited)": (created, begun, paid, evolve(limited, amount=KES(100))),
         "reversal approved": approved,
         "reversal sent": sent,
-        "reversal failed": (*sent, reversals.ReversalFailed(reversal_id(payment, 1), "test", Source.POLL, "Refused.")),
+        "reversal failed": (
+            *sent,
+            reversals.ReversalFailed(reversal_id(payment, 1), "test", Source.POLL, "Refused."),
+        ),
         "failed, claimed": (created, begun, claimed, failed),
     }
     stamped = {name: [(each, START) for each in played] for name, played in every.items()}
     return {**stamped, "dated ahead": [(created, later(NOW, Span(HOUR)))]}
 
 
-def _creation(names: Names, turn: int, *, pending_max: int | None = None, **draft: Any) -> inputs.CreatePayment:
+def _creation(
+    names: Names, turn: int, *, pending_max: int | None = None, **draft: Any
+) -> inputs.CreatePayment:
     limits, terms = BrandLimits(pending_payments=pending_max), Terms(idempotency_window=Span(0))
     brand, token = builders.a_brand(id=names.brand, limits=limits), f"page-{names.fresh(turn)}"
     draft = {"merchant_reference": names.order(0), **draft}
-    return builders.a_create_payment(names.fresh(turn), brand=brand, terms=terms, page_token=token, **draft)
+    return builders.a_create_payment(
+        names.fresh(turn), brand=brand, terms=terms, page_token=token, **draft
+    )
 
 
 def _reversal_request(names: Names) -> reversals.RequestReversal:
     return reversals.RequestReversal(
-        names.payment, names.brand, amount=KES(50), reason="Paid twice.", user="amina", needs_approval=True
+        names.payment,
+        names.brand,
+        amount=KES(50),
+        reason="Paid twice.",
+        user="amina",
+        needs_approval=True,
     )
 
 
 def _deposit(
-    names: Names, turn: int, trust: DepositTrust = DepositTrust.CONFIRMED, *, payment: str | None = None
+    names: Names,
+    turn: int,
+    trust: DepositTrust = DepositTrust.CONFIRMED,
+    *,
+    payment: str | None = None,
 ) -> inputs.DepositNotified:
     return builders.a_deposit(
         provider_reference=names.receipt,

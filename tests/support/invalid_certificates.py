@@ -45,7 +45,9 @@ def self_signed(host: str) -> ssl.SSLContext:
 def expired(authority: trustme.CA, host: str) -> ssl.SSLContext:
     """A server whose certificate ended yesterday."""
     now = datetime.now(UTC)
-    certificate = authority.issue_cert(host, not_before=now - timedelta(days=2), not_after=now - timedelta(days=1))
+    certificate = authority.issue_cert(
+        host, not_before=now - timedelta(days=2), not_after=now - timedelta(days=1)
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(context)
     return context

@@ -1,4 +1,5 @@
-"""Fills a database with old payments, so that plans and times are those of a store that has grown."""
+"""Fills a database with old payments, so that plans and times are those of a store that has
+grown."""
 
 from __future__ import annotations
 
@@ -22,14 +23,22 @@ LARGE = ("transactions", "reference_uses", "journal", "callbacks", "callback_bod
 """The tables that grow with each payment, and their partitions."""
 
 _WHOLE = 1_000
-"""So many of the youngest rows can be read as payments; what would be read of the others is left out."""
+"""So many of the youngest rows can be read as payments; what would be read of the others is left
+out."""
 
-_UNIQUE = ("merchant_reference", "reconciliation_reference", "provider_reference", "page_token", "msisdn")
+_UNIQUE = (
+    "merchant_reference",
+    "reconciliation_reference",
+    "provider_reference",
+    "page_token",
+    "msisdn",
+)
 """Columns whose values differ from payment to payment."""
 
 _COLUMNS = """
     SELECT attname, atttypid::regtype::text FROM pg_attribute
-    WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = '' AND attgenerated = ''
+    WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = ''
+    AND attgenerated = ''
         AND attname <> 'id'
 """
 _INDEXES = """
@@ -45,7 +54,8 @@ _LEAVES = """
 
 @define(eq=False)
 class LargeStore:
-    """Holds a database with very many old payments. What is written beside them can be removed again."""
+    """Holds a database with very many old payments. What is written beside them can be removed
+    again."""
 
     url: str
     _ends: dict[str, str] = field(factory=dict)
@@ -58,7 +68,8 @@ class LargeStore:
         return frozenset(self._ends)
 
     def fill(self, rows: int) -> None:
-        """Write one payment as the store does, and copies of it at intervals of a second, the youngest first."""
+        """Write one payment as the store does, and copies of it at intervals of a second, the
+        youngest first."""
         trio.run(_write_payment, self.url)
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("SET synchronous_commit = off")
@@ -67,14 +78,20 @@ class LargeStore:
                     self._multiply(connection, table, rows)
             leaves = [name for (name,) in connection.execute(_LEAVES)]
             for name in leaves:
-                last = sql.SQL("SELECT max(ctid)::text, count(*) FROM {}").format(sql.Identifier(name))
+                last = sql.SQL("SELECT max(ctid)::text, count(*) FROM {}").format(
+                    sql.Identifier(name)
+                )
                 ((end, count),) = connection.execute(last)
                 if count >= rows:
                     self._ends[name] = end
-            self._small = [each for each in leaves if each not in self._ends and each != "mmo_schema"]
+            self._small = [
+                each for each in leaves if each not in self._ends and each != "mmo_schema"
+            ]
             connection.execute("CREATE SCHEMA saved")
             for name in self._small:
-                copy = sql.SQL("CREATE TABLE saved.{0} AS TABLE public.{0}").format(sql.Identifier(name))
+                copy = sql.SQL("CREATE TABLE saved.{0} AS TABLE public.{0}").format(
+                    sql.Identifier(name)
+                )
                 connection.execute(copy)
 
     def reset(self) -> None:
@@ -86,7 +103,10 @@ class LargeStore:
                 restore = "INSERT INTO public.{0} OVERRIDING SYSTEM VALUE SELECT * FROM saved.{0}"
                 connection.execute(sql.SQL(restore).format(sql.Identifier(name)))
             for name, end in self._ends.items():
-                connection.execute(sql.SQL("DELETE FROM {} WHERE ctid > %s::tid").format(sql.Identifier(name)), [end])
+                connection.execute(
+                    sql.SQL("DELETE FROM {} WHERE ctid > %s::tid").format(sql.Identifier(name)),
+                    [end],
+                )
 
     def analyze(self) -> None:
         """Give the planner its statistics."""

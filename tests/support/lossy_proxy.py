@@ -37,7 +37,11 @@ class LossyProxy:
             pass
 
     async def _pass(
-        self, source: trio.SocketStream, sink: trio.SocketStream, scope: trio.CancelScope, loss: float
+        self,
+        source: trio.SocketStream,
+        sink: trio.SocketStream,
+        scope: trio.CancelScope,
+        loss: float,
     ) -> None:
         async for octets in source:
             if self.random.random() < loss:

@@ -156,13 +156,24 @@ class Merchant:
         return {name: value for name, value in body.items() if value is not None}
 
     async def post(
-        self, operation: str, body: Any, *, method: str | None = None, headers: Mapping[str, str] | None = None
+        self,
+        operation: str,
+        body: Any,
+        *,
+        method: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send a creation request; a body that is bytes goes out as it is."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         lines = {"X-Api-Key": self.key, "Content-Type": "application/json"} | self.extra
         target = f"{self.api}{ROOT}/{operation}/{quote(method or self.method, safe='')}"
-        answer = await ask(target, method="POST", headers=lines | dict(headers or {}), body=raw, connect=self.connect)
+        answer = await ask(
+            target,
+            method="POST",
+            headers=lines | dict(headers or {}),
+            body=raw,
+            connect=self.connect,
+        )
         check_creation(operation, raw, answer.status, answer.headers, answer.body)
         return answer
 

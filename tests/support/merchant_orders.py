@@ -35,7 +35,12 @@ def one_of_each() -> list[NewPayment]:
     }
     party = Party("customer-1", "+254700000200", "Zuhura", 'O"Neil\\', "zuhura@acme.example")
     return [
-        DirectPayIn(**shared, payer=party, merchant_reference="a/b?c=d&e 100%", reconciliation_reference="r-1"),
+        DirectPayIn(
+            **shared,
+            payer=party,
+            merchant_reference="a/b?c=d&e 100%",
+            reconciliation_reference="r-1",
+        ),
         WebPayIn(
             **shared,
             payer=party,

@@ -33,7 +33,9 @@ ACME = a_brand("acme", ACME_KEY)
 ZENITH = a_brand("zenith", ZENITH_KEY)
 
 
-def developer(running: Running, key: str, *, result_url: str = "https://localhost:9/callback") -> Merchant:
+def developer(
+    running: Running, key: str, *, result_url: str = "https://localhost:9/callback"
+) -> Merchant:
     """Return a merchant with this key."""
     return Merchant(running.ready.api, key, result_url=result_url)
 

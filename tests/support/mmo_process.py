@@ -63,7 +63,8 @@ limits.KES = {{ min = "10", max = "150000" }}
 """
 """A brand, with its `key`, whose one method is the sandbox's."""
 FREE_PORTS = tuple(f"--{listener}=127.0.0.1:0" for listener in ("api", "pages", "console"))
-"""The options with which `mmo sandbox` and `mmo serve` take any ports; the READY line says which."""
+"""The options with which `mmo sandbox` and `mmo serve` take any ports; the READY line says
+which."""
 READY = re.compile(r"READY (.*)\n")
 BODY_LIMIT = 1024 * 1024
 
@@ -179,7 +180,9 @@ class CallbackRecorder:
         sender = None if ports is None else self.find_sender(ports)
         return Admitted(BODY_LIMIT, self._responder(head, sender))
 
-    def _responder(self, head: RequestHead, sender: int | None) -> Callable[[bytes], Awaitable[HttpResponse]]:
+    def _responder(
+        self, head: RequestHead, sender: int | None
+    ) -> Callable[[bytes], Awaitable[HttpResponse]]:
         async def respond(body: bytes) -> HttpResponse:
             reference = json.loads(body)["gatewayReference"]
             key = head.value(b"x-api-key")

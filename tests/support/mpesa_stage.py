@@ -73,7 +73,9 @@ class Stage:
         self.told.append(request)
         return self.heard(request)
 
-    async def call(self, method: str, path: str, document: object = None, **headers: str) -> tuple[int, Any]:
+    async def call(
+        self, method: str, path: str, document: object = None, **headers: str
+    ) -> tuple[int, Any]:
         return await trio.to_thread.run_sync(
             partial(self._call, method, path, document, headers), abandon_on_cancel=True
         )
@@ -106,15 +108,23 @@ class Stage:
         found: str = next(each["balance"] for each in rows if each["account"] == account)
         return found
 
-    def _call(self, method: str, path: str, document: object, headers: dict[str, str]) -> tuple[int, Any]:
+    def _call(
+        self, method: str, path: str, document: object, headers: dict[str, str]
+    ) -> tuple[int, Any]:
         data = None if document is None else json.dumps(document).encode()
         request = urllib.request.Request(
-            f"{self.origin}{path}", data, {"Content-Type": "application/json", **headers}, method=method
+            f"{self.origin}{path}",
+            data,
+            {"Content-Type": "application/json", **headers},
+            method=method,
         )
         try:
             with urllib.request.urlopen(request, timeout=HANGS_AFTER_S) as answer:
                 body = answer.read()
-                return answer.status, json.loads(body) if body[:1] in (b"{", b"[") else body.decode()
+                return answer.status, json.loads(body) if body[:1] in (
+                    b"{",
+                    b"[",
+                ) else body.decode()
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
 
@@ -123,14 +133,18 @@ class Stage:
 async def staged() -> AsyncIterator[Stage]:
     stage = Stage(open_mpesa(), GatewayClock())
     with trio.fail_after(HANGS_AFTER_S):
-        async with serve(stage.simulator, now=stage.clock.now, send_callback=stage.tell) as stage.origin:
+        async with serve(
+            stage.simulator, now=stage.clock.now, send_callback=stage.tell
+        ) as stage.origin:
             yield stage
 
 
 async def credential(stage: Stage) -> str:
     """The password of the API operator testapi, encrypted for the simulator's certificate."""
     _, certificate = await stage.call("GET", "/_simulator/certificate")
-    secret = SystemCiphers().rsa_encrypt(certificate.encode(), b"Safaricom999!*!", RsaPadding.PKCS1V15)
+    secret = SystemCiphers().rsa_encrypt(
+        certificate.encode(), b"Safaricom999!*!", RsaPadding.PKCS1V15
+    )
     return base64.b64encode(secret).decode()
 
 

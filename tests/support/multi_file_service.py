@@ -32,7 +32,9 @@ def main(directory: Path, workers: int) -> int:
     prepared = directory / "prepared.db"
 
     def read() -> Settings:
-        return load_settings(file=directory / "mmo.toml", presets={"database.url": f"sqlite:///{prepared}"})
+        return load_settings(
+            file=directory / "mmo.toml", presets={"database.url": f"sqlite:///{prepared}"}
+        )
 
     def open_own(url: str, *, serving: bool, **_: object) -> AbstractAsyncContextManager[Store]:
         if (directory / "refused").exists():

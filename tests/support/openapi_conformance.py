@@ -20,8 +20,9 @@ DOCS = "https://docs.example/errors"
 
 
 def closed(schema: Any) -> Any:
-    """Return the schema without room for further members and codes, which only later versions may send: a text with
-    examples of codes becomes an enum of them, and an object has its own members alone."""
+    """Return the schema without room for further members and codes, which only later versions may
+    send: a text with examples of codes becomes an enum of them, and an object has its own members
+    alone."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):
@@ -34,26 +35,36 @@ def closed(schema: Any) -> Any:
             codes = properties[name] if isinstance(properties.get(name), dict) else {}
             if "examples" in codes:
                 is_nullable = "null" in codes["type"]
-                properties[name] = codes | {"enum": [*codes["examples"], *([None] if is_nullable else [])]}
+                properties[name] = codes | {
+                    "enum": [*codes["examples"], *([None] if is_nullable else [])]
+                }
     return made
 
 
 def closed_document(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with every schema closed but those of requests, whose further members are ignored (G4)."""
+    """Return the document with every schema closed but those of requests, whose further members are
+    ignored (G4)."""
     components = document["components"]
-    schemas = {name: each if "Request" in name else closed(each) for name, each in components["schemas"].items()}
+    schemas = {
+        name: each if "Request" in name else closed(each)
+        for name, each in components["schemas"].items()
+    }
     return document | {"components": components | {"schemas": schemas}}
 
 
 DOCUMENT = closed_document(
-    openapi_document(base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=SCENARIO_TEXTS)
+    openapi_document(
+        base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=SCENARIO_TEXTS
+    )
 )
 ROOT = "/gateway/mmo/v2"
 LARGE = 200_000
 """Bytes of an answer beyond which one look at its status and type is enough."""
 
 
-def check_creation(operation: str, sent: bytes, status: int, headers: Mapping[str, str], body: bytes) -> None:
+def check_creation(
+    operation: str, sent: bytes, status: int, headers: Mapping[str, str], body: bytes
+) -> None:
     """An exchange with a creation endpoint; raises AssertionError or ValidationError."""
     path = f"{ROOT}/{operation}/{{method}}"
     if path not in DOCUMENT["paths"]:
@@ -77,7 +88,9 @@ def check_look_up(target: str, status: int, headers: Mapping[str, str], body: by
     check_answer(path, "get", status, headers, body)
 
 
-def check_answer(path: str, method: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+def check_answer(
+    path: str, method: str, status: int, headers: Mapping[str, str], body: bytes
+) -> None:
     """The answer is one that the document knows for this endpoint."""
     responses = DOCUMENT["paths"][path][method]["responses"]
     assert str(status) in responses, (path, status, body)

@@ -1,5 +1,5 @@
-"""Plays one payment with an operator's simulator in virtual time: what is lost, refused or contradicted is written in a
-script, and nothing is left to chance."""
+"""Plays one payment with an operator's simulator in virtual time: what is lost, refused or
+contradicted is written in a script, and nothing is left to chance."""
 
 from __future__ import annotations
 
@@ -78,8 +78,14 @@ class ScriptedWorld(World):
             await self._register()
             if self.script.refused is not None:
                 self._change_accounts(self.script.refused)
-            planned = [PlannedFault(at, each) for at, faults in self.script.faults.items() for each in faults]
-            planned += [PlannedFault(at, each, times=ALWAYS) for at, each in self.script.always.items()]
+            planned = [
+                PlannedFault(at, each)
+                for at, faults in self.script.faults.items()
+                for each in faults
+            ]
+            planned += [
+                PlannedFault(at, each, times=ALWAYS) for at, each in self.script.always.items()
+            ]
             self.simulator.faults.plan(planned)
             await self._pay()
             await trio.sleep(300)
@@ -99,10 +105,20 @@ class ScriptedWorld(World):
             assert self.account is not None
             assert self.engine is not None
             account = OpenAccount(
-                adapter, self.provider, self.account, "ke", WebhookEndpoint(self.provider, ("token",))
+                adapter,
+                self.provider,
+                self.account,
+                "ke",
+                WebhookEndpoint(self.provider, ("token",)),
             )
             lister = DepositLister(
-                store, self.engine.submit, (account,), now, now, ReferenceGenerator(now).next, scan_interval_s=60
+                store,
+                self.engine.submit,
+                (account,),
+                now,
+                now,
+                ReferenceGenerator(now).next,
+                scan_interval_s=60,
             )
             life.start_soon(lister.run)
 
@@ -115,7 +131,9 @@ class ScriptedWorld(World):
                 country=self.operator.country,
                 currency=self.operator.currency,
                 reconciliation_reference="PRN1234XN",
-                party=None if self.operation.type is Type.TAX else a_party(msisdn=self.operator.msisdns[0]),
+                party=None
+                if self.operation.type is Type.TAX
+                else a_party(msisdn=self.operator.msisdns[0]),
             )
         )
         if self.operation.flow is Flow.WEB:

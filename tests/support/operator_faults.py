@@ -24,8 +24,8 @@ from mmo_simulators.common.faults import (
 )
 
 OFTEN = tuple(Span(minutes * MINUTE) for minutes in (0, 1, 5, 180))
-"""When the callback about a payment comes whose questions are answered otherwise: the last one arrives, as nothing is
-lost by then."""
+"""When the callback about a payment comes whose questions are answered otherwise: the last one
+arrives, as nothing is lost by then."""
 
 
 @frozen
@@ -39,7 +39,8 @@ class FaultSource:
     maintenance: Sequence[HttpResponse]
     """What the operator answers while it is maintained."""
     contradiction: str | None = None
-    """A code of failure that questions about a paid payment are sometimes answered with; None: none are."""
+    """A code of failure that questions about a paid payment are sometimes answered with; None: none
+    are."""
 
     def next_faults(self, is_submission: bool) -> tuple[Fault, ...]:
         """Return the faults of the next request."""
@@ -53,7 +54,12 @@ class FaultSource:
         if is_submission:
             if self.contradiction is not None and self.random.random() < 0.06:
                 self.tally["contradicted"] += 1
-                return (*faults, PollWith(self.contradiction), EndAfter(Span(MINUTE)), CallBack(OFTEN))
+                return (
+                    *faults,
+                    PollWith(self.contradiction),
+                    EndAfter(Span(MINUTE)),
+                    CallBack(OFTEN),
+                )
             if self.random.random() < 0.3:
                 faults.append(EndWith(self.random.choice(self.failures)))
             decided = self._decision()

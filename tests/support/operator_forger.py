@@ -1,4 +1,5 @@
-"""Plays whoever knows the addresses of an operator's notifications: he forges, repeats, replays and changes them."""
+"""Plays whoever knows the addresses of an operator's notifications: he forges, repeats, replays and
+changes them."""
 
 from __future__ import annotations
 
@@ -60,9 +61,17 @@ class Forger:
     def _next(self) -> HttpRequest | None:
         if not self.captured:
             return None
-        open_ = {name for name, each in self.transactions().items() if not each.progress.stage.is_terminal}
-        pending = [each for each in self.captured if _address(each)[1] in open_]  # Somebody would like these settled.
-        request = self.random.choice(pending if pending and self.random.random() < 0.5 else self.captured)
+        open_ = {
+            name
+            for name, each in self.transactions().items()
+            if not each.progress.stage.is_terminal
+        }
+        pending = [
+            each for each in self.captured if _address(each)[1] in open_
+        ]  # Somebody would like these settled.
+        request = self.random.choice(
+            pending if pending and self.random.random() < 0.5 else self.captured
+        )
         chance = self.random.random()
         if chance < 0.2:
             self.tally["repeated notification"] += 1
@@ -79,8 +88,9 @@ class Forger:
         return evolve(request, body=json.dumps(forged).encode())
 
     def _paid_result(self, request: HttpRequest, document: Any) -> Any:
-        """Return M-Pesa's complete report, at this payment's own address, or pawaPay's about any payment, that it was
-        paid, with a receipt that was made up or is another payment's; None where the document is no such report."""
+        """Return M-Pesa's complete report, at this payment's own address, or pawaPay's about any
+        payment, that it was paid, with a receipt that was made up or is another payment's; None
+        where the document is no such report."""
         kind, about, minor = _address(request)
         receipt = (
             about
@@ -91,16 +101,38 @@ class Forger:
             case {"Body": {"stkCallback": dict(told)}}:
                 paid = {"Amount": int(minor) / 100, "MpesaReceiptNumber": receipt}
                 items = [{"Name": name, "Value": value} for name, value in paid.items()]
-                return {"Body": {"stkCallback": {**told, "ResultCode": 0, "CallbackMetadata": {"Item": items}}}}
+                return {
+                    "Body": {
+                        "stkCallback": {
+                            **told,
+                            "ResultCode": 0,
+                            "CallbackMetadata": {"Item": items},
+                        }
+                    }
+                }
             case {"Result": dict(told)} if minor:
                 amount = int(minor) / 100
-                paid = {"TransactionAmount": amount, "Amount": amount, "TransactionStatus": "Completed"}
+                paid = {
+                    "TransactionAmount": amount,
+                    "Amount": amount,
+                    "TransactionStatus": "Completed",
+                }
                 paid |= {"ReceiptNo": receipt, "CreditPartyName": "174379 - TEST SHOP"}
                 items = [{"Key": name, "Value": value} for name, value in paid.items()]
                 parameters = {"ResultParameter": items}
-                return {"Result": {**told, "ResultCode": 0, "TransactionID": receipt, "ResultParameters": parameters}}
+                return {
+                    "Result": {
+                        **told,
+                        "ResultCode": 0,
+                        "TransactionID": receipt,
+                        "ResultParameters": parameters,
+                    }
+                }
             case {"depositId": str()} if (target := self._target()) is not None:
-                paid = {"depositId": operation_id(target.reference), "amount": target.order.requested.text}
+                paid = {
+                    "depositId": operation_id(target.reference),
+                    "amount": target.order.requested.text,
+                }
                 return {**document, **paid, "status": "COMPLETED", "providerTransactionId": receipt}
             case _:
                 return None
@@ -134,13 +166,21 @@ class Forger:
         return evolve(request, body=json.dumps(document).encode())
 
     def _target(self) -> Transaction | None:
-        """Return a pay-in that somebody would like to see settled, a QR payment rather than another; None: a deposit
-        is made up."""
+        """Return a pay-in that somebody would like to see settled, a QR payment rather than
+        another; None: a deposit is made up."""
         every = [each for each in self.transactions().values() if each.order.type is Type.PAYIN]
-        pending = [each for each in every if not each.progress.stage.is_terminal and each.order.flow is not Flow.PUSH]
+        pending = [
+            each
+            for each in every
+            if not each.progress.stage.is_terminal and each.order.flow is not Flow.PUSH
+        ]
         codes = [each for each in pending if each.order.flow is Flow.QR]
-        candidates: Sequence[Transaction] = codes if codes and self.random.random() < 0.6 else pending
-        return self.random.choice(candidates) if candidates and self.random.random() < 0.85 else None
+        candidates: Sequence[Transaction] = (
+            codes if codes and self.random.random() < 0.6 else pending
+        )
+        return (
+            self.random.choice(candidates) if candidates and self.random.random() < 0.85 else None
+        )
 
     def _improved(self, value: Any) -> Any:
         """Return a result that claims success and another amount."""
@@ -158,7 +198,8 @@ class Forger:
 
 
 def _address(request: HttpRequest) -> tuple[str, str, str]:
-    """Return kind, subject and cents of a signed address, which everybody can read; three empty texts for another."""
+    """Return kind, subject and cents of a signed address, which everybody can read; three empty
+    texts for another."""
     segment = request.target.rpartition(b"/")[2].decode()
     if not _HEX.fullmatch(segment):
         return "", "", ""

@@ -137,8 +137,14 @@ async def run_operator_gateway(
         account = {"kind": kind, **options, "base_url": played.origin}
         environment = {provider_variable("operator", key): text for key, text in account.items()}
         brands = BRANDS.format(
-            key=API_KEY, method=METHOD, name="operator", country=market.country, currency=market.currency
+            key=API_KEY,
+            method=METHOD,
+            name="operator",
+            country=market.country,
+            currency=market.currency,
         )
-        async with serving(directory, environment=environment, brands=brands, api_key=API_KEY) as running:
+        async with serving(
+            directory, environment=environment, brands=brands, api_key=API_KEY
+        ) as running:
             running.merchant.method = METHOD
             yield OperatorGateway(running, played, market)

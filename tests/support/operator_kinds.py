@@ -51,7 +51,8 @@ class Operator:
     contradiction: str | None = None
     """A code of failure that questions about a paid payment may be answered with."""
     refusals: Sequence[Mapping[str, object]] = ()
-    """Members of an account whose API operator is refused; the first are those of one that is not."""
+    """Members of an account whose API operator is refused; the first are those of one that is
+    not."""
     amounts: tuple[int, int] = (10, 1_000)
     """In whole units."""
     pays_back_by: Type = Type.PAYIN
@@ -118,16 +119,26 @@ def open_pawapay() -> tuple[Provider, Simulator]:
         "api_token": pawapay_api.API_TOKEN,
         "callback_keys": key.decode(),
     }
-    return PawapayProvider("paw", "pawaPay", pawapay_account_from(options, hooks_url=HOOKS)), simulator
+    return PawapayProvider(
+        "paw", "pawaPay", pawapay_account_from(options, hooks_url=HOOKS)
+    ), simulator
 
 
 MPESA_MAINTENANCE = tuple(
     HttpResponse(status, ((b"content-type", b"application/json"),), body)
     for status, body in (
-        (500, b'{"requestId":"1","errorCode":"500.003.1001","errorMessage":"Service is currently unreachable."}'),
+        (
+            500,
+            b'{"requestId":"1","errorCode":"500.003.1001","errorMessage":"Service is currently '
+            b'unreachable."}',
+        ),
         (503, b'{"errorCode":"","errorMessage":"Service is temporarily unavailable"}'),
         (500, b'{"requestId":"","errorCode":"","errorMessage":""}'),
-        (503, b"<html><head><META NAME='robots'></head><body><iframe src='/_Incapsula_Resource'></iframe></body>"),
+        (
+            503,
+            b"<html><head><META NAME='robots'></head><body><iframe "
+            b"src='/_Incapsula_Resource'></iframe></body>",
+        ),
     )
 )
 """As captured in 2026."""
@@ -177,12 +188,19 @@ OPERATORS = {
         operations=PAYINS_AND_PAYOUTS,
         country="RW",
         currency="RWF",
-        failures=("PAYMENT_NOT_APPROVED", "RECIPIENT_NOT_FOUND", "UNSPECIFIED_FAILURE", "SOMETHING_NEW"),
+        failures=(
+            "PAYMENT_NOT_APPROVED",
+            "RECIPIENT_NOT_FOUND",
+            "UNSPECIFIED_FAILURE",
+            "SOMETHING_NEW",
+        ),
         contradiction="UNSPECIFIED_FAILURE",
         accounts={Type.PAYIN: "RWA/RWF", Type.PAYOUT: "RWA/RWF"},
         msisdns=RWANDANS,
         amounts=(100, 1_000),
     ),
 }
-MPESA_WITH_PULL = evolve(OPERATORS["mpesa"], open=partial(open_mpesa_account, pull_number="254722000000"))
+MPESA_WITH_PULL = evolve(
+    OPERATORS["mpesa"], open=partial(open_mpesa_account, pull_number="254722000000")
+)
 """An account that has Pull Transactions."""

@@ -45,8 +45,8 @@ NEVER: Span = HOUR
 AFTER_EXPIRY = Span(3 * DAY + HOUR)
 EXPIRED = "transaction_expired"
 LATE_STEPS_MAX = 60
-"""Further steps of 900 s, all long before the expiry, for a machine that is so busy that a gateway is behind its
-clock."""
+"""Further steps of 900 s, all long before the expiry, for a machine that is so busy that a gateway
+is behind its clock."""
 
 
 @frozen
@@ -82,7 +82,11 @@ CALLED_BACK = (
 )
 UNCALLED = Course("no callback", (SOON, CallBack(())))
 LATE_RESULT = Course(
-    "result after the expiry", (EndAfter(AFTER_EXPIRY),), ends=EXPIRED, is_paid=True, is_suspended=True
+    "result after the expiry",
+    (EndAfter(AFTER_EXPIRY),),
+    ends=EXPIRED,
+    is_paid=True,
+    is_suspended=True,
 )
 
 
@@ -99,7 +103,9 @@ def failing(code: str, means: ErrorCode, message: str | None = None) -> Course:
 
 def refused(code: str, means: ErrorCode, status: int, document: Mapping[str, Any]) -> Course:
     """Return the course of a payment that this answer rejects at once."""
-    answer = HttpResponse(status, ((b"content-type", b"application/json"),), json.dumps(document).encode())
+    answer = HttpResponse(
+        status, ((b"content-type", b"application/json"),), json.dumps(document).encode()
+    )
     return Course(f"refused: {code}", (AnswerInstead(answer),), means.value, code, is_taken=False)
 
 
@@ -140,13 +146,21 @@ def _mpesa_failures(is_payin: bool) -> Iterator[Course]:
         yield failing(code, meaning.payin if is_payin else meaning.payout)
     for each in ERROR_RULES:
         if isinstance(each.meaning, ErrorCode):
-            document = {"requestId": "1", "errorCode": each.code, "errorMessage": each.message_contains}
+            document = {
+                "requestId": "1",
+                "errorCode": each.code,
+                "errorMessage": each.message_contains,
+            }
             yield refused(each.code, each.meaning, int(each.code[:3]), document)
 
 
 def _mpesa_way(operation: str, at: str, *, lost: str) -> Way:
     failures = tuple(_mpesa_failures(operation.endswith("payin")))
-    return Way(operation, at, (*ORDINARY, *CALLED_BACK, UNCALLED, lost_request(lost), LATE_RESULT, *failures))
+    return Way(
+        operation,
+        at,
+        (*ORDINARY, *CALLED_BACK, UNCALLED, lost_request(lost), LATE_RESULT, *failures),
+    )
 
 
 def _mpesa_options(simulator: Any) -> Mapping[str, str]:

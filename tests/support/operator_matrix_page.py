@@ -34,7 +34,10 @@ def table() -> str:
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for operator in OPERATORS:
         flows = names_by_cells((f"`{way.operation}`", tuple(_cells(way))) for way in operator.ways)
-        lines += [f"| {' | '.join((operator.title, ', '.join(names), *cells))} |" for cells, names in flows.items()]
+        lines += [
+            f"| {' | '.join((operator.title, ', '.join(names), *cells))} |"
+            for cells, names in flows.items()
+        ]
     return "\n".join(lines) + "\n" + BY_THEMSELVES
 
 

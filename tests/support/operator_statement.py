@@ -35,7 +35,10 @@ def check(world: World) -> None:
     for each in every:
         progress = each.progress
         world.tally[f"{each.order.type} {each.order.flow} {progress.stage}"] += 1
-        if progress.error_code is ErrorCode.TRANSACTION_EXPIRED and progress.submitted_at is not None:
+        if (
+            progress.error_code is ErrorCode.TRANSACTION_EXPIRED
+            and progress.submitted_at is not None
+        ):
             world.tally["expired"] += 1
             _check_stood_before_a_person(world, each)
             if cannot_be_asked(world, each):
@@ -43,7 +46,9 @@ def check(world: World) -> None:
                 late.setdefault(each.reference, paid.get(each.reference, Decimal(0)))
             else:
                 asked_at = world.asked_at[each.reference]
-                assert each.order.expires_at - asked_at <= HOUR, f"{each.reference} wasn't asked about"
+                assert each.order.expires_at - asked_at <= HOUR, (
+                    f"{each.reference} wasn't asked about"
+                )
         _check_payment(world, each, paid.get(each.reference), late.get(each.reference) or None)
     _check_deposits(world)
     payments = [each for each in every if each.order.flow is not Flow.PUSH]
@@ -79,10 +84,18 @@ def late_successes(world: World) -> dict[str, Decimal]:
     paid."""
     late = {}
     payments = [each for each in world.book if each["result"] == "success"]
-    known = {(about.reference, each["receipt"]) for each in payments if (about := named(world, each["reference"]))}
+    known = {
+        (about.reference, each["receipt"])
+        for each in payments
+        if (about := named(world, each["reference"]))
+    }
     for each in world.suspense:
         content = json.loads(each.content)
-        if each.gateway_reference is None or content.get("result") != "success" or each.reason in _OTHER_MONEY:
+        if (
+            each.gateway_reference is None
+            or content.get("result") != "success"
+            or each.reason in _OTHER_MONEY
+        ):
             continue
         if (each.gateway_reference, content["providerReference"]) not in known:
             world.tally["forged receipts in the suspense book"] += 1
@@ -100,7 +113,9 @@ def cannot_be_asked(world: World, about: Transaction) -> bool:
     operator's statement."""
     operation = world.provider.operations[operation_key(about)]
     is_unnamed = about.progress.provider_reference is None and about.progress.hint is None
-    return not operation.can_be_polled or (operation.not_found_is_final_after is None and is_unnamed)
+    return not operation.can_be_polled or (
+        operation.not_found_is_final_after is None and is_unnamed
+    )
 
 
 def final(about: Transaction) -> Decimal:
@@ -110,7 +125,8 @@ def final(about: Transaction) -> Decimal:
 
 
 def _is_own_accord(payment: Mapping[str, str], about: Transaction | None) -> bool:
-    """Whether somebody paid without a request of ours: a deposit, another amount than a QR code's, or past a prompt."""
+    """Whether somebody paid without a request of ours: a deposit, another amount than a QR code's,
+    or past a prompt."""
     if payment["kind"] != "c2b":
         return False
     if about is None:
@@ -121,10 +137,18 @@ def _is_own_accord(payment: Mapping[str, str], about: Transaction | None) -> boo
 
 
 def _is_beside(payment: Mapping[str, str], about: Transaction | None) -> bool:
-    """Whether it is a prompt of which the gateway never heard, and in whose place its payer has paid by the menu."""
-    if about is None or payment["kind"] != "stk_push" or about.progress.completion_source is not Source.WEBHOOK:
+    """Whether it is a prompt of which the gateway never heard, and in whose place its payer has
+    paid by the menu."""
+    if (
+        about is None
+        or payment["kind"] != "stk_push"
+        or about.progress.completion_source is not Source.WEBHOOK
+    ):
         return False
-    return about.progress.stage is Stage.SUCCEEDED and about.progress.provider_reference != payment["receipt"]
+    return (
+        about.progress.stage is Stage.SUCCEEDED
+        and about.progress.provider_reference != payment["receipt"]
+    )
 
 
 def _check_stood_before_a_person(world: World, about: Transaction) -> None:
@@ -137,7 +161,9 @@ def _check_stood_before_a_person(world: World, about: Transaction) -> None:
     assert set(since) <= set(world.stuck[about.reference]), f"{about.reference} wasn't seen"
 
 
-def _check_payment(world: World, about: Transaction, paid: Decimal | None, late: Decimal | None) -> None:
+def _check_payment(
+    world: World, about: Transaction, paid: Decimal | None, late: Decimal | None
+) -> None:
     progress = about.progress
     where = f"{about.reference} of seed {world.seed}"
     if about.order.flow is Flow.PUSH:
@@ -150,7 +176,9 @@ def _check_payment(world: World, about: Transaction, paid: Decimal | None, late:
         case Stage.FAILED if progress.completion_source is Source.EXPIRY:
             assert paid == late, f"{where} was paid and is not in the suspense book"
         case Stage.FAILED if late is not None and world.operator.contradiction is not None:
-            assert paid == late, where  # The operator's own answer said so, before its report with the receipt.
+            assert paid == late, (
+                where
+            )  # The operator's own answer said so, before its report with the receipt.
         case Stage.FAILED:
             assert paid is None, f"{where} is reported failed, and was paid"
             assert late is None, where
@@ -159,8 +187,8 @@ def _check_payment(world: World, about: Transaction, paid: Decimal | None, late:
 
 
 def _check_deposits(world: World) -> None:
-    """Every payment of somebody's own accord is one transaction or stands in the suspense book, to the unit; what was
-    forged is neither, and no receipt settles two things."""
+    """Every payment of somebody's own accord is one transaction or stands in the suspense book, to
+    the unit; what was forged is neither, and no receipt settles two things."""
     paid = {each["receipt"]: each for each in world.book if each["result"] == "success"}
     received = {
         receipt: Decimal(each["amount"])
@@ -170,7 +198,10 @@ def _check_deposits(world: World) -> None:
     booked: dict[str, Decimal] = {}
     for each in world.transactions.values():
         receipt = each.progress.provider_reference
-        if each.order.flow not in (Flow.PUSH, Flow.QR) or each.progress.stage is not Stage.SUCCEEDED:
+        if (
+            each.order.flow not in (Flow.PUSH, Flow.QR)
+            or each.progress.stage is not Stage.SUCCEEDED
+        ):
             continue
         assert receipt is not None
         assert receipt in paid, f"{receipt} of seed {world.seed} was never paid"
@@ -184,18 +215,25 @@ def _check_deposits(world: World) -> None:
         if receipt is None or content["result"] in ("failed", "reversed", "not_reversed"):
             continue
         if receipt not in paid:
-            is_known = content["result"] == "success"  # An operator's own result, by another name of its own.
-            assert is_known or entry.reason in _UNTRUE, f"{receipt} of seed {world.seed}: {entry.reason}"
+            is_known = (
+                content["result"] == "success"
+            )  # An operator's own result, by another name of its own.
+            assert is_known or entry.reason in _UNTRUE, (
+                f"{receipt} of seed {world.seed}: {entry.reason}"
+            )
             world.tally["forgeries in the suspense book"] += not is_known
             continue
         amount = Decimal((content["amount"] or "0").partition(" ")[0])
         if receipt in received and receipt not in booked and amount == received[receipt]:
             stands[receipt] = amount
             world.tally["deposits in the suspense book"] += entry.gateway_reference is None
-            world.tally["payments past the prompt in the suspense book"] += entry.gateway_reference is not None
-    assert {**stands, **{each: booked[each] for each in booked.keys() & received.keys()}} == received, (
-        f"what was paid of own accord in seed {world.seed} is not in the books"
-    )
+            world.tally["payments past the prompt in the suspense book"] += (
+                entry.gateway_reference is not None
+            )
+    assert {
+        **stands,
+        **{each: booked[each] for each in booked.keys() & received.keys()},
+    } == received, f"what was paid of own accord in seed {world.seed} is not in the books"
 
 
 def _check_balances(world: World, paid: Mapping[str, Decimal]) -> None:
@@ -206,7 +244,9 @@ def _check_balances(world: World, paid: Mapping[str, Decimal]) -> None:
         expected[world.operator.accounts[type]] += amount if type is Type.PAYIN else -amount
     for each in world.book:
         asked_for = named(world, each["reference"])
-        if each["result"] == "success" and (_is_own_accord(each, asked_for) or _is_beside(each, asked_for)):
+        if each["result"] == "success" and (
+            _is_own_accord(each, asked_for) or _is_beside(each, asked_for)
+        ):
             expected[world.operator.accounts[Type.PAYIN]] += Decimal(each["amount"])
     for each in world.went_back:
         expected[world.operator.accounts[world.operator.pays_back_by]] -= Decimal(each["amount"])

@@ -1,5 +1,5 @@
-"""Describes what can happen to a payment, and plays it with each operator and operation: the table of
-docs/internals/operators.md shows what comes of it."""
+"""Describes what can happen to a payment, and plays it with each operator and operation: the table
+of docs/internals/operators.md shows what comes of it."""
 
 from __future__ import annotations
 
@@ -47,34 +47,67 @@ class Column:
     wrong_number: str = ""
     """The operator's code for a number that has no account; empty: it has none."""
     polled: str = ""
-    """A code of failure for questions about what was paid; empty: questions decide, as callbacks are unsigned."""
+    """A code of failure for questions about what was paid; empty: questions decide, as callbacks
+    are unsigned."""
 
 
 NO_RECEIPT = EndWith("2032")
 NO_PROMPT = AnswerInstead(HttpResponse(500))
-NO_RESOURCE = AnswerInstead(HttpResponse(404, JSON, b'{"code":"RESOURCE_NOT_FOUND","message":"not found"}'))
+NO_RESOURCE = AnswerInstead(
+    HttpResponse(404, JSON, b'{"code":"RESOURCE_NOT_FOUND","message":"not found"}')
+)
 NO_TRANSACTION = AnswerInstead(
-    HttpResponse(200, JSON, b'{"status":{"response_code":"ESB000045","code":"200","success":false,"message":"none"}}')
+    HttpResponse(
+        200,
+        JSON,
+        b'{"status":{"response_code":"ESB000045","code":"200","success":false,"message":"none"}}',
+    )
 )
 NO_PAYMENT = AnswerInstead(HttpResponse(200, JSON, b'{"status":"NOT_FOUND"}'))
-MPESA, MTN, AIRTEL, PAWAPAY = OPERATORS["mpesa"], OPERATORS["mtn"], OPERATORS["airtel"], OPERATORS["pawapay"]
+MPESA, MTN, AIRTEL, PAWAPAY = (
+    OPERATORS["mpesa"],
+    OPERATORS["mtn"],
+    OPERATORS["airtel"],
+    OPERATORS["pawapay"],
+)
 PAYIN, PAYOUT, TAX = Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT, Operation.DIRECT_TAXPAYOUT
 FUNDS = "NOT_ENOUGH_FUNDS"
 COLUMNS: Mapping[str, Column] = {
     "M-Pesa STK": Column(MPESA, PAYIN, "stk_push", "stk_query", NO_PROMPT, "1", polled="1037"),
-    "M-Pesa STK, Pull": Column(MPESA_WITH_PULL, PAYIN, "stk_push", "stk_query", NO_PROMPT, "1", polled="1037"),
+    "M-Pesa STK, Pull": Column(
+        MPESA_WITH_PULL, PAYIN, "stk_push", "stk_query", NO_PROMPT, "1", polled="1037"
+    ),
     "M-Pesa B2C": Column(MPESA, PAYOUT, "b2c", "status", NO_RECEIPT, "1", "2040", polled="1"),
     "M-Pesa tax": Column(MPESA, TAX, "tax", "status", NO_RECEIPT, "1", polled="1"),
     "MTN in": Column(MTN, PAYIN, "requesttopay", "ask", NO_RESOURCE, FUNDS, "PAYER_NOT_FOUND"),
     "MTN out": Column(MTN, PAYOUT, "transfer", "ask", NO_RESOURCE, FUNDS, "PAYEE_NOT_FOUND"),
     "Airtel in": Column(
-        AIRTEL, PAYIN, "collection", "collection_enquiry", NO_TRANSACTION, "DP00800001007", polled="DP00800001005"
+        AIRTEL,
+        PAYIN,
+        "collection",
+        "collection_enquiry",
+        NO_TRANSACTION,
+        "DP00800001007",
+        polled="DP00800001005",
     ),
     "Airtel out": Column(
-        AIRTEL, PAYOUT, "disbursement", "disbursement_enquiry", NO_TRANSACTION, "DP00900001007", "DP00900001009"
+        AIRTEL,
+        PAYOUT,
+        "disbursement",
+        "disbursement_enquiry",
+        NO_TRANSACTION,
+        "DP00900001007",
+        "DP00900001009",
     ),
     "pawaPay in": Column(
-        PAWAPAY, PAYIN, "deposit", "ask", NO_PAYMENT, "INSUFFICIENT_BALANCE", "PAYER_NOT_FOUND", "UNSPECIFIED_FAILURE"
+        PAWAPAY,
+        PAYIN,
+        "deposit",
+        "ask",
+        NO_PAYMENT,
+        "INSUFFICIENT_BALANCE",
+        "PAYER_NOT_FOUND",
+        "UNSPECIFIED_FAILURE",
     ),
     "pawaPay out": Column(
         PAWAPAY,
@@ -126,10 +159,13 @@ ROWS: Mapping[str, Callable[[Column], Script | None]] = {
     "API operator locked": lambda column: _refusal(column, "locked"),
     "funds short": lambda column: Script({column.submission: (EndWith(column.short), SOON)}),
     "wrong number": lambda column: (
-        Script({column.submission: (EndWith(column.wrong_number), SOON)}) if column.wrong_number else None
+        Script({column.submission: (EndWith(column.wrong_number), SOON)})
+        if column.wrong_number
+        else None
     ),
     "failed, and questions find nothing": lambda column: Script(
-        {column.submission: (EndWith(column.short), SOON)}, always={column.question: column.not_found}
+        {column.submission: (EndWith(column.short), SOON)},
+        always={column.question: column.not_found},
     ),
     "accepted, then not found": lambda column: Script(
         {column.submission: (SOON, NO_CALLBACK)}, always={column.question: column.not_found}
@@ -151,13 +187,16 @@ def play_cell(row: str, column: str) -> ScriptedWorld | None:
     return None if script is None else play(where.operator, where.operation, script)
 
 
-OPERATORS_OWN_WORD: Mapping[str, Sequence[str]] = {"accepted, then not found": ("MTN in", "MTN out")}
-"""Where a paid payment is told as failed because the operator has said so for a day (its page on common errors)."""
+OPERATORS_OWN_WORD: Mapping[str, Sequence[str]] = {
+    "accepted, then not found": ("MTN in", "MTN out")
+}
+"""Where a paid payment is told as failed because the operator has said so for a day (its page on
+common errors)."""
 
 
 def is_told_wrong(row: str, column: str, world: ScriptedWorld) -> bool:
-    """Tell whether a paid payment is told as failed, and no entry of the suspense book says so, though there was a way
-    to know."""
+    """Tell whether a paid payment is told as failed, and no entry of the suspense book says so,
+    though there was a way to know."""
     progress = world.payment.progress
     is_expired = progress.error_code is ErrorCode.TRANSACTION_EXPIRED
     if not world.is_paid or progress.stage is Stage.SUCCEEDED or is_expired or world.suspense:
@@ -180,8 +219,11 @@ def cell_text(world: ScriptedWorld | None) -> str:
 
 
 def table(cells: Mapping[tuple[str, str], str]) -> str:
-    """Return the table of these texts by row and column, as Markdown: a line for all rows that have the same."""
+    """Return the table of these texts by row and column, as Markdown: a line for all rows that have
+    the same."""
     lines = [f"| | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
-    alike = names_by_cells((row, " | ".join(cells[row, column] for column in COLUMNS)) for row in ROWS)
+    alike = names_by_cells(
+        (row, " | ".join(cells[row, column] for column in COLUMNS)) for row in ROWS
+    )
     lines += [f"| {BETWEEN_ROWS.join(rows)} | {line} |" for line, rows in alike.items()]
     return "\n".join(lines) + "\n"

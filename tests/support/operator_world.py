@@ -26,12 +26,25 @@ from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ConfirmPage, Input
-from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, PollEnded, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import (
+    DeliverCallback,
+    DeliverQr,
+    PollEnded,
+    PollProvider,
+    SubmitToProvider,
+)
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, drive
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mpesa_daraja.requests import account_reference
-from mmo_sansio.testing import START, a_brand, a_create_payment, a_method, a_party, numbered_reference
+from mmo_sansio.testing import (
+    START,
+    a_brand,
+    a_create_payment,
+    a_method,
+    a_party,
+    numbered_reference,
+)
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type
 from mmo_sansio.values.money import to_money
@@ -146,7 +159,9 @@ class World:
     @property
     def suspense(self) -> Sequence[SuspenseEntry]:
         """Return the suspense entries."""
-        return run_query(suspense(with_closed=True, limit=10_000), partial(run_statement, self.rows))
+        return run_query(
+            suspense(with_closed=True, limit=10_000), partial(run_statement, self.rows)
+        )
 
     @property
     def asked_at(self) -> Mapping[str, Instant]:
@@ -160,12 +175,17 @@ class World:
 
     def balances(self) -> dict[str, Decimal]:
         """Return the balance of each account at the operator."""
-        return {each["account"]: Decimal(each["balance"]) for each in self.simulator.snapshot()["accounts"]}
+        return {
+            each["account"]: Decimal(each["balance"])
+            for each in self.simulator.snapshot()["accounts"]
+        }
 
     @property
     def book(self) -> Sequence[Mapping[str, str]]:
         """Return what the operator's book holds of payments."""
-        return [each for each in self.simulator.snapshot()["payments"] if each["kind"] not in MONEY_BACK]
+        return [
+            each for each in self.simulator.snapshot()["payments"] if each["kind"] not in MONEY_BACK
+        ]
 
     @property
     def went_back(self) -> Sequence[Mapping[str, str]]:
@@ -192,8 +212,14 @@ class World:
             for number in range(payments):
                 network.start_soon(self._create, number, Span(self.random.randrange(HOUR)))
             for _ in range(kills):
-                network.start_soon(self._kill_after, Span(self.random.randrange(HOUR + 10 * MINUTE)))
-            network.start_soon(partial(self.forger.run, self._receive_notification, times=payments, within=FORGED_FOR))
+                network.start_soon(
+                    self._kill_after, Span(self.random.randrange(HOUR + 10 * MINUTE))
+                )
+            network.start_soon(
+                partial(
+                    self.forger.run, self._receive_notification, times=payments, within=FORGED_FOR
+                )
+            )
             if self.operator.refusals:
                 network.start_soon(self._refuse_api_operators)
             await trio.sleep(HEALED_AFTER / SECOND + 60)
@@ -231,26 +257,43 @@ class World:
         outbox = Outbox()
         outbox.subscribe(hand_over)
         engine = Engine(store, clock, outbox)
-        account = self.account = ProviderAccount(self.provider, self._exchange, now, clock.monotonic)
+        account = self.account = ProviderAccount(
+            self.provider, self._exchange, now, clock.monotonic
+        )
         name = self.provider.name
         checks = AccountChecks(store.admin, {name: account}, now, round_s=SELDOM_S)
         ask = partial(checks.ask, name)
-        providers = ProviderWorker(engine.submit, {name: self.provider}, lambda _: account.exchange, lambda _: ask, now)
-        scanner = Scheduler(store, engine.enqueue, hand_over, lambda: True, clock.time, scan_interval_s=5)
+        providers = ProviderWorker(
+            engine.submit, {name: self.provider}, lambda _: account.exchange, lambda _: ask, now
+        )
+        scanner = Scheduler(
+            store, engine.enqueue, hand_over, lambda: True, clock.time, scan_interval_s=5
+        )
         await life.start(engine.run)
         await life.start(partial(providers.run, drain=trio.Event()))
         await life.start(scanner.run)
-        claims = DepositClaimWorker(store, engine.submit, {name: self.provider}, lambda _: ask, now, 60)
+        claims = DepositClaimWorker(
+            store, engine.submit, {name: self.provider}, lambda _: ask, now, 60
+        )
         await life.start(partial(claims.run, drain=trio.Event()))
         await life.start(checks.run)
         await self._start_more(store, providers, life)
         floats = FloatMonitor(store.admin, {}, lambda _: ask, {}, now)
         self.engine, self.scanner = engine, scanner
         self.hooks = Webhooks(
-            {}, store, engine.submit, checks.learn, floats.learn, ReferenceGenerator(now), now, 64 * 1024
+            {},
+            store,
+            engine.submit,
+            checks.learn,
+            floats.learn,
+            ReferenceGenerator(now),
+            now,
+            64 * 1024,
         )
 
-    async def _start_more(self, store: Store, providers: ProviderWorker, life: trio.Nursery) -> None:
+    async def _start_more(
+        self, store: Store, providers: ProviderWorker, life: trio.Nursery
+    ) -> None:
         """Start what only some worlds have."""
 
     def _kill(self) -> None:
@@ -285,8 +328,8 @@ class World:
                     self.stuck[each.reference].append(now())
 
     async def _refuse_api_operators(self) -> None:
-        """Let the operator now and then refuse the merchant's API operators: a password expires or is locked, or a role
-        is missing. Once that is mended, staff ask whether it is."""
+        """Let the operator now and then refuse the merchant's API operators: a password expires or
+        is locked, or a role is missing. Once that is mended, staff ask whether it is."""
         active, *refusals = self.operator.refusals
         chances = Random(self.seed)
         while not self.is_healed:
@@ -301,9 +344,12 @@ class World:
             await self._ask_for_check()
 
     async def _ask_for_check(self) -> None:
-        """Let staff ask whether the operator accepts the account, as the alarm makes them until it does."""
+        """Let staff ask whether the operator accepts the account, as the alarm makes them until it
+        does."""
         async with self.file.open(serving=False) as store:
-            await store.admin.note_provider(ProviderNote(self.provider.name, NoteTopic.CHECK, content=REQUESTED))
+            await store.admin.note_provider(
+                ProviderNote(self.provider.name, NoteTopic.CHECK, content=REQUESTED)
+            )
 
     def _change_accounts(self, members: Mapping[str, object]) -> None:
         every = set(self.operator.accounts.values())
@@ -340,14 +386,21 @@ class World:
             await self._submit(ConfirmPage(numbered_reference(number)))
         if operation.flow is Flow.QR and chance < 0.8:
             await self._scan(number, amount + (chance < 0.1))
-        if operation.type is Type.PAYIN and operation.flow is not Flow.QR and self.operator.takes_deposits:
+        if (
+            operation.type is Type.PAYIN
+            and operation.flow is not Flow.QR
+            and self.operator.takes_deposits
+        ):
             await self._pay_past_prompt(number, amount, chance)
 
     async def _pay_past_prompt(self, number: int, amount: int, chance: float) -> None:
-        """Let a payer sometimes pay by the menu, with the account number of the prompt, before or after its end."""
+        """Let a payer sometimes pay by the menu, with the account number of the prompt, before or
+        after its end."""
         if chance < 0.2:
             self.tally["paid past the prompt"] += 1
-            await self._deposit(amount + (chance < 0.05), account_reference(numbered_reference(number)))
+            await self._deposit(
+                amount + (chance < 0.05), account_reference(numbered_reference(number))
+            )
 
     async def _scan(self, number: int, amount: int) -> None:
         """Let a payer scan the code, if there is one, and sometimes pay another amount."""
@@ -369,7 +422,9 @@ class World:
             "Msisdn": int(self.random.choice(KENYANS)),
             "BillRefNumber": bill_reference,
         }
-        request = HttpRequest("POST", b"/mpesa/c2b/v2/simulate", headers, json.dumps(document).encode())
+        request = HttpRequest(
+            "POST", b"/mpesa/c2b/v2/simulate", headers, json.dumps(document).encode()
+        )
         answer = self.simulator.handle_request(request, now=now())
         assert isinstance(answer, HttpResponse)
         assert answer.status == 200, answer.body
@@ -382,7 +437,10 @@ class World:
         if isinstance(adapter, DarajaProvider):
             token = self.simulator.handle_request(CONSUMER, now=now())
             assert isinstance(token, HttpResponse)
-            bearer = (b"authorization", b"Bearer " + json.loads(token.body)["access_token"].encode())
+            bearer = (
+                b"authorization",
+                b"Bearer " + json.loads(token.body)["access_token"].encode(),
+            )
 
             def send(request: HttpRequest) -> HttpResponse:
                 signed = evolve(request, headers=(*request.headers, bearer))
@@ -393,7 +451,9 @@ class World:
             drive(adapter.register_urls(), send)
 
     def _brand(self) -> Brand:
-        lowest, highest = (to_money(Decimal(units), self.operator.currency) for units in (1, 10_000_000))
+        lowest, highest = (
+            to_money(Decimal(units), self.operator.currency) for units in (1, 10_000_000)
+        )
         method = a_method(
             provider=self.provider.name,
             country=self.operator.country,
@@ -497,10 +557,13 @@ class World:
 
 
 def _as_received(request: HttpRequest) -> HttpRequest:
-    """Return a callback as a server gets it: its target in origin-form, and its host as a header."""
+    """Return a callback as a server gets it: its target in origin-form, and its host as a
+    header."""
     target = urlsplit(request.target)
     path_and_query = target.path + (b"?" + target.query if target.query else b"")
-    return evolve(request, target=path_and_query, headers=((b"host", target.netloc), *request.headers))
+    return evolve(
+        request, target=path_and_query, headers=((b"host", target.netloc), *request.headers)
+    )
 
 
 def open_world(operator: Operator, seed: int, *, payments: int, kills: int) -> World:

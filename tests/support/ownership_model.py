@@ -1,4 +1,5 @@
-"""Models what a store holds of leases and channels (`mmo_sansio.resilience.ownership`); stores are compared with it."""
+"""Models what a store holds of leases and channels (`mmo_sansio.resilience.ownership`); stores are
+compared with it."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from mmo_sansio.values.clock import MonotonicInstant, Span, later
 
 
 def is_in_wake_share(gateway_reference: str, holder: int, alive: Collection[int]) -> bool:
-    """Tell whether waking this payment is this holder's part among those that are alive; each payment is the part of
-    one holder."""
+    """Tell whether waking this payment is this holder's part among those that are alive; each
+    payment is the part of one holder."""
     every = sorted(alive)
     if holder not in every:
         return False
@@ -42,7 +43,8 @@ class OwnershipModel:
     _last_holder: int = 0
 
     def renew(self, holder: int | None, *, now: MonotonicInstant) -> int:
-        """Renew this holder's lease; a holder without one, or whose lease was ended, gets a new number."""
+        """Renew this holder's lease; a holder without one, or whose lease was ended, gets a new
+        number."""
         if holder is None or self.is_over(holder):
             self._last_holder += 1
             holder = self._last_holder
@@ -74,14 +76,17 @@ class OwnershipModel:
     def claim(
         self, holder: int, brands: Collection[str], *, known: Mapping[str, int] | None = None
     ) -> Sequence[Channel]:
-        """Give this holder those of these brands' channels that nobody owns; none when its lease was ended. With
-        `known`, the fences that it knows, those that it owns itself under another fence get a new one."""
+        """Give this holder those of these brands' channels that nobody owns; none when its lease
+        was ended. With `known`, the fences that it knows, those that it owns itself under another
+        fence get a new one."""
         if self.is_over(holder):
             return ()
         taken = []
         for brand in brands:
             entry = self._channels.get(brand, _ChannelState())
-            is_unknown = known is not None and entry.holder == holder and entry.fence != known.get(brand)
+            is_unknown = (
+                known is not None and entry.holder == holder and entry.fence != known.get(brand)
+            )
             if entry.holder is None or self.is_over(entry.holder) or is_unknown:
                 entry = evolve(entry, holder=holder, fence=entry.fence + 1)
                 self._channels[brand] = entry
@@ -89,16 +94,22 @@ class OwnershipModel:
         return taken
 
     def fence(self, holder: int, brand: str) -> int | None:
-        """Return the fence under which this holder has the channel; None when it does not have it."""
+        """Return the fence under which this holder has the channel; None when it does not have
+        it."""
         entry = self._channels.get(brand, _ChannelState())
         return None if entry.holder != holder or self.is_over(holder) else entry.fence
 
-    def release(self, holder: int, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
-        """Free these channels and store the breakers, as far as the holder has them under these fences."""
+    def release(
+        self, holder: int, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]
+    ) -> None:
+        """Free these channels and store the breakers, as far as the holder has them under these
+        fences."""
         for brand, fence in fences.items():
             entry = self._channels.get(brand, _ChannelState())
             if (entry.holder, entry.fence) == (holder, fence):
-                self._channels[brand] = evolve(entry, holder=None, breaker=breakers.get(brand, entry.breaker))
+                self._channels[brand] = evolve(
+                    entry, holder=None, breaker=breakers.get(brand, entry.breaker)
+                )
 
     def save_breaker(self, brand: str, fence: int, breaker: BreakerSnapshot) -> None:
         """Store a breaker, unless the channel has been claimed since."""

@@ -1,4 +1,5 @@
-"""Measures what a text costs a parser, compared with a harmless text of the same length, in CPU time."""
+"""Measures what a text costs a parser, compared with a harmless text of the same length, in CPU
+time."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ NEGLIGIBLE_S = 100e-6
 """Below it the fixed costs of a call and the clock itself outweigh what the text costs."""
 ROUNDS_MIN = 3
 PATIENCE_S = 2.0
-"""CPU time for which a ratio that is too large is measured again: a machine that is shared may be slow for a second."""
+"""CPU time for which a ratio that is too large is measured again: a machine that is shared may be
+slow for a second."""
 
 
 @define
@@ -42,8 +44,8 @@ def measure(
     enough: float = COST_MAX,
     patience_s: float = PATIENCE_S,
 ) -> Cost:
-    """Return what both texts cost, in turn and as often as needed until the ratio is small enough, so that what else
-    the machine does has no part in it."""
+    """Return what both texts cost, in turn and as often as needed until the ratio is small enough,
+    so that what else the machine does has no part in it."""
     cost = Cost(float("inf"), float("inf"))
     ends_at, rounds = process_time() + patience_s, 0
     while rounds < ROUNDS_MIN or (cost.ratio > enough and process_time() < ends_at):
@@ -53,8 +55,12 @@ def measure(
     return cost
 
 
-def growth(parse: Callable[[Text], object], quarter: Text, half: Text, whole: Text, *, enough: float) -> float:
-    """Return how many times more a text costs than its half, at two sizes the smaller: memory of another kind, which a
-    larger text needs, costs once. 0 for a negligible text."""
+def growth(
+    parse: Callable[[Text], object], quarter: Text, half: Text, whole: Text, *, enough: float
+) -> float:
+    """Return how many times more a text costs than its half, at two sizes the smaller: memory of
+    another kind, which a larger text needs, costs once. 0 for a negligible text."""
     ratio = measure(parse, whole, half, enough=enough).ratio
-    return ratio if ratio <= enough else min(ratio, measure(parse, half, quarter, enough=enough).ratio)
+    return (
+        ratio if ratio <= enough else min(ratio, measure(parse, half, quarter, enough=enough).ratio)
+    )

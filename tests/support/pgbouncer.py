@@ -31,14 +31,20 @@ server_round_robin = {round_robin}
 
 
 @contextmanager
-def pgbouncer(server: PostgresProcess, pool_mode: str, *, is_round_robin: bool = False) -> Iterator[str]:
-    """Run pgbouncer before this server during the block, with its defaults but for the mode; yield the URL of the
-    server's first database through it."""
+def pgbouncer(
+    server: PostgresProcess, pool_mode: str, *, is_round_robin: bool = False
+) -> Iterator[str]:
+    """Run pgbouncer before this server during the block, with its defaults but for the mode; yield
+    the URL of the server's first database through it."""
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     assert program is not None, "pgbouncer is not installed (Debian: apt install pgbouncer)"
     with postgres_folder() as folder, reserved_port() as port:
         text = CONFIGURATION.format(
-            server_port=server.port, user=SUPERUSER, port=port, pool_mode=pool_mode, round_robin=int(is_round_robin)
+            server_port=server.port,
+            user=SUPERUSER,
+            port=port,
+            pool_mode=pool_mode,
+            round_robin=int(is_round_robin),
         )
         url = f"postgresql://{SUPERUSER}@127.0.0.1:{port}/postgres"
         (folder / "pgbouncer.ini").write_text(text, encoding="utf-8")

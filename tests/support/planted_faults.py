@@ -1,4 +1,5 @@
-"""A gateway's workers over a real SQLite store, with one fault planted at one of the places where they wait."""
+"""A gateway's workers over a real SQLite store, with one fault planted at one of the places where
+they wait."""
 
 from __future__ import annotations
 
@@ -19,13 +20,40 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import CreatePayment, Input, ProviderAccepted, ProviderHinted, ProviderReport
+from mmo_sansio.messages.inputs import (
+    CreatePayment,
+    Input,
+    ProviderAccepted,
+    ProviderHinted,
+    ProviderReport,
+)
 from mmo_sansio.messages.replies import Reply
-from mmo_sansio.providers.common.interface import Conversation, DepositAnswer, DepositConversation, ExchangeFailed
+from mmo_sansio.providers.common.interface import (
+    Conversation,
+    DepositAnswer,
+    DepositConversation,
+    ExchangeFailed,
+)
 from mmo_sansio.providers.common.operations import ProviderOperation
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
-from mmo_sansio.testing import START, a_brand, a_create_payment, a_deposit, a_method, numbered_reference
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, MonotonicInstant, Span, later
+from mmo_sansio.testing import (
+    START,
+    a_brand,
+    a_create_payment,
+    a_deposit,
+    a_method,
+    numbered_reference,
+)
+from mmo_sansio.values.clock import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Instant,
+    MonotonicInstant,
+    Span,
+    later,
+)
 from mmo_sansio.values.model import (
     DepositAnswerOutcome,
     DepositClaim,
@@ -51,7 +79,10 @@ from tests.runtime.workers.providers.test_worker import PlainProvider
 T = TypeVar("T")
 
 POLLED = ProviderOperation(
-    is_idempotent=False, can_be_polled=True, not_found_is_final_after=None, poll_intervals=(Span(MINUTE),)
+    is_idempotent=False,
+    can_be_polled=True,
+    not_found_is_final_after=None,
+    poll_intervals=(Span(MINUTE),),
 )
 OPERATIONS = {
     0: Operation.DIRECT_PAYIN,
@@ -60,7 +91,8 @@ OPERATIONS = {
     3: Operation.DIRECT_TAXPAYOUT,
     4: Operation.QR_PAYIN,
 }
-"""What is created: 1 is refused once, 2 is never answered, and for 3 no conversation can be reserved."""
+"""What is created: 1 is refused once, 2 is never answered, and for 3 no conversation can be
+reserved."""
 
 UNANSWERED = numbered_reference(2)
 """The payment of which the operator never says anything."""
@@ -92,7 +124,9 @@ class Planter:
     is_ending: trio.Event = Factory(trio.Event)
     """Set when the process ends by the fault."""
 
-    def wrap(self, name: str, operation: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+    def wrap(
+        self, name: str, operation: Callable[..., Awaitable[T]]
+    ) -> Callable[..., Awaitable[T]]:
         async def call(*args: Any, **kwargs: Any) -> T:
             return await self.at(name, lambda: operation(*args, **kwargs))
 
@@ -102,10 +136,14 @@ class Planter:
         return await self.at_any([place], operation)
 
     async def at_any(
-        self, places: Sequence[str], operation: Callable[[], Awaitable[T]], *, is_commit: bool = False
+        self,
+        places: Sequence[str],
+        operation: Callable[[], Awaitable[T]],
+        *,
+        is_commit: bool = False,
     ) -> T:
-        """Do this, which goes by any of these names, unless the fault is planted here. Nothing cancels a commit: when
-        the process ends, its outcome is unknown."""
+        """Do this, which goes by any of these names, unless the fault is planted here. Nothing
+        cancels a commit: when the process ends, its outcome is unknown."""
         self.places.update(places)
         if self.place not in places or not self.left:
             return await operation()
@@ -170,9 +208,16 @@ class PlantedStore:
             if name in BEGINS:
                 return await work()
             inputs: Any = getattr(args[1], "__self__", None) if name == "transact" else None
-            kinds = sorted({type(each.input).__name__ for each in inputs.pending_inputs}) if inputs else [""]
+            kinds = (
+                sorted({type(each.input).__name__ for each in inputs.pending_inputs})
+                if inputs
+                else [""]
+            )
             self._done = () if name == "transact" else self._done
-            places, is_commit = [f"store {name} {kind}".strip() for kind in kinds], name == "transact"
+            places, is_commit = (
+                [f"store {name} {kind}".strip() for kind in kinds],
+                name == "transact",
+            )
             try:
                 return await self.planter.at_any(places, work, is_commit=is_commit)
             except OutcomeUnknown:
@@ -183,7 +228,8 @@ class PlantedStore:
         return call
 
     def _keep_in_doubt(self) -> None:
-        """Let the store know that its latest commit is in doubt, as it does when the commit takes too long."""
+        """Let the store know that its latest commit is in doubt, as it does when the commit takes
+        too long."""
         attempt = WriteAttempt()
         attempt.scheduled, attempt.has_ended = tuple(net_effect(self._done).scheduled), True
         self.store._writer.in_doubt.append(attempt)
@@ -197,7 +243,9 @@ class PlantedReply:
     planter: Planter
 
     async def reply(self) -> Reply:
-        return await self.planter.at(f"reply to {type(self.pending.input).__name__}", self.pending.reply)
+        return await self.planter.at(
+            f"reply to {type(self.pending.input).__name__}", self.pending.reply
+        )
 
 
 @define
@@ -206,12 +254,20 @@ class Operator(PlainProvider):
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         report: ProviderReport = yield from PlainProvider.submit(self, transaction, now=now)
-        return evolve(report, qr=QrCode(image="cGlj")) if isinstance(report, ProviderAccepted) else report
+        return (
+            evolve(report, qr=QrCode(image="cGlj"))
+            if isinstance(report, ProviderAccepted)
+            else report
+        )
 
     def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
         yield HttpRequest("VERIFY", claim.receipt.encode())
         return DepositAnswer(
-            self.name, claim.receipt, DepositAnswerOutcome.COMPLETED, is_ours=True, amount=claim.amount
+            self.name,
+            claim.receipt,
+            DepositAnswerOutcome.COMPLETED,
+            is_ours=True,
+            amount=claim.amount,
         )
 
 
@@ -287,7 +343,9 @@ class World:
 
     async def _hint(self) -> None:
         """Report the unanswered payment, which has expired, until that is taken."""
-        await self._insist(lambda: self.life.engine.submit(ProviderHinted(UNANSWERED, "test", "RECEIPT")))
+        await self._insist(
+            lambda: self.life.engine.submit(ProviderHinted(UNANSWERED, "test", "RECEIPT"))
+        )
 
     async def _request(self) -> None:
         brand = a_brand(methods=(a_method(),))
@@ -308,7 +366,9 @@ class World:
             )
             await self._insist(partial(self.life.creator.create, asked, MonotonicInstant(2**62)))
         deposit = a_deposit(gateway_reference=numbered_reference(9), provider_reference="RECEIPT9")
-        told = evolve(deposit, trust=DepositTrust.UNCONFIRMED, account="600966", bill_reference="acme")
+        told = evolve(
+            deposit, trust=DepositTrust.UNCONFIRMED, account="600966", bill_reference="acme"
+        )
         await self._insist(lambda: self.life.engine.submit(told))
 
     async def _insist(self, request: Callable[[], Awaitable[Reply]]) -> None:
@@ -324,7 +384,9 @@ class World:
     async def _pass(self, span: Span) -> None:
         """Let time pass: from one deadline to the next at first, then in steps that grow."""
         began = trio.current_time()
-        while (passed := trio.current_time() - began) < span / SECOND and not self.planter.is_ending.is_set():
+        while (
+            passed := trio.current_time() - began
+        ) < span / SECOND and not self.planter.is_ending.is_set():
             await wait_all_tasks_blocked()
             if self.life.store.busy:
                 await trio.to_thread.run_sync(time.sleep, 0.0005)
@@ -342,7 +404,11 @@ class World:
             engine = Engine(store, gateway_clock, outbox)
             submit, operator = self._submit(engine), Operator(operations=self._offered())
             providers = ProviderWorker(
-                submit, {"test": operator}, lambda _: self._exchange, lambda _: self._exchange, gateway_clock.time
+                submit,
+                {"test": operator},
+                lambda _: self._exchange,
+                lambda _: self._exchange,
+                gateway_clock.time,
             )
             callbacks = CallbackWorker(
                 deliver=self._deliver,
@@ -354,7 +420,9 @@ class World:
                 wait_for_due=plant.wrap("wait_for_due", trio.lowlevel.checkpoint),
             )
             qr_codes = QrWorker(
-                deliver=self._show, find_key=plant.wrap("find_key of a code", self._find_key), record_outcome=submit
+                deliver=self._show,
+                find_key=plant.wrap("find_key of a code", self._find_key),
+                record_outcome=submit,
             )
             dispatcher = Dispatcher(store, providers, callbacks, qr_codes)
             outbox.subscribe(dispatcher.dispatch)
@@ -366,7 +434,11 @@ class World:
                 qr_codes=qr_codes,
                 dispatcher=dispatcher,
                 scheduler=Scheduler(
-                    store, self._enqueue(engine), dispatcher.dispatch, dispatcher.has_room, gateway_clock.time
+                    store,
+                    self._enqueue(engine),
+                    dispatcher.dispatch,
+                    dispatcher.has_room,
+                    gateway_clock.time,
                 ),
                 claims=DepositClaimWorker(
                     store, submit, {"test": operator}, lambda _: self._exchange, gateway_clock.time
@@ -384,16 +456,25 @@ class World:
 
     def _offered(self) -> dict[Any, ProviderOperation]:
         tax = Operation.DIRECT_TAXPAYOUT
-        return {(each.type, each.flow): evolve(POLLED, can_be_polled=each is not tax) for each in OPERATIONS.values()}
+        return {
+            (each.type, each.flow): evolve(POLLED, can_be_polled=each is not tax)
+            for each in OPERATIONS.values()
+        }
 
     def _submit(self, engine: Engine) -> Callable[[Input], Awaitable[Reply]]:
         async def submit(input_: Input) -> Reply:
-            return await self.planter.at(f"submit {type(input_).__name__}", lambda: engine.submit(input_))
+            return await self.planter.at(
+                f"submit {type(input_).__name__}", lambda: engine.submit(input_)
+            )
 
         return submit
 
-    async def _create(self, engine: Engine, input_: CreatePayment, received_at: MonotonicInstant) -> Reply:
-        return await self.planter.at("submit CreatePayment", lambda: engine.submit(input_, received_at))
+    async def _create(
+        self, engine: Engine, input_: CreatePayment, received_at: MonotonicInstant
+    ) -> Reply:
+        return await self.planter.at(
+            "submit CreatePayment", lambda: engine.submit(input_, received_at)
+        )
 
     def _enqueue(self, engine: Engine) -> Callable[[Input], Any]:
         return lambda input_: PlantedReply(engine.enqueue(input_), self.planter)
@@ -404,7 +485,11 @@ class World:
     async def _answer(self, request: HttpRequest) -> HttpResponse:
         await trio.lowlevel.checkpoint()
         reference = request.target.decode()
-        if request.method == "POST" and reference == numbered_reference(1) and reference not in self.refused:
+        if (
+            request.method == "POST"
+            and reference == numbered_reference(1)
+            and reference not in self.refused
+        ):
             self.refused.add(reference)
             raise ExchangeFailed("connection refused", may_have_arrived=False)
         if request.method == "POST":

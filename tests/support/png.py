@@ -16,7 +16,10 @@ def parse_png(data: bytes) -> list[list[bool]]:
     chunks, at = [], len(SIGNATURE)
     while at < len(data):
         length, kind = struct.unpack(">I4s", data[at : at + 8])
-        body, (crc,) = data[at + 8 : at + 8 + length], struct.unpack(">I", data[at + 8 + length : at + 12 + length])
+        body, (crc,) = (
+            data[at + 8 : at + 8 + length],
+            struct.unpack(">I", data[at + 8 + length : at + 12 + length]),
+        )
         if len(body) != length or crc != zlib.crc32(kind + body):
             raise ValueError(f"its chunk {kind!r} is damaged")
         chunks.append((kind, body))
@@ -35,6 +38,10 @@ def parse_png(data: bytes) -> list[list[bool]]:
         filter_type, row = packed[start], packed[start + 1 : start + stride]
         if filter_type not in (FILTER_NONE, FILTER_UP):
             raise ValueError(f"a row has the filter {filter_type}")
-        above = bytes((a + b) % 256 for a, b in zip(row, above, strict=True)) if filter_type == FILTER_UP else row
+        above = (
+            bytes((a + b) % 256 for a, b in zip(row, above, strict=True))
+            if filter_type == FILTER_UP
+            else row
+        )
         rows.append(above)
     return [[not row[x // 8] >> (7 - x % 8) & 1 for x in range(width)] for row in rows]

@@ -43,8 +43,12 @@ class Cluster:
 
     def follow(self) -> None:
         """Make the standby a new, synchronous copy of the primary."""
-        source = f"host=127.0.0.1 port={self.primary.port} user={SUPERUSER} application_name=standby"
-        self.standby.run("pg_basebackup", "-D", f"{self.standby.data}", "-R", "-c", "fast", "-d", source)
+        source = (
+            f"host=127.0.0.1 port={self.primary.port} user={SUPERUSER} application_name=standby"
+        )
+        self.standby.run(
+            "pg_basebackup", "-D", f"{self.standby.data}", "-R", "-c", "fast", "-d", source
+        )
         self.standby.start()
         with psycopg.connect(self.primary.tcp_url, autocommit=True) as connection:
             connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
@@ -55,7 +59,9 @@ class Cluster:
         """Wait until commits are on the standby before they are answered."""
         until = time.monotonic() + HANGS_AFTER_S
         with psycopg.connect(self.primary.tcp_url, autocommit=True) as connection:
-            while not connection.execute("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'").fetchone():
+            while not connection.execute(
+                "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
+            ).fetchone():
                 assert time.monotonic() < until, "the standby doesn't follow"
                 time.sleep(0.05)
 
@@ -70,7 +76,8 @@ class Cluster:
         self.primary.stop(signal.SIGKILL)
 
     def kill_standby(self) -> None:
-        """Kill the standby: what is committed from now on isn't there when it is started again without the primary."""
+        """Kill the standby: what is committed from now on isn't there when it is started again
+        without the primary."""
         self.standby.stop(signal.SIGKILL)
 
     def promote(self) -> None:

@@ -30,17 +30,16 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 SUPERUSER = "postgres"
 _ACCOUNTS = ("postgres", "pgserver")
-"""Users that may run PostgreSQL when the tests run as root: the one of Debian's package, and the one that the wheel
-makes."""
+"""Users that may run PostgreSQL when the tests run as root: the one of Debian's package, and the
+one that the wheel makes."""
 
 
 @define(eq=False)
 class PostgresProcess:
     """Holds a server: its files outlive the process, which tests end, pause and start again.
 
-    It has what `initdb` and the package's configuration give it: JIT where the package has it, fsync, and every commit
-    on disk. It listens on loopback and on a socket in its folder.
-    """
+    It has what `initdb` and the package's configuration give it: JIT where the package has it,
+    fsync, and every commit on disk. It listens on loopback and on a socket in its folder."""
 
     folder: Path
     port: int
@@ -76,7 +75,18 @@ class PostgresProcess:
         if _account().user is not None:
             _make_reachable(self.programs.folder)
         if not (self.data / "PG_VERSION").exists():
-            self.run("initdb", "-D", f"{self.data}", "-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-sync")
+            self.run(
+                "initdb",
+                "-D",
+                f"{self.data}",
+                "-U",
+                SUPERUSER,
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--no-sync",
+            )
 
     def start(self) -> None:
         """Start it and wait until it serves."""
@@ -87,7 +97,9 @@ class PostgresProcess:
             **self.settings,
         }
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        self._child = spawn_server(self.folder, self.programs.path("postgres"), "-D", f"{self.data}", *arguments)
+        self._child = spawn_server(
+            self.folder, self.programs.path("postgres"), "-D", f"{self.data}", *arguments
+        )
         until = time.monotonic() + HANGS_AFTER_S
         while True:
             try:
@@ -99,8 +111,8 @@ class PostgresProcess:
                 time.sleep(0.05)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """End it: SIGINT severs its clients and writes a checkpoint, SIGQUIT ends it at once as after a loss of power,
-        SIGKILL leaves it no time at all."""
+        """End it: SIGINT severs its clients and writes a checkpoint, SIGQUIT ends it at once as
+        after a loss of power, SIGKILL leaves it no time at all."""
         if self._child is None or self._child.poll() is not None:
             return
         with suppress(ProcessLookupError):
@@ -156,7 +168,8 @@ def postgres_process(
 
 @contextmanager
 def postgres_folder() -> Iterator[Path]:
-    """Make a folder for servers that exists during the block; if this process is killed, they end and it is removed."""
+    """Make a folder for servers that exists during the block; if this process is killed, they end
+    and it is removed."""
     folder = Path(tempfile.mkdtemp(prefix="mmo-pg-"))
     end_with_this_process(folder)
     hand_over(folder)
@@ -174,7 +187,8 @@ def hand_over(folder: Path) -> None:
 
 
 def spawn_server(folder: Path, *command: str) -> subprocess.Popen[bytes]:
-    """Start a program in a folder as the user who runs PostgreSQL; its output goes to `log` in that folder."""
+    """Start a program in a folder as the user who runs PostgreSQL; its output goes to `log` in that
+    folder."""
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
             command,
@@ -206,14 +220,18 @@ def _account() -> _Account:
     for name in _ACCOUNTS:
         with suppress(KeyError):
             found = pwd.getpwnam(name)
-            return _Account(found.pw_uid, found.pw_gid, [each.gr_gid for each in grp.getgrall() if name in each.gr_mem])
+            return _Account(
+                found.pw_uid,
+                found.pw_gid,
+                [each.gr_gid for each in grp.getgrall() if name in each.gr_mem],
+            )
     subprocess.run(["useradd", "--system", _ACCOUNTS[-1]], check=True, capture_output=True)
     return _account()
 
 
 def _make_reachable(folder: Path) -> None:
-    """Let every user pass through the folders that lead to this one, as those of a virtual environment may be root's
-    alone."""
+    """Let every user pass through the folders that lead to this one, as those of a virtual
+    environment may be root's alone."""
     for each in (folder, *folder.parents):
         mode = each.stat().st_mode
         if not mode & stat.S_IXOTH:

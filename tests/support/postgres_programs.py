@@ -1,7 +1,8 @@
-"""Finds the programs of a PostgreSQL: Debian's package, the wheel, or a package of the npm registry.
+"""Finds the programs of a PostgreSQL: Debian's package, the wheel, or a package of the npm
+registry.
 
-`python -m tests.support.postgres_programs [NAME …]` prints the names of those asked for, or of one for each major
-version that can be had, and fetches them if need be."""
+`python -m tests.support.postgres_programs [NAME …]` prints the names of those asked for, or of one
+for each major version that can be had, and fetches them if need be."""
 
 from __future__ import annotations
 
@@ -49,8 +50,8 @@ class PostgresPrograms:
     folder: Path
 
     def path(self, program: str) -> str:
-        """Return the path of a program. A package that has only the server borrows a client's program of the lowest
-        installed version that is not below its own."""
+        """Return the path of a program. A package that has only the server borrows a client's
+        program of the lowest installed version that is not below its own."""
         for each in (self, *sorted(installed(), key=lambda each: each.major)):
             if each.major >= self.major and (each.folder / program).exists():
                 return str(each.folder / program)
@@ -78,26 +79,28 @@ def _version(folder: Path) -> str:
 
 
 def installed() -> list[PostgresPrograms]:
-    """Return what this machine has, the preferred first: Debian's packages, then the wheel's versions, each with the
-    newest first."""
+    """Return what this machine has, the preferred first: Debian's packages, then the wheel's
+    versions, each with the newest first."""
     return [*_debian(), *_wheel()]
 
 
 def chosen() -> PostgresPrograms:
-    """Return the programs that the environment names, or else the preferred ones. Raises NoSuchPostgres."""
+    """Return the programs that the environment names, or else the preferred ones. Raises
+    NoSuchPostgres."""
     return programs_of(os.environ.get(CHOICE, ""))
 
 
 def chosen_with_modules() -> PostgresPrograms:
-    """Return the chosen programs, or those of npm for the same major version, which have the modules of contrib. Raises
-    NoSuchPostgres."""
+    """Return the chosen programs, or those of npm for the same major version, which have the
+    modules of contrib. Raises NoSuchPostgres."""
     programs = chosen()
     return programs if programs.has_modules() else programs_of(f"npm{programs.major}")
 
 
 def programs_of(name: str) -> PostgresPrograms:
-    """Return the programs of this name, such as `debian15`, `wheel18` or `npm14`, or of this major version, such as
-    `14`; an empty name means the preferred ones. Those of npm are fetched if need be. Raises NoSuchPostgres."""
+    """Return the programs of this name, such as `debian15`, `wheel18` or `npm14`, or of this major
+    version, such as `14`; an empty name means the preferred ones. Those of npm are fetched if need
+    be. Raises NoSuchPostgres."""
     found = installed()
     for each in found:
         if name in ("", each.name, f"{each.major}"):
@@ -106,11 +109,14 @@ def programs_of(name: str) -> PostgresPrograms:
     if major in NPM_VERSIONS:
         return _from_npm(major)
     known = [each.name for each in found] + [f"npm{each}" for each in NPM_VERSIONS]
-    raise NoSuchPostgres(f"{CHOICE}={name!r} is none of {', '.join(known)}, nor a major version of them")
+    raise NoSuchPostgres(
+        f"{CHOICE}={name!r} is none of {', '.join(known)}, nor a major version of them"
+    )
 
 
 def major_versions() -> list[PostgresPrograms]:
-    """Return programs of each major version that can be had, the oldest first; those of npm are fetched."""
+    """Return programs of each major version that can be had, the oldest first; those of npm are
+    fetched."""
     found = list[PostgresPrograms]()
     for major in sorted({*NPM_VERSIONS, *(each.major for each in installed())}):
         try:
@@ -121,7 +127,9 @@ def major_versions() -> list[PostgresPrograms]:
 
 
 def _debian() -> list[PostgresPrograms]:
-    majors = sorted((int(each.parent.parent.name) for each in DEBIAN.glob("[0-9]*/bin/initdb")), reverse=True)
+    majors = sorted(
+        (int(each.parent.parent.name) for each in DEBIAN.glob("[0-9]*/bin/initdb")), reverse=True
+    )
     return [PostgresPrograms(f"debian{each}", each, DEBIAN / f"{each}" / "bin") for each in majors]
 
 
@@ -132,11 +140,15 @@ def _wheel() -> list[PostgresPrograms]:
         return []
     folders = [each.parent for each in Path(spec.origin).parent.glob("pginstall*/bin/postgres")]
     majors = {int(_version(each).partition(".")[0]): each for each in folders}
-    return [PostgresPrograms(f"wheel{each}", each, majors[each]) for each in sorted(majors, reverse=True)]
+    return [
+        PostgresPrograms(f"wheel{each}", each, majors[each])
+        for each in sorted(majors, reverse=True)
+    ]
 
 
 def _cache_folder() -> Path:
-    """Return where fetched programs are kept: root's PostgreSQL runs as another user, who must reach it."""
+    """Return where fetched programs are kept: root's PostgreSQL runs as another user, who must
+    reach it."""
     if os.geteuid() == 0:
         return Path("/var/cache/mmo-gateway")
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mmo-gateway"
@@ -152,7 +164,8 @@ def _from_npm(major: int) -> PostgresPrograms:
 
 
 def _fetch(package: str, folder: Path) -> None:
-    """Unpack a package of the npm registry into this folder, which appears complete or not at all."""
+    """Unpack a package of the npm registry into this folder, which appears complete or not at
+    all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetched-", dir=folder.parent) as unpacked:
         try:

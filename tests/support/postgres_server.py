@@ -1,5 +1,6 @@
-"""Runs the PostgreSQL of the tests and makes databases in it. `MMO_TEST_POSTGRES` chooses its programs;
-`MMO_TEST_DATABASE_URL` names a server that runs already, whose user may create databases."""
+"""Runs the PostgreSQL of the tests and makes databases in it. `MMO_TEST_POSTGRES` chooses its
+programs; `MMO_TEST_DATABASE_URL` names a server that runs already, whose user may create
+databases."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class PostgresServer:
         return self._create("template0")
 
     def migrated(self) -> str:
-        """The address of a new database with our tables: a copy, as to migrate one takes several times as long."""
+        """The address of a new database with our tables: a copy, as to migrate one takes several
+        times as long."""
         if self.template is None:
             self.template = self.fresh()
             with ThreadPoolExecutor(1) as outside_trio:
@@ -95,7 +97,8 @@ async def _migrate(url: str) -> None:
 
 @contextmanager
 def postgres_server() -> Iterator[DatabaseServer]:
-    """Run the chosen PostgreSQL during the block, or use one's own server, or a cluster of Citus."""
+    """Run the chosen PostgreSQL during the block, or use one's own server, or a cluster of
+    Citus."""
     if citus_cluster.is_wanted():
         with citus_cluster.citus_cluster() as cluster:
             yield cluster

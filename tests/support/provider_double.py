@@ -8,7 +8,13 @@ from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import UnmatchedNotified
-from mmo_sansio.providers.common.interface import AccessToken, Conversation, ProviderNotification, SignIn, SignInFailed
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    Conversation,
+    ProviderNotification,
+    SignIn,
+    SignInFailed,
+)
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
 from mmo_sansio.values.clock import MINUTE, Instant, Span, later
 from mmo_sansio.values.model import Transaction

@@ -17,7 +17,13 @@ CANARY = "canary-7f3e"
 
 SECRETS: dict[str, tuple[str, ...]] = {
     "airtel_money": ("client_secret", "pin", "callback_key"),
-    "mpesa_daraja": ("consumer_key", "consumer_secret", "passkey", "initiator_password", "deposit_initiator_password"),
+    "mpesa_daraja": (
+        "consumer_key",
+        "consumer_secret",
+        "passkey",
+        "initiator_password",
+        "deposit_initiator_password",
+    ),
     "mtn_momo": (
         "collection_subscription_key",
         "collection_api_key",
@@ -56,7 +62,11 @@ def good_options(kind: str, base_url: str) -> dict[str, Any]:
             "initiator": "testapi",
             "certificate": certificate(),
         },
-        "mtn_momo": {"market": "mtnuganda", "collection_api_user": user, "disbursement_api_user": user},
+        "mtn_momo": {
+            "market": "mtnuganda",
+            "collection_api_user": user,
+            "disbursement_api_user": user,
+        },
     }
     planted = {name: canary(name) for name in SECRETS[kind]}
     return {"base_url": base_url, **plain[kind], **planted}

@@ -18,8 +18,8 @@ def read_qr_code(picture: bytes) -> str:
 
 
 def read_qr_svg(page: str) -> str:
-    """The text of the QR code that a page draws by one path of horizontal strokes. Raises ValueError when ZXing finds
-    none."""
+    """The text of the QR code that a page draws by one path of horizontal strokes. Raises
+    ValueError when ZXing finds none."""
     width = re.search(r'viewBox="0 0 (\d+) \d+" class="segno"', page)
     strokes = re.search(r'class="qrline"[^>]* d="([^"]+)"', page)
     if width is None or strokes is None:
@@ -35,12 +35,17 @@ def read_qr_svg(page: str) -> str:
             x, y = 0, 0
         x, y = x + int(first), y + int(*rest)
     return read_qr_rows(
-        [[each for each in row for _ in range(MODULE_PIXELS)] for row in modules for _ in range(MODULE_PIXELS)]
+        [
+            [each for each in row for _ in range(MODULE_PIXELS)]
+            for row in modules
+            for _ in range(MODULE_PIXELS)
+        ]
     )
 
 
 def read_qr_rows(rows: list[list[bool]]) -> str:
-    """The text of the QR code in these rows of pixels, true for a dark one. Raises ValueError when ZXing finds none."""
+    """The text of the QR code in these rows of pixels, true for a dark one. Raises ValueError when
+    ZXing finds none."""
     pixels = bytes(DARK if each else LIGHT for row in rows for each in row)
     found = zxingcpp.read_barcode(memoryview(pixels).cast("B", (len(rows), len(rows[0]))))
     if found is None or found.format != zxingcpp.BarcodeFormat.QRCode:

@@ -1,4 +1,5 @@
-"""Runs a callback receiver of `examples/` as a process of its own, with TLS where it serves TLS itself."""
+"""Runs a callback receiver of `examples/` as a process of its own, with TLS where it serves TLS
+itself."""
 
 from __future__ import annotations
 
@@ -21,7 +22,11 @@ from tests.support.time_limits import HANGS_AFTER_S
 from tests.support.tls_proxy import tls_terminator
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-FILES = {"python": "callback_receiver.py", "node": "callback_receiver.mjs", "php": "callback_receiver.php"}
+FILES = {
+    "python": "callback_receiver.py",
+    "node": "callback_receiver.mjs",
+    "php": "callback_receiver.php",
+}
 KEY, NEW_KEY = "old-key-0123456789abcdef", "new-key-0123456789abcdef"
 PORT = re.compile(r"listening on port (\d+)|http://127\.0\.0\.1:(\d+)\) started")
 
@@ -42,8 +47,8 @@ class Receiver:
         return str(self.log.read_text().count(f"result {reference} "))
 
     async def shortcomings(self, names: Set[str] = ALL_SITUATIONS) -> dict[str, tuple[str, ...]]:
-        """The situations of `mmo conform` in which it does not pass. PHP's stands behind a server that ends TLS, as
-        its comment says."""
+        """The situations of `mmo conform` in which it does not pass. PHP's stands behind a server
+        that ends TLS, as its comment says."""
         ca_file = self.results.parent / "ca.pem"
         self.certificates.cert_pem.write_to_path(ca_file)
         async with AsyncExitStack() as stack:
@@ -85,10 +90,12 @@ class Receiver:
 
 @contextmanager
 def running_receiver(language: str, place: Path, source: str | None = None) -> Iterator[Receiver]:
-    """Run the receiver in this language as long as the block, or a changed copy of it; it has two keys, as during a
-    change of keys. `place` is an empty folder."""
+    """Run the receiver in this language as long as the block, or a changed copy of it; it has two
+    keys, as during a change of keys. `place` is an empty folder."""
     program = place / FILES[language]
-    program.write_text(source or (EXAMPLES / program.name).read_text(encoding="utf-8"), encoding="utf-8")
+    program.write_text(
+        source or (EXAMPLES / program.name).read_text(encoding="utf-8"), encoding="utf-8"
+    )
     results = place / "results"
     results.mkdir()
     certificates = trustme.CA()
@@ -109,7 +116,9 @@ def running_receiver(language: str, place: Path, source: str | None = None) -> I
     environment = os.environ | {"API_KEY": f"{KEY} {NEW_KEY}", "RESULTS": str(results)}
     log = place / "log"
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=place)
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=place
+        )
     try:
         yield Receiver(_port(process, log), tls, certificates, results, log, process)
     finally:

@@ -33,7 +33,9 @@ TITLES_AND_CODES: Mapping[int, tuple[str, str]] = MappingProxyType(
 """Titles and codes by status; a 400 has two kinds, which its segment distinguishes (P2, P4)."""
 
 
-def assert_problem(answer: Answer | WireAnswer, status: int, segment: str, *, note: object = "") -> dict[str, Any]:
+def assert_problem(
+    answer: Answer | WireAnswer, status: int, segment: str, *, note: object = ""
+) -> dict[str, Any]:
     """The answer is the problem document of this cause, whole and nothing more (G3, G9, P1, P2);
     its members."""
     assert answer.status == status, (note, answer.status, answer.body)
@@ -97,9 +99,14 @@ async def send_raw(running: Running, request: bytes) -> WireAnswer:
         return await client.ask(request)
 
 
-def head(method: str, path: str, *lines: bytes, key: str | None = None, host: bytes = b"h") -> bytes:
+def head(
+    method: str, path: str, *lines: bytes, key: str | None = None, host: bytes = b"h"
+) -> bytes:
     """A request head for a path below the root of the merchant API, with these further lines."""
-    header_lines = [b"%s %s%s HTTP/1.1" % (method.encode(), ROOT.encode(), path.encode()), b"Host: " + host]
+    header_lines = [
+        b"%s %s%s HTTP/1.1" % (method.encode(), ROOT.encode(), path.encode()),
+        b"Host: " + host,
+    ]
     if key is not None:
         header_lines.append(b"X-Api-Key: " + key.encode())
     return b"\r\n".join([*header_lines, *lines]) + b"\r\n\r\n"

@@ -36,7 +36,12 @@ class ViolationError(AssertionError):
 
 
 async def fuzz(
-    address: tuple[str, int], valid_requests: Sequence[bytes], *, seed: int, count: int, allowed: Collection[int] = ()
+    address: tuple[str, int],
+    valid_requests: Sequence[bytes],
+    *,
+    seed: int,
+    count: int,
+    allowed: Collection[int] = (),
 ) -> Counter[int]:
     """Send `count` mutants, each on a connection of its own; how often each status was answered, 0
     for a connection closed without an answer. Raises ViolationError at the first invariant that
@@ -92,7 +97,9 @@ async def _send(stream: trio.SocketStream, sent: bytes) -> None:
         pass  # it has heard enough: what it answered is read by the other task
 
 
-def check_answers(came: bytes, *, allowed: Collection[int] = (), lenient: bool = False) -> list[int]:
+def check_answers(
+    came: bytes, *, allowed: Collection[int] = (), lenient: bool = False
+) -> list[int]:
     """The statuses of all final answers; raises ViolationError. `lenient` lets an answer lack the
     body it announces, as answers to HEAD do."""
     statuses = []
@@ -116,7 +123,9 @@ def check_answers(came: bytes, *, allowed: Collection[int] = (), lenient: bool =
     return statuses
 
 
-def _check(status: int, fields: dict[bytes, bytes], body: bytes | None, allowed: Collection[int]) -> None:
+def _check(
+    status: int, fields: dict[bytes, bytes], body: bytes | None, allowed: Collection[int]
+) -> None:
     kind = fields.get(b"content-type", b"").lower()
     if not fields.get(b"x-request-id") or fields.get(b"cache-control") != b"no-store":
         raise ViolationError(f"{status} lacks X-Request-Id or Cache-Control")

@@ -139,7 +139,18 @@ def _many_lines(rng: random.Random, request: bytes) -> bytes:
 
 
 def _other_method(rng: random.Random, request: bytes) -> bytes:
-    others = (b"GET", b"POST", b"PUT", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT", b"get", b"M-X", b"")
+    others = (
+        b"GET",
+        b"POST",
+        b"PUT",
+        b"DELETE",
+        b"OPTIONS",
+        b"TRACE",
+        b"CONNECT",
+        b"get",
+        b"M-X",
+        b"",
+    )
     return rng.choice(others) + b" " + request.partition(b" ")[2]
 
 
@@ -183,7 +194,20 @@ def _less_target(rng: random.Random, request: bytes) -> bytes:
 # The body, with a Content-Length that fits it.
 
 NASTY_JSON: Final = (
-    *("null", "true", "false", "0", "-0", "-1", "1e2", "1e400", "1e1000000000", "0.1", "00.5", "+1"),
+    *(
+        "null",
+        "true",
+        "false",
+        "0",
+        "-0",
+        "-1",
+        "1e2",
+        "1e400",
+        "1e1000000000",
+        "0.1",
+        "00.5",
+        "+1",
+    ),
     *("NaN", "Infinity", "-Infinity", "9" * 41, "9" * 5000, "0x10", "1_000", ".5", "1.", "10.505"),
     *('""', '" "', '"x"', '"\\ud800"', '"\\u0000"', '"a\\u0001b"', '"\t"', '"\\x"', "'x'", '"é😀"'),
     *('"' + "x" * 300 + '"', '"javascript:alert(1)"', '"https://127.0.0.1/"', '"//x"', '"٣"'),
@@ -227,7 +251,9 @@ def _chunked(rng: random.Random, request: bytes) -> bytes:
     size = rng.choice((1, 7, 100, 100_000))
     pieces = [body[start : start + size] for start in range(0, len(body), size)]
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
-    end = rng.choice((b"0\r\n\r\n", b"0\r\n\r\n", b"0\r\nX: y\r\n\r\n", b"0\r\n\n", b"-1\r\n", b"5;\r\n"))
+    end = rng.choice(
+        (b"0\r\n\r\n", b"0\r\n\r\n", b"0\r\nX: y\r\n\r\n", b"0\r\n\n", b"-1\r\n", b"5;\r\n")
+    )
     return _join([*other_lines, b"Transfer-Encoding: chunked"], chunks + end)
 
 

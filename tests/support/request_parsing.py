@@ -1,4 +1,5 @@
-"""Reads requests as the API listener does, from the bytes of the socket to the input or query; without a socket."""
+"""Reads requests as the API listener does, from the bytes of the socket to the input or query;
+without a socket."""
 
 from __future__ import annotations
 
@@ -6,7 +7,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from mmo_sansio.api.incoming import requests
-from mmo_sansio.api.incoming.requests import CreationHead, HealthRoute, ReadinessRoute, WebhookRoute, find_route
+from mmo_sansio.api.incoming.requests import (
+    CreationHead,
+    HealthRoute,
+    ReadinessRoute,
+    WebhookRoute,
+    find_route,
+)
 from mmo_sansio.http.request_head import HeadLimits
 from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import ProblemError
@@ -21,7 +28,8 @@ PROXIES = TrustedProxies(parse_networks("10.0.0.0/8"))
 
 
 def parse_request(pieces: Iterable[bytes]) -> object:
-    """Return what the bytes ask for: an input, a query or a route; None for a request that is rejected or not whole."""
+    """Return what the bytes ask for: an input, a query or a route; None for a request that is
+    rejected or not whole."""
     with suppress(ProblemError):
         return _parse(pieces)
     return None
@@ -38,7 +46,9 @@ def _parse(pieces: Iterable[bytes]) -> object:
             head = parsed.head
             route = find_route(head)
             PROXIES.requested_host("10.0.0.1", head)
-            PROXIES.client_address("10.0.0.1", [each.decode("latin-1") for each in head.values(b"x-forwarded-for")])
+            PROXIES.client_address(
+                "10.0.0.1", [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
+            )
             if isinstance(route, WebhookRoute | HealthRoute | ReadinessRoute):
                 return route
             requests.read_api_key(head)

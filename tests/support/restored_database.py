@@ -1,4 +1,5 @@
-"""Databases that are backed up and restored as the documentation says, while no gateway serves them."""
+"""Databases that are backed up and restored as the documentation says, while no gateway serves
+them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from pathlib import Path
 
 from attrs import define
 
-from tests.support.postgres_process import SUPERUSER, PostgresProcess, hand_over, postgres_folder, postgres_process
+from tests.support.postgres_process import (
+    SUPERUSER,
+    PostgresProcess,
+    hand_over,
+    postgres_folder,
+    postgres_process,
+)
 from tests.support.reserved_port import reserved_port
 
 # isort: split
@@ -59,7 +66,10 @@ class SqliteBackup(CopiedFolder):
     """One of which SQLite itself makes a copy."""
 
     def back_up(self) -> None:
-        source, copy = sqlite3.connect(self.folder / "gateway.db"), sqlite3.connect(f"{self.folder}.copy")
+        source, copy = (
+            sqlite3.connect(self.folder / "gateway.db"),
+            sqlite3.connect(f"{self.folder}.copy"),
+        )
         with closing(source), closing(copy):
             source.backup(copy)
 
@@ -128,7 +138,10 @@ class RecoveredServer(RestorableDatabase):
     url: str = ""
 
     def back_up(self) -> None:
-        base, source = self.server.folder / "base", f"host=127.0.0.1 port={self.server.port} user={SUPERUSER}"
+        base, source = (
+            self.server.folder / "base",
+            f"host=127.0.0.1 port={self.server.port} user={SUPERUSER}",
+        )
         self.server.run("pg_basebackup", "-D", f"{base}", "-c", "fast", "-d", source)
         self._execute("SELECT pg_create_restore_point('before_the_gap')")
 

@@ -1,6 +1,6 @@
-"""Staff ask for money back at one simulated operator, in virtual time: requests, answers and callbacks are lost, late
-and repeated, results are altered on their way, and the gateway is killed and restored. One seed is one course of
-events.
+"""Staff ask for money back at one simulated operator, in virtual time: requests, answers and
+callbacks are lost, late and repeated, results are altered on their way, and the gateway is killed
+and restored. One seed is one course of events.
 
 The law is the gateway's own; the loop that wakes reversals stands for its worker.
 """
@@ -98,10 +98,18 @@ class ReversalWorld:
     def back(self, payment: Transaction) -> Money:
         """Return what the operator's book says went back of a payment."""
         currency, name = payment.order.requested.currency, OPERATIONS[self.name]
-        rows = [each for each in self.account.simulator.snapshot()["payments"] if each["kind"] == name]
+        rows = [
+            each for each in self.account.simulator.snapshot()["payments"] if each["kind"] == name
+        ]
         names = (payment.reference, payment.progress.provider_reference)
-        own = [each for each in rows if each["reference"].partition("-")[0] in names and each["result"] == "success"]
-        return Money(sum(to_money(parse_number(each["amount"]), currency).minor for each in own), currency)
+        own = [
+            each
+            for each in rows
+            if each["reference"].partition("-")[0] in names and each["result"] == "success"
+        ]
+        return Money(
+            sum(to_money(parse_number(each["amount"]), currency).minor for each in own), currency
+        )
 
     def play(self) -> None:
         """Run the seed until all that can be known is known."""
@@ -117,7 +125,9 @@ class ReversalWorld:
                     self._restore(copy.deepcopy(backup))
             self._wake()
             self._call_back()
-            self.account.now = later(self.now, Span(20 * SECOND) if not self.is_healed else Span(10 * MINUTE))
+            self.account.now = later(
+                self.now, Span(20 * SECOND) if not self.is_healed else Span(10 * MINUTE)
+            )
 
     def _paid(self, number: int) -> Transaction:
         """Return a payment that was paid at the operator."""
@@ -136,12 +146,17 @@ class ReversalWorld:
         self.account.now = later(self.now, MINUTE)
         hints = [self.provider.read_notification(each) for each in self._callbacks()]
         hint = "\n".join(getattr(each, "content", "") for each in hints)
-        asked = evolve(payment, progress=evolve(payment.progress, hint=hint, provider_reference=known_as))
+        asked = evolve(
+            payment, progress=evolve(payment.progress, hint=hint, provider_reference=known_as)
+        )
         report = self.account.poll(asked)
         assert isinstance(report, ProviderSucceeded)
         return a_transaction(
             Stage.SUCCEEDED,
-            **{each: getattr(payment.order, each) for each in ("gateway_reference", "merchant_reference")},
+            **{
+                each: getattr(payment.order, each)
+                for each in ("gateway_reference", "merchant_reference")
+            },
             provider=self.provider.name,
             country=operator.country,
             requested=payment.order.requested,
@@ -155,7 +170,9 @@ class ReversalWorld:
     def _request(self, payment: Transaction) -> None:
         assert isinstance(self.provider, ReversesPayments)
         can_be_partial = next(iter(self.provider.reversal_operations.values())).can_be_partial
-        part = Money(self.random.randint(1, payment.order.requested.minor), payment.order.requested.currency)
+        part = Money(
+            self.random.randint(1, payment.order.requested.minor), payment.order.requested.currency
+        )
         is_part = can_be_partial and self.random.random() < 0.7
         request = RequestReversal(
             payment.reference,
@@ -171,7 +188,9 @@ class ReversalWorld:
     def _restore(self, backup: Ledger) -> None:
         self.tally["restored"] += 1
         before, self.gateway.ledger = self.reversals, backup
-        self.forgotten += [each for each in before if each.id not in {kept.id for kept in self.reversals}]
+        self.forgotten += [
+            each for each in before if each.id not in {kept.id for kept in self.reversals}
+        ]
         for each in self.reversals:
             if not each.state.has_ended:
                 self.gateway.receive(MarkReversalRestored(each.id, "amina"), now=self.now)
@@ -185,13 +204,19 @@ class ReversalWorld:
             self.attempts += 1
             attempt = f"attempt {self.attempts}"
             reply = self.gateway.receive(ReversalWoke(reversal.id, attempt), now=self.now)
-            if not isinstance(reply, ReversalApplied) or self._is_killed("between record and request"):
+            if not isinstance(reply, ReversalApplied) or self._is_killed(
+                "between record and request"
+            ):
                 continue
-            report = self._converse(reply.reversal, reply.transaction, is_first=reply.reversal.may_send(attempt))
+            report = self._converse(
+                reply.reversal, reply.transaction, is_first=reply.reversal.may_send(attempt)
+            )
             if not self._is_killed("between sending and knowing"):
                 self.gateway.receive(report, now=self.now)
 
-    def _converse(self, reversal: Reversal, payment: Transaction, *, is_first: bool) -> ReversalReport:
+    def _converse(
+        self, reversal: Reversal, payment: Transaction, *, is_first: bool
+    ) -> ReversalReport:
         assert isinstance(self.provider, ReversesPayments)
         self.tally["asked for" if is_first else "asked after"] += 1
         run = self.provider.reverse if is_first else self.provider.poll_reversal
@@ -246,7 +271,9 @@ class ReversalWorld:
             if chance < 0.1:
                 self.tally["callback lost"] += 1
                 continue
-            for request in (_altered(each), each) if chance < 0.3 else (each,) * (1 + (chance < 0.5)):
+            for request in (
+                (_altered(each), each) if chance < 0.3 else (each,) * (1 + (chance < 0.5))
+            ):
                 report = self.provider.read_notification(request)
                 if isinstance(report, REPORTS):
                     self.gateway.receive(report, now=self.now)
@@ -266,4 +293,9 @@ def check(world: ReversalWorld) -> None:
     """Compare the operator's book with the gateway's reversals, payment by payment."""
     for payment in world.payments.values():
         forgotten = [each for each in world.forgotten if each.payment == payment.reference]
-        check_back(payment, world.gateway.ledger.reversals_of(payment.reference), world.back(payment), forgotten)
+        check_back(
+            payment,
+            world.gateway.ledger.reversals_of(payment.reference),
+            world.back(payment),
+            forgotten,
+        )

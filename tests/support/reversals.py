@@ -1,5 +1,5 @@
-"""Builds reversals as they are on record when an operator is asked, holds conversations about them, and compares them
-with an operator's book."""
+"""Builds reversals as they are on record when an operator is asked, holds conversations about them,
+and compares them with an operator's book."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ UNSENT = ExchangeFailed("Connection refused.", may_have_arrived=False)
 
 
 def a_reversal(payment: Transaction, **members: Any) -> Reversal:
-    """The payment's first reversal, of all that it has moved, as it was recorded as sent at START."""
+    """The payment's first reversal, of all that it has moved, as it was recorded as sent at
+    START."""
     standard: dict[str, Any] = {
         "payment": payment.reference,
         "number": 1,
@@ -64,13 +65,20 @@ def json_answer(status: int, document: object = None) -> HttpResponse:
 def check_back(
     payment: Transaction, known: Sequence[Reversal], back: Money, forgotten: Iterable[Reversal] = ()
 ) -> None:
-    """Compare what the operator's book says went back of a payment with its reversals: those that have succeeded, and
-    of those of which only a person knows more, or that a restored backup did not have, any."""
+    """Compare what the operator's book says went back of a payment with its reversals: those that
+    have succeeded, and of those of which only a person knows more, or that a restored backup did
+    not have, any."""
     succeeded = sum(each.amount.minor for each in known if each.state is ReversalState.SUCCEEDED)
     open_ = [each for each in known if each.state is ReversalState.UNKNOWN or each.is_contradicted]
     sums = {succeeded}
     for each in (*open_, *forgotten):
         sums |= {one + each.amount.minor for one in sums}
-    assert back.minor <= payment.order.requested.minor, f"{payment.reference}: more went back than was paid"
-    assert back.minor in sums, f"{payment.reference}: {back} went back, {succeeded} is on record, {known}"
-    assert not [each for each in known if each.state in (ReversalState.APPROVED, ReversalState.REQUESTED)]
+    assert back.minor <= payment.order.requested.minor, (
+        f"{payment.reference}: more went back than was paid"
+    )
+    assert back.minor in sums, (
+        f"{payment.reference}: {back} went back, {succeeded} is on record, {known}"
+    )
+    assert not [
+        each for each in known if each.state in (ReversalState.APPROVED, ReversalState.REQUESTED)
+    ]

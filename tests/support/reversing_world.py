@@ -1,4 +1,5 @@
-"""A world of an operator whose staff ask for the money of payments back, by the gateway's own worker and store."""
+"""A world of an operator whose staff ask for the money of payments back, by the gateway's own
+worker and store."""
 
 from __future__ import annotations
 
@@ -37,12 +38,17 @@ class ReversingWorld(World):
         """Return the reversals on record, by their payments."""
         return stored_ledger(self.rows).reversals
 
-    async def _start_more(self, store: Store, providers: ProviderWorker, life: trio.Nursery) -> None:
+    async def _start_more(
+        self, store: Store, providers: ProviderWorker, life: trio.Nursery
+    ) -> None:
         worker = ReversalWorker(store, providers, scan_interval_s=SCAN_INTERVAL_S)
         await life.start(partial(worker.run, drain=trio.Event()))
 
     async def _create(self, number: int, after: Span) -> None:
-        times, waits = self.staff.choice((0, 0, 1, 2)), [self.staff.randrange(HOUR) for _ in range(2)]
+        times, waits = (
+            self.staff.choice((0, 0, 1, 2)),
+            [self.staff.randrange(HOUR) for _ in range(2)],
+        )
         await super()._create(number, after)
         for wait in waits[:times]:
             await trio.sleep(wait / SECOND)
@@ -50,7 +56,11 @@ class ReversingWorld(World):
 
     async def _ask_back(self, reference: str) -> None:
         payment = self.transactions.get(reference)
-        if payment is None or payment.progress.stage is not Stage.SUCCEEDED or payment.progress.final is None:
+        if (
+            payment is None
+            or payment.progress.stage is not Stage.SUCCEEDED
+            or payment.progress.final is None
+        ):
             return
         operation = self.provider.reversal_operations.get(operation_key(payment))
         if operation is None:
@@ -71,12 +81,15 @@ class ReversingWorld(World):
 
 
 def check_reversals(world: ReversingWorld) -> None:
-    """What went back is what the reversals say, payment by payment; AssertionError says where it isn't."""
+    """What went back is what the reversals say, payment by payment; AssertionError says where it
+    isn't."""
     for reference, payment in world.transactions.items():
         names = (reference, payment.progress.provider_reference)
         own = [each for each in world.went_back if each["reference"].partition("-")[0] in names]
         currency = payment.order.requested.currency
-        back = Money(sum(to_money(parse_number(each["amount"]), currency).minor for each in own), currency)
+        back = Money(
+            sum(to_money(parse_number(each["amount"]), currency).minor for each in own), currency
+        )
         known = world.reversals.get(reference, ())
         check_back(payment, known, back)
         for each in known:

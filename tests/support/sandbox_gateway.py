@@ -103,13 +103,19 @@ async def serving(
     storage = storages.of(directory)
     presets = sandbox_presets(directory, free_ports=True) | storage.presets
     environment = http_version.environment | (environment or {})
-    settings = load_settings(environment=environment, presets=presets, provider_kinds=provider_kinds)
+    settings = load_settings(
+        environment=environment, presets=presets, provider_kinds=provider_kinds
+    )
     brands_file = None
     if brands is not None:
         brands_file = directory / "brands.toml"
         brands_file.write_text(brands, encoding="utf-8")
     config = ServiceConfig(
-        settings, data_directory=directory, is_sandbox=True, has_demo_brand=brands is None, brands_file=brands_file
+        settings,
+        data_directory=directory,
+        is_sandbox=True,
+        has_demo_brand=brands is None,
+        brands_file=brands_file,
     )
     drain = trio.Event()
     send_ready, receive_ready = trio.open_memory_channel[ServiceAddresses](1)
@@ -117,7 +123,12 @@ async def serving(
         ended = trio.Event()
 
         async def serve_until_drained() -> None:
-            await run_service(config, on_ready=send_ready.send_nowait, drain=drain, password_hasher=password_hasher)
+            await run_service(
+                config,
+                on_ready=send_ready.send_nowait,
+                drain=drain,
+                password_hasher=password_hasher,
+            )
             ended.set()
 
         nursery.start_soon(serve_until_drained)

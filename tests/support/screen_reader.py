@@ -1,5 +1,5 @@
-"""Reads and uses a page as a screen reader does: through Chromium's accessibility tree and the keyboard, and nothing
-else."""
+"""Reads and uses a page as a screen reader does: through Chromium's accessibility tree and the
+keyboard, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,8 +12,26 @@ from playwright.sync_api import Page
 from tests.support.browser import POLL_MS
 from tests.support.browser_gateway import PATIENCE_S
 
-CONTROLS = {"button", "checkbox", "combobox", "link", "radio", "searchbox", "textbox", "DisclosureTriangle"}
-LANDMARKS = {"banner", "complementary", "contentinfo", "form", "main", "navigation", "region", "search"}
+CONTROLS = {
+    "button",
+    "checkbox",
+    "combobox",
+    "link",
+    "radio",
+    "searchbox",
+    "textbox",
+    "DisclosureTriangle",
+}
+LANDMARKS = {
+    "banner",
+    "complementary",
+    "contentinfo",
+    "form",
+    "main",
+    "navigation",
+    "region",
+    "search",
+}
 
 
 @frozen
@@ -32,7 +50,8 @@ class Spoken:
 
 
 class ScreenReader:
-    """Uses one page. Controls are found by role and name; where several have the same, by the group they are in."""
+    """Uses one page. Controls are found by role and name; where several have the same, by the group
+    they are in."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -67,7 +86,11 @@ class ScreenReader:
         """Wait until a live region says this, so that it is read without being looked for."""
 
         def is_announced() -> bool:
-            live = [each for each in self.read() if {"status", "alert"} & {role.split(":")[0] for role in each.within}]
+            live = [
+                each
+                for each in self.read()
+                if {"status", "alert"} & {role.split(":")[0] for role in each.within}
+            ]
             return any(text in each.name for each in live)
 
         self._wait_for(is_announced, lambda: f"{text!r} is in no live region of {self.names()}")
@@ -85,22 +108,34 @@ class ScreenReader:
 
     def focused(self) -> Spoken:
         """Return the control that has the focus."""
-        return next(each for each in self.read() if each.properties.get("focused") and each.role in CONTROLS)
+        return next(
+            each for each in self.read() if each.properties.get("focused") and each.role in CONTROLS
+        )
 
     def check(self) -> None:
-        """Fail where a listener would be lost: no title or main part, headings that skip a level, controls without a
-        name, and controls that nothing tells apart."""
+        """Fail where a listener would be lost: no title or main part, headings that skip a level,
+        controls without a name, and controls that nothing tells apart."""
         spoken = self.read()
         assert spoken[0].role == "RootWebArea"
         assert spoken[0].name, "the page has no title"
-        assert sum(each.role == "main" for each in spoken) == 1, "one part of the page is its main part"
+        assert sum(each.role == "main" for each in spoken) == 1, (
+            "one part of the page is its main part"
+        )
         levels = [each.properties["level"] for each in spoken if each.role == "heading"]
         assert levels.count(1) == 1, levels
-        assert all(after <= before + 1 for before, after in zip([0, *levels], levels, strict=False)), levels
+        assert all(
+            after <= before + 1 for before, after in zip([0, *levels], levels, strict=False)
+        ), levels
         controls = [each for each in spoken if each.role in CONTROLS]
         assert all(each.name for each in controls), [each for each in controls if not each.name]
-        fields = [(each.role, each.name, each.within) for each in controls if each.role not in ("link", "button")]
-        assert len(set(fields)) == len(fields), f"fields that sound the same: {sorted(map(str, fields))}"
+        fields = [
+            (each.role, each.name, each.within)
+            for each in controls
+            if each.role not in ("link", "button")
+        ]
+        assert len(set(fields)) == len(fields), (
+            f"fields that sound the same: {sorted(map(str, fields))}"
+        )
 
     def _go_to(self, role: str, name: str, within: str) -> None:
         found: list[Spoken] = []
@@ -109,7 +144,9 @@ class ScreenReader:
             found[:] = [
                 each
                 for each in self.read()
-                if each.role == role and each.name.startswith(name) and within in " ".join(each.within)
+                if each.role == role
+                and each.name.startswith(name)
+                and within in " ".join(each.within)
             ]
             return bool(found)
 
@@ -128,10 +165,14 @@ class ScreenReader:
 AROUND = LANDMARKS | {"alert", "cell", "group", "radiogroup", "row", "status"}
 
 
-def _walk(node: dict[str, Any], by_id: dict[str, dict[str, Any]], within: tuple[str, ...]) -> Iterator[Spoken]:
+def _walk(
+    node: dict[str, Any], by_id: dict[str, dict[str, Any]], within: tuple[str, ...]
+) -> Iterator[Spoken]:
     role, name = _value(node, "role"), _value(node, "name")
     if not node["ignored"] and role not in ("none", "generic"):
-        properties = {each["name"]: each["value"].get("value") for each in node.get("properties", ())}
+        properties = {
+            each["name"]: each["value"].get("value") for each in node.get("properties", ())
+        }
         number = node.get("backendDOMNodeId", 0)
         yield Spoken(role, name.strip(), _value(node, "description"), within, properties, number)
         if role in AROUND:

@@ -26,5 +26,8 @@ class SetClock(GatewayClock):
         self.shown = later(self.shown, by)
         for _ in range(2):
             self.observe()
-            self.shown, self.booted = later(self.shown, clock.MINUTE), later(self.booted, clock.MINUTE)
+            self.shown, self.booted = (
+                later(self.shown, clock.MINUTE),
+                later(self.booted, clock.MINUTE),
+            )
         self.observe()

@@ -1,4 +1,5 @@
-"""Runs a shop of `examples/` as a process of its own, over TLS, as a customer and the gateway reach it."""
+"""Runs a shop of `examples/` as a process of its own, over TLS, as a customer and the gateway reach
+it."""
 
 from __future__ import annotations
 
@@ -68,12 +69,20 @@ class ShopProcess:
             "SHOP": self.url,
             "DATABASE": str(self.directory / "shop.db"),
             "SECRET_KEY": "a secret of tests",
-            "PYTHONPATH": os.pathsep.join([str(self.source), *([str(ROOT / "src")] if is_ours else [])]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(self.source), *([str(ROOT / "src")] if is_ours else [])]
+            ),
         }
-        words = [each.format(port=self.port, directory=self.directory) for each in SERVERS[self.kind]]
+        words = [
+            each.format(port=self.port, directory=self.directory) for each in SERVERS[self.kind]
+        ]
         with (self.directory / "shop.log").open("ab") as log:
             process = subprocess.Popen(
-                [self.python, "-m", *words], env=environment, stdout=log, stderr=log, start_new_session=True
+                [self.python, "-m", *words],
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         try:
             self.wait_for(lambda: self.is_serving(process))
@@ -118,7 +127,9 @@ class ShopProcess:
         """Send a callback of one's own."""
         with httpx.Client(verify=self.tls) as http:
             headers = {"X-API-KEY": key, "Content-Type": "application/json"}
-            return http.post(f"{self.url}/results", content=body, headers=headers, timeout=HANGS_AFTER_S).status_code
+            return http.post(
+                f"{self.url}/results", content=body, headers=headers, timeout=HANGS_AFTER_S
+            ).status_code
 
     def let_five_minutes_pass(self) -> None:
         """Make the next listing due, as it is five minutes later."""
@@ -128,8 +139,8 @@ class ShopProcess:
 
 @contextmanager
 def a_shop_process(kind: str, directory: Path) -> Iterator[ShopProcess]:
-    """A shop with a certificate of the authority in `ca.pem`, not yet running; its port is its own during the
-    block."""
+    """A shop with a certificate of the authority in `ca.pem`, not yet running; its port is its own
+    during the block."""
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
     for number, blob in enumerate(issued.cert_chain_pems):
@@ -179,7 +190,9 @@ async def check_shop(shop: ShopProcess) -> None:
         finally:
             await run(server.__exit__, None, None, None)
         if kind != "flask":
-            body = gateway.merchant.body(merchantReference="order-2", resultUrl=f"{shop.url}/results")
+            body = gateway.merchant.body(
+                merchantReference="order-2", resultUrl=f"{shop.url}/results"
+            )
             assert (await gateway.merchant.post("direct/payin", body)).status == 200
             with sqlite3.connect(directory / "shop.db") as database:
                 database.execute("INSERT INTO orders VALUES ('order-2', 'open')")
@@ -195,12 +208,16 @@ async def check_shop(shop: ShopProcess) -> None:
             await run(server.__exit__, None, None, None)
 
 
-async def shortcomings_of(shop: ShopProcess, names: Set[str] = ALL_SITUATIONS) -> dict[str, tuple[str, ...]]:
+async def shortcomings_of(
+    shop: ShopProcess, names: Set[str] = ALL_SITUATIONS
+) -> dict[str, tuple[str, ...]]:
     """The situations of `mmo conform` in which a shop does not pass; there is no gateway."""
     key = "The-key-0123456789abcdef"
     server = shop.running("http://127.0.0.1:9", key)
     await trio.to_thread.run_sync(server.__enter__)
     try:
-        return await shortcomings(f"{shop.url}/results", key, shop.directory / "ca.pem", shop.times_handled, names)
+        return await shortcomings(
+            f"{shop.url}/results", key, shop.directory / "ca.pem", shop.times_handled, names
+        )
     finally:
         await trio.to_thread.run_sync(server.__exit__, None, None, None)

@@ -6,7 +6,8 @@ from mmo_simulators.operators.registry import ACCOUNT_OPTIONS
 
 
 def account_options(operator: str, **others: str) -> dict[str, str]:
-    """Return the published options, without the adapter's kind and the simulator's URL, and with others."""
+    """Return the published options, without the adapter's kind and the simulator's URL, and with
+    others."""
     options = {name: value for name, value in ACCOUNT_OPTIONS[operator].items() if name != "kind"}
     return {**options, **others}
 

@@ -1,4 +1,5 @@
-"""A gateway's merchant API without I/O: the real requests, rules and responses of the core, in virtual time."""
+"""A gateway's merchant API without I/O: the real requests, rules and responses of the core, in
+virtual time."""
 
 from __future__ import annotations
 
@@ -18,14 +19,22 @@ from mmo_sansio.api.outgoing import (
 )
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.http.request_head import to_origin_form
-from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
+from mmo_sansio.messages.queries import (
+    ListRecords,
+    LookUp,
+    LookUpByMerchantReference,
+    Position,
+    Records,
+)
 from mmo_sansio.testing import World, a_brand, numbered_reference
 from mmo_sansio.values.model import Brand, Terms, Transaction
 from mmo_sansio.values.problems import Problem, ProblemError
 
 BASE_URL = "https://gateway.example"
 KEY = "key-of-acme-0123456789abcdef"
-SETTINGS = ApiSettings("https://errors.example", "https://pay.example", (b"cursor key 0123456789abcdef",))
+SETTINGS = ApiSettings(
+    "https://errors.example", "https://pay.example", (b"cursor key 0123456789abcdef",)
+)
 
 
 @define
@@ -66,10 +75,16 @@ class SimulatedApi:
             case CreationHead() as creation:
                 return self._create(creation, head.body)
             case LookUp(_, gateway_reference):
-                return self._found([each for each in self.payments if each.reference == gateway_reference])
+                return self._found(
+                    [each for each in self.payments if each.reference == gateway_reference]
+                )
             case LookUpByMerchantReference(_, merchant_reference):
                 return self._found(
-                    [each for each in self.payments if each.order.merchant_reference == merchant_reference]
+                    [
+                        each
+                        for each in self.payments
+                        if each.order.merchant_reference == merchant_reference
+                    ]
                 )
             case RecordsRequest() as request:
                 return records_response(self._records(request.query), request, self.settings)

@@ -7,7 +7,13 @@ from attrs import Factory, define, evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderReport
-from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, Provider, SignInFailed, drive
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    ExchangeFailed,
+    Provider,
+    SignInFailed,
+    drive,
+)
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_simulators.common.faults import DroppedConnection

@@ -1,5 +1,6 @@
-"""Gives tests the shipped store on SQLite without threads: in a file in memory, opened in some milliseconds, with calls
-that are made at once, in the turn of their caller. So Trio's clock for tests never jumps while a statement runs."""
+"""Gives tests the shipped store on SQLite without threads: in a file in memory, opened in some
+milliseconds, with calls that are made at once, in the turn of their caller. So Trio's clock for
+tests never jumps while a statement runs."""
 
 from __future__ import annotations
 
@@ -61,8 +62,9 @@ def connect_to_copy(path: Path, *, query_only: bool = False) -> sqlite3.Connecti
 
 @define(eq=False)
 class StoreFile:
-    """Is a new file with a database, in memory where the system has a place for that; it outlives every store that is
-    opened on it, as it outlives the processes of a gateway. Its directory has files of this one only."""
+    """Is a new file with a database, in memory where the system has a place for that; it outlives
+    every store that is opened on it, as it outlives the processes of a gateway. Its directory has
+    files of this one only."""
 
     path: Path = field(factory=lambda: _directory() / f"{next(_numbers)}" / "gateway.db")
 
@@ -73,7 +75,9 @@ class StoreFile:
         finalize(self, _remove, self.path.parent)
 
     @asynccontextmanager
-    async def open(self, *, serving: bool = True, clock: GatewayClock | None = None) -> AsyncIterator[SqliteStore]:
+    async def open(
+        self, *, serving: bool = True, clock: GatewayClock | None = None
+    ) -> AsyncIterator[SqliteStore]:
         """Open the store; its clock is Trio's unless there is another."""
         system = SqliteSystem(connect_to_copy, CallsAtOnce, CallsAtOnce, clock or TrioClock())
         async with open_sqlite(self.path, serving=serving, system=system) as store:
@@ -92,8 +96,8 @@ def _directory() -> Path:
 
 @cache
 def migrated_database() -> bytes:
-    """Return a database with the schema of this version and no rows but those that it begins with. To be called before
-    randomness is seeded, as it makes a directory for this interpreter."""
+    """Return a database with the schema of this version and no rows but those that it begins with.
+    To be called before randomness is seeded, as it makes a directory for this interpreter."""
     path = _directory() / "template.db"
     path.touch(mode=0o600)
     connection = connect_to_copy(path)

@@ -23,9 +23,16 @@ EXPLAINING: Mapping[str, str] = {
     "pg_stat_statements.max": "10000",
     "log_line_prefix": "%a ",
 }
-"""Settings of a server that logs the plan of each statement with the rows and the blocks that each node has read."""
+"""Settings of a server that logs the plan of each statement with the rows and the blocks that each
+node has read."""
 
-_BLOCKS = ("Shared Hit Blocks", "Shared Read Blocks", "Local Hit Blocks", "Local Read Blocks", "Temp Read Blocks")
+_BLOCKS = (
+    "Shared Hit Blocks",
+    "Shared Read Blocks",
+    "Local Hit Blocks",
+    "Local Read Blocks",
+    "Temp Read Blocks",
+)
 _ENTRY = re.compile(r"^(\S*) LOG:  duration: ([0-9.]+) ms  plan:\n((?:\t.*\n)+)", re.MULTILINE)
 
 
@@ -56,7 +63,8 @@ class LoggedStatement:
 
     @property
     def blocks(self) -> int:
-        """Return how many blocks of tables and indexes it has touched, whether in memory or on disk."""
+        """Return how many blocks of tables and indexes it has touched, whether in memory or on
+        disk."""
         return sum(int(self.plan[each]) for each in _BLOCKS)
 
     @property
@@ -67,7 +75,8 @@ class LoggedStatement:
 
     @property
     def rows_handled(self) -> float:
-        """Return how many rows have gone through the nodes of its plan, or were looked at and left out."""
+        """Return how many rows have gone through the nodes of its plan, or were looked at and left
+        out."""
         return sum(_rows_read(each) for each in _nodes(self.plan))
 
 
@@ -99,8 +108,14 @@ def _nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _rows_read(node: Mapping[str, Any]) -> float:
-    removed = ("Rows Removed by Filter", "Rows Removed by Index Recheck", "Rows Removed by Join Filter")
-    return float((node["Actual Rows"] + sum(node.get(each, 0) for each in removed)) * node["Actual Loops"])
+    removed = (
+        "Rows Removed by Filter",
+        "Rows Removed by Index Recheck",
+        "Rows Removed by Join Filter",
+    )
+    return float(
+        (node["Actual Rows"] + sum(node.get(each, 0) for each in removed)) * node["Actual Loops"]
+    )
 
 
 def _written_by(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -18,7 +18,9 @@ async def main(path: str) -> None:
     answered."""
     async with open_sqlite(path, serving=True) as store:
         for begin in range(0, 1_000_000, 7):
-            await submit_batch(store, *((creation(n), later(NOON, Span(n))) for n in range(begin, begin + 7)))
+            await submit_batch(
+                store, *((creation(n), later(NOON, Span(n))) for n in range(begin, begin + 7))
+            )
             print(begin + 6, flush=True)
 
 

@@ -1,4 +1,5 @@
-"""Sets how long the calls of an open store may take: it was opened with time enough for a busy machine."""
+"""Sets how long the calls of an open store may take: it was opened with time enough for a busy
+machine."""
 
 from __future__ import annotations
 

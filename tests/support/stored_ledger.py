@@ -1,4 +1,5 @@
-"""Reads all that an SQLite database holds as one ledger, which can be compared with another, and stores a ledger."""
+"""Reads all that an SQLite database holds as one ledger, which can be compared with another, and
+stores a ledger."""
 
 from __future__ import annotations
 
@@ -29,9 +30,13 @@ def stored_ledger(connection: sqlite3.Connection) -> Ledger:
 
     reads = Reads(
         transactions=frozenset(each for (each,) in keys("gateway_reference", "transactions")),
-        references=frozenset((b, r) for b, r in keys("brand, merchant_reference", "reference_uses")),
+        references=frozenset(
+            (b, r) for b, r in keys("brand, merchant_reference", "reference_uses")
+        ),
         deposits=frozenset((p, r) for p, r in keys("provider, provider_reference", "deposits")),
-        intents=frozenset((r, IntentKind(kind)) for r, kind in keys("gateway_reference, kind", "intents")),
+        intents=frozenset(
+            (r, IntentKind(kind)) for r, kind in keys("gateway_reference, kind", "intents")
+        ),
         claims=frozenset((p, r) for p, r in keys("provider, receipt", "deposit_claims")),
         usage=frozenset((b, c) for b, c in keys("brand, counter", "brand_usage")),
         reversals=frozenset(each for (each,) in keys("payment", "reversals")),
@@ -39,7 +44,9 @@ def stored_ledger(connection: sqlite3.Connection) -> Ledger:
     )
     ledger = load_batch(connection, reads, RecentTransactions())
     ledger.prefetched = None
-    ledger.transactions = {each: ledger.transactions[each] for (each,) in keys("gateway_reference", "transactions")}
+    ledger.transactions = {
+        each: ledger.transactions[each] for (each,) in keys("gateway_reference", "transactions")
+    }
     return ledger
 
 
@@ -48,7 +55,10 @@ async def store_ledger(store: Store, ledger: Ledger) -> None:
     changes: list[Change] = [
         JournalEntry(Instant(0), "test", "test", None, None, None, None, "{}"),
         *map(TransactionCreated, ledger.transactions.values()),
-        *(ReferenceConsumed(*key, use.gateway_reference, use.at) for key, use in ledger.references.items()),
+        *(
+            ReferenceConsumed(*key, use.gateway_reference, use.at)
+            for key, use in ledger.references.items()
+        ),
         *(DepositRecorded(*key, reference) for key, reference in ledger.deposits.items()),
         *(DepositClaimChanged(None, claim) for claim in ledger.claims.values()),
     ]

@@ -1,4 +1,5 @@
-"""Offers TLS in front of servers that have none: of a PostgreSQL, as some builds can't, and of any other."""
+"""Offers TLS in front of servers that have none: of a PostgreSQL, as some builds can't, and of any
+other."""
 
 from __future__ import annotations
 
@@ -15,15 +16,16 @@ SSL_REQUEST_BYTES = 8
 
 @asynccontextmanager
 async def tls_proxy(server_port: int, context: ssl.SSLContext | None) -> AsyncIterator[int]:
-    """Accept connections during the block and pass them to the server; yield the port. Without a context, answer as a
-    server without TLS does."""
+    """Accept connections during the block and pass them to the server; yield the port. Without a
+    context, answer as a server without TLS does."""
     async with _listening(partial(_serve_postgres, server_port, context)) as port:
         yield port
 
 
 @asynccontextmanager
 async def tls_terminator(server_port: int, context: ssl.SSLContext) -> AsyncIterator[int]:
-    """Accept TLS connections during the block and pass what they carry to the server in the clear; yield the port."""
+    """Accept TLS connections during the block and pass what they carry to the server in the clear;
+    yield the port."""
     async with _listening(partial(_serve_tls, server_port, context)) as port:
         yield port
 
@@ -37,7 +39,9 @@ async def _listening(serve: Callable[[trio.SocketStream], Awaitable[object]]) ->
         nursery.cancel_scope.cancel()
 
 
-async def _serve_postgres(server_port: int, context: ssl.SSLContext | None, client: trio.SocketStream) -> None:
+async def _serve_postgres(
+    server_port: int, context: ssl.SSLContext | None, client: trio.SocketStream
+) -> None:
     """Serve one connection, whose first message asks for TLS."""
     try:
         await client.receive_some(SSL_REQUEST_BYTES)

@@ -1,4 +1,5 @@
-"""Answers that nobody reads: each on a connection from an address of its own, with a small receive buffer."""
+"""Answers that nobody reads: each on a connection from an address of its own, with a small receive
+buffer."""
 
 from __future__ import annotations
 
@@ -16,8 +17,11 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)\r\n", re.IGNORECASE)
 
 
 @contextmanager
-def unread_answers(url: str, count: int, *, cookie: str = "", timeout_s: float) -> Iterator[Sequence[socket.socket]]:
-    """Ask for this page on so many connections; the block begins once the answer to each has begun, and closes them.
+def unread_answers(
+    url: str, count: int, *, cookie: str = "", timeout_s: float
+) -> Iterator[Sequence[socket.socket]]:
+    """Ask for this page on so many connections; the block begins once the answer to each has begun,
+    and closes them.
 
     `timeout_s` bounds each wait for a connection."""
     parts = urlsplit(url)

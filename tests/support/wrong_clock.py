@@ -1,8 +1,9 @@
-"""Runs `mmo` under a wall clock that a test sets wrong: `python -m tests.support.wrong_clock FILE ARGUMENT...`.
+"""Runs `mmo` under a wall clock that a test sets wrong: `python -m tests.support.wrong_clock FILE
+ARGUMENT...`.
 
-FILE contains by how many seconds the wall clock is ahead; it is read again at each look at the clock. The other clocks
-of the machine stay as they are, as they do when a time server or a person sets the clock.
-"""
+FILE contains by how many seconds the wall clock is ahead; it is read again at each look at the
+clock. The other clocks of the machine stay as they are, as they do when a time server or a person
+sets the clock."""
 
 from __future__ import annotations
 

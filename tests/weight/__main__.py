@@ -52,9 +52,12 @@ def count_lines(paths: list[Path]) -> int:
 
 
 def wheel_mb() -> float:
-    """Build the wheel of a fresh copy, where no earlier build has left a file, and return its size in megabytes."""
+    """Build the wheel of a fresh copy, where no earlier build has left a file, and return its size
+    in megabytes."""
     with TemporaryDirectory(prefix="mmo-wheel-") as folder:
-        subprocess.run(["git", "checkout-index", "--all", f"--prefix={folder}/copy/"], cwd=ROOT, check=True)
+        subprocess.run(
+            ["git", "checkout-index", "--all", f"--prefix={folder}/copy/"], cwd=ROOT, check=True
+        )
         command = [
             sys.executable,
             "-m",

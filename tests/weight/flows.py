@@ -1,9 +1,9 @@
-"""Traces which files of the gateway are entered on four flows: a create, a look-up, a tick that expires a payment, and
-an operator's result until its callback is recorded.
+"""Traces which files of the gateway are entered on four flows: a create, a look-up, a tick that
+expires a payment, and an operator's result until its callback is recorded.
 
-A file is entered when a function in it begins, or the initializer of a class of it that attrs has made. Clients and
-receivers are not the gateway's code, and the sandbox's own room is left out of the last flow, as it plays the operator.
-"""
+A file is entered when a function in it begins, or the initializer of a class of it that attrs has
+made. Clients and receivers are not the gateway's code, and the sandbox's own room is left out of
+the last flow, as it plays the operator."""
 
 from __future__ import annotations
 
@@ -78,12 +78,17 @@ class Trace:
         return sorted({file for file, _ in self.events[begins:]})
 
     def _note(self, frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call" and self.is_recording and (file := source_file(frame.f_code.co_filename)):
+        if (
+            event == "call"
+            and self.is_recording
+            and (file := source_file(frame.f_code.co_filename))
+        ):
             self.events.append((file, frame.f_code.co_name))
 
 
 def source_file(filename: str) -> str | None:
-    """Return the path below the source folder of the file that a code object comes from; None for others' code."""
+    """Return the path below the source folder of the file that a code object comes from; None for
+    others' code."""
     if generated := GENERATED.match(filename):
         module = generated[1].rpartition(".")[0] or generated[1]
         path = SOURCE / (module.replace(".", "/") + ".py")
@@ -101,7 +106,8 @@ async def trace_flows() -> dict[str, list[str]]:
 
 
 async def _trace_tick(trace: Trace, path: Path) -> list[str]:
-    """Let a payment expire in an engine with a file and a scheduler alone: its callback is another flow."""
+    """Let a payment expire in an engine with a file and a scheduler alone: its callback is another
+    flow."""
     clock = GatewayClock()
     async with open_sqlite(path, serving=True) as store, trio.open_nursery() as nursery:
         engine = Engine(store, clock, Outbox())
@@ -130,7 +136,9 @@ async def _trace_sandbox(trace: Trace, directory: Path) -> dict[str, list[str]]:
     )
     send, receive = trio.open_memory_channel[ServiceAddresses](1)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(run_service, config, on_ready=send.send_nowait, drain=trio.Event()))
+        nursery.start_soon(
+            partial(run_service, config, on_ready=send.send_nowait, drain=trio.Event())
+        )
         with trio.fail_after(HANGS_AFTER_S):
             ready = await receive.receive()
             with _receiver(authority) as url:
@@ -152,7 +160,9 @@ class Merchant:
         """Return the JSON of a response with a status of 2xx."""
         with closing(http.client.HTTPConnection(self.address, timeout=HANGS_AFTER_S)) as connection:
             headers = {"X-Api-Key": self.key, "Content-Type": "application/json"}
-            connection.request(method, ROOT + path, None if body is None else json.dumps(body), headers)
+            connection.request(
+                method, ROOT + path, None if body is None else json.dumps(body), headers
+            )
             response = connection.getresponse()
             answer: dict[str, Any] = json.loads(response.read())
             assert response.status // 100 == 2, answer
@@ -183,7 +193,9 @@ def _trace_requests(trace: Trace, merchant: Merchant, directory: Path) -> dict[s
         merchant.ask("GET", f"/status/{first}")
     found["look-up"] = trace.files()
     _complete(merchant, directory, "third")
-    for nth in range(RESULTS_MAX):  # Until it is the operator that tells the result, not a poll that was quicker.
+    for nth in range(
+        RESULTS_MAX
+    ):  # Until it is the operator that tells the result, not a poll that was quicker.
         with trace.recording():
             _complete(merchant, directory, f"result-{nth}")
         if any(name == "_send_notification" for _, name in trace.events):
@@ -196,7 +208,9 @@ def _trace_requests(trace: Trace, merchant: Merchant, directory: Path) -> dict[s
 def _complete(merchant: Merchant, directory: Path, merchant_reference: str) -> None:
     """Create a payment and return once its callback is recorded."""
     reference = merchant.create("direct/payin", merchant_reference)
-    recorded = "SELECT count(*) FROM callbacks WHERE gateway_reference = ? AND outcome = 'delivered'"
+    recorded = (
+        "SELECT count(*) FROM callbacks WHERE gateway_reference = ? AND outcome = 'delivered'"
+    )
     with closing(sqlite3.connect(f"file:{directory}/gateway.db?mode=ro", uri=True)) as connection:
         while not connection.execute(recorded, (reference,)).fetchone()[0]:
             time.sleep(0.01)

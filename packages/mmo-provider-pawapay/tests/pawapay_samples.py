@@ -1,4 +1,5 @@
-"""Provides an account with pawaPay, payments of it, and the examples of pawaPay's documentation, byte by byte."""
+"""Provides an account with pawaPay, payments of it, and the examples of pawaPay's documentation,
+byte by byte."""
 
 from __future__ import annotations
 
@@ -6,7 +7,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from mmo_provider_pawapay import PAWAPAY, PawapayProvider
 from mmo_provider_pawapay.adapter import open_pawapay
 
@@ -21,7 +27,9 @@ NAME: Final = "pawapay"
 AMOUNT: Final = Money(1500, "ZMW")
 
 EC_KEY: Final = ec.derive_private_key(0xC0FFEE, ec.SECP256R1())
-EC_PRIVATE_PEM: Final = EC_KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+EC_PRIVATE_PEM: Final = EC_KEY.private_bytes(
+    Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+).decode()
 
 
 def public_pem(key: Any) -> str:
@@ -34,12 +42,21 @@ def public_pem(key: Any) -> str:
 def an_account(**options: Any) -> PawapayProvider:
     """An account in Zambia's market of MTN."""
     chosen = {"market": "MTN_MOMO_ZMB", "api_token": TOKEN, **options}
-    return open_pawapay(NAME, PAWAPAY.title, chosen, AdapterContext(HOOKS_URL, TransparentCiphers()))
+    return open_pawapay(
+        NAME, PAWAPAY.title, chosen, AdapterContext(HOOKS_URL, TransparentCiphers())
+    )
 
 
-def a_payment(reference: str, type: Type = Type.PAYIN, amount: Money = AMOUNT, **members: Any) -> Transaction:
+def a_payment(
+    reference: str, type: Type = Type.PAYIN, amount: Money = AMOUNT, **members: Any
+) -> Transaction:
     """A payment that is being submitted, with that gatewayReference."""
-    members = {"stage": Stage.SUBMITTING, "submitted_at": START, "msisdn": "+260763456789", **members}
+    members = {
+        "stage": Stage.SUBMITTING,
+        "submitted_at": START,
+        "msisdn": "+260763456789",
+        **members,
+    }
     return a_transaction(
         members.pop("stage"),
         gateway_reference=reference,
@@ -52,7 +69,9 @@ def a_payment(reference: str, type: Type = Type.PAYIN, amount: Money = AMOUNT, *
     )
 
 
-def answering(answer: HttpResponse | Exception, sent: list[HttpRequest]) -> Callable[[HttpRequest], HttpResponse]:
+def answering(
+    answer: HttpResponse | Exception, sent: list[HttpRequest]
+) -> Callable[[HttpRequest], HttpResponse]:
     """An exchange that answers submissions and polls; the active configuration is not to be had."""
 
     def exchange(request: HttpRequest) -> HttpResponse:
@@ -137,7 +156,8 @@ UNKNOWN_ERROR: Final = b"""{
 }"""
 
 FOUND_ID: Final = "8917c345-4791-4285-a416-62f24b6982db"
-# https://docs.pawapay.io/v2/api-reference/deposits/check-deposit-status; "phoneNUmber" is the documentation's own.
+# https://docs.pawapay.io/v2/api-reference/deposits/check-deposit-status; "phoneNUmber" is the
+# documentation's own.
 DEPOSIT_COMPLETED: Final = b"""{
   "status": "FOUND",
   "data": {
@@ -246,7 +266,8 @@ SIGNED_CALLBACK_BASE: Final = (
     b'"content-digest": sha-512=:'
     b"0ki7QBS/0MA424uwOq3k5HnJnL5SRkPjit12m0YMpd4JgWiMvm9+yNT3FunkpDaTSsKhTkliQwJlRw9bgsos9w==:\n"
     b'"content-type": application/json; charset=UTF-8\n'
-    b'"@signature-params": ("@method" "@authority" "@path" "signature-date" "content-digest" "content-type")'
+    b'"@signature-params": ("@method" "@authority" "@path" "signature-date" "content-digest" '
+    b'"content-type")'
     b';alg="ecdsa-p256-sha256";keyid="CUSTOMER_TEST_KEY";created=1714657551;expires=1714657611'
 )
 
@@ -435,14 +456,15 @@ AVAILABILITY: Final = b"""[
 # https://docs.pawapay.io/v2/docs/failure_codes
 FAILURE_CODES: Final = tuple(
     """
-    NO_AUTHENTICATION AUTHENTICATION_ERROR AUTHORISATION_ERROR HTTP_SIGNATURE_ERROR INVALID_INPUT MISSING_PARAMETER
-    UNSUPPORTED_PARAMETER INVALID_PARAMETER AMOUNT_OUT_OF_BOUNDS INVALID_AMOUNT INVALID_PHONE_NUMBER INVALID_CURRENCY
-    INVALID_PROVIDER DUPLICATE_METADATA_FIELD DEPOSITS_NOT_ALLOWED PAYOUTS_NOT_ALLOWED REFUNDS_NOT_ALLOWED
-    REMITTANCES_NOT_ALLOWED PROVIDER_TEMPORARILY_UNAVAILABLE INVALID_CALLBACK_URL INVALID_DATE_RANGE WALLET_NOT_FOUND
-    NOT_FOUND INVALID_STATE
-    PAYMENT_NOT_APPROVED INSUFFICIENT_BALANCE PAYMENT_IN_PROGRESS PAYER_NOT_FOUND PAYER_LIMIT_REACHED
-    RECIPIENT_NOT_FOUND RECIPIENT_LIMIT_REACHED WALLET_LIMIT_REACHED MANUALLY_CANCELLED PAWAPAY_WALLET_OUT_OF_FUNDS
-    AMOUNT_TOO_LARGE DEPOSIT_ALREADY_REFUNDED REFUND_IN_PROGRESS TRANSACTION_ALREADY_IN_PROCESS UNSPECIFIED_FAILURE
+    NO_AUTHENTICATION AUTHENTICATION_ERROR AUTHORISATION_ERROR HTTP_SIGNATURE_ERROR INVALID_INPUT
+    MISSING_PARAMETER UNSUPPORTED_PARAMETER INVALID_PARAMETER AMOUNT_OUT_OF_BOUNDS INVALID_AMOUNT
+    INVALID_PHONE_NUMBER INVALID_CURRENCY INVALID_PROVIDER DUPLICATE_METADATA_FIELD
+    DEPOSITS_NOT_ALLOWED PAYOUTS_NOT_ALLOWED REFUNDS_NOT_ALLOWED REMITTANCES_NOT_ALLOWED
+    PROVIDER_TEMPORARILY_UNAVAILABLE INVALID_CALLBACK_URL INVALID_DATE_RANGE WALLET_NOT_FOUND
+    NOT_FOUND INVALID_STATE PAYMENT_NOT_APPROVED INSUFFICIENT_BALANCE PAYMENT_IN_PROGRESS
+    PAYER_NOT_FOUND PAYER_LIMIT_REACHED RECIPIENT_NOT_FOUND RECIPIENT_LIMIT_REACHED
+    WALLET_LIMIT_REACHED MANUALLY_CANCELLED PAWAPAY_WALLET_OUT_OF_FUNDS AMOUNT_TOO_LARGE
+    DEPOSIT_ALREADY_REFUNDED REFUND_IN_PROGRESS TRANSACTION_ALREADY_IN_PROCESS UNSPECIFIED_FAILURE
     UNKNOWN_ERROR
     """.split()  # noqa: SIM905 - a list of these would be a line for each.
 )

@@ -1,5 +1,5 @@
-"""pawaPay's adapter: what it sends, what it makes of each answer of the documentation, and that what is unknown stays
-unknown."""
+"""pawaPay's adapter: what it sends, what it makes of each answer of the documentation, and that
+what is unknown stays unknown."""
 
 from __future__ import annotations
 
@@ -73,7 +73,14 @@ from mmo_sansio.providers import (
     drive,
     earlier,
 )
-from mmo_sansio.testing import ADAPTER_CHECKS, REFERENCE, START, AdapterCase, AdapterCheck, numbered_reference
+from mmo_sansio.testing import (
+    ADAPTER_CHECKS,
+    REFERENCE,
+    START,
+    AdapterCase,
+    AdapterCheck,
+    numbered_reference,
+)
 from mmo_sansio.testing.adapter_conformance import check_options, check_secrets
 
 
@@ -84,7 +91,9 @@ def reference_of(id: str) -> str:
     return found
 
 
-def submitted(answer: HttpResponse | Exception, type: Type = Type.PAYIN, **members: Any) -> ProviderReport:
+def submitted(
+    answer: HttpResponse | Exception, type: Type = Type.PAYIN, **members: Any
+) -> ProviderReport:
     """What the answer to the submission of the documentation's payment is taken for."""
     payment = a_payment(reference_of(INITIATED_ID), type, **members)
     return drive(an_account().submit(payment, now=START), answering(answer, []))
@@ -121,13 +130,17 @@ def test_the_adapter_keeps_the_promises_of_every_adapter(check: AdapterCheck) ->
     check(CASE)
 
 
-@pytest.mark.parametrize("check", [each for each in ADAPTER_CHECKS if each not in (check_options, check_secrets)])
+@pytest.mark.parametrize(
+    "check", [each for each in ADAPTER_CHECKS if each not in (check_options, check_secrets)]
+)
 def test_it_keeps_them_without_keys(check: AdapterCheck) -> None:
     check(evolve(CASE, options={key: CASE.options[key] for key in ("market", "api_token")}))
 
 
 @pytest.mark.parametrize(
-    "module", sorted(Path(mmo_provider_pawapay.__file__).parent.glob("*.py")), ids=lambda path: path.name
+    "module",
+    sorted(Path(mmo_provider_pawapay.__file__).parent.glob("*.py")),
+    ids=lambda path: path.name,
 )
 def test_the_package_uses_what_the_gateway_exports_and_nothing_else(module: Path) -> None:
     found = imports_beside_faces(module.read_text(encoding="utf-8"))
@@ -136,7 +149,12 @@ def test_the_package_uses_what_the_gateway_exports_and_nothing_else(module: Path
 
 class TestIds:
     def test_the_id_is_a_uuid_of_version_4_and_the_reference_in_another_form(self) -> None:
-        for reference in (REFERENCE, "00000000000000000000000000", "01ZZZZZZZZZZZZZZZZZZZZZZZZ", numbered_reference(7)):
+        for reference in (
+            REFERENCE,
+            "00000000000000000000000000",
+            "01ZZZZZZZZZZZZZZZZZZZZZZZZ",
+            numbered_reference(7),
+        ):
             found = uuid.UUID(operation_id(reference))
             assert (found.version, found.variant) == (4, uuid.RFC_4122)
             assert str(found) == operation_id(reference)
@@ -148,12 +166,15 @@ class TestIds:
             assert operation_id(reference_of(id)) == id
 
     @pytest.mark.parametrize(
-        "text", ["", "no-uuid", FOUND_ID.upper(), f"{FOUND_ID}\n", "c232ab00-9414-11ec-b3c8-9f68deced846"]
+        "text",
+        ["", "no-uuid", FOUND_ID.upper(), f"{FOUND_ID}\n", "c232ab00-9414-11ec-b3c8-9f68deced846"],
     )
     def test_another_text_is_no_reference(self, text: str) -> None:
         assert gateway_reference(text) is None
 
-    @pytest.mark.parametrize("reference", ["", "order-1", "7ZZZZZZZZZZZZZZZZZZZZZZZZZ", "01K5TESTTESTTESTTESTTESTIL"])
+    @pytest.mark.parametrize(
+        "reference", ["", "order-1", "7ZZZZZZZZZZZZZZZZZZZZZZZZZ", "01K5TESTTESTTESTTESTTESTIL"]
+    )
     def test_what_is_no_reference_has_no_id(self, reference: str) -> None:
         with pytest.raises(ValueError, match=r"ULID|year"):
             operation_id(reference)
@@ -181,7 +202,8 @@ class TestSubmissions:
         assert request.value(b"content-type") == b"application/json"
 
     @pytest.mark.parametrize(
-        ("minor", "text"), [(1500, "15"), (1550, "15.5"), (1555, "15.55"), (10, "0.1"), (100_000, "1000")]
+        ("minor", "text"),
+        [(1500, "15"), (1550, "15.5"), (1555, "15.55"), (10, "0.1"), (100_000, "1000")],
     )
     def test_an_amount_has_no_zeros_at_its_end(self, minor: int, text: str) -> None:
         sent: list[HttpRequest] = []
@@ -197,18 +219,24 @@ class TestSubmissions:
 
     @pytest.mark.parametrize("body", [ACCEPTED, DUPLICATE_IGNORED])
     def test_accepted_and_duplicate_are_asked_after(self, body: bytes) -> None:
-        assert submitted(HttpResponse(200, (), body)) == ProviderAccepted(reference_of(INITIATED_ID), NAME, Source.POLL)
+        assert submitted(HttpResponse(200, (), body)) == ProviderAccepted(
+            reference_of(INITIATED_ID), NAME, Source.POLL
+        )
 
     def test_a_rejection_fails_with_pawapays_words(self) -> None:
         report = submitted(HttpResponse(200, (), REJECTED))
         assert isinstance(report, ProviderFailed)
-        assert (report.error_code, report.native_code) == (ErrorCode.USER_NOT_FOUND, "INVALID_PHONE_NUMBER")
+        assert (report.error_code, report.native_code) == (
+            ErrorCode.USER_NOT_FOUND,
+            "INVALID_PHONE_NUMBER",
+        )
         assert report.native_message == (
             "The phone number '2607634' seems to be invalid for the provider 'MTN_MOMO_ZMB'."
         )
 
     @pytest.mark.parametrize(
-        ("status", "body"), [(400, INVALID_INPUT), (401, AUTHENTICATION_ERROR), (403, AUTHENTICATION_ERROR)]
+        ("status", "body"),
+        [(400, INVALID_INPUT), (401, AUTHENTICATION_ERROR), (403, AUTHENTICATION_ERROR)],
     )
     def test_a_fault_of_ours_fails_as_misconfigured(self, status: int, body: bytes) -> None:
         report = submitted(HttpResponse(status, (), body))
@@ -237,8 +265,12 @@ class TestSubmissions:
     def test_what_is_not_clear_is_asked_after(self, answer: HttpResponse | Exception) -> None:
         assert isinstance(submitted(answer), ProviderUnreachable)
 
-    @pytest.mark.parametrize("answer", [HttpResponse(429), ExchangeFailed("No connection.", may_have_arrived=False)])
-    def test_what_certainly_did_not_arrive_is_sent_again(self, answer: HttpResponse | Exception) -> None:
+    @pytest.mark.parametrize(
+        "answer", [HttpResponse(429), ExchangeFailed("No connection.", may_have_arrived=False)]
+    )
+    def test_what_certainly_did_not_arrive_is_sent_again(
+        self, answer: HttpResponse | Exception
+    ) -> None:
         assert isinstance(submitted(answer), ProviderNeverReceived)
 
     @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
@@ -254,11 +286,15 @@ class TestSubmissions:
             assert isinstance(report, ProviderFailed)
             assert report.native_code == code
             known = FAILURES.get(code)
-            assert report.error_code == (known.error_code(type) if known else ErrorCode.TRANSACTION_DECLINED)
+            assert report.error_code == (
+                known.error_code(type) if known else ErrorCode.TRANSACTION_DECLINED
+            )
 
     def test_a_new_code_for_a_resubmission_is_asked_after(self) -> None:
         body = REJECTED.replace(b"INVALID_PHONE_NUMBER", b"A_NEW_CODE")
-        assert isinstance(submitted(HttpResponse(200, (), body), submissions=2), ProviderUnreachable)
+        assert isinstance(
+            submitted(HttpResponse(200, (), body), submissions=2), ProviderUnreachable
+        )
 
 
 class TestCodes:
@@ -286,12 +322,19 @@ class TestPolls:
     def test_a_poll_asks_after_the_id(self, type: Type, path: str) -> None:
         sent: list[HttpRequest] = []
         payment = a_payment(reference_of(FOUND_ID), type)
-        drive(an_account().poll(payment, now=START), answering(HttpResponse(200, (), NOT_FOUND), sent))
+        drive(
+            an_account().poll(payment, now=START), answering(HttpResponse(200, (), NOT_FOUND), sent)
+        )
         (request,) = sent
-        assert (request.method, request.target) == ("GET", f"https://api.pawapay.io/v2/{path}/{FOUND_ID}".encode())
+        assert (request.method, request.target) == (
+            "GET",
+            f"https://api.pawapay.io/v2/{path}/{FOUND_ID}".encode(),
+        )
         assert request.value(b"authorization") == b"Bearer " + TOKEN.encode()
 
-    @pytest.mark.parametrize(("body", "type"), [(DEPOSIT_COMPLETED, Type.PAYIN), (PAYOUT_COMPLETED, Type.PAYOUT)])
+    @pytest.mark.parametrize(
+        ("body", "type"), [(DEPOSIT_COMPLETED, Type.PAYIN), (PAYOUT_COMPLETED, Type.PAYOUT)]
+    )
     def test_a_completed_payment_succeeds_with_its_receipt(self, body: bytes, type: Type) -> None:
         assert polled(body, type) == ProviderSucceeded(
             reference_of(FOUND_ID), NAME, Source.POLL, "12356789", final=Money(12_300, "ZMW")
@@ -318,7 +361,9 @@ class TestPolls:
         assert report.native_code == code
 
     def test_a_failure_without_a_reason_is_declined(self) -> None:
-        body = b'{"status":"FOUND","data":{"depositId":"%s","status":"FAILED","failureReason":null}}'
+        body = (
+            b'{"status":"FOUND","data":{"depositId":"%s","status":"FAILED","failureReason":null}}'
+        )
         report = polled(body % FOUND_ID.encode())
         assert isinstance(report, ProviderFailed)
         assert (report.error_code, report.native_code) == (ErrorCode.TRANSACTION_DECLINED, None)
@@ -360,7 +405,9 @@ class TestPolls:
 
 
 class TestAmountsOfTheMarket:
-    def submit(self, amount: Money, configuration: HttpResponse, type: Type = Type.PAYIN) -> tuple[Any, int]:
+    def submit(
+        self, amount: Money, configuration: HttpResponse, type: Type = Type.PAYIN
+    ) -> tuple[Any, int]:
         account, posts = an_account(market="MTN_MOMO_BEN"), []
 
         def exchange(request: HttpRequest) -> HttpResponse:
@@ -370,12 +417,18 @@ class TestAmountsOfTheMarket:
             posts.append(request)
             return HttpResponse(500)
 
-        return drive(account.submit(a_payment(REFERENCE, type, amount), now=START), exchange), len(posts)
+        return drive(account.submit(a_payment(REFERENCE, type, amount), now=START), exchange), len(
+            posts
+        )
 
     @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
     @pytest.mark.parametrize(("minor", "is_sent"), [(1, True), (1000, True), (1001, False)])
-    def test_an_amount_beyond_the_limits_is_not_sent(self, minor: int, is_sent: bool, type: Type) -> None:
-        report, posts = self.submit(Money(minor, "XOF"), HttpResponse(200, (), ACTIVE_CONFIGURATION), type)
+    def test_an_amount_beyond_the_limits_is_not_sent(
+        self, minor: int, is_sent: bool, type: Type
+    ) -> None:
+        report, posts = self.submit(
+            Money(minor, "XOF"), HttpResponse(200, (), ACTIVE_CONFIGURATION), type
+        )
         assert posts == is_sent
         if not is_sent:
             assert report.error_code is ErrorCode.AMOUNT_OUT_OF_RANGE
@@ -392,8 +445,14 @@ class TestAmountsOfTheMarket:
     )
     def test_decimals_and_minimum(self, configuration: bytes) -> None:
         answer = HttpResponse(200, (), configuration)
-        assert self.submit(Money(250, "USD"), answer)[0].native_message == "The market takes no decimals."
-        assert self.submit(Money(100, "USD"), answer)[0].native_message == "The market takes 2 USD or more."
+        assert (
+            self.submit(Money(250, "USD"), answer)[0].native_message
+            == "The market takes no decimals."
+        )
+        assert (
+            self.submit(Money(100, "USD"), answer)[0].native_message
+            == "The market takes 2 USD or more."
+        )
         assert self.submit(Money(200, "USD"), answer)[1] == 1
 
     @pytest.mark.parametrize(
@@ -428,12 +487,18 @@ class TestAmountsOfTheMarket:
 
 
 class TestAvailability:
-    """https://docs.pawapay.io/v2/api-reference/toolkit/availability, with the documentation's example."""
+    """https://docs.pawapay.io/v2/api-reference/toolkit/availability, with the documentation's
+    example."""
 
-    def ask(self, answer: HttpResponse, market: str = "MTN_MOMO_ZMB") -> Mapping[str, AccountFinding]:
+    def ask(
+        self, answer: HttpResponse, market: str = "MTN_MOMO_ZMB"
+    ) -> Mapping[str, AccountFinding]:
         provider = an_account(market=market)
         assert isinstance(provider, ReportsAvailability)
-        return {each.part: each for each in drive(provider.ask_availability(now=START), answering(answer, []))}
+        return {
+            each.part: each
+            for each in drive(provider.ask_availability(now=START), answering(answer, []))
+        }
 
     def test_what_the_operator_does_not_process_is_held(self) -> None:
         found = self.ask(HttpResponse(200, (), AVAILABILITY))
@@ -442,14 +507,26 @@ class TestAvailability:
 
     def test_what_is_only_delayed_is_sent_and_shown(self) -> None:
         found = self.ask(HttpResponse(200, (), AVAILABILITY), "AIRTEL_OAPI_ZMB")
-        assert (found["payout"].state, found["payout"].code, found["payout"].held) == ("warned", "DELAYED", ())
+        assert (found["payout"].state, found["payout"].code, found["payout"].held) == (
+            "warned",
+            "DELAYED",
+            (),
+        )
 
     @pytest.mark.parametrize(
-        "answer", [HttpResponse(503), HttpResponse(200), HttpResponse(200, (), b"[]"), HttpResponse(200, (), b"[7]")]
+        "answer",
+        [
+            HttpResponse(503),
+            HttpResponse(200),
+            HttpResponse(200, (), b"[]"),
+            HttpResponse(200, (), b"[7]"),
+        ],
     )
     def test_what_says_nothing_holds_nothing(self, answer: HttpResponse) -> None:
         found = self.ask(answer)
-        assert [(found[part].state, found[part].held) for part in ("deposit", "payout")] == [("unknown", ())] * 2
+        assert [(found[part].state, found[part].held) for part in ("deposit", "payout")] == [
+            ("unknown", ())
+        ] * 2
 
 
 WALLETS = """{"balances": [
@@ -463,8 +540,13 @@ class TestBalances:
     def test_the_wallet_of_the_country_is_the_float(self) -> None:
         asked: list[HttpRequest] = []
         provider = an_account()
-        report = drive(provider.ask_balances(now=START), answering(HttpResponse(200, (), WALLETS.encode()), asked))
-        assert [each.target for each in asked] == [b"https://api.pawapay.io/v2/wallet-balances?country=ZMB"]
+        report = drive(
+            provider.ask_balances(now=START),
+            answering(HttpResponse(200, (), WALLETS.encode()), asked),
+        )
+        assert [each.target for each in asked] == [
+            b"https://api.pawapay.io/v2/wallet-balances?country=ZMB"
+        ]
         [wallet] = report.balances
         assert (wallet.account, str(wallet.amount), wallet.is_float, wallet.at) == (
             "ZMB/ZMW",
@@ -473,17 +555,26 @@ class TestBalances:
             START,
         )
 
-    @pytest.mark.parametrize(("own", "accounts"), [("MTN_MOMO_ZMB", ["ZMB/ZMW/MTN_MOMO_ZMB"]), ("AIRTEL_OAPI_ZMB", [])])
-    def test_a_wallet_of_one_operator_is_that_operator_s(self, own: str, accounts: list[str]) -> None:
+    @pytest.mark.parametrize(
+        ("own", "accounts"), [("MTN_MOMO_ZMB", ["ZMB/ZMW/MTN_MOMO_ZMB"]), ("AIRTEL_OAPI_ZMB", [])]
+    )
+    def test_a_wallet_of_one_operator_is_that_operator_s(
+        self, own: str, accounts: list[str]
+    ) -> None:
         body = WALLETS.replace('"provider": ""', f'"provider": "{own}"').encode()
-        report = drive(an_account().ask_balances(now=START), answering(HttpResponse(200, (), body), []))
+        report = drive(
+            an_account().ask_balances(now=START), answering(HttpResponse(200, (), body), [])
+        )
         assert [each.account for each in report.balances] == accounts
 
     @pytest.mark.parametrize(
         "answer",
         [
             ExchangeFailed("Lost.", may_have_arrived=True),
-            *(HttpResponse(200, (), body) for body in (b"", b"[]", b"{}", b'{"balances": [7]}', b'{"balances": 7}')),
+            *(
+                HttpResponse(200, (), body)
+                for body in (b"", b"[]", b"{}", b'{"balances": [7]}', b'{"balances": 7}')
+            ),
             HttpResponse(200, (), WALLETS.replace("21798.03", "x").encode()),
         ],
     )

@@ -1,5 +1,5 @@
-"""pawaPay's callbacks: only a signed one is a result; one that is signed wrongly, long ago or for another address is
-refused; and requests of ours are signed as documented."""
+"""pawaPay's callbacks: only a signed one is a result; one that is signed wrongly, long ago or for
+another address is refused; and requests of ours are signed as documented."""
 
 from __future__ import annotations
 
@@ -42,7 +42,17 @@ from pawapay_samples import (
     public_pem,
 )
 
-from mmo_sansio import MINUTE, SECOND, ErrorCode, Instant, Money, ProviderFailed, ProviderSucceeded, Source, later
+from mmo_sansio import (
+    MINUTE,
+    SECOND,
+    ErrorCode,
+    Instant,
+    Money,
+    ProviderFailed,
+    ProviderSucceeded,
+    Source,
+    later,
+)
 from mmo_sansio.providers import (
     Headers,
     HttpRequest,
@@ -130,9 +140,15 @@ def a_callback(
     base = "\n".join((*lines, f'"@signature-params": {value}')).encode()
     signature = signed_by(key, algorithm, base)
     if is_raw:
-        signature = b"".join(each.to_bytes(key.key_size // 8) for each in decode_dss_signature(signature))
+        signature = b"".join(
+            each.to_bytes(key.key_size // 8) for each in decode_dss_signature(signature)
+        )
     text = base64.b64encode(signature).decode()
-    signed = (*plain, header("signature", f"sig-pp=:{text}:"), header("signature-input", f"sig-pp={value}"))
+    signed = (
+        *plain,
+        header("signature", f"sig-pp=:{text}:"),
+        header("signature-input", f"sig-pp={value}"),
+    )
     return HttpRequest("POST", path.encode(), signed, body)
 
 
@@ -144,14 +160,21 @@ def without(request: HttpRequest, name: bytes) -> HttpRequest:
 
 
 def replaced(request: HttpRequest, name: bytes, value: bytes) -> HttpRequest:
-    return evolve(request, headers=tuple((key, value if key == name else old) for key, old in request.headers))
+    return evolve(
+        request, headers=tuple((key, value if key == name else old) for key, old in request.headers)
+    )
 
 
 def test_the_base_of_the_documentations_callback_is_the_documentations() -> None:
     [value] = [value for name, value in SIGNED_CALLBACK_HEADERS if name == b"signature-input"]
     covered = parse_signature_input(value.decode())
     base = signature_base(
-        covered.components, covered.text, "POST", "localhost:8080", "/callback", SIGNED_CALLBACK_HEADERS
+        covered.components,
+        covered.text,
+        "POST",
+        "localhost:8080",
+        "/callback",
+        SIGNED_CALLBACK_HEADERS,
     )
     assert base == SIGNED_CALLBACK_BASE
     assert covered.label == "sig-pp"
@@ -177,11 +200,15 @@ class TestResults:
     def test_a_signed_failure_is_a_result(self) -> None:
         report = ACCOUNT.read_notification(a_callback(FAILED))
         assert isinstance(report, ProviderFailed)
-        assert (report.error_code, report.native_code) == (ErrorCode.USER_TIMEOUT, "PAYMENT_NOT_APPROVED")
+        assert (report.error_code, report.native_code) == (
+            ErrorCode.USER_TIMEOUT,
+            "PAYMENT_NOT_APPROVED",
+        )
         assert report.source is Source.WEBHOOK
 
     @pytest.mark.parametrize(
-        "body", [COMPLETED.replace(b"COMPLETED", b"PROCESSING"), COMPLETED.replace(b'"123.00"', b'"?"')]
+        "body",
+        [COMPLETED.replace(b"COMPLETED", b"PROCESSING"), COMPLETED.replace(b'"123.00"', b'"?"')],
     )
     def test_a_signed_callback_without_a_result_causes_a_poll(self, body: bytes) -> None:
         assert isinstance(ACCOUNT.read_notification(a_callback(body)), ProviderHinted)
@@ -190,15 +217,26 @@ class TestResults:
         request = HttpRequest("POST", PATH.encode(), (), COMPLETED)
         account = an_account()
         assert account.refuse_notification(request, now=START) is None
-        assert account.read_notification(request) == ProviderHinted(PAID_REFERENCE, NAME, COMPLETED.decode())
+        assert account.read_notification(request) == ProviderHinted(
+            PAID_REFERENCE, NAME, COMPLETED.decode()
+        )
 
     def test_one_about_another_market_is_of_that_markets_account(self) -> None:
-        account = an_account(market="MTN_MOMO_UGA", callbacks_of="MTN_MOMO_ZMB=pawapay_zm AIRTEL_RWA=pawapay_rw")
+        account = an_account(
+            market="MTN_MOMO_UGA", callbacks_of="MTN_MOMO_ZMB=pawapay_zm AIRTEL_RWA=pawapay_rw"
+        )
         report = account.read_notification(HttpRequest("POST", PATH.encode(), (), COMPLETED))
         assert report == ProviderHinted(PAID_REFERENCE, "pawapay_zm", COMPLETED.decode())
 
     @pytest.mark.parametrize(
-        "body", [b"", b"[]", b'{"depositId":"1"}', b'{"refundId":"8917c345-4791-4285-a416-62f24b6982db"}', b"\xff"]
+        "body",
+        [
+            b"",
+            b"[]",
+            b'{"depositId":"1"}',
+            b'{"refundId":"8917c345-4791-4285-a416-62f24b6982db"}',
+            b"\xff",
+        ],
     )
     def test_what_names_no_payment_is_kept_for_staff(self, body: bytes) -> None:
         for account in (an_account(), ACCOUNT):
@@ -212,7 +250,11 @@ class TestResults:
         self, status: str, expected: type[ReversalSucceeded | ReversalFailed | ReversalAccepted]
     ) -> None:
         reversal = f"{REFERENCE}-1"
-        document = {"refundId": refund_id(reversal), "status": status, "metadata": {"reversal": reversal}}
+        document = {
+            "refundId": refund_id(reversal),
+            "status": status,
+            "metadata": {"reversal": reversal},
+        }
         report = ACCOUNT.read_notification(a_callback(json.dumps(document).encode()))
         assert isinstance(report, expected)
         assert (report.reversal, report.source) == (reversal, Source.WEBHOOK)
@@ -243,12 +285,18 @@ class TestSignatures:
         verify_signature(a_callback(key=key, algorithm=algorithm, is_raw=True), keys, (AUTHORITY,))
 
     def test_the_host_that_the_request_names_counts_where_a_proxy_changed_it(self) -> None:
-        assert ACCOUNT.refuse_notification(a_callback(authority="127.0.0.1:8080"), now=START) is None
+        assert (
+            ACCOUNT.refuse_notification(a_callback(authority="127.0.0.1:8080"), now=START) is None
+        )
         behind_proxy = replaced(a_callback(), b"host", b"gateway.internal:8080")
         assert ACCOUNT.refuse_notification(behind_proxy, now=START) is None
 
-    @pytest.mark.parametrize(("age_s", "is_refused"), [(-31, True), (-30, False), (0, False), (90, False), (91, True)])
-    def test_one_that_is_old_or_from_the_future_is_refused(self, age_s: int, is_refused: bool) -> None:
+    @pytest.mark.parametrize(
+        ("age_s", "is_refused"), [(-31, True), (-30, False), (0, False), (90, False), (91, True)]
+    )
+    def test_one_that_is_old_or_from_the_future_is_refused(
+        self, age_s: int, is_refused: bool
+    ) -> None:
         request = a_callback(created=Instant(START - age_s * SECOND))
         assert (ACCOUNT.refuse_notification(request, now=START) is not None) == is_refused
 
@@ -274,7 +322,11 @@ class TestSignatures:
             without(a_callback(), b"signature-date"),
             without(a_callback(), b"content-type"),
             evolve(a_callback(), body=COMPLETED.replace(b"123.00", b"923.00")),
-            replaced(evolve(a_callback(), body=FAILED), b"content-digest", content_digest(FAILED).encode()),
+            replaced(
+                evolve(a_callback(), body=FAILED),
+                b"content-digest",
+                content_digest(FAILED).encode(),
+            ),
             replaced(a_callback(), b"content-digest", b"md5=:AAAA:"),
             replaced(a_callback(), b"content-digest", b"sha-512=:AAAA:"),
             replaced(a_callback(), b"content-digest", b"sha-512"),
@@ -297,19 +349,33 @@ class TestSignatures:
             a_callback(parameters=""),
             a_callback(parameters=f";created={START // SECOND}"),
             a_callback(parameters=f";expires={START // SECOND + 60}"),
-            a_callback(parameters=f";created={START // SECOND};created={START // SECOND};expires=99999999999"),
+            a_callback(
+                parameters=f";created={START // SECOND};created={START // SECOND};expires=99999999999"
+            ),
             a_callback(components=(*COMPONENTS, "@path")),
-            *(a_callback(components=tuple(each for each in COMPONENTS if each != one)) for one in COMPONENTS[:3]),
+            *(
+                a_callback(components=tuple(each for each in COMPONENTS if each != one))
+                for one in COMPONENTS[:3]
+            ),
             a_callback(components=tuple(each for each in COMPONENTS if each != "content-digest")),
         ],
     )
-    def test_a_wrong_or_missing_signature_is_refused_and_never_a_result(self, request_: HttpRequest) -> None:
+    def test_a_wrong_or_missing_signature_is_refused_and_never_a_result(
+        self, request_: HttpRequest
+    ) -> None:
         assert ACCOUNT.refuse_notification(request_, now=START) is not None
         assert isinstance(ACCOUNT.read_notification(request_), UnmatchedNotified)
 
     def test_bytes_of_any_kind_are_refused_and_raise_nothing(self) -> None:
         for name in (b"signature", b"signature-input", b"content-digest", b"host"):
-            for value in (b"", b"\0", b"\xff\xfe", b"a" * 100_000, b"sig-pp=" * 10_000, b'sig-pp=("@method" ' * 5_000):
+            for value in (
+                b"",
+                b"\0",
+                b"\xff\xfe",
+                b"a" * 100_000,
+                b"sig-pp=" * 10_000,
+                b'sig-pp=("@method" ' * 5_000,
+            ):
                 ACCOUNT.read_notification(replaced(a_callback(), name, value))
                 fault = ACCOUNT.refuse_notification(replaced(a_callback(), name, value), now=START)
                 assert (fault is None) == (name == b"host")
@@ -320,17 +386,23 @@ class TestOurSignatures:
         account = an_account(signing_key=EC_PRIVATE_PEM, signing_key_id="CUSTOMER_TEST_KEY")
         sent: list[HttpRequest] = []
         for _ in range(2):
-            drive(account.submit(a_payment(REFERENCE), now=START), answering(HttpResponse(500), sent))
+            drive(
+                account.submit(a_payment(REFERENCE), now=START), answering(HttpResponse(500), sent)
+            )
         request, repetition = sent
         assert request == repetition
         assert request.value(b"content-digest") == content_digest(request.body).encode()
         second = START // SECOND
         assert request.value(b"signature-input") == (
-            b'sig-pp=("@method" "@authority" "@path" "signature-date" "content-digest" "content-type")'
-            b';alg="ecdsa-p256-sha256";keyid="CUSTOMER_TEST_KEY";created=%d;expires=%d' % (second, second + 60)
+            b'sig-pp=("@method" "@authority" "@path" "signature-date" "content-digest" '
+            b'"content-type")'
+            b';alg="ecdsa-p256-sha256";keyid="CUSTOMER_TEST_KEY";created=%d;expires=%d'
+            % (second, second + 60)
         )
         received = evolve(request, target=b"/v2/deposits")
-        covered = verify_signature(received, load_public_keys(public_pem(EC_KEY).encode()), ("api.pawapay.io",))
+        covered = verify_signature(
+            received, load_public_keys(public_pem(EC_KEY).encode()), ("api.pawapay.io",)
+        )
         check_age(covered, now=START)
 
     def test_a_poll_is_not_signed(self) -> None:

@@ -1,4 +1,5 @@
-"""pawaPay's refunds: what is sent, what each answer comes to, and that what is unknown is no refusal."""
+"""pawaPay's refunds: what is sent, what each answer comes to, and that what is unknown is no
+refusal."""
 
 from __future__ import annotations
 
@@ -39,11 +40,17 @@ NOW = later(START, Span(10 * SECOND))
 
 
 def sent(answer: HttpResponse | ExchangeFailed, **members: Any) -> ReversalReport:
-    return reversal_report(ACCOUNT.reverse(a_reversal(PAYMENT, **members), PAYMENT, now=NOW), answer)[0]
+    return reversal_report(
+        ACCOUNT.reverse(a_reversal(PAYMENT, **members), PAYMENT, now=NOW), answer
+    )[0]
 
 
-def asked(answer: HttpResponse | ExchangeFailed, *, now: Instant = NOW, **members: Any) -> ReversalReport:
-    return reversal_report(ACCOUNT.poll_reversal(a_reversal(PAYMENT, **members), PAYMENT, now=now), answer)[0]
+def asked(
+    answer: HttpResponse | ExchangeFailed, *, now: Instant = NOW, **members: Any
+) -> ReversalReport:
+    return reversal_report(
+        ACCOUNT.poll_reversal(a_reversal(PAYMENT, **members), PAYMENT, now=now), answer
+    )[0]
 
 
 def a_refund(status: str, **members: Any) -> dict[str, Any]:
@@ -86,7 +93,9 @@ def test_a_refund_has_an_id_of_its_own_made_from_ours() -> None:
 
 def test_refunds_of_deposits_are_offered_whole_or_in_parts() -> None:
     assert set(ACCOUNT.reversal_operations) == {DIRECT_PAYIN, WEB_PAYIN}
-    assert all(each.can_be_partial and each.is_idempotent for each in ACCOUNT.reversal_operations.values())
+    assert all(
+        each.can_be_partial and each.is_idempotent for each in ACCOUNT.reversal_operations.values()
+    )
 
 
 def test_a_duplicate_is_asked_after() -> None:
@@ -97,7 +106,9 @@ def test_a_duplicate_is_asked_after() -> None:
 @pytest.mark.parametrize("code", [each for each in FAILURE_CODES if each != "UNKNOWN_ERROR"])
 def test_a_rejection_says_why(code: str) -> None:
     reason = {"failureCode": code, "failureMessage": "Words."}
-    report = sent(json_answer(200, {"refundId": REFUND_ID, "status": "REJECTED", "failureReason": reason}))
+    report = sent(
+        json_answer(200, {"refundId": REFUND_ID, "status": "REJECTED", "failureReason": reason})
+    )
     assert isinstance(report, ReversalFailed)
     assert report.native_code == code
     assert report.reason.endswith("Words.")
@@ -119,13 +130,17 @@ def test_what_is_not_clear_is_asked_after(answer: HttpResponse | ExchangeFailed)
 
 def test_a_new_code_for_a_repetition_is_asked_after() -> None:
     reason = {"failureCode": "A_NEW_CODE"}
-    answer = json_answer(200, {"refundId": REFUND_ID, "status": "REJECTED", "failureReason": reason})
+    answer = json_answer(
+        200, {"refundId": REFUND_ID, "status": "REJECTED", "failureReason": reason}
+    )
     assert isinstance(sent(answer, submissions=2), ReversalUnreachable)
     assert isinstance(sent(answer), ReversalFailed)
 
 
 @pytest.mark.parametrize("answer", [UNSENT, HttpResponse(429)])
-def test_what_certainly_did_not_arrive_may_be_sent_again(answer: HttpResponse | ExchangeFailed) -> None:
+def test_what_certainly_did_not_arrive_may_be_sent_again(
+    answer: HttpResponse | ExchangeFailed,
+) -> None:
     assert isinstance(sent(answer), ReversalNeverReceived)
 
 
@@ -135,7 +150,9 @@ class TestQuestions:
         assert asked(found("COMPLETED", providerTransactionId="12356789")) == expected
 
     def test_a_failed_refund_has_not(self) -> None:
-        report = asked(found("FAILED", failureReason={"failureCode": "PAWAPAY_WALLET_OUT_OF_FUNDS"}))
+        report = asked(
+            found("FAILED", failureReason={"failureCode": "PAWAPAY_WALLET_OUT_OF_FUNDS"})
+        )
         assert isinstance(report, ReversalFailed)
         assert report.reason == "The account's wallet with pawaPay holds too little."
 
@@ -168,12 +185,27 @@ class TestQuestions:
 
 class TestCallbacks:
     def test_an_unsigned_one_is_a_reason_to_ask(self) -> None:
-        request = HttpRequest("POST", HOOKS_URL.encode(), (), json.dumps(a_refund("COMPLETED")).encode())
-        assert ACCOUNT.read_notification(request) == ReversalAccepted(ID, NAME, Source.WEBHOOK, poll_after=SECOND)
+        request = HttpRequest(
+            "POST", HOOKS_URL.encode(), (), json.dumps(a_refund("COMPLETED")).encode()
+        )
+        assert ACCOUNT.read_notification(request) == ReversalAccepted(
+            ID, NAME, Source.WEBHOOK, poll_after=SECOND
+        )
 
     @pytest.mark.parametrize(
-        "metadata", [None, {}, {"reversal": f"{REFERENCE}-2"}, {"reversal": "x"}, {"reversal": 7}, [], {"orderId": "1"}]
+        "metadata",
+        [
+            None,
+            {},
+            {"reversal": f"{REFERENCE}-2"},
+            {"reversal": "x"},
+            {"reversal": 7},
+            [],
+            {"orderId": "1"},
+        ],
     )
     def test_one_that_names_no_refund_of_ours_is_kept_for_staff(self, metadata: object) -> None:
         body = json.dumps(a_refund("COMPLETED", metadata=metadata)).encode()
-        assert isinstance(ACCOUNT.read_notification(HttpRequest("POST", b"/", (), body)), UnmatchedNotified)
+        assert isinstance(
+            ACCOUNT.read_notification(HttpRequest("POST", b"/", (), body)), UnmatchedNotified
+        )

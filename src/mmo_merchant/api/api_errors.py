@@ -1,4 +1,5 @@
-"""Defines the errors of a merchant's client: the gateway's problems by kind, and what remains unclear (P1 to P5)."""
+"""Defines the errors of a merchant's client: the gateway's problems by kind, and what remains
+unclear (P1 to P5)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ class ApiProblem:
     error_code: str
     """The generic category, such as `validation_failed`."""
     cause: str
-    """The specific cause: the last segment of the type URI, such as `config_method_transaction_min_limit`."""
+    """The specific cause: the last segment of the type URI, such as
+    `config_method_transaction_min_limit`."""
     detail: str
     errors: tuple[FieldError, ...] = ()
     """The field faults, the first one first; empty where no field is at fault."""
@@ -47,11 +49,13 @@ class TransactionNotFound(ApiRejection):
 
 
 class ReferenceUsed(ApiRejection):
-    """Raised when an earlier payment has the merchantReference (C12): this request has made none."""
+    """Raised when an earlier payment has the merchantReference (C12): this request has made
+    none."""
 
 
 class GatewayUnavailable(MerchantApiError):
-    """Raised when there is no answer, an unreadable one, or the gateway's word that it cannot answer now."""
+    """Raised when there is no answer, an unreadable one, or the gateway's word that it cannot
+    answer now."""
 
     def __init__(self, detail: str, problem: ApiProblem | None = None) -> None:
         super().__init__(detail)
@@ -62,20 +66,24 @@ class GatewayUnavailable(MerchantApiError):
 class OutcomeUnclear(MerchantApiError):
     """Raised when a creation was sent and it could not be learnt whether it has made a payment.
 
-    Call `create_or_get` again later, with the same payment: it looks the reference up before it sends anything. Never
-    send the payment under another reference."""
+    Call `create_or_get` again later, with the same payment: it looks the reference up before it
+    sends anything. Never send the payment under another reference."""
 
     def __init__(self, merchant_reference: str, detail: str) -> None:
-        super().__init__(f"It is unclear whether the payment {merchant_reference} was made: {detail}")
+        super().__init__(
+            f"It is unclear whether the payment {merchant_reference} was made: {detail}"
+        )
         self.merchant_reference = merchant_reference
 
 
 class ReferenceMismatch(MerchantApiError):
-    """Raised when the payment under the reference is not the one that was asked for: the reference was used for
-    another purpose. Nothing was sent, or it was rejected."""
+    """Raised when the payment under the reference is not the one that was asked for: the reference
+    was used for another purpose. Nothing was sent, or it was rejected."""
 
     def __init__(self, gateway_reference: str, differences: tuple[str, ...]) -> None:
         names = ", ".join(differences)
-        super().__init__(f"The reference belongs to another payment, {gateway_reference}, with another {names}.")
+        super().__init__(
+            f"The reference belongs to another payment, {gateway_reference}, with another {names}."
+        )
         self.gateway_reference = gateway_reference
         self.differences = differences

@@ -40,7 +40,8 @@ class CallbackRejected(Exception):
 
 
 class WrongKey(CallbackRejected):
-    """Raised when `X-API-KEY` is missing, repeated or none of the keys: the gateway has not sent this."""
+    """Raised when `X-API-KEY` is missing, repeated or none of the keys: the gateway has not sent
+    this."""
 
     status = 401
 
@@ -51,7 +52,8 @@ class UnreadableCallback(CallbackRejected):
 
 @frozen(kw_only=True)
 class QrDelivery:
-    """Is the code of a QR pay-in, to be shown to the payer (Q1). It says nothing about the payment's result."""
+    """Is the code of a QR pay-in, to be shown to the payer (Q1). It says nothing about the
+    payment's result."""
 
     gateway_reference: str
     merchant_reference: str | None
@@ -68,7 +70,8 @@ Callback: TypeAlias = TransactionObject | QrDelivery
 
 
 def verify_key(headers: HasItems, keys: Sequence[str]) -> None:
-    """Check `X-API-KEY` against every key that is valid, in constant time; during a change of keys there are two (A4).
+    """Check `X-API-KEY` against every key that is valid, in constant time; during a change of keys
+    there are two (A4).
 
     Raises WrongKey, and ValueError when there is no key to compare with."""
     if not keys or not all(keys):
@@ -81,7 +84,8 @@ def verify_key(headers: HasItems, keys: Sequence[str]) -> None:
 
 
 def read_callback(headers: HasItems, body: bytes, keys: Sequence[str]) -> Callback:
-    """Return the result or the QR code of a request to one of the merchant's URLs, after its key was verified.
+    """Return the result or the QR code of a request to one of the merchant's URLs, after its key
+    was verified.
 
     Members and codes that are unknown are no error, as the gateway may add some. Raises WrongKey or
     UnreadableCallback."""

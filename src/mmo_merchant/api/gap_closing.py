@@ -1,15 +1,16 @@
 """Decides what a merchant asks for, and when, to learn the results that no callback has brought.
 
-A callback has one attempt (K3). So records are listed again and again, from where the last listing ended, and payments
-that were still pending are looked up until they have ended. `next_step` says what to ask, `learn` what follows from the
-answer. What `next_step` gives to store is stored before its request leaves: so a program that is killed and started
-again asks no more often than one that was not. A listing and look-ups are stored apart: of several programs on one
-inbox, one may list while others look up.
+A callback has one attempt (K3). So records are listed again and again, from where the last listing
+ended, and payments that were still pending are looked up until they have ended. `next_step` says
+what to ask, `learn` what follows from the answer. What `next_step` gives to store is stored before
+its request leaves: so a program that is killed and started again asks no more often than one that
+was not. A listing and look-ups are stored apart: of several programs on one inbox, one may list
+while others look up.
 
-No payment is asked about more than once in two minutes, by listing and looking up together (specification, "Usage
-rules"). A listing begins `overlap` before the end of the last one, for payments that the gateway stored late; within
-the overlap payments are listed, before it they are looked up.
-"""
+No payment is asked about more than once in two minutes, by listing and looking up together
+(specification, "Usage rules"). A listing begins `overlap` before the end of the last one, for
+payments that the gateway stored late; within the overlap payments are listed, before it they are
+looked up."""
 
 from __future__ import annotations
 
@@ -42,18 +43,35 @@ POLL_INTERVAL_MAX: Final = timedelta(minutes=15)
 PENDING_TIMEOUT: Final = timedelta(days=3)
 """How long a payment may be pending (S3); the first listing goes back so far."""
 
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS: Final = (
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+)
 _HTTP_DATE: Final = re.compile(rb"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT", re.ASCII)
 
 
 def _check_interval(_: object, _attribute: object, value: timedelta) -> None:
     if value < POLL_INTERVAL:
-        raise ValueError(f"list_every must be at least {POLL_INTERVAL}, as the specification advises.")
+        raise ValueError(
+            f"list_every must be at least {POLL_INTERVAL}, as the specification advises."
+        )
 
 
 def _check_overlap(_: object, _attribute: object, value: timedelta) -> None:
     if value <= timedelta(0):
-        raise ValueError("overlap must be longer than nothing: the gateway may store a payment late.")
+        raise ValueError(
+            "overlap must be longer than nothing: the gateway may store a payment late."
+        )
 
 
 @frozen(kw_only=True)
@@ -63,8 +81,8 @@ class GapRules:
     list_every: timedelta = field(default=timedelta(minutes=5), validator=_check_interval)
     """The time between two listings of the newest records; at least two minutes."""
     overlap: timedelta = field(default=timedelta(minutes=10), validator=_check_overlap)
-    """How much of the last listing is listed again. The gateway stores each payment within this time of its creation,
-    and this machine's clock is not further ahead of the gateway's."""
+    """How much of the last listing is listed again. The gateway stores each payment within this
+    time of its creation, and this machine's clock is not further ahead of the gateway's."""
     window_max: timedelta = timedelta(days=1)
     """The longest window of one listing: after a long pause the past is listed in pieces."""
     page_size: int = 500
@@ -123,7 +141,8 @@ GapStep: TypeAlias = ListStep | LookUpStep
 
 @frozen(kw_only=True)
 class Learned:
-    """Holds what an answer says. The results are handed over first, then the rest is stored in one transaction."""
+    """Holds what an answer says. The results are handed over first, then the rest is stored in one
+    transaction."""
 
     progress: GapProgress | None = None
     """None after a look-up, which changes none."""
@@ -138,17 +157,23 @@ class Learned:
 
 
 def first_progress(now: datetime, since: datetime | None = None) -> GapProgress:
-    """Return the progress of a program that begins to close gaps, from payments that were created since then; by
-    default from the oldest that may be pending."""
+    """Return the progress of a program that begins to close gaps, from payments that were created
+    since then; by default from the oldest that may be pending."""
     return GapProgress(through=now - PENDING_TIMEOUT if since is None else since, list_at=now)
 
 
 def next_step(
-    access: ApiAccess, progress: GapProgress, watched: WatchedPayment | None, *, rules: GapRules, now: datetime
+    access: ApiAccess,
+    progress: GapProgress,
+    watched: WatchedPayment | None,
+    *,
+    rules: GapRules,
+    now: datetime,
 ) -> GapStep | datetime:
     """Return what to ask now, or when to try again.
 
-    `watched` is the payment with the earliest `ask_at` of those that were created before `progress.through`."""
+    `watched` is the payment with the earliest `ask_at` of those that were created before
+    `progress.through`."""
     list_at = _due(progress.list_at, now, rules.list_every)
     if list_at <= now and progress.through < now:
         return _list_step(access, progress, rules, now)
@@ -161,11 +186,14 @@ def next_step(
 
 
 def _due(at: datetime, now: datetime, at_most: timedelta) -> datetime:
-    """Return when something is due; now, if that lies so far ahead that the clock must have been set back."""
+    """Return when something is due; now, if that lies so far ahead that the clock must have been
+    set back."""
     return now if at > now + at_most else at
 
 
-def _list_step(access: ApiAccess, progress: GapProgress, rules: GapRules, now: datetime) -> ListStep:
+def _list_step(
+    access: ApiAccess, progress: GapProgress, rules: GapRules, now: datetime
+) -> ListStep:
     if progress.window_end is None or progress.through_after is None:
         settled = now - rules.overlap
         is_behind = settled - progress.through > rules.window_max
@@ -173,8 +201,14 @@ def _list_step(access: ApiAccess, progress: GapProgress, rules: GapRules, now: d
         after = end if is_behind else max(settled, progress.through)
         progress = evolve(progress, window_end=end, through_after=after, page=None)
     assert progress.window_end is not None
-    window = RecordsWindow(begin=progress.through, end=progress.window_end, page_size=rules.page_size)
-    request = records_request(access, window) if progress.page is None else page_request(access, progress.page)
+    window = RecordsWindow(
+        begin=progress.through, end=progress.window_end, page_size=rules.page_size
+    )
+    request = (
+        records_request(access, window)
+        if progress.page is None
+        else page_request(access, progress.page)
+    )
     stored = evolve(progress, list_at=now + POLL_INTERVAL, version=progress.version + 1)
     return ListStep(request, stored)
 
@@ -185,7 +219,9 @@ def learn(step: GapStep, answer: Answer, *, rules: GapRules, now: datetime) -> L
         return _learn_from_look_up(step, answer, now=now)
     progress = evolve(step.progress, version=step.progress.version + 1)
     try:
-        return _learn_from_page(progress, read_page(answer), _gateway_time(answer), rules=rules, now=now)
+        return _learn_from_page(
+            progress, read_page(answer), _gateway_time(answer), rules=rules, now=now
+        )
     except ApiRejection as error:
         # A cursor that is no longer valid is an error of this kind: the listing begins again.
         return Learned(progress=evolve(progress, page=None), fault=error)
@@ -194,7 +230,12 @@ def learn(step: GapStep, answer: Answer, *, rules: GapRules, now: datetime) -> L
 
 
 def _learn_from_page(
-    progress: GapProgress, page: TransactionPage, gateway_time: datetime | None, *, rules: GapRules, now: datetime
+    progress: GapProgress,
+    page: TransactionPage,
+    gateway_time: datetime | None,
+    *,
+    rules: GapRules,
+    now: datetime,
 ) -> Learned:
     assert progress.window_end is not None
     assert progress.through_after is not None
@@ -206,7 +247,9 @@ def _learn_from_page(
     else:
         is_behind = after == progress.window_end
         progress = GapProgress(
-            through=after, list_at=now if is_behind else now + rules.list_every, version=progress.version
+            through=after,
+            list_at=now if is_behind else now + rules.list_every,
+            version=progress.version,
         )
     return Learned(
         progress=progress,
@@ -230,13 +273,15 @@ def watch(transaction: TransactionObject, *, now: datetime) -> WatchedPayment:
     age = now - transaction.created_at
     pause = min(max(age / 4, POLL_INTERVAL), POLL_INTERVAL_MAX)
     return WatchedPayment(
-        gateway_reference=transaction.gateway_reference, created_at=transaction.created_at, ask_at=now + pause
+        gateway_reference=transaction.gateway_reference,
+        created_at=transaction.created_at,
+        ask_at=now + pause,
     )
 
 
 def _gateway_time(answer: Answer) -> datetime | None:
-    """Return the gateway's own time of the answer (RFC 9110 section 6.6.1), so that a clock of ours that is ahead skips
-    no payment; None when it does not say."""
+    """Return the gateway's own time of the answer (RFC 9110 section 6.6.1), so that a clock of ours
+    that is ahead skips no payment; None when it does not say."""
     value = answer.value(b"date") if isinstance(answer, HttpResponse) else None
     match = None if value is None else _HTTP_DATE.fullmatch(value)
     if match is None:

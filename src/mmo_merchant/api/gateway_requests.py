@@ -1,4 +1,5 @@
-"""Builds the requests of a merchant's client, and reads their answers (G1, G5, L1 to L3, R1 to R6)."""
+"""Builds the requests of a merchant's client, and reads their answers (G1, G5, L1 to L3, R1 to
+R6)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,11 @@ from mmo_merchant.api.tolerant_json import (
     read_text,
     read_time,
 )
-from mmo_merchant.api.transaction_objects import TransactionObject, parse_transaction, transaction_from
+from mmo_merchant.api.transaction_objects import (
+    TransactionObject,
+    parse_transaction,
+    transaction_from,
+)
 from mmo_sansio.api.incoming.requests import API_PREFIX
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.values.clock import format_with_microseconds, from_datetime
@@ -35,7 +40,9 @@ from mmo_sansio.values.problems import FieldError
 
 INSTANCE_PREFIX: Final = "urn:x-request-id:"
 RETRY_AFTER_DIGITS_MAX: Final = 6
-_UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_UNRESERVED: Final = frozenset(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+)
 
 
 @frozen
@@ -75,17 +82,19 @@ Answer: TypeAlias = HttpResponse | NoAnswer
 
 @frozen(kw_only=True)
 class StartedPayment:
-    """Is a payment that was created: by this request, or by an earlier one under the same reference."""
+    """Is a payment that was created: by this request, or by an earlier one under the same
+    reference."""
 
     gateway_reference: str
     merchant_reference: str
     reconciliation_reference: str
     created_at: datetime
     page_url: str | None = None
-    """Where to send the payer's browser, for a web pay-in. None for other payments, and for a web pay-in that was
-    found: only the answer to its creation has the address."""
+    """Where to send the payer's browser, for a web pay-in. None for other payments, and for a web
+    pay-in that was found: only the answer to its creation has the address."""
     found: TransactionObject | None = None
-    """The payment as it is now, where an earlier request has made it; None: this one has, and it is pending."""
+    """The payment as it is now, where an earlier request has made it; None: this one has, and it is
+    pending."""
 
 
 @frozen
@@ -144,8 +153,11 @@ def page_request(access: ApiAccess, cursor: str) -> HttpRequest:
 
 
 def encode_segment(text: str) -> bytes:
-    """Return the text as one segment of a path or one value of a query, percent-encoded (RFC 3986; L3)."""
-    return b"".join(bytes((each,)) if each in _UNRESERVED else b"%%%02X" % each for each in text.encode())
+    """Return the text as one segment of a path or one value of a query, percent-encoded (RFC 3986;
+    L3)."""
+    return b"".join(
+        bytes((each,)) if each in _UNRESERVED else b"%%%02X" % each for each in text.encode()
+    )
 
 
 def _timestamp(moment: datetime) -> str:
@@ -169,8 +181,8 @@ def read_started(answer: Answer) -> StartedPayment:
 
 
 def read_found(answer: Answer) -> TransactionObject:
-    """Return the transaction that a look-up has found. Raises TransactionNotFound, another ApiRejection or
-    GatewayUnavailable."""
+    """Return the transaction that a look-up has found. Raises TransactionNotFound, another
+    ApiRejection or GatewayUnavailable."""
     body = _successful_body(answer)
     try:
         return parse_transaction(body)
@@ -187,21 +199,25 @@ def read_page(answer: Answer) -> TransactionPage:
         if not isinstance(data, list):
             raise UnreadableBody("data is no array.")
         rows = tuple([transaction_from(checked_object(each, "A record")) for each in data])
-        return TransactionPage(rows, read_optional_text(pages, "next"), read_optional_text(pages, "previous"))
+        return TransactionPage(
+            rows, read_optional_text(pages, "next"), read_optional_text(pages, "previous")
+        )
     except UnreadableBody as error:
         raise GatewayUnavailable(f"The answer can't be read. {error}") from None
 
 
 def _successful_body(answer: Answer) -> bytes:
-    """Return the body of a 200. Only a problem document below 500 is the gateway's word that nothing was stored: any
-    other answer may come from something on the way."""
+    """Return the body of a 200. Only a problem document below 500 is the gateway's word that
+    nothing was stored: any other answer may come from something on the way."""
     if isinstance(answer, NoAnswer):
         raise GatewayUnavailable(f"There was no answer: {answer.detail}")
     if answer.status == 200:
         return answer.body
     problem = _read_problem(answer)
     if problem is None:
-        raise GatewayUnavailable(f"The answer was HTTP {answer.status}, without a problem document.")
+        raise GatewayUnavailable(
+            f"The answer was HTTP {answer.status}, without a problem document."
+        )
     if problem.status >= 500 or problem.status in (408, 429):
         raise GatewayUnavailable(f"{problem.status} {problem.cause}: {problem.detail}", problem)
     raise _REJECTIONS.get((problem.status, problem.error_code), ApiRejection)(problem)
@@ -222,8 +238,14 @@ def _read_problem(response: HttpResponse) -> ApiProblem | None:
         title, error_code = read_text(members, "title"), read_text(members, "errorCode")
         instance = read_optional_text(members, "instance") or ""
         faults = members.get("errors")
-        errors = [checked_object(each, "An error") for each in faults] if isinstance(faults, list) else []
-        fields = tuple(FieldError(read_text(each, "field"), read_text(each, "detail")) for each in errors)
+        errors = (
+            [checked_object(each, "An error") for each in faults]
+            if isinstance(faults, list)
+            else []
+        )
+        fields = tuple(
+            FieldError(read_text(each, "field"), read_text(each, "detail")) for each in errors
+        )
     except UnreadableBody:
         return None
     retry_after = (response.value(b"retry-after") or b"").decode("latin-1")

@@ -1,14 +1,13 @@
 """Creates a payment once, whatever is lost on the way (C12, P5).
 
-The one rule: after the first request nothing is sent again before a look-up by the merchantReference says 404. So an
-answer that was lost costs a look-up and no second payment, within the window in which the gateway remembers a reference
-and beyond it.
+The one rule: after the first request nothing is sent again before a look-up by the
+merchantReference says 404. So an answer that was lost costs a look-up and no second payment, within
+the window in which the gateway remembers a reference and beyond it.
 
-One thing remains that no client can know: whether a request is held up on the way to the gateway, by a proxy, and
-arrives after a look-up said 404 and the payment was sent again. Within the window (15 minutes) the gateway rejects it.
-Beyond the window it is rejected too where the brand's `reference_reuse` is `never`, or `unless_paid` and the payment
-has not failed.
-"""
+One thing remains that no client can know: whether a request is held up on the way to the gateway,
+by a proxy, and arrives after a look-up said 404 and the payment was sent again. Within the window
+(15 minutes) the gateway rejects it. Beyond the window it is rejected too where the brand's
+`reference_reuse` is `never`, or `unless_paid` and the payment has not failed."""
 
 from __future__ import annotations
 
@@ -57,20 +56,29 @@ class Ask:
 
 
 Exchange: TypeAlias = Generator[Ask, Answer, T]
-"""A conversation with the gateway without I/O: it yields what to send, is sent the answer, and returns its result."""
+"""A conversation with the gateway without I/O: it yields what to send, is sent the answer, and
+returns its result."""
 
 
 def create_or_get(
-    access: ApiAccess, payment: NewPayment, *, is_first_attempt: bool = False, pauses_s: Sequence[float] = PAUSES_S
+    access: ApiAccess,
+    payment: NewPayment,
+    *,
+    is_first_attempt: bool = False,
+    pauses_s: Sequence[float] = PAUSES_S,
 ) -> Exchange[StartedPayment]:
     """Return the payment under this reference, which is created unless it exists.
 
-    Set `is_first_attempt` only where no request with this reference can have left before, for example because it was
-    generated a moment ago: then it is sent without a look-up before.
+    Set `is_first_attempt` only where no request with this reference can have left before, for
+    example because it was generated a moment ago: then it is sent without a look-up before.
 
-    Raises ApiRejection when the gateway rejects the payment, ReferenceMismatch when the reference belongs to another
-    payment, GatewayUnavailable when nothing was sent, and OutcomeUnclear when it cannot be learnt what happened."""
-    create, look_up = creation_request(access, payment), reference_look_up_request(access, payment.merchant_reference)
+    Raises ApiRejection when the gateway rejects the payment, ReferenceMismatch when the reference
+    belongs to another payment, GatewayUnavailable when nothing was sent, and OutcomeUnclear when it
+    cannot be learnt what happened."""
+    create, look_up = (
+        creation_request(access, payment),
+        reference_look_up_request(access, payment.merchant_reference),
+    )
     looks_up, was_unclear, is_used = not is_first_attempt, False, False
     pause_s, pauses = 0.0, iter(pauses_s)
     while True:
@@ -114,7 +122,8 @@ def _advised_pause_s(failure: MerchantApiError) -> float:
 
 
 def _found_payment(found: TransactionObject, payment: NewPayment) -> StartedPayment:
-    """Return the payment that a look-up has found. Raises ReferenceMismatch when another one was asked for."""
+    """Return the payment that a look-up has found. Raises ReferenceMismatch when another one was
+    asked for."""
     operation = operation_of(payment)
     compared = (
         ("type", found.type, operation.type),
@@ -124,7 +133,9 @@ def _found_payment(found: TransactionObject, payment: NewPayment) -> StartedPaym
         ("amount", found.requested_amount, payment.amount),
     )
     differences = tuple(name for name, theirs, ours in compared if theirs != ours)
-    if isinstance(payment, PayOut) and found.party.msisdn.lstrip("+") != payment.payee.msisdn.lstrip("+"):
+    if isinstance(payment, PayOut) and found.party.msisdn.lstrip(
+        "+"
+    ) != payment.payee.msisdn.lstrip("+"):
         differences += ("payee",)
     if differences:
         raise ReferenceMismatch(found.gateway_reference, differences)

@@ -1,4 +1,5 @@
-"""Describes the payments that a merchant requests, one class for each endpoint, and writes their bodies (C1 to C5)."""
+"""Describes the payments that a merchant requests, one class for each endpoint, and writes their
+bodies (C1 to C5)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ LabelValue: TypeAlias = str | int | Decimal | bool | None
 
 @frozen(kw_only=True)
 class _Shared:
-    """Holds what every request for a payment has; the gateway checks it, and names what it rejects."""
+    """Holds what every request for a payment has; the gateway checks it, and names what it
+    rejects."""
 
     method: str
     """The method key that is configured for the brand, such as `mpesa_ke`."""
@@ -29,8 +31,8 @@ class _Shared:
     result_url: str
     """HTTPS URL that the result is sent to."""
     merchant_reference: str
-    """The merchant's own name of this payment, at most 255 characters: the key of idempotency (C12). Store it before
-    the request, and use it again in every repetition."""
+    """The merchant's own name of this payment, at most 255 characters: the key of idempotency
+    (C12). Store it before the request, and use it again in every repetition."""
     labels: Mapping[str, LabelValue] | None = None
     """At most 10 entries; None: none."""
 
@@ -102,8 +104,11 @@ def operation_of(payment: NewPayment) -> Operation:
 
 
 def creation_body(payment: NewPayment) -> bytes:
-    """Return the JSON body of the creation request; amounts are exact decimals, and absent members are left out."""
-    members = (f"{json.dumps(name)}:{value}" for name, value in _members(payment) if value != "null")
+    """Return the JSON body of the creation request; amounts are exact decimals, and absent members
+    are left out."""
+    members = (
+        f"{json.dumps(name)}:{value}" for name, value in _members(payment) if value != "null"
+    )
     return ("{" + ",".join(members) + "}").encode("ascii")
 
 

@@ -1,4 +1,5 @@
-"""Declares the inbox of a merchant: it lets each result be handled once, by callbacks and the gap closer together."""
+"""Declares the inbox of a merchant: it lets each result be handled once, by callbacks and the gap
+closer together."""
 
 from __future__ import annotations
 
@@ -16,41 +17,49 @@ ConnectionT_co = TypeVar("ConnectionT_co", covariant=True)
 
 
 class Inbox(Protocol[ConnectionT_co]):
-    """Remembers which results were handled, and how far the gaps are closed, in the merchant's own database."""
+    """Remembers which results were handled, and how far the gaps are closed, in the merchant's own
+    database."""
 
     def take(self, gateway_reference: str) -> AbstractContextManager[ConnectionT_co | None]:
         """Open a transaction and take the result in it.
 
-        Yields the connection, with which the merchant does its own work: both become durable together when the block
-        ends, and neither does if it raises. Yields None when the result was taken before. Of two that take it at the
-        same time, one waits for the other."""
+        Yields the connection, with which the merchant does its own work: both become durable
+        together when the block ends, and neither does if it raises. Yields None when the result was
+        taken before. Of two that take it at the same time, one waits for the other."""
 
     def load_progress(self) -> GapProgress | None:
         """Return the progress that was stored last; None when there is none."""
 
-    def save_progress(self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = ()) -> bool:
+    def save_progress(
+        self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = ()
+    ) -> bool:
         """Store the progress and the watched payments, in one transaction.
 
-        Returns False and stores nothing unless the stored progress has the version just before this one; the first
-        progress has the version 0."""
+        Returns False and stores nothing unless the stored progress has the version just before this
+        one; the first progress has the version 0."""
 
     def begin_look_up(self, watched: WatchedPayment, asked: WatchedPayment) -> bool:
-        """Store when a watched payment may be asked about after this look-up; return False, and store nothing, unless
-        it is still watched as it was."""
+        """Store when a watched payment may be asked about after this look-up; return False, and
+        store nothing, unless it is still watched as it was."""
 
-    def save_watched(self, watched: Sequence[WatchedPayment], *, forgotten: Sequence[str] = ()) -> None:
-        """Store the watched payments, and no longer watch the forgotten ones, in one transaction."""
+    def save_watched(
+        self, watched: Sequence[WatchedPayment], *, forgotten: Sequence[str] = ()
+    ) -> None:
+        """Store the watched payments, and no longer watch the forgotten ones, in one
+        transaction."""
 
     def next_watched(self, created_before: datetime) -> WatchedPayment | None:
-        """Return the watched payment with the earliest `ask_at` of those that were created before this time and whose
-        results were not taken; None when there is none."""
+        """Return the watched payment with the earliest `ask_at` of those that were created before
+        this time and whose results were not taken; None when there is none."""
 
 
 def take_result(
-    inbox: Inbox[ConnectionT], result: TransactionObject, handle: Callable[[TransactionObject, ConnectionT], None]
+    inbox: Inbox[ConnectionT],
+    result: TransactionObject,
+    handle: Callable[[TransactionObject, ConnectionT], None],
 ) -> bool:
-    """Hand a result to the handler unless it was taken before, and return whether it was new. What the handler raises
-    is raised: then the result is not taken, and will come again."""
+    """Hand a result to the handler unless it was taken before, and return whether it was new. What
+    the handler raises is raised: then the result is not taken, and will come again."""
     with inbox.take(result.gateway_reference) as connection:
         if connection is None:
             return False
@@ -69,8 +78,9 @@ def receive_callback(
 ) -> int:
     """Verify a callback and hand its result over once; return the HTTP status to answer with.
 
-    That is 204 for a result, new or repeated, and for a QR code, which may arrive twice; 401 for a wrong key; 400 for
-    another body. What a handler raises is raised: answer with 500, and the gap closer brings the result again."""
+    That is 204 for a result, new or repeated, and for a QR code, which may arrive twice; 401 for a
+    wrong key; 400 for another body. What a handler raises is raised: answer with 500, and the gap
+    closer brings the result again."""
     try:
         received = read_callback(headers, body, keys)
     except CallbackRejected as error:

@@ -1,4 +1,5 @@
-"""Reads the gateway's JSON as a merchant should: exact in numbers, tolerant of members and codes that are added."""
+"""Reads the gateway's JSON as a merchant should: exact in numbers, tolerant of members and codes
+that are added."""
 
 from __future__ import annotations
 
@@ -15,14 +16,16 @@ from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_sansio.values.strict_json import JsonNumber
 
 JsonObject: TypeAlias = Mapping[str, Any]
-"""A parsed object whose numbers are JsonNumber, as a number's text may be longer than any number should be."""
+"""A parsed object whose numbers are JsonNumber, as a number's text may be longer than any number
+should be."""
 
 
 _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
 class UnreadableBody(ValueError):
-    """Raised for a body that does not have the specification's form; the message names what is wrong."""
+    """Raised for a body that does not have the specification's form; the message names what is
+    wrong."""
 
 
 def read_object(body: bytes) -> JsonObject:
@@ -55,8 +58,8 @@ def read_optional_text(members: JsonObject, name: str) -> str | None:
 
 
 def read_gateway_reference(members: JsonObject) -> str:
-    """Return the gatewayReference. Raises UnreadableBody for text that is no ULID: none can be a path or a piece of a
-    query."""
+    """Return the gatewayReference. Raises UnreadableBody for text that is no ULID: none can be a
+    path or a piece of a query."""
     reference = read_text(members, "gatewayReference")
     if not _ULID.fullmatch(reference):
         raise UnreadableBody("gatewayReference is no ULID.")
@@ -64,7 +67,8 @@ def read_gateway_reference(members: JsonObject) -> str:
 
 
 def read_money(members: JsonObject, name: str) -> Money:
-    """Return a Money member. Raises UnreadableBody for a value that is no exact amount of a currency of ISO 4217."""
+    """Return a Money member. Raises UnreadableBody for a value that is no exact amount of a
+    currency of ISO 4217."""
     amount = checked_object(members.get(name), name)
     value, currency = amount.get("value"), read_text(amount, "currency")
     if not isinstance(value, JsonNumber):
@@ -103,8 +107,8 @@ def read_base64(members: JsonObject, name: str) -> bytes:
 
 
 def plain_value(value: object) -> Any:
-    """Return a parsed value with its numbers as int or Decimal. Raises UnreadableBody for a number of more than 40
-    characters."""
+    """Return a parsed value with its numbers as int or Decimal. Raises UnreadableBody for a number
+    of more than 40 characters."""
     match value:
         case JsonNumber(text):
             try:
@@ -124,4 +128,6 @@ def _reject_constant(name: str) -> Decimal:
     raise UnreadableBody(f"{name} is not JSON.")
 
 
-_DECODER: Final = json.JSONDecoder(parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_reject_constant)
+_DECODER: Final = json.JSONDecoder(
+    parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_reject_constant
+)

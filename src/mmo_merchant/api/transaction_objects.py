@@ -43,8 +43,8 @@ class ProviderDetails:
 class TransactionObject:
     """Is a payment as the gateway shows it to its merchant.
 
-    Codes and names are plain text, as the gateway may add some: compare them with the members of `Type`, `Flow`,
-    `ErrorCode` and `Source`, which are text too. Only the status is closed (S1)."""
+    Codes and names are plain text, as the gateway may add some: compare them with the members of
+    `Type`, `Flow`, `ErrorCode` and `Source`, which are text too. Only the status is closed (S1)."""
 
     status: Status
     type: str
@@ -82,7 +82,8 @@ def parse_transaction(body: bytes) -> TransactionObject:
 
 
 def transaction_from(members: JsonObject) -> TransactionObject:
-    """Return the transaction with these members; members that are unknown are ignored. Raises UnreadableBody."""
+    """Return the transaction with these members; members that are unknown are ignored. Raises
+    UnreadableBody."""
     labels = members.get("labels")
     provider_data = members.get("providerData")
     return TransactionObject(
@@ -104,7 +105,9 @@ def transaction_from(members: JsonObject) -> TransactionObject:
         completion_source=read_optional_text(members, "completionSource"),
         error_code=read_optional_text(members, "errorCode"),
         error_message=read_optional_text(members, "errorMessage"),
-        provider_data=None if provider_data is None else _read_details(checked_object(provider_data, "providerData")),
+        provider_data=None
+        if provider_data is None
+        else _read_details(checked_object(provider_data, "providerData")),
     )
 
 

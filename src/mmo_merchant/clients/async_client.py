@@ -49,8 +49,8 @@ class AsyncMerchantClient:
         timeout_s: float = TIMEOUT_S,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
-        """Prepare calls to the gateway at this scheme and host. `http` is a client of the caller's own, which the
-        caller closes; a request and its answer may take `timeout_s` in all."""
+        """Prepare calls to the gateway at this scheme and host. `http` is a client of the caller's
+        own, which the caller closes; a request and its answer may take `timeout_s` in all."""
         self.access = ApiAccess(base_url, api_key)
         self._http = http or httpx.AsyncClient(timeout=timeout_s)
         self._owns_http = http is None
@@ -61,7 +61,10 @@ class AsyncMerchantClient:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         await self.close()
 
@@ -70,13 +73,18 @@ class AsyncMerchantClient:
         if self._owns_http:
             await self._http.aclose()
 
-    async def create_or_get(self, payment: NewPayment, *, is_first_attempt: bool = False) -> StartedPayment:
-        """Return the payment under this reference, which is created unless it exists: call it again after any failure,
-        also after a restart. See :func:`mmo_merchant.create_or_get`."""
-        return await self._drive(create_or_get(self.access, payment, is_first_attempt=is_first_attempt))
+    async def create_or_get(
+        self, payment: NewPayment, *, is_first_attempt: bool = False
+    ) -> StartedPayment:
+        """Return the payment under this reference, which is created unless it exists: call it again
+        after any failure, also after a restart. See :func:`mmo_merchant.create_or_get`."""
+        return await self._drive(
+            create_or_get(self.access, payment, is_first_attempt=is_first_attempt)
+        )
 
     async def create(self, payment: NewPayment) -> StartedPayment:
-        """Send the payment once. After GatewayUnavailable it may have been created: `create_or_get` finds out."""
+        """Send the payment once. After GatewayUnavailable it may have been created: `create_or_get`
+        finds out."""
         return read_started(await self.send(creation_request(self.access, payment)))
 
     async def look_up(self, gateway_reference: str) -> TransactionObject:
@@ -85,7 +93,9 @@ class AsyncMerchantClient:
 
     async def look_up_by_reference(self, merchant_reference: str) -> TransactionObject:
         """Return the newest payment with this merchantReference. Raises TransactionNotFound."""
-        return read_found(await self.send(reference_look_up_request(self.access, merchant_reference)))
+        return read_found(
+            await self.send(reference_look_up_request(self.access, merchant_reference))
+        )
 
     async def records_page(self, window: RecordsWindow) -> TransactionPage:
         """Return the first page of a window's records."""
@@ -109,7 +119,9 @@ class AsyncMerchantClient:
         """Send a request and return its answer. Redirects are not followed."""
         try:
             with anyio.fail_after(self._timeout_s):
-                response = await self._http.send(to_httpx(self._http, request), follow_redirects=False)
+                response = await self._http.send(
+                    to_httpx(self._http, request), follow_redirects=False
+                )
         except httpx.HTTPError as error:
             return no_answer(error)
         except TimeoutError:

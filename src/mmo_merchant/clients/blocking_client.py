@@ -1,4 +1,5 @@
-"""Calls the merchant API with httpx and blocks: for web applications with threads, scripts and scheduled jobs."""
+"""Calls the merchant API with httpx and blocks: for web applications with threads, scripts and
+scheduled jobs."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ from mmo_merchant.api.transaction_objects import TransactionObject
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 
 TIMEOUT_S: Final = 30.0
-"""Seconds for each of connecting, sending and waiting for data; the gateway answers or gives up within 10."""
+"""Seconds for each of connecting, sending and waiting for data; the gateway answers or gives up
+within 10."""
 
 T = TypeVar("T")
 
@@ -39,9 +41,8 @@ T = TypeVar("T")
 class MerchantClient:
     """Calls the merchant API of one gateway for one brand; several threads may share it.
 
-    Errors of every call: ApiRejection (with its kinds KeyRejected, TransactionNotFound and ReferenceUsed) and
-    GatewayUnavailable.
-    """
+    Errors of every call: ApiRejection (with its kinds KeyRejected, TransactionNotFound and
+    ReferenceUsed) and GatewayUnavailable."""
 
     def __init__(
         self,
@@ -51,8 +52,8 @@ class MerchantClient:
         http: httpx.Client | None = None,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Prepare calls to the gateway at this scheme and host. `http` is a client of the caller's own, with its
-        proxies, certificates and time limits, which the caller closes."""
+        """Prepare calls to the gateway at this scheme and host. `http` is a client of the caller's
+        own, with its proxies, certificates and time limits, which the caller closes."""
         self.access = ApiAccess(base_url, api_key)
         self._http = http or httpx.Client(timeout=TIMEOUT_S)
         self._owns_http = http is None
@@ -62,7 +63,10 @@ class MerchantClient:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -71,13 +75,16 @@ class MerchantClient:
         if self._owns_http:
             self._http.close()
 
-    def create_or_get(self, payment: NewPayment, *, is_first_attempt: bool = False) -> StartedPayment:
-        """Return the payment under this reference, which is created unless it exists: call it again after any failure,
-        also after a restart. See :func:`mmo_merchant.create_or_get`."""
+    def create_or_get(
+        self, payment: NewPayment, *, is_first_attempt: bool = False
+    ) -> StartedPayment:
+        """Return the payment under this reference, which is created unless it exists: call it again
+        after any failure, also after a restart. See :func:`mmo_merchant.create_or_get`."""
         return self._drive(create_or_get(self.access, payment, is_first_attempt=is_first_attempt))
 
     def create(self, payment: NewPayment) -> StartedPayment:
-        """Send the payment once. After GatewayUnavailable it may have been created: `create_or_get` finds out."""
+        """Send the payment once. After GatewayUnavailable it may have been created: `create_or_get`
+        finds out."""
         return read_started(self.send(creation_request(self.access, payment)))
 
     def look_up(self, gateway_reference: str) -> TransactionObject:
@@ -128,7 +135,10 @@ class MerchantClient:
 def to_httpx(http: httpx.Client | httpx.AsyncClient, request: HttpRequest) -> httpx.Request:
     """Return the request as httpx sends it."""
     return http.build_request(
-        request.method, request.target.decode("ascii"), headers=list(request.headers), content=request.body or None
+        request.method,
+        request.target.decode("ascii"),
+        headers=list(request.headers),
+        content=request.body or None,
     )
 
 

@@ -1,4 +1,5 @@
-"""Checks a merchant's endpoint: plays the situations one by one, asks what was handled, and judges."""
+"""Checks a merchant's endpoint: plays the situations one by one, asks what was handled, and
+judges."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from mmo_sansio.testing.builders import ulid_digits
 from mmo_sansio.values.clock import MILLISECOND, Instant
 
 SETTLE_S: Final = 3.0
-"""Seconds for which a merchant's own program is asked again, as work may be done after the answer."""
+"""Seconds for which a merchant's own program is asked again, as work may be done after the
+answer."""
 ASK_AGAIN_S: Final = 0.2
 """Seconds between two such questions."""
 PROBE_TIMEOUT_S: Final = 15.0
@@ -55,8 +57,8 @@ async def check_endpoint(
 ) -> list[Verdict]:
     """Return a verdict on each situation, in their order.
 
-    When the first request finds no connection at all, the rest is not played. What was handled is asked at the end, so
-    that effects which come late count, too."""
+    When the first request finds no connection at all, the rest is not played. What was handled is
+    asked at the end, so that effects which come late count, too."""
     played: list[tuple[Situation, Script, list[list[Observation]]]] = []
     for situation, payments in situations:
         if situation.needs_tls and endpoint.target.scheme == "http":
@@ -76,24 +78,40 @@ async def check_endpoint(
 
 
 def numbered(
-    situations: Sequence[Situation], *, run: str, now: Instant, merchant_reference: str | None = None
+    situations: Sequence[Situation],
+    *,
+    run: str,
+    now: Instant,
+    merchant_reference: str | None = None,
 ) -> list[tuple[Situation, PlayedPayments]]:
     """Return each situation with payments of its own; `run` is one of `new_run`."""
-    return [(each, PlayedPayments(run, number, now, merchant_reference)) for number, each in enumerate(situations)]
+    return [
+        (each, PlayedPayments(run, number, now, merchant_reference))
+        for number, each in enumerate(situations)
+    ]
 
 
 def new_run(now: Instant) -> str:
     """Return the first 18 characters of a fresh ULID: 48 bits of time and 40 random ones."""
-    return ulid_digits(now // MILLISECOND << _RUN_RANDOM_BITS | secrets.randbits(_RUN_RANDOM_BITS), 18)
+    return ulid_digits(
+        now // MILLISECOND << _RUN_RANDOM_BITS | secrets.randbits(_RUN_RANDOM_BITS), 18
+    )
 
 
 def _not_played(situation: Situation) -> Verdict:
-    reason = "It needs TLS." if situation.needs_tls else "The endpoint gave no answer to the first request."
+    reason = (
+        "It needs TLS."
+        if situation.needs_tls
+        else "The endpoint gave no answer to the first request."
+    )
     return Verdict(situation, VerdictKind.NOT_PLAYED, (reason,))
 
 
-async def _handled(probe: Probe, expected: Mapping[str, Handling], deadline: float) -> dict[str, Handling | str]:
-    """Return what was handled, as soon as it is as expected, or at the latest after the deadline."""
+async def _handled(
+    probe: Probe, expected: Mapping[str, Handling], deadline: float
+) -> dict[str, Handling | str]:
+    """Return what was handled, as soon as it is as expected, or at the latest after the
+    deadline."""
     found = {}
     for reference, handling in expected.items():
         while True:
@@ -113,8 +131,9 @@ async def _ask(probe: Probe, reference: str) -> Handling | str:
 
 
 def find_probe(text: str, endpoint: PlayedEndpoint) -> Probe:
-    """Return the probe that reads an http or https URL, or runs a command and reads its standard output. Either has
-    REFERENCE_PLACE where the gatewayReference belongs. Raises ValueError, with a sentence, when it cannot be used."""
+    """Return the probe that reads an http or https URL, or runs a command and reads its standard
+    output. Either has REFERENCE_PLACE where the gatewayReference belongs. Raises ValueError, with a
+    sentence, when it cannot be used."""
     if REFERENCE_PLACE not in text:
         raise ValueError(f"write {REFERENCE_PLACE} where the gatewayReference belongs.")
     if not text.startswith(("http://", "https://")):
@@ -138,7 +157,9 @@ async def _ask_command(words: Sequence[str], reference: str) -> str:
 
 async def _ask_url(endpoint: PlayedEndpoint, url: str, reference: str) -> str:
     try:
-        status, body = await get(evolve(endpoint, target=parse_url(url.replace(REFERENCE_PLACE, reference))))
+        status, body = await get(
+            evolve(endpoint, target=parse_url(url.replace(REFERENCE_PLACE, reference)))
+        )
     except EndpointUnavailable as error:
         raise ProbeError(f"There was no answer: {error}.") from None
     match status:

@@ -1,4 +1,5 @@
-"""Plays situations at a merchant's endpoint over real connections, with the bytes that the gateway sends."""
+"""Plays situations at a merchant's endpoint over real connections, with the bytes that the gateway
+sends."""
 
 from __future__ import annotations
 
@@ -24,7 +25,11 @@ from mmo_merchant.endpoint_check.situations.situation import (
     TlsVersion,
     key_fields,
 )
-from mmo_merchant.endpoint_check.situations.verdict import EndpointAnswer, NoEndpointAnswer, Observation
+from mmo_merchant.endpoint_check.situations.verdict import (
+    EndpointAnswer,
+    NoEndpointAnswer,
+    Observation,
+)
 from mmo_sansio import __version__
 from mmo_sansio.http.egress_rules import UrlTarget
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
@@ -50,8 +55,17 @@ ANSWER_BYTES_MAX: Final = 1024 * 1024
 """Bytes of an answer's body that are read, as the gateway reads them (K4)."""
 RECEIVE_BYTES: Final = 16 * 1024
 
-_PROTOCOL_VERSIONS: Final = {TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3}
-_FAILURES = (OSError, anyio.BrokenResourceError, anyio.EndOfStream, ResponseHeadError, ResponseBodyError)
+_PROTOCOL_VERSIONS: Final = {
+    TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
+    TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
+}
+_FAILURES = (
+    OSError,
+    anyio.BrokenResourceError,
+    anyio.EndOfStream,
+    ResponseHeadError,
+    ResponseBodyError,
+)
 
 
 class EndpointUnavailable(Exception):
@@ -74,7 +88,8 @@ class PlayedEndpoint:
 
 
 def played_endpoint(target: UrlTarget, key: bytes, ca_file: Path | None) -> PlayedEndpoint:
-    """Return the endpoint, whose certificate the system's authorities or those in `ca_file` (PEM) have signed.
+    """Return the endpoint, whose certificate the system's authorities or those in `ca_file` (PEM)
+    have signed.
 
     Raises OSError when the file cannot be read or holds no certificate."""
     contexts: dict[TlsVersion | None, ssl.SSLContext] = {None: _tls_context(ca_file)}
@@ -88,7 +103,9 @@ def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
     """Return the context that verifies a receiver as the gateway does (K7)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.hostname_checks_common_name = False  # RFC 9110 section 4.3.4: only names that are said to be names.
+    context.hostname_checks_common_name = (
+        False  # RFC 9110 section 4.3.4: only names that are said to be names.
+    )
     context.set_alpn_protocols(["http/1.1"])
     context.load_default_certs()
     if ca_file is not None:
@@ -146,29 +163,38 @@ class _KeptConnection:
             self.stream = None
 
 
-async def _observe(endpoint: PlayedEndpoint, request: PlayedRequest, kept: _KeptConnection | None) -> Observation:
+async def _observe(
+    endpoint: PlayedEndpoint, request: PlayedRequest, kept: _KeptConnection | None
+) -> Observation:
     """Send one request and return what followed."""
     with anyio.move_on_after(endpoint.deadline_s) as scope:
         try:
             if kept is None or kept.stream is None:
-                return await _send(endpoint, request, await _connect(endpoint, request.tls), kept, scope)
+                return await _send(
+                    endpoint, request, await _connect(endpoint, request.tls), kept, scope
+                )
             stream, kept.stream = kept.stream, None
             try:
                 return await _send(endpoint, request, stream, kept, scope)
             except _FAILURES:  # It was closed meanwhile, as it may be.
-                return await _send(endpoint, request, await _connect(endpoint, request.tls), kept, scope)
+                return await _send(
+                    endpoint, request, await _connect(endpoint, request.tls), kept, scope
+                )
         except _FAILURES as error:
             return NoEndpointAnswer(_failure_reason(error))
     return NoEndpointAnswer(f"none came within {endpoint.deadline_s:g} s")
 
 
 async def get(endpoint: PlayedEndpoint) -> tuple[int, bytes]:
-    """Return the status and the body that its URL answers to a GET without a key. Raises EndpointUnavailable."""
+    """Return the status and the body that its URL answers to a GET without a key. Raises
+    EndpointUnavailable."""
     stream = None
     try:
         with anyio.fail_after(endpoint.deadline_s):
             stream = await _connect(endpoint, None)
-            await stream.send(request_bytes(HttpRequest("GET", b""), endpoint.target, user_agent=USER_AGENT))
+            await stream.send(
+                request_bytes(HttpRequest("GET", b""), endpoint.target, user_agent=USER_AGENT)
+            )
             head = await _receive_head(stream)
             body = bytearray()
             await _receive_body(stream, head, body)
@@ -189,7 +215,9 @@ async def _connect(endpoint: PlayedEndpoint, tls: TlsVersion | None) -> ByteStre
     if target.scheme == "http":
         return tcp
     try:
-        return await TLSStream.wrap(tcp, hostname=target.host, ssl_context=context, standard_compatible=False)
+        return await TLSStream.wrap(
+            tcp, hostname=target.host, ssl_context=context, standard_compatible=False
+        )
     except BaseException:
         await anyio.aclose_forcefully(tcp)
         raise
@@ -202,9 +230,11 @@ async def _send(
     kept: _KeptConnection | None,
     scope: anyio.CancelScope,
 ) -> Observation:
-    """Send a request and return its answer; the connection is closed, or kept. Raises one of _FAILURES.
+    """Send a request and return its answer; the connection is closed, or kept. Raises one of
+    _FAILURES.
 
-    The head is the answer, as for the gateway (K2); the body may break off, or last longer than the scope."""
+    The head is the answer, as for the gateway (K2); the body may break off, or last longer than the
+    scope."""
     started = anyio.current_time()
     is_kept = is_whole = False
     try:
@@ -215,7 +245,11 @@ async def _send(
         if request.pace is SendingPace.BROKEN_OFF:
             return NoEndpointAnswer("the request was broken off")
         head = await _receive_head(stream)
-        duration_s, deadline, scope.deadline = anyio.current_time() - started, scope.deadline, math.inf
+        duration_s, deadline, scope.deadline = (
+            anyio.current_time() - started,
+            scope.deadline,
+            math.inf,
+        )
         body = bytearray()
         with anyio.CancelScope(deadline=deadline), suppress(*_FAILURES):
             is_whole = await _receive_body(stream, head, body)
@@ -232,7 +266,9 @@ async def _send(
 def _pieces(endpoint: PlayedEndpoint, request: PlayedRequest) -> Sequence[bytes]:
     """Return the bytes of a request as they are to be sent, with a pause after each piece."""
     keys = tuple((b"x-api-key", each) for each in key_fields(request.key, endpoint.key))
-    message = HttpRequest(request.method, b"", ((b"content-type", b"application/json"), *keys), request.body)
+    message = HttpRequest(
+        request.method, b"", ((b"content-type", b"application/json"), *keys), request.body
+    )
     written = request_bytes(message, endpoint.target, user_agent=USER_AGENT)
     end = len(written) - len(request.body)
     match request.pace:
@@ -271,8 +307,8 @@ async def _receive_head(stream: ByteStream) -> FinalResponseHead:
 
 
 async def _receive_body(stream: ByteStream, head: FinalResponseHead, body: bytearray) -> bool:
-    """Add the pieces of the answer's body to `body` as they come; return whether all were read. Raises one of
-    _FAILURES."""
+    """Add the pieces of the answer's body to `body` as they come; return whether all were read.
+    Raises one of _FAILURES."""
     decoder = response_body(head)
     while True:
         for piece in decoder.read_available():
@@ -284,7 +320,9 @@ async def _receive_body(stream: ByteStream, head: FinalResponseHead, body: bytea
 
 def _is_reusable(head: FinalResponseHead) -> bool:
     """Tell whether the next request may use the connection (RFC 9112 section 9.3)."""
-    closes = any(name == b"connection" and b"close" in value.lower() for name, value in head.headers)
+    closes = any(
+        name == b"connection" and b"close" in value.lower() for name, value in head.headers
+    )
     return head.raw.startswith(b"HTTP/1.1") and head.framing is not BodyEnd.CLOSE and not closes
 
 
@@ -295,7 +333,10 @@ def _failure_reason(error: BaseException) -> str:
         cause = cause.exceptions[0]
     match cause:
         case ssl.SSLCertVerificationError(verify_message=reason) if reason:
-            return f"the certificate is not accepted ({reason}); give the authority that signed it in --ca-file"
+            return (
+                f"the certificate is not accepted ({reason}); give the authority that signed it "
+                f"in --ca-file"
+            )
         case ssl.SSLError(reason=reason) if reason:
             return f"TLS says {reason.replace('_', ' ').lower()}"
         case ResponseHeadError():

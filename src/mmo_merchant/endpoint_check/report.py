@@ -28,12 +28,18 @@ def situation_members(situation: Situation) -> dict[str, object]:
 def verdict_members(verdict: Verdict) -> dict[str, object]:
     """Return what JSON says of a verdict, with its situation."""
     name = verdict.situation.name
-    judged = {"name": name, "verdict": verdict.kind.value, "reasons": verdict.reasons, "question": verdict.question}
+    judged = {
+        "name": name,
+        "verdict": verdict.kind.value,
+        "reasons": verdict.reasons,
+        "question": verdict.question,
+    }
     return judged | situation_members(verdict.situation)
 
 
 def write_junit(file: Path, verdicts: Sequence[Verdict], *, suite: str) -> None:
-    """Write one test case for each verdict; what is only advised counts as passed. Raises OSError."""
+    """Write one test case for each verdict; what is only advised counts as passed. Raises
+    OSError."""
     count = {kind: sum(each.kind is kind for each in verdicts) for kind in VerdictKind}
     root = ElementTree.Element(
         "testsuite",

@@ -1,1 +1,2 @@
-"""Takes each result once, in the merchant's own database, and finds those that no callback has brought."""
+"""Takes each result once, in the merchant's own database, and finds those that no callback has
+brought."""

@@ -1,5 +1,5 @@
-"""Closes the gaps that lost callbacks leave: it runs :mod:`mmo_merchant.api.gap_closing` with a client and an
-inbox."""
+"""Closes the gaps that lost callbacks leave: it runs :mod:`mmo_merchant.api.gap_closing` with a
+client and an inbox."""
 
 from __future__ import annotations
 
@@ -52,15 +52,16 @@ class GapCloser(Generic[ConnectionT]):
         since: datetime | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Prepare to close gaps. `since` is the earliest creation time of payments that are of interest, for the first
-        start on an inbox; by default it is three days ago, the age that a pending payment may have."""
+        """Prepare to close gaps. `since` is the earliest creation time of payments that are of
+        interest, for the first start on an inbox; by default it is three days ago, the age that a
+        pending payment may have."""
         self._client, self._inbox, self._handle = client, inbox, handle
         self._rules = rules or GapRules()
         self._since, self._now = since, now
 
     def step(self) -> float:
-        """Send the one request that is due, if any, and hand over the results in its answer. Return the seconds after
-        which to call it again."""
+        """Send the one request that is due, if any, and hand over the results in its answer. Return
+        the seconds after which to call it again."""
         inbox, rules = self._inbox, self._rules
         progress = self._load_progress()
         watched = inbox.next_watched(progress.through)
@@ -81,19 +82,21 @@ class GapCloser(Generic[ConnectionT]):
         if learned.progress is not None:
             inbox.save_progress(learned.progress, watched=left)
         else:
-            inbox.save_watched(left, forgotten=[] if learned.forgotten is None else [learned.forgotten])
+            inbox.save_watched(
+                left, forgotten=[] if learned.forgotten is None else [learned.forgotten]
+            )
         return 0.0
 
     def close_due(self) -> float:
-        """Send all requests that are due and return the seconds until the next one: for a scheduled job, which need not
-        wait for it."""
+        """Send all requests that are due and return the seconds until the next one: for a scheduled
+        job, which need not wait for it."""
         while (pause_s := self.step()) == 0.0:
             pass
         return pause_s
 
     def run(self, stop: threading.Event) -> None:
-        """Close gaps until the event is set: in a thread of a web application. Errors of the database are logged, and
-        tried again."""
+        """Close gaps until the event is set: in a thread of a web application. Errors of the
+        database are logged, and tried again."""
         while not stop.is_set():
             stop.wait(self._step_safely())
 
@@ -118,12 +121,15 @@ class GapCloser(Generic[ConnectionT]):
         return progress
 
     def _hand_over(self, learned: Learned) -> list[WatchedPayment]:
-        """Hand the results over, and return those payments whose handler has failed: they are asked about again."""
+        """Hand the results over, and return those payments whose handler has failed: they are asked
+        about again."""
         left = []
         for result in learned.results:
             try:
                 take_result(self._inbox, result, self._handle)
             except Exception:
-                log.exception("gap_result_not_handled", extra={"gateway_reference": result.gateway_reference})
+                log.exception(
+                    "gap_result_not_handled", extra={"gateway_reference": result.gateway_reference}
+                )
                 left.append(watch(result, now=self._now()))
         return left

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 WAIT_FOR_LOCK_S: Final = 30.0
 """Seconds that a transaction of SQLite waits for another one."""
 LISTED_MARGIN: Final = timedelta(days=1)
-"""By how much this machine's clock, which says when a result was taken, may be behind the gateway's."""
+"""By how much this machine's clock, which says when a result was taken, may be behind the
+gateway's."""
 _TABLES_LOCK: Final = 7_236_120_519
 """The advisory lock of PostgreSQL under which the tables are created."""
 
@@ -47,12 +48,16 @@ _TABLES: Final = (
 """Times are microseconds since 1970-01-01T00:00:00Z."""
 _TAKE: Final = "INSERT INTO mmo_taken_results VALUES (?, ?) ON CONFLICT DO NOTHING"
 _UNWATCH: Final = "DELETE FROM mmo_watched_payments WHERE gateway_reference = ?"
-_ASK: Final = "UPDATE mmo_watched_payments SET ask_at = ? WHERE gateway_reference = ? AND ask_at = ?"
+_ASK: Final = (
+    "UPDATE mmo_watched_payments SET ask_at = ? WHERE gateway_reference = ? AND ask_at = ?"
+)
 _WATCH: Final = """INSERT INTO mmo_watched_payments VALUES (?, ?, ?)
     ON CONFLICT (gateway_reference) DO UPDATE SET ask_at = excluded.ask_at"""
 _LOAD: Final = """SELECT through, list_at, window_end, through_after, page, version
     FROM mmo_gap_progress WHERE name = 'progress'"""
-_FIRST: Final = "INSERT INTO mmo_gap_progress VALUES ('progress', ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_FIRST: Final = (
+    "INSERT INTO mmo_gap_progress VALUES ('progress', ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
 _NEXT: Final = """UPDATE mmo_gap_progress
     SET version = ?, through = ?, list_at = ?, window_end = ?, through_after = ?, page = ?
     WHERE name = 'progress' AND version = ?"""
@@ -63,8 +68,10 @@ _NEXT_WATCHED: Final = """SELECT gateway_reference, created_at, ask_at FROM mmo_
     )
     ORDER BY ask_at, gateway_reference LIMIT 1"""
 _PURGE_WATCHED: Final = """DELETE FROM mmo_watched_payments
-    WHERE gateway_reference IN (SELECT gateway_reference FROM mmo_taken_results WHERE taken_at < ?)"""
-"""A watch may have been stored after its result was taken; without the mark it would bring the result again."""
+    WHERE gateway_reference IN (SELECT gateway_reference FROM mmo_taken_results
+    WHERE taken_at < ?)"""
+"""A watch may have been stored after its result was taken; without the mark it would bring the
+result again."""
 _PURGE: Final = "DELETE FROM mmo_taken_results WHERE taken_at < ?"
 
 ConnectionT = TypeVar("ConnectionT", "sqlite3.Connection", "psycopg.Connection[Any]")
@@ -77,14 +84,17 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
     def _transaction(self) -> AbstractContextManager[ConnectionT]:
         """Open a transaction, which ends with the block."""
 
-    def _execute(self, connection: ConnectionT, statement: str, parameters: Sequence[object] = ()) -> Any:
+    def _execute(
+        self, connection: ConnectionT, statement: str, parameters: Sequence[object] = ()
+    ) -> Any:
         return connection.execute(statement, tuple(parameters))
 
     @contextmanager
     def take(self, gateway_reference: str) -> Iterator[ConnectionT | None]:
         """Open a transaction in which the result is taken; see :class:`mmo_merchant.Inbox`.
 
-        The block does its own work by the connection that it gets, and ends the transaction only by its own end."""
+        The block does its own work by the connection that it gets, and ends the transaction only by
+        its own end."""
         with self._transaction() as connection:
             is_new = self._execute(connection, _TAKE, (gateway_reference, _now())).rowcount == 1
             self._execute(connection, _UNWATCH, (gateway_reference,))
@@ -106,8 +116,11 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
             version=version,
         )
 
-    def save_progress(self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = ()) -> bool:
-        """Store progress and watched payments, unless another program has been faster; return whether they were."""
+    def save_progress(
+        self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = ()
+    ) -> bool:
+        """Store progress and watched payments, unless another program has been faster; return
+        whether they were."""
         columns: tuple[object, ...] = (
             progress.version,
             from_datetime(progress.through),
@@ -127,14 +140,18 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
         return True
 
     def begin_look_up(self, watched: WatchedPayment, asked: WatchedPayment) -> bool:
-        """Store when a payment may be asked about again, unless another program has been faster; return whether it
-        was."""
+        """Store when a payment may be asked about again, unless another program has been faster;
+        return whether it was."""
         times = from_datetime(asked.ask_at), from_datetime(watched.ask_at)
         with self._transaction() as connection:
-            changed = self._execute(connection, _ASK, (times[0], watched.gateway_reference, times[1]))
+            changed = self._execute(
+                connection, _ASK, (times[0], watched.gateway_reference, times[1])
+            )
         return bool(changed.rowcount == 1)
 
-    def save_watched(self, watched: Sequence[WatchedPayment], *, forgotten: Sequence[str] = ()) -> None:
+    def save_watched(
+        self, watched: Sequence[WatchedPayment], *, forgotten: Sequence[str] = ()
+    ) -> None:
         """Store the watched payments, and no longer watch the forgotten ones."""
         with self._transaction() as connection:
             self._watch(connection, watched)
@@ -143,13 +160,20 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
 
     def _watch(self, connection: ConnectionT, watched: Sequence[WatchedPayment]) -> None:
         for each in watched:
-            row = (each.gateway_reference, from_datetime(each.created_at), from_datetime(each.ask_at))
+            row = (
+                each.gateway_reference,
+                from_datetime(each.created_at),
+                from_datetime(each.ask_at),
+            )
             self._execute(connection, _WATCH, row)
 
     def next_watched(self, created_before: datetime) -> WatchedPayment | None:
-        """Return the watched payment that may be asked about first, of those that were created before this time."""
+        """Return the watched payment that may be asked about first, of those that were created
+        before this time."""
         with self._transaction() as connection:
-            row = self._execute(connection, _NEXT_WATCHED, (from_datetime(created_before),)).fetchone()
+            row = self._execute(
+                connection, _NEXT_WATCHED, (from_datetime(created_before),)
+            ).fetchone()
         if row is None:
             return None
         reference, created_at, ask_at = row
@@ -160,9 +184,9 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
         )
 
     def purge(self, taken_before: datetime) -> None:
-        """Forget the results that were taken before this time, to keep the table small; those that the gap closer may
-        still list stay. A forgotten result that comes again would be handled again, so keep them for a month at least.
-        """
+        """Forget the results that were taken before this time, to keep the table small; those that
+        the gap closer may still list stay. A forgotten result that comes again would be handled
+        again, so keep them for a month at least."""
         progress = self.load_progress()
         if progress is not None:
             taken_before = min(taken_before, progress.through - LISTED_MARGIN)
@@ -172,8 +196,8 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
 
 
 class SqliteInbox(_SqlInbox[sqlite3.Connection]):
-    """Keeps the inbox in an SQLite file, which may be the merchant's own database; threads and processes may share
-    it."""
+    """Keeps the inbox in an SQLite file, which may be the merchant's own database; threads and
+    processes may share it."""
 
     def __init__(self, path: str | Path) -> None:
         """Create the tables in the file, unless they exist."""
@@ -200,10 +224,12 @@ class SqliteInbox(_SqlInbox[sqlite3.Connection]):
 class PostgresInbox(_SqlInbox["psycopg.Connection[Any]"]):
     """Keeps the inbox in a PostgreSQL database, by connections of psycopg 3.
 
-    `connect` opens one as a context: `lambda: psycopg.connect(address)`, or the method `connection` of a pool.
-    """
+    `connect` opens one as a context: `lambda: psycopg.connect(address)`, or the method `connection`
+    of a pool."""
 
-    def __init__(self, connect: Callable[[], AbstractContextManager[psycopg.Connection[Any]]]) -> None:
+    def __init__(
+        self, connect: Callable[[], AbstractContextManager[psycopg.Connection[Any]]]
+    ) -> None:
         """Keep how to connect; `create_tables` is called once, when the program is installed."""
         self._connect = connect
 
@@ -219,7 +245,9 @@ class PostgresInbox(_SqlInbox["psycopg.Connection[Any]"]):
         with self._connect() as connection, connection.transaction():
             yield connection
 
-    def _execute(self, connection: psycopg.Connection[Any], statement: str, parameters: Sequence[object] = ()) -> Any:
+    def _execute(
+        self, connection: psycopg.Connection[Any], statement: str, parameters: Sequence[object] = ()
+    ) -> Any:
         return connection.execute(statement.replace("?", "%s").encode(), parameters)
 
 

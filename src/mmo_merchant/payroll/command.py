@@ -15,14 +15,23 @@ from rich.console import Console
 from rich.progress import Progress
 
 from mmo_merchant.payroll.journal import Journal, JournalError, open_journal, write_results
-from mmo_merchant.payroll.pay_roll import CONSTANTS, REMEDIES, Layout, PayLine, read_pay_roll, totals
+from mmo_merchant.payroll.pay_roll import (
+    CONSTANTS,
+    REMEDIES,
+    Layout,
+    PayLine,
+    read_pay_roll,
+    totals,
+)
 from mmo_merchant.payroll.payment_run import Pace, PaymentRun, PayrollClient
 from mmo_sansio.http.egress_rules import EgressRules, delivery_url_error
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.money import Money, to_money
 from mmo_sansio.values.number_format import format_amount
 
-_SETTINGS: Final = "TOML with options that are not given here, and the table `columns`: heading by field."
+_SETTINGS: Final = (
+    "TOML with options that are not given here, and the table `columns`: heading by field."
+)
 
 
 class LinesNotEnded(click.ClickException):
@@ -37,14 +46,19 @@ def _read_settings(context: click.Context, _: click.Parameter, path: Path | None
         return
     try:
         settings = tomllib.loads(path.read_text("utf-8"))
-        settings["columns"] = [f"{name}={heading}" for name, heading in settings.pop("columns", {}).items()]
+        settings["columns"] = [
+            f"{name}={heading}" for name, heading in settings.pop("columns", {}).items()
+        ]
     except (ValueError, AttributeError) as error:
         raise click.UsageError(f"{path}: {error}.") from None
     allowed = sorted(
-        {str(each.name) for each in context.command.params} - {"file", "settings", "key", "dry_run", "status"}
+        {str(each.name) for each in context.command.params}
+        - {"file", "settings", "key", "dry_run", "status"}
     )
     if unknown := settings.keys() - set(allowed):
-        raise click.UsageError(f"{path} has {', '.join(sorted(unknown))}. It may have {', '.join(allowed)}.")
+        raise click.UsageError(
+            f"{path} has {', '.join(sorted(unknown))}. It may have {', '.join(allowed)}."
+        )
     context.default_map = settings
 
 
@@ -54,35 +68,90 @@ positive = click.FloatRange(0.05)
 
 @click.command(short_help="Pay a file of pay-outs, each line once.")
 @click.argument("file", type=file_type)
-@click.option("--gateway", metavar="URL", default="", help="Scheme and host, such as https://gateway.example.")
+@click.option(
+    "--gateway", metavar="URL", default="", help="Scheme and host, such as https://gateway.example."
+)
 @click.option("--key", envvar="API_KEY", default="", help="The API key; by default $API_KEY.")
-@click.option("--map", "columns", multiple=True, metavar="FIELD=HEADING", help=f"FIELD is {', '.join(REMEDIES)}.")
-@click.option("--delimiter", type=click.Choice([",", ";", "|"]), default=",", help="Stands between cells.")
+@click.option(
+    "--map",
+    "columns",
+    multiple=True,
+    metavar="FIELD=HEADING",
+    help=f"FIELD is {', '.join(REMEDIES)}.",
+)
+@click.option(
+    "--delimiter", type=click.Choice([",", ";", "|"]), default=",", help="Stands between cells."
+)
 @click.option("--currency", help="The currency of all lines.")
 @click.option("--country", help="The country of all lines.")
 @click.option("--method", help="The method key of all lines.")
-@click.option("--result-url", required=True, help="HTTPS URL that the gateway sends the results to.")
-@click.option("--name", default="", help="Tells it from another pay-roll with the same payments, such as 2026-11.")
-@click.option("--per-second", type=positive, default=10.0, show_default=True, help="The most requests in a second.")
-@click.option("--poll-s", type=positive, default=120.0, show_default=True, help="Seconds before asking for the ends.")
-@click.option("--patience-s", type=positive, default=1_800.0, show_default=True, help="Seconds without a change.")
+@click.option(
+    "--result-url", required=True, help="HTTPS URL that the gateway sends the results to."
+)
+@click.option(
+    "--name",
+    default="",
+    help="Tells it from another pay-roll with the same payments, such as 2026-11.",
+)
+@click.option(
+    "--per-second",
+    type=positive,
+    default=10.0,
+    show_default=True,
+    help="The most requests in a second.",
+)
+@click.option(
+    "--poll-s",
+    type=positive,
+    default=120.0,
+    show_default=True,
+    help="Seconds before asking for the ends.",
+)
+@click.option(
+    "--patience-s",
+    type=positive,
+    default=1_800.0,
+    show_default=True,
+    help="Seconds without a change.",
+)
 @click.option("--dry-run", is_flag=True, help="Check the file, and print what would be paid.")
-@click.option("--status", is_flag=True, help="Write the result file by the journal, and ask the gateway nothing.")
-@click.option("--settings", type=file_type, is_eager=True, expose_value=False, callback=_read_settings, help=_SETTINGS)
-def pay_outs(file: Path, gateway: str, key: str, dry_run: bool, status: bool, **options: Any) -> None:
+@click.option(
+    "--status",
+    is_flag=True,
+    help="Write the result file by the journal, and ask the gateway nothing.",
+)
+@click.option(
+    "--settings",
+    type=file_type,
+    is_eager=True,
+    expose_value=False,
+    callback=_read_settings,
+    help=_SETTINGS,
+)
+def pay_outs(
+    file: Path, gateway: str, key: str, dry_run: bool, status: bool, **options: Any
+) -> None:
     """Pay each line of the CSV file FILE, and write what became of it to FILE.results.csv.
 
-    Run the same command again whenever it has ended early: it goes on by its journal, FILE.journal, and pays no line
-    twice. Exit code 0: every line is paid; 1: some have failed; 2: the file or the options can't be used; 3: some have
-    not ended.
-    """
-    headings = {name: heading.strip() for name, _, heading in (each.partition("=") for each in options["columns"])}
+    Run the same command again whenever it has ended early: it goes on by its journal, FILE.journal,
+    and pays no line twice. Exit code 0: every line is paid; 1: some have failed; 2: the file or the
+    options can't be used; 3: some have not ended."""
+    headings = {
+        name: heading.strip()
+        for name, _, heading in (each.partition("=") for each in options["columns"])
+    }
     if not (headings.keys() <= REMEDIES.keys() and all(headings.values())):
-        raise click.UsageError(f"--map: write FIELD=HEADING, with one of the fields {', '.join(REMEDIES)}.")
-    if (error := delivery_url_error(options["result_url"], rules=EgressRules(allow_private=True))) is not None:
+        raise click.UsageError(
+            f"--map: write FIELD=HEADING, with one of the fields {', '.join(REMEDIES)}."
+        )
+    if (
+        error := delivery_url_error(options["result_url"], rules=EgressRules(allow_private=True))
+    ) is not None:
         raise click.UsageError(f"--result-url: {error}")
     constants = {name: options[name] for name in CONSTANTS if options[name] is not None}
-    layout = Layout(headings, constants, options["result_url"], options["name"], options["delimiter"])
+    layout = Layout(
+        headings, constants, options["result_url"], options["name"], options["delimiter"]
+    )
     with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
         lines, faults = read_pay_roll(text, layout)
     for each in faults:
@@ -98,29 +167,46 @@ def pay_outs(file: Path, gateway: str, key: str, dry_run: bool, status: bool, **
     try:
         with open_journal(path, gateway, lines) as journal:
             if not status:
-                click.echo(f"Sending. After {options['poll_s']:g} s the ends are asked for; {path} has each state.")
+                click.echo(
+                    f"Sending. After {options['poll_s']:g} s the ends are asked for; {path} has "
+                    f"each state."
+                )
             remark = "" if status else _pay(journal, lines, gateway, key, options)
             try:
                 write_results(file.with_name(f"{file.name}.results.csv"), lines, journal)
             except OSError as error:
-                raise LinesNotEnded(f"The result file can't be written: {error}. Run the same command again.") from None
+                raise LinesNotEnded(
+                    f"The result file can't be written: {error}. Run the same command again."
+                ) from None
             _report_end(lines, journal, remark)
     except JournalError as fault:
         raise click.UsageError(f"{path}: {fault}") from None
 
 
 def _report(title: str, amounts: Sequence[Money]) -> None:
-    click.echo(f"{title}: {len(amounts)} pay-outs; {', '.join(map(format_amount, totals(amounts))) or 'no money'}")
+    click.echo(
+        f"{title}: {len(amounts)} pay-outs; "
+        f"{', '.join(map(format_amount, totals(amounts))) or 'no money'}"
+    )
 
 
-def _pay(journal: Journal, lines: Sequence[PayLine], gateway: str, key: str, options: dict[str, Any]) -> str:
+def _pay(
+    journal: Journal, lines: Sequence[PayLine], gateway: str, key: str, options: dict[str, Any]
+) -> str:
     """Pay, with bars on a terminal. Return why it has ended early, or an empty text."""
     screen, remark = Console(stderr=True), "It was interrupted."
-    with suppress(KeyboardInterrupt), Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
+    with (
+        suppress(KeyboardInterrupt),
+        Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar,
+    ):
         client = PayrollClient(gateway, key, journal=journal, pace=Pace(1 / options["per_second"]))
-        run = PaymentRun(client, lines, journal, poll_s=options["poll_s"], patience_s=options["patience_s"])
+        run = PaymentRun(
+            client, lines, journal, poll_s=options["poll_s"], patience_s=options["patience_s"]
+        )
         bars = {each: bar.add_task(each, total=len(lines)) for each in ("accepted", "ended")}
-        run.on_record = lambda state: bar.advance(bars["accepted" if state.status is Status.PENDING else "ended"])
+        run.on_record = lambda state: bar.advance(
+            bars["accepted" if state.status is Status.PENDING else "ended"]
+        )
         for each in journal.states.values():
             run.on_record(each)
         try:
@@ -133,7 +219,12 @@ def _pay(journal: Journal, lines: Sequence[PayLine], gateway: str, key: str, opt
 
 def _report_end(lines: Sequence[PayLine], journal: Journal, remark: str) -> None:
     """Print what became of the lines. Raises ClickException unless all are paid."""
-    amounts: dict[Status | None, list[Money]] = {Status.SUCCESS: [], Status.FAILED: [], Status.PENDING: [], None: []}
+    amounts: dict[Status | None, list[Money]] = {
+        Status.SUCCESS: [],
+        Status.FAILED: [],
+        Status.PENDING: [],
+        None: [],
+    }
     for each in lines:
         state, amount = journal.state(each), each.payment.amount
         if state is not None and state.final_amount:
@@ -142,8 +233,13 @@ def _report_end(lines: Sequence[PayLine], journal: Journal, remark: str) -> None
     for status, some in amounts.items():
         _report("not sent" if status is None else status.value, some)
     if earlier := sum(each.is_earlier for each in journal.states.values()):
-        click.echo(f"{earlier} of them were there before this journal began. Another pay-roll needs another --name.")
+        click.echo(
+            f"{earlier} of them were there before this journal began. Another pay-roll needs "
+            f"another --name."
+        )
     if amounts[None] or amounts[Status.PENDING]:
-        raise LinesNotEnded(f"Not every line has ended: run the same command again. {remark}".rstrip())
+        raise LinesNotEnded(
+            f"Not every line has ended: run the same command again. {remark}".rstrip()
+        )
     if amounts[Status.FAILED]:
         raise click.ClickException("Some lines have failed. Pay them by a file of their own.")

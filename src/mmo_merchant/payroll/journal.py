@@ -1,9 +1,9 @@
-"""Keeps what was asked of the gateway for each line of a pay-roll and what became of it, and writes the result file.
+"""Keeps what was asked of the gateway for each line of a pay-roll and what became of it, and writes
+the result file.
 
-The journal is one JSON object a line. The first has the gateway and the pay-roll; each further one has a reference and
-its state from then on. A last line that was only written in part, as the program died, is cut off: what it would have
-said had not been acted upon.
-"""
+The journal is one JSON object a line. The first has the gateway and the pay-roll; each further one
+has a reference and its state from then on. A last line that was only written in part, as the
+program died, is cut off: what it would have said had not been acted upon."""
 
 from __future__ import annotations
 
@@ -27,7 +27,15 @@ from mmo_sansio.values.model import Status
 CHANGES_LISTED_MAX: Final = 20
 RESULT_COLUMNS: Final = (
     *("line", "merchantReference", "status", "amount", "currency"),
-    *("gatewayReference", "providerReference", "finalAmount", "createdAt", "completedAt", "errorCode", "message"),
+    *(
+        "gatewayReference",
+        "providerReference",
+        "finalAmount",
+        "createdAt",
+        "completedAt",
+        "errorCode",
+        "message",
+    ),
 )
 _CHANGES: Final = {"delete": "gone", "insert": "new", "replace": "not as it was"}
 _UNCLEAR: Final = "It is not known whether the gateway has it. Run the same command again."
@@ -48,7 +56,8 @@ class Phase(StrEnum):
     SUCCESS = "success"
     FAILED = "failed"
     REJECTED = "rejected"
-    """The gateway has refused it and stored nothing, or its reference belongs to another payment."""
+    """The gateway has refused it and stored nothing, or its reference belongs to another
+    payment."""
 
 
 @frozen(kw_only=True)
@@ -90,15 +99,29 @@ def known_state(found: TransactionObject) -> LineState:
 
 
 def changes(before: Sequence[tuple[int, str, str]], lines: Sequence[PayLine]) -> list[str]:
-    """Return how a pay-roll differs from the numbers, references and fingerprints with which its journal began: a
-    sentence for each of the first changes."""
-    found, kept, present = list[str](), [each for _, _, each in before], [each.fingerprint for each in lines]
-    for kind, begin, end, new_begin, new_end in SequenceMatcher(None, kept, present, autojunk=False).get_opcodes():
+    """Return how a pay-roll differs from the numbers, references and fingerprints with which its
+    journal began: a sentence for each of the first changes."""
+    found, kept, present = (
+        list[str](),
+        [each for _, _, each in before],
+        [each.fingerprint for each in lines],
+    )
+    for kind, begin, end, new_begin, new_end in SequenceMatcher(
+        None, kept, present, autojunk=False
+    ).get_opcodes():
         if kind != "equal":
-            numbers = [each.number for each in lines[new_begin:new_end]] or [each for each, _, _ in before[begin:end]]
-            span = f"Line {numbers[0]}" if len(numbers) == 1 else f"What is in lines {numbers[0]} to {numbers[-1]}"
+            numbers = [each.number for each in lines[new_begin:new_end]] or [
+                each for each, _, _ in before[begin:end]
+            ]
+            span = (
+                f"Line {numbers[0]}"
+                if len(numbers) == 1
+                else f"What is in lines {numbers[0]} to {numbers[-1]}"
+            )
             found.append(f"{span} is {_CHANGES[kind]}.")
-    if not found and [each for _, each, _ in before] != [each.payment.merchant_reference for each in lines]:
+    if not found and [each for _, each, _ in before] != [
+        each.payment.merchant_reference for each in lines
+    ]:
         found.append("The references are not what they were: --name, or their column, has changed.")
     return found[:CHANGES_LISTED_MAX]
 
@@ -118,11 +141,15 @@ class Journal:
     def record(self, reference: str, state: LineState) -> None:
         """Store a new state; it is durable when this returns. Raises OSError."""
         if self.states.get(reference) != state:
-            self.append({"reference": reference} | {name: each for name, each in asdict(state).items() if each})
+            self.append(
+                {"reference": reference}
+                | {name: each for name, each in asdict(state).items() if each}
+            )
             self.states[reference] = state
 
     def append(self, members: dict[str, Any]) -> None:
-        """Write a line to the end, durably; what could only be written in part is taken back. Raises OSError."""
+        """Write a line to the end, durably; what could only be written in part is taken back.
+        Raises OSError."""
         text = json.dumps(members, separators=(",", ":")).encode() + b"\n"
         size_bytes = os.fstat(self.descriptor).st_size
         try:
@@ -136,8 +163,9 @@ class Journal:
 
 @contextmanager
 def open_journal(path: Path, gateway: str, lines: Sequence[PayLine]) -> Iterator[Journal]:
-    """Open the journal, or begin it, for this program and its owner alone. Raises JournalError when another program has
-    it open, when it is damaged, or when it was begun for something else; OSError when it cannot be written."""
+    """Open the journal, or begin it, for this program and its owner alone. Raises JournalError when
+    another program has it open, when it is damaged, or when it was begun for something else;
+    OSError when it cannot be written."""
     journal = Journal(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), {})
     try:
         fcntl.flock(journal.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -146,7 +174,9 @@ def open_journal(path: Path, gateway: str, lines: Sequence[PayLine]) -> Iterator
         if whole:
             journal.states = _read(whole, gateway, lines)
         else:
-            kept = [(each.number, each.payment.merchant_reference, each.fingerprint) for each in lines]
+            kept = [
+                (each.number, each.payment.merchant_reference, each.fingerprint) for each in lines
+            ]
             journal.append({"gateway": gateway, "lines": kept})
             folder = os.open(path.parent, os.O_RDONLY)
             os.fsync(folder)  # A journal whose name is lost with the power would begin anew.
@@ -162,32 +192,52 @@ def _read(text: bytes, gateway: str, lines: Sequence[PayLine]) -> dict[str, Line
     try:
         begun, *entries = map(json.loads, text.splitlines())
         begun_for, differences = begun["gateway"], changes(begun["lines"], lines)
-        states = {each.pop("reference"): LineState(**each | {"phase": Phase(each["phase"])}) for each in entries}
+        states = {
+            each.pop("reference"): LineState(**each | {"phase": Phase(each["phase"])})
+            for each in entries
+        }
     except (ValueError, KeyError, TypeError) as error:
-        raise JournalError(f"it is damaged ({error!r}). Restore it, and never begin anew.") from None
+        raise JournalError(
+            f"it is damaged ({error!r}). Restore it, and never begin anew."
+        ) from None
     if differences:
         advice = "Restore the file, and put what is new into a file of its own."
         raise JournalError(f"the file has changed since it began. {' '.join(differences)} {advice}")
     if begun_for != gateway:
         raise JournalError(
-            f"it was begun for the gateway {begun_for}, to which lines may have been sent. Use that one."
+            f"it was begun for the gateway {begun_for}, to which lines may have been sent. Use "
+            f"that one."
         )
     return states
 
 
 def write_results(path: Path, lines: Sequence[PayLine], journal: Journal) -> None:
-    """Put a new result file, readable by its owner alone, in the place of the last one. A line that was never sent is
-    not in it, so that it is a ledger of what may have been paid. Raises OSError."""
+    """Put a new result file, readable by its owner alone, in the place of the last one. A line that
+    was never sent is not in it, so that it is a ledger of what may have been paid. Raises
+    OSError."""
     draft = path.with_name(f"{path.name}.new")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8", newline="") as file:
+    with open(
+        os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
+        "w",
+        encoding="utf-8",
+        newline="",
+    ) as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(RESULT_COLUMNS)
-        rows.writerows(_row(each, state) for each in lines if (state := journal.state(each)) is not None)
+        rows.writerows(
+            _row(each, state) for each in lines if (state := journal.state(each)) is not None
+        )
     draft.replace(path)
 
 
 def _row(line: PayLine, state: LineState) -> tuple[object, ...]:
     amount = line.payment.amount
     remark = _UNCLEAR if state.phase is Phase.SENT else _EARLIER if state.is_earlier else ""
-    asked = (line.number, line.payment.merchant_reference, state.status.value, amount.text, amount.currency)
+    asked = (
+        line.number,
+        line.payment.merchant_reference,
+        state.status.value,
+        amount.text,
+        amount.currency,
+    )
     return *asked, *astuple(evolve(state, message=state.message or remark))[1:-1]

@@ -36,11 +36,15 @@ RETRY_PAUSE_S: Final = 10.0
 """The longest pause before lines that could not be sent are tried again."""
 POLL_MAX_S, POLL_GROWTH = 900.0, 1.5
 SLOWER: Final = 1.05
-"""By what the interval between requests grows with each answer 429, of which several come at a time."""
+"""By what the interval between requests grows with each answer 429, of which several come at a
+time."""
 HOLD_MAX_S: Final = 60.0
 OF_THE_BRAND: Final = ("unauthorized", "merchant_disabled", "brand_daily_limit")
 """Rejections that are about no single line: they end the run."""
-_LOST: Final = "The gateway has lost this payment, which may have been paid. Ask its staff; never pay it again."
+_LOST: Final = (
+    "The gateway has lost this payment, which may have been paid. Ask its staff; never pay "
+    "it again."
+)
 
 
 @define
@@ -64,38 +68,47 @@ class Pace:
 
 
 class PayrollClient(AsyncMerchantClient):
-    """Keeps the pace of a pay-roll; that a creation leaves is durable in the journal before it does."""
+    """Keeps the pace of a pay-roll; that a creation leaves is durable in the journal before it
+    does."""
 
     def __init__(self, base_url: str, api_key: str, *, journal: Journal, pace: Pace) -> None:
-        super().__init__(base_url, api_key, sleep=lambda pause_s: anyio.sleep(min(pause_s, PAUSE_MAX_S)))
+        super().__init__(
+            base_url, api_key, sleep=lambda pause_s: anyio.sleep(min(pause_s, PAUSE_MAX_S))
+        )
         self._journal, self._pace = journal, pace
 
     async def send(self, request: HttpRequest) -> Answer:
-        """Send a request when its turn comes; a question is repeated when no answer comes, so that of thousands all get
-        through."""
+        """Send a request when its turn comes; a question is repeated when no answer comes, so that
+        of thousands all get through."""
         answer: Answer = NoAnswer("")
         for _ in range(1 if request.method == "POST" else ATTEMPTS):
             await anyio.sleep(self._pace.take_turn(anyio.current_time()))
             if request.method == "POST":
-                self._journal.record(json.loads(request.body)["merchantReference"], LineState(phase=Phase.SENT))
+                self._journal.record(
+                    json.loads(request.body)["merchantReference"], LineState(phase=Phase.SENT)
+                )
             answer = await super().send(request)
             if isinstance(answer, HttpResponse):
                 break
         if isinstance(answer, HttpResponse) and answer.status == 429:
             retry_after = answer.value(b"retry-after") or b""
-            self._pace.hold(anyio.current_time(), float(retry_after) if retry_after.isdigit() else 1.0)
+            self._pace.hold(
+                anyio.current_time(), float(retry_after) if retry_after.isdigit() else 1.0
+            )
         return answer
 
 
 @define(eq=False)
 class PaymentRun:
-    """Pays the lines that have not ended. Killed at any time and begun again with its journal, it pays none twice."""
+    """Pays the lines that have not ended. Killed at any time and begun again with its journal, it
+    pays none twice."""
 
     client: PayrollClient
     lines: Sequence[PayLine]
     journal: Journal
     poll_s: float
-    """The first pause between two questions about one payment, in seconds; it grows while nothing ends."""
+    """The first pause between two questions about one payment, in seconds; it grows while nothing
+    ends."""
     patience_s: float
     """Seconds without any change after which the run ends."""
     on_record: Callable[[LineState], object] = bool
@@ -104,7 +117,8 @@ class PaymentRun:
     """What was wrong last with the gateway or the key."""
 
     async def run(self) -> None:
-        """Pay, and wait until every line has ended, the gateway refuses the brand, or patience is over."""
+        """Pay, and wait until every line has ended, the gateway refuses the brand, or patience is
+        over."""
         known, pause_s, changed_at = dict[str, Phase](), self.poll_s, anyio.current_time()
         ask_at = changed_at if self._lines_in(Phase.ACCEPTED) else changed_at + pause_s
         while True:
@@ -114,15 +128,24 @@ class PaymentRun:
                 await self._ask_about(self._lines_in(Phase.ACCEPTED))
                 pause_s = min(pause_s * POLL_GROWTH, POLL_MAX_S)
                 ask_at = anyio.current_time() + pause_s
-            now, phases = anyio.current_time(), {key: each.phase for key, each in self.journal.states.items()}
+            now, phases = (
+                anyio.current_time(),
+                {key: each.phase for key, each in self.journal.states.items()},
+            )
             if phases != known:
                 known, changed_at, pause_s = phases, now, self.poll_s
                 ask_at = min(ask_at, now + pause_s)
             unsent = self._lines_in(None, Phase.SENT)
             is_over = not unsent and not self._lines_in(Phase.ACCEPTED)
-            if is_over or isinstance(self.fault, ApiRejection) or now - changed_at >= self.patience_s:
+            if (
+                is_over
+                or isinstance(self.fault, ApiRejection)
+                or now - changed_at >= self.patience_s
+            ):
                 return
-            await anyio.sleep(max(0.0, min(ask_at - now, RETRY_PAUSE_S) if unsent else ask_at - now))
+            await anyio.sleep(
+                max(0.0, min(ask_at - now, RETRY_PAUSE_S) if unsent else ask_at - now)
+            )
 
     def _lines_in(self, *phases: Phase | None) -> list[PayLine]:
         """Return the lines in these phases; that of a line that was never sent is None."""
@@ -145,7 +168,12 @@ class PaymentRun:
         try:
             started = await self.client.create_or_get(line.payment)
         except ReferenceMismatch as error:
-            self._record(line, LineState(phase=Phase.REJECTED, error_code="reference_mismatch", message=str(error)))
+            self._record(
+                line,
+                LineState(
+                    phase=Phase.REJECTED, error_code="reference_mismatch", message=str(error)
+                ),
+            )
         except OutcomeUnclear as error:
             self._record(line, LineState(phase=Phase.SENT, message=str(error)))
         except GatewayUnavailable as error:
@@ -157,20 +185,36 @@ class PaymentRun:
             elif code in OF_THE_BRAND:
                 self.fault = error
             else:
-                self._record(line, LineState(phase=Phase.REJECTED, error_code=code, message=str(error)))
+                self._record(
+                    line, LineState(phase=Phase.REJECTED, error_code=code, message=str(error))
+                )
         else:
-            created_at, is_earlier = started.created_at.isoformat(), self.journal.state(line) is None
-            new = LineState(phase=Phase.ACCEPTED, gateway_reference=started.gateway_reference, created_at=created_at)
-            self._record(line, known_state(started.found) if started.found else new, is_earlier=is_earlier)
+            created_at, is_earlier = (
+                started.created_at.isoformat(),
+                self.journal.state(line) is None,
+            )
+            new = LineState(
+                phase=Phase.ACCEPTED,
+                gateway_reference=started.gateway_reference,
+                created_at=created_at,
+            )
+            self._record(
+                line, known_state(started.found) if started.found else new, is_earlier=is_earlier
+            )
 
     async def _ask_about(self, lines: Sequence[PayLine]) -> None:
-        """Ask about each payment once: about many by the list of records, about those that it lacks one by one."""
-        pending = {state.gateway_reference: each for each in lines if (state := self.journal.state(each))}
+        """Ask about each payment once: about many by the list of records, about those that it lacks
+        one by one."""
+        pending = {
+            state.gateway_reference: each for each in lines if (state := self.journal.state(each))
+        }
         try:
             if len(pending) > LOOK_UPS_MAX:
                 states = filter(None, map(self.journal.state, lines))
                 times = [datetime.fromisoformat(each.created_at) for each in states]
-                window = RecordsWindow(begin=min(times), end=max(times) + timedelta(seconds=1), type=Type.PAYOUT)
+                window = RecordsWindow(
+                    begin=min(times), end=max(times) + timedelta(seconds=1), type=Type.PAYOUT
+                )
                 async for each in self.client.records(window):
                     if (line := pending.pop(each.gateway_reference, None)) is not None:
                         self._record(line, known_state(each))
@@ -178,7 +222,10 @@ class PaymentRun:
                 try:
                     self._record(line, known_state(await self.client.look_up(reference)))
                 except TransactionNotFound:
-                    self._record(line, evolve(self.journal.states[line.payment.merchant_reference], message=_LOST))
+                    self._record(
+                        line,
+                        evolve(self.journal.states[line.payment.merchant_reference], message=_LOST),
+                    )
         except MerchantApiError as error:
             self.fault = error
 

@@ -1,7 +1,8 @@
 """Compares a statement, a merchant's ledger or an operator's, with the records, to the minor unit.
 
-Give the records first, then the lines of the statement, one by one: each line returns its differences at once, and
-`missing_lines` those that only show at the end. Only the records are held; a statement may have any length."""
+Give the records first, then the lines of the statement, one by one: each line returns its
+differences at once, and `missing_lines` those that only show at the end. Only the records are held;
+a statement may have any length."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class DifferenceKind(StrEnum):
     MISSING_IN_RECORDS = "missing_in_records"
     """Money moved by the statement, and no record has its receipt or reference."""
     MISSING_IN_STATEMENT = "missing_in_statement"
-    """A payment, or its reversal, has succeeded by the records, and no line has its receipt or reference."""
+    """A payment, or its reversal, has succeeded by the records, and no line has its receipt or
+    reference."""
     AMOUNT_DIFFERS = "amount_differs"
     CURRENCY_DIFFERS = "currency_differs"
     DIRECTION_DIFFERS = "direction_differs"
@@ -54,14 +56,16 @@ class RecordedPayment:
     fee: Money | None = None
     """What the provider has told of its fee; None: nothing."""
     is_expected: bool = True
-    """Whether a statement of the period must have it. Others may be matched, as they lie near its borders."""
+    """Whether a statement of the period must have it. Others may be matched, as they lie near its
+    borders."""
     reverses: tuple[str | None, ...] = ()
-    """Of money that goes back: what its payment is known by. The gatewayReference is then the reversal's id, and the
-    receipt that of the reversal."""
+    """Of money that goes back: what its payment is known by. The gatewayReference is then the
+    reversal's id, and the receipt that of the reversal."""
 
 
 def sum_fees(payments: Iterable[RecordedPayment]) -> dict[str, int]:
-    """Return the minor units of the fees that providers have told, by `provider currency`, such as `mpesa KES`."""
+    """Return the minor units of the fees that providers have told, by `provider currency`, such as
+    `mpesa KES`."""
     sums = Counter[str]()
     for each in payments:
         if each.fee is not None:
@@ -142,7 +146,12 @@ class Reconciliation:
     def add_record(self, record: RecordedPayment) -> None:
         """Add a payment of the records; all of them come before the first line."""
         self._records[record.gateway_reference] = record
-        names = (record.gateway_reference, record.merchant_reference, record.receipt, *record.reverses)
+        names = (
+            record.gateway_reference,
+            record.merchant_reference,
+            record.receipt,
+            *record.reverses,
+        )
         for key in {*names} - {None, ""}:
             assert key is not None
             self._by_key.setdefault(key, []).append(record)
@@ -176,35 +185,47 @@ class Reconciliation:
             self._settled.add(record.gateway_reference)
         else:
             self._contradicted.add(record.gateway_reference)
-        return [*_differences(record, line), *(_fee_differences(line, line.fee, record) if line.fee else ())]
+        return [
+            *_differences(record, line),
+            *(_fee_differences(line, line.fee, record) if line.fee else ()),
+        ]
 
     def missing_lines(self) -> Iterator[Difference]:
-        """Return the payments that the statement should have and does not, in the order of their addition."""
+        """Return the payments that the statement should have and does not, in the order of their
+        addition."""
         for record in self._records.values():
-            if record.is_expected and record.status is Status.SUCCESS and not self._has_line(record):
+            if (
+                record.is_expected
+                and record.status is Status.SUCCESS
+                and not self._has_line(record)
+            ):
                 yield Difference(DifferenceKind.MISSING_IN_STATEMENT, record, None)
 
     def _has_line(self, record: RecordedPayment) -> bool:
-        return record.gateway_reference in self._settled or record.gateway_reference in self._contradicted
+        return (
+            record.gateway_reference in self._settled
+            or record.gateway_reference in self._contradicted
+        )
 
     def _find(self, line: StatementLine) -> list[RecordedPayment]:
-        """Return the payments that a line may be about: those of its receipt, else those of its reference; if money
-        moved in its direction by some of them, only these."""
+        """Return the payments that a line may be about: those of its receipt, else those of its
+        reference; if money moved in its direction by some of them, only these."""
         for key in (line.receipt, line.reference):
             if key and (found := self._by_key.get(key)):
                 return [each for each in found if not _is_other_direction(each, line)] or found
         return []
 
     def _sent_back(self, record: RecordedPayment) -> list[RecordedPayment]:
-        """Return the reversals of a payment if all of its money has gone back by them: some statements then say of the
-        payment itself that it is reversed."""
+        """Return the reversals of a payment if all of its money has gone back by them: some
+        statements then say of the payment itself that it is reversed."""
         known = () if record.reverses else self._by_key[record.gateway_reference]
         back = [each for each in known if each.reverses and each.status is Status.SUCCESS]
         return back if sum(each.amount.minor for each in back) == record.amount.minor else []
 
 
 def _distance(record: RecordedPayment, line: StatementLine) -> tuple[bool, bool]:
-    """Return how unlike a line is to a payment that has its reference; a reference may have been used again (C12)."""
+    """Return how unlike a line is to a payment that has its reference; a reference may have been
+    used again (C12)."""
     return record.status is not line.status, record.amount != line.amount
 
 
@@ -224,7 +245,9 @@ def _differences(record: RecordedPayment, line: StatementLine) -> Iterator[Diffe
             yield Difference(DifferenceKind.AMOUNT_DIFFERS, record, line)
 
 
-def _fee_differences(line: StatementLine, fee: Money, record: RecordedPayment | None) -> list[Difference]:
+def _fee_differences(
+    line: StatementLine, fee: Money, record: RecordedPayment | None
+) -> list[Difference]:
     """Return the difference of a fee; where one side names none there is nothing to compare."""
     if record is None or record.fee is None or record.fee == fee:
         return []

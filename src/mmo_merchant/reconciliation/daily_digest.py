@@ -27,21 +27,21 @@ class DailyDigest:
 
 
 def canonical_line(payment: RecordedPayment) -> str:
-    """Return the line of a payment that has ended: gatewayReference, type, amount with exactly the decimals of its
-    currency, currency and status, separated by tabs, with a line feed."""
+    """Return the line of a payment that has ended: gatewayReference, type, amount with exactly the
+    decimals of its currency, currency and status, separated by tabs, with a line feed."""
     amount = payment.amount
-    return (
-        f"{payment.gateway_reference}\t{payment.type.value}\t{amount.text}\t{amount.currency}\t{payment.status.value}\n"
-    )
+    return f"{payment.gateway_reference}\t{payment.type.value}\t{amount.text}\t{amount.currency}\t{payment.status.value}\n"
 
 
 def digest_day(payments: Iterable[RecordedPayment]) -> DailyDigest:
-    """Return the digest of the payments of a brand that ended on one day, in any order: their canonical lines, sorted
-    as ASCII, in UTF-8. Pending payments are left out."""
+    """Return the digest of the payments of a brand that ended on one day, in any order: their
+    canonical lines, sorted as ASCII, in UTF-8. Pending payments are left out."""
     ended = [each for each in payments if each.status is not Status.PENDING]
     sums = Counter[str]()
     for each in ended:
         if each.status is Status.SUCCESS:
             sums[f"{each.type.value} {each.amount.currency}"] += each.amount.minor
     text = "".join(sorted(map(canonical_line, ended)))
-    return DailyDigest(sha256(text.encode()).hexdigest(), len(ended), dict(sorted(sums.items())), sum_fees(ended))
+    return DailyDigest(
+        sha256(text.encode()).hexdigest(), len(ended), dict(sorted(sums.items())), sum_fees(ended)
+    )

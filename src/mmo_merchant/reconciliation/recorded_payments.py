@@ -1,4 +1,5 @@
-"""Reads what the records of the gateway say of a payment, from its transaction object, and of its reversals."""
+"""Reads what the records of the gateway say of a payment, from its transaction object, and of its
+reversals."""
 
 from __future__ import annotations
 
@@ -52,11 +53,16 @@ def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
             is_expected=period.has(ended_at and parse_timestamp(ended_at)),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise RecordError(f"This line is no transaction object ({error!r}): {text[:80]!r}.") from None
+        raise RecordError(
+            f"This line is no transaction object ({error!r}): {text[:80]!r}."
+        ) from None
 
 
-def recorded_reversal(reversal: Reversal, payment: Transaction, period: Period = EVER) -> RecordedPayment:
-    """Return what the records say of money of a payment that goes back, as a payment in the other direction."""
+def recorded_reversal(
+    reversal: Reversal, payment: Transaction, period: Period = EVER
+) -> RecordedPayment:
+    """Return what the records say of money of a payment that goes back, as a payment in the other
+    direction."""
     ends = {ReversalState.SUCCEEDED: Status.SUCCESS, ReversalState.FAILED: Status.FAILED}
     return RecordedPayment(
         reversal.id,

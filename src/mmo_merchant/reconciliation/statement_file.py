@@ -15,9 +15,19 @@ from mmo_merchant.reconciliation.comparison import StatementLine
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.money import AmountError, Money, to_money
 
-FIELDS: Final = ("receipt", "reference", "amount", "paid_in", "paid_out", "currency", "status", "fee", "details")
-"""What a map can name a column for. `paid_in` and `paid_out` are two columns for amounts, one of them empty; `details`
-is the text that tells fee lines from payments."""
+FIELDS: Final = (
+    "receipt",
+    "reference",
+    "amount",
+    "paid_in",
+    "paid_out",
+    "currency",
+    "status",
+    "fee",
+    "details",
+)
+"""What a map can name a column for. `paid_in` and `paid_out` are two columns for amounts, one of
+them empty; `details` is the text that tells fee lines from payments."""
 
 PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
@@ -51,25 +61,40 @@ PREAMBLE_LINES_MAX: Final = 50
 
 _STATUSES: Final = {
     **dict.fromkeys(
-        ("success", "successful", "succeeded", "completed", "complete", "paid", "settled", "ts"), Status.SUCCESS
+        ("success", "successful", "succeeded", "completed", "complete", "paid", "settled", "ts"),
+        Status.SUCCESS,
     ),
     **dict.fromkeys(
-        ("failed", "failure", "declined", "cancelled", "canceled", "expired", "rejected", "reversed", "tf"),
+        (
+            "failed",
+            "failure",
+            "declined",
+            "cancelled",
+            "canceled",
+            "expired",
+            "rejected",
+            "reversed",
+            "tf",
+        ),
         Status.FAILED,
     ),
-    **dict.fromkeys(("pending", "in progress", "initiated", "authorized", "tip", "ta"), Status.PENDING),
+    **dict.fromkeys(
+        ("pending", "in progress", "initiated", "authorized", "tip", "ta"), Status.PENDING
+    ),
 }
 _FEE: Final = re.compile(r"^charges?\b|\bcharges?\.?$", re.IGNORECASE)
 """Details of a fee line: `Pay merchant Charge`. An account name such as `school fees` is none."""
 
 
 class StatementError(ValueError):
-    """The file cannot be read as a statement; the message names the line and what would be right."""
+    """The file cannot be read as a statement; the message names the line and what would be
+    right."""
 
 
 @frozen
 class StatementColumns:
-    """Says where the columns of a statement are, and what its currency is when no column says so."""
+    """Says where the columns of a statement are, and what its currency is when no column says
+    so."""
 
     positions: Mapping[str, int]
     currency: str | None
@@ -80,8 +105,11 @@ class StatementColumns:
         return row[at].strip() if at is not None and at < len(row) else ""
 
 
-def read_statement(file: TextIO, columns: Mapping[str, str], *, currency: str | None) -> Iterator[StatementLine]:
-    """Read the lines of a statement, one at a time; `columns` has headings by field. Raises StatementError."""
+def read_statement(
+    file: TextIO, columns: Mapping[str, str], *, currency: str | None
+) -> Iterator[StatementLine]:
+    """Read the lines of a statement, one at a time; `columns` has headings by field. Raises
+    StatementError."""
     rows = csv.reader(file)
     where = _find_headings(rows, columns, currency)
     try:
@@ -94,7 +122,9 @@ def read_statement(file: TextIO, columns: Mapping[str, str], *, currency: str | 
         raise StatementError(f"line {rows.line_num} is no CSV: {error}") from None
 
 
-def _find_headings(rows: Iterator[list[str]], columns: Mapping[str, str], currency: str | None) -> StatementColumns:
+def _find_headings(
+    rows: Iterator[list[str]], columns: Mapping[str, str], currency: str | None
+) -> StatementColumns:
     missing = set(columns.values())
     for _, row in zip(range(PREAMBLE_LINES_MAX), rows, strict=False):
         headings = [each.strip().casefold() for each in row]
@@ -104,12 +134,18 @@ def _find_headings(rows: Iterator[list[str]], columns: Mapping[str, str], curren
             return StatementColumns(positions, currency)
         missing = min(missing, absent, key=len)
     names = ", ".join(sorted(missing))
-    raise StatementError(f"none of the first {PREAMBLE_LINES_MAX} lines has the headings; missing: {names}")
+    raise StatementError(
+        f"none of the first {PREAMBLE_LINES_MAX} lines has the headings; missing: {names}"
+    )
 
 
 def _read_line(number: int, row: list[str], columns: StatementColumns) -> StatementLine | None:
-    """Return what a row says; None for a row without receipt, reference and amount, such as a total."""
-    receipt, reference = columns.cell(row, "receipt") or None, columns.cell(row, "reference") or None
+    """Return what a row says; None for a row without receipt, reference and amount, such as a
+    total."""
+    receipt, reference = (
+        columns.cell(row, "receipt") or None,
+        columns.cell(row, "reference") or None,
+    )
     paid_in, paid_out = columns.cell(row, "paid_in"), columns.cell(row, "paid_out")
     amount = columns.cell(row, "amount") or (paid_in if _is_amount(paid_in) else paid_out)
     if not amount or (receipt is None and reference is None):
@@ -148,8 +184,12 @@ def _read_money(number: int, text: str, currency: str) -> Money:
             raise InvalidOperation
         return to_money(abs(value), currency)
     except InvalidOperation:
-        raise StatementError(f"line {number} has the amount {text!r}; write it as 1,234.50") from None
+        raise StatementError(
+            f"line {number} has the amount {text!r}; write it as 1,234.50"
+        ) from None
     except AmountError as error:
         raise StatementError(f"line {number} has the amount {text}, which {error}") from None
     except KeyError:
-        raise StatementError(f"line {number} has the currency {currency!r}, which ISO 4217 does not have") from None
+        raise StatementError(
+            f"line {number} has the currency {currency!r}, which ISO 4217 does not have"
+        ) from None

@@ -1,1 +1,2 @@
-"""The merchant API turns requests into inputs and queries, and replies into responses, without I/O."""
+"""The merchant API turns requests into inputs and queries, and replies into responses, without
+I/O."""

@@ -2,9 +2,10 @@
 
     base64url( version, 1 byte | HMAC-SHA256, 32 bytes | the query and the position as JSON )
 
-A cursor holds the text of its query, so that the query can be repeated and resent filters can be compared. The signing
-key is derived from the brand, so that a cursor is worthless to any other. A cursor holds no secret and never expires. A
-change of this form gets a new version, and the old one stays readable."""
+A cursor holds the text of its query, so that the query can be repeated and resent filters can be
+compared. The signing key is derived from the brand, so that a cursor is worthless to any other. A
+cursor holds no secret and never expires. A change of this form gets a new version, and the old one
+stays readable."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ class CursorError(ValueError):
 
 
 Filters: TypeAlias = Mapping[str, str]
-"""The filters of a query for records: the text of each parameter in the one form that compares (R5). Absent parameters
-are left out."""
+"""The filters of a query for records: the text of each parameter in the one form that compares
+(R5). Absent parameters are left out."""
 
 
 class Direction(StrEnum):
@@ -54,7 +55,8 @@ class Cursor:
 
 
 def encode_cursor(cursor: Cursor, *, brand: str, key: bytes) -> str:
-    """Return the cursor as it stands in `pages.next` and `pages.previous`; it needs no escaping in a URL."""
+    """Return the cursor as it stands in `pages.next` and `pages.previous`; it needs no escaping in
+    a URL."""
     position = cursor.position
     members = [cursor.filters, cursor.direction, position.created_at, position.gateway_reference]
     payload = json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,8 +1,9 @@
-"""Writes what merchants receive: responses to their requests (clauses C6, G5, L1, L2, R6), problem documents (RFC 7807;
-clauses G3, P1, P4), and the requests that deliver a payment's result (K1) or its QR code (Q1).
+"""Writes what merchants receive: responses to their requests (clauses C6, G5, L1, L2, R6), problem
+documents (RFC 7807; clauses G3, P1, P4), and the requests that deliver a payment's result (K1) or
+its QR code (Q1).
 
-The transaction as merchants see it has one serializer, for look-ups, records and callbacks (clauses T1 to T4).
-"""
+The transaction as merchants see it has one serializer, for look-ups, records and callbacks (clauses
+T1 to T4)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,15 @@ from mmo_sansio.api.incoming.requests import ApiSettings, unknown_transaction_pr
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.messages.queries import Position, Records
-from mmo_sansio.messages.replies import Accepted, Applied, ClaimDue, Ignored, Rejected, Reply, ReversalApplied
+from mmo_sansio.messages.replies import (
+    Accepted,
+    Applied,
+    ClaimDue,
+    Ignored,
+    Rejected,
+    Reply,
+    ReversalApplied,
+)
 from mmo_sansio.values.clock import format_with_microseconds, format_with_seconds
 from mmo_sansio.values.model import Order, Party, ProviderData, Transaction
 from mmo_sansio.values.money import Money
@@ -59,7 +68,9 @@ def creation_response(reply: Reply, settings: ApiSettings) -> HttpResponse | Pro
     """Return the Initiate Payment response, the Web Pay In response, or the problem."""
     match reply:
         case Accepted(order):
-            return HttpResponse(200, _JSON_HEADERS, _creation_body(order, settings.hpp_url).encode())
+            return HttpResponse(
+                200, _JSON_HEADERS, _creation_body(order, settings.hpp_url).encode()
+            )
         case Rejected(problem):
             return problem
         case Applied() | Ignored() | ClaimDue() | ReversalApplied():
@@ -91,9 +102,11 @@ def look_up_response(transaction: bytes | None) -> HttpResponse | Problem:
     return HttpResponse(200, _JSON_HEADERS, transaction)
 
 
-def records_response(records: Records, request: RecordsRequest, settings: ApiSettings) -> HttpResponse:
-    """Return a page of transaction objects, byte for byte as everywhere (T4), with the cursors of its neighbours
-    (R6)."""
+def records_response(
+    records: Records, request: RecordsRequest, settings: ApiSettings
+) -> HttpResponse:
+    """Return a page of transaction objects, byte for byte as everywhere (T4), with the cursors of
+    its neighbours (R6)."""
     before = records.first if records.has_previous else None
     after = records.last if records.has_next else None
     cursors = [
@@ -109,18 +122,22 @@ def records_response(records: Records, request: RecordsRequest, settings: ApiSet
     return HttpResponse(200, _JSON_HEADERS, b",".join(pieces))
 
 
-def _cursor_text(request: RecordsRequest, direction: Direction, position: Position | None, key: bytes) -> str:
+def _cursor_text(
+    request: RecordsRequest, direction: Direction, position: Position | None, key: bytes
+) -> str:
     if position is None:
         return "null"
     cursor = Cursor(request.filters, direction, position)
     return f'"{encode_cursor(cursor, brand=request.query.brand, key=key)}"'
 
 
-def problem_response(problem: Problem, error_docs_url: str, request_id: str | None = None) -> HttpResponse:
+def problem_response(
+    problem: Problem, error_docs_url: str, request_id: str | None = None
+) -> HttpResponse:
     """Return the response for a problem.
 
-    `error_docs_url` is the base of its `type` URI, without a slash at its end; the request id names this occurrence. A
-    405 names its methods in `Allow`, a 503 its seconds in `Retry-After` (P4)."""
+    `error_docs_url` is the base of its `type` URI, without a slash at its end; the request id names
+    this occurrence. A 405 names its methods in `Allow`, a 503 its seconds in `Retry-After` (P4)."""
     headers = [(b"content-type", PROBLEM_JSON)]
     if problem.allow is not None:
         headers.append((b"allow", problem.allow.encode("ascii")))
@@ -130,9 +147,11 @@ def problem_response(problem: Problem, error_docs_url: str, request_id: str | No
     return HttpResponse(problem.status, tuple(headers), body.encode("ascii"))
 
 
-def problem_document(problem: Problem, error_docs_url: str, request_id: str | None = None) -> dict[str, Any]:
-    """Return the members of P1, in its order, with `instance` (RFC 7807 section 3.1) where the request has an id, and
-    `errors` only where fields are invalid."""
+def problem_document(
+    problem: Problem, error_docs_url: str, request_id: str | None = None
+) -> dict[str, Any]:
+    """Return the members of P1, in its order, with `instance` (RFC 7807 section 3.1) where the
+    request has an id, and `errors` only where fields are invalid."""
     document: dict[str, Any] = {
         "type": f"{error_docs_url}/{problem.segment}",
         "title": problem.title,
@@ -143,14 +162,18 @@ def problem_document(problem: Problem, error_docs_url: str, request_id: str | No
     if request_id is not None:
         document["instance"] = f"{INSTANCE_PREFIX}{request_id}"
     if problem.errors:
-        document["errors"] = [{"field": fault.field, "detail": fault.detail} for fault in problem.errors]
+        document["errors"] = [
+            {"field": fault.field, "detail": fault.detail} for fault in problem.errors
+        ]
     return document
 
 
 def transaction_object(transaction: Transaction) -> bytes:
-    """Return the JSON object of the specification's table in UTF-8: exactly its members, nulls written out (T2).
+    """Return the JSON object of the specification's table in UTF-8: exactly its members, nulls
+    written out (T2).
 
-    Equal transactions give equal bytes, so a store may render once, when a transaction changes (T4)."""
+    Equal transactions give equal bytes, so a store may render once, when a transaction changes
+    (T4)."""
     order, progress = transaction.order, transaction.progress
     completed_at = progress.completed_at
     completed = None if completed_at is None else format_with_microseconds(completed_at)
@@ -178,7 +201,8 @@ def transaction_object(transaction: Transaction) -> bytes:
 
 
 def money_object(amount: Money) -> str:
-    """Return a Money object: the value is a JSON number with the currency's own decimals, never an exponent (G6)."""
+    """Return a Money object: the value is a JSON number with the currency's own decimals, never an
+    exponent (G6)."""
     return f'{{"value":{amount.text},"currency":"{amount.currency}"}}'
 
 
@@ -214,8 +238,8 @@ def _provider_data(data: ProviderData | None) -> str:
 
 
 def callback_request(transaction: Transaction, key: bytes) -> HttpRequest:
-    """Return the request that tells the merchant how this transaction ended (K1), authenticated with one of the
-    merchant's own API keys (A4).
+    """Return the request that tells the merchant how this transaction ended (K1), authenticated
+    with one of the merchant's own API keys (A4).
 
     The transaction is terminal and has a result URL: no other one is ever called back."""
     url = transaction.order.result_url
@@ -225,7 +249,8 @@ def callback_request(transaction: Transaction, key: bytes) -> HttpRequest:
 
 
 def qr_code_request(transaction: Transaction, key: bytes, *, image: str) -> HttpRequest:
-    """Return the request that brings the code to `displayQrUrl`, with one of the merchant's own API keys (A4).
+    """Return the request that brings the code to `displayQrUrl`, with one of the merchant's own API
+    keys (A4).
 
     `image` is the picture in base64. The transaction has a `displayQrUrl` and a code."""
     order, code = transaction.order, transaction.progress.qr
@@ -249,7 +274,9 @@ def _post(url: str, key: bytes, body: bytes) -> HttpRequest:
 
 
 def not_sent_attempt(
-    transaction: Transaction, detail: str, outcome: DeliveryOutcome = DeliveryOutcome.TRANSPORT_ERROR
+    transaction: Transaction,
+    detail: str,
+    outcome: DeliveryOutcome = DeliveryOutcome.TRANSPORT_ERROR,
 ) -> DeliveryAttempt:
     """Return the record of a code that was not sent, and why."""
     url = transaction.order.display_qr_url or ""

@@ -1,5 +1,5 @@
-"""Decodes a chunked body as it arrives, strictly by RFC 9112 section 7.1: lines end in CR LF, and the size of a chunk
-has hexadecimal digits only. Extensions have no meaning here and are dropped."""
+"""Decodes a chunked body as it arrives, strictly by RFC 9112 section 7.1: lines end in CR LF, and
+the size of a chunk has hexadecimal digits only. Extensions have no meaning here and are dropped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class ChunkedBody:
     """Takes the bytes of one body as they arrive, until its last chunk."""
 
     def __init__(self, *, has_trailers: bool) -> None:
-        """Begin a body. `has_trailers`: fields may follow the last chunk and are dropped; else they are an error."""
+        """Begin a body. `has_trailers`: fields may follow the last chunk and are dropped; else they
+        are an error."""
         self._has_trailers = has_trailers
         self._unread = b""
         self._chunk_remaining = 0
@@ -45,8 +46,8 @@ class ChunkedBody:
         return self._unread if self.is_complete else b""
 
     def receive(self, data: bytes) -> Iterator[bytes]:
-        """Yield the pieces of the body in these bytes; take all of them before the next call. Raises ChunkedBodyError
-        where the bytes cannot belong to a body any more."""
+        """Yield the pieces of the body in these bytes; take all of them before the next call.
+        Raises ChunkedBodyError where the bytes cannot belong to a body any more."""
         received, at = self._unread + data, 0
         while not self._has_last_chunk:
             if self._chunk_remaining == 0:
@@ -73,7 +74,9 @@ class ChunkedBody:
         """Raise ChunkedBodyError unless more bytes could make this the line before a chunk."""
         expected = _START_OF_NEXT_LINE if self.chunk_count else _START_OF_FIRST_LINE
         if len(line) > SIZE_LINE_BYTES_MAX or expected.fullmatch(line) is None:
-            raise ChunkedBodyError("A chunk does not begin with its size in hexadecimal digits and CR LF.")
+            raise ChunkedBodyError(
+                "A chunk does not begin with its size in hexadecimal digits and CR LF."
+            )
 
     def _read_end(self) -> None:
         if self._unread.startswith(_EMPTY_LINE):
@@ -86,7 +89,9 @@ class ChunkedBody:
             end = self._unread.find(b"\r\n\r\n") + 4
             if end < 4 or end > TRAILER_BYTES_MAX:
                 if len(self._unread) > TRAILER_BYTES_MAX:
-                    raise ChunkedBodyError(f"The trailer section has more than {TRAILER_BYTES_MAX} bytes.")
+                    raise ChunkedBodyError(
+                        f"The trailer section has more than {TRAILER_BYTES_MAX} bytes."
+                    )
                 return
         self._unread = self._unread[end:]
         self.is_complete = True

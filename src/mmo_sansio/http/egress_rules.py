@@ -1,8 +1,9 @@
-"""Checks where a merchant's URL leads: the rules for resultUrl, displayQrUrl and redirect URLs (C8, K7).
+"""Checks where a merchant's URL leads: the rules for resultUrl, displayQrUrl and redirect URLs (C8,
+K7).
 
-One function, `parse_url`, parses a URL, strictly by RFC 3986: the delivery client connects to what is checked here, so
-no second parser can read it differently. Names are judged by their spelling only; their addresses are judged when a
-connection is made (`mmo_sansio.http.ip_rules`)."""
+One function, `parse_url`, parses a URL, strictly by RFC 3986: the delivery client connects to what
+is checked here, so no second parser can read it differently. Names are judged by their spelling
+only; their addresses are judged when a connection is made (`mmo_sansio.http.ip_rules`)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ HOST_LENGTH_MAX = 253
 """Characters of a host name without its final dot (RFC 1035 section 2.3.4)."""
 DEFAULT_PORTS = {"https": 443, "http": 80}
 FORBIDDEN_REDIRECT_SCHEMES = frozenset({"javascript", "data", "vbscript", "file"})
-"""Schemes that run or read something in the payer's browser: rejected also when a brand lists them (C8)."""
+"""Schemes that run or read something in the payer's browser: rejected also when a brand lists them
+(C8)."""
 
 
 class UrlError(ValueError):
@@ -31,15 +33,17 @@ class UrlError(ValueError):
 
 @frozen
 class EgressRules:
-    """Restricts where merchants' URLs may lead: the settings of `[egress]`, and the gateway's own hosts."""
+    """Restricts where merchants' URLs may lead: the settings of `[egress]`, and the gateway's own
+    hosts."""
 
     allow_private: bool = False
     """Permit loopback, private and unique-local addresses, and `localhost` (K7)."""
     allowed_ports: frozenset[int] = frozenset()
     """The only ports that may be connected to; empty: any."""
     own_hosts: frozenset[str] = frozenset()
-    """Hosts of this gateway, so that no callback loops back: `pay.example` stands for every port of that host,
-    `127.0.0.1:8080` or `[::1]:8080` for one; in the spelling of `UrlTarget.authority`."""
+    """Hosts of this gateway, so that no callback loops back: `pay.example` stands for every port of
+    that host, `127.0.0.1:8080` or `[::1]:8080` for one; in the spelling of
+    `UrlTarget.authority`."""
 
 
 @frozen
@@ -49,7 +53,8 @@ class UrlTarget:
     scheme: str
     """`https` or `http`."""
     host: str
-    """A name in lower-case ASCII (A-labels) without a final dot, or a canonical IP address without brackets."""
+    """A name in lower-case ASCII (A-labels) without a final dot, or a canonical IP address without
+    brackets."""
     port: int
     path_and_query: str
     """The origin-form of the request target (RFC 9112 section 3.2.1), in ASCII; begins with `/`."""
@@ -63,16 +68,20 @@ class UrlTarget:
 
     @property
     def authority(self) -> str:
-        """Return the value of the Host field: the port only when it is not the scheme's own (RFC 9110 section 7.2)."""
+        """Return the value of the Host field: the port only when it is not the scheme's own (RFC
+        9110 section 7.2)."""
         if self.port == DEFAULT_PORTS[self.scheme]:
             return self.bracketed_host
         return f"{self.bracketed_host}:{self.port}"
 
 
 @lru_cache(maxsize=1024)
-def delivery_url_error(url: str, *, rules: EgressRules, brand_host: str | None = None) -> str | None:
-    """Return what is wrong with a resultUrl or displayQrUrl and what would be right, in one sentence; None if nothing
-    is wrong (C8). The `brand_host` is a name under which this gateway serves the brand (`Brand.host`).
+def delivery_url_error(
+    url: str, *, rules: EgressRules, brand_host: str | None = None
+) -> str | None:
+    """Return what is wrong with a resultUrl or displayQrUrl and what would be right, in one
+    sentence; None if nothing is wrong (C8). The `brand_host` is a name under which this gateway
+    serves the brand (`Brand.host`).
 
     Results are cached, as a merchant's requests name the same URL again and again."""
     try:
@@ -97,22 +106,28 @@ def delivery_url_error(url: str, *, rules: EgressRules, brand_host: str | None =
 
 
 def result_host_error(url: str, result_hosts: Collection[str]) -> str | None:
-    """Return why a resultUrl or displayQrUrl, which `delivery_url_error` has accepted, is not on one of the brand's
-    `result_hosts`, in one sentence; None if it is, or if the brand has none (`Brand.result_hosts`)."""
+    """Return why a resultUrl or displayQrUrl, which `delivery_url_error` has accepted, is not on
+    one of the brand's `result_hosts`, in one sentence; None if it is, or if the brand has none
+    (`Brand.result_hosts`)."""
     if not result_hosts:
         return None
     host = parse_url(url).host
     parents = (f"*{host[at:]}" for at, character in enumerate(host) if character == ".")
     if host in result_hosts or any(each in result_hosts for each in parents):
         return None
-    return f"The host {host} is not one of the brand's result hosts: use one of them, or have it added."
+    return (
+        f"The host {host} is not one of the brand's result hosts: use one of them, or have "
+        f"it added."
+    )
 
 
 def parse_result_host(text: str) -> str:
     """Return a host of `Brand.result_hosts` as it is stored. Raises UrlError."""
     wildcard, name = ("*.", text[2:]) if text.startswith("*.") else ("", text)
     target = parse_url(f"https://{name}/")
-    if (target.path_and_query, target.port) != ("/", DEFAULT_PORTS["https"]) or name.endswith(("/", ":443")):
+    if (target.path_and_query, target.port) != ("/", DEFAULT_PORTS["https"]) or name.endswith(
+        ("/", ":443")
+    ):
         raise UrlError(f"{text!r} is more than a host name.")
     if wildcard and (target.address is not None or "." not in target.host):
         raise UrlError(f"{text!r} covers too much: a wildcard needs a name with a dot.")
@@ -120,10 +135,11 @@ def parse_result_host(text: str) -> str:
 
 
 def redirect_url_error(url: str, *, extra_schemes: Collection[str]) -> str | None:
-    """Return what is wrong with a URL the payer's browser is sent to, in one sentence; None if nothing is wrong (C8).
+    """Return what is wrong with a URL the payer's browser is sent to, in one sentence; None if
+    nothing is wrong (C8).
 
-    It must be absolute, with at most 2048 characters, http, https or one of the `extra_schemes` of the brand. A
-    fragment is allowed, and so is any host, as the gateway does not connect to it."""
+    It must be absolute, with at most 2048 characters, http, https or one of the `extra_schemes` of
+    the brand. A fragment is allowed, and so is any host, as the gateway does not connect to it."""
     further = {each.lower() for each in extra_schemes} - FORBIDDEN_REDIRECT_SCHEMES
     try:
         scheme, rest = _split_scheme(url)
@@ -144,12 +160,12 @@ def redirect_url_error(url: str, *, extra_schemes: Collection[str]) -> str | Non
 
 @lru_cache(maxsize=1024)
 def parse_url(url: str) -> UrlTarget:
-    """Return the target of an absolute http or https URL. Raises UrlError with a sentence for anything else (RFC 3986).
-    Results are cached, as merchants send the same URLs again and again.
+    """Return the target of an absolute http or https URL. Raises UrlError with a sentence for
+    anything else (RFC 3986). Results are cached, as merchants send the same URLs again and again.
 
-    The URL has no user info and no fragment, as neither is ever sent. Hosts may be U-labels or A-labels (IDNA), with
-    one final dot, or addresses in any spelling the C library knows; non-ASCII characters after the host are
-    percent-encoded."""
+    The URL has no user info and no fragment, as neither is ever sent. Hosts may be U-labels or
+    A-labels (IDNA), with one final dot, or addresses in any spelling the C library knows; non-ASCII
+    characters after the host are percent-encoded."""
     scheme, rest = _split_scheme(url)
     if scheme not in DEFAULT_PORTS:
         raise UrlError(f"The URL must begin with https://, not with {scheme}:.")
@@ -166,7 +182,8 @@ _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
 
 
 def _split_scheme(url: str) -> tuple[str, str]:
-    """Return the scheme in lower case and the text after its colon, once every character is checked."""
+    """Return the scheme in lower case and the text after its colon, once every character is
+    checked."""
     if len(url) > URL_LENGTH_MAX:
         raise UrlError(f"The URL has {len(url)} characters: {URL_LENGTH_MAX} is the most.")
     if not url:
@@ -180,7 +197,9 @@ def _split_scheme(url: str) -> tuple[str, str]:
         if character in _FORBIDDEN_CHARACTERS:
             raise UrlError(f"The URL may not contain the character {character}: percent-encode it.")
     if _MALFORMED_ESCAPE.search(url):
-        raise UrlError("In a URL two hexadecimal digits follow each '%': write %25 for the sign itself.")
+        raise UrlError(
+            "In a URL two hexadecimal digits follow each '%': write %25 for the sign itself."
+        )
     match = _SCHEME.match(url)
     if match is None:
         raise UrlError("The URL must be absolute: begin it with https:// and a host.")
@@ -188,13 +207,16 @@ def _split_scheme(url: str) -> tuple[str, str]:
 
 
 def _split_hierarchy(scheme: str, rest: str) -> UrlTarget:
-    """Return the target of an http or https URL from the text after its scheme, without a fragment."""
+    """Return the target of an http or https URL from the text after its scheme, without a
+    fragment."""
     if not rest.startswith("//"):
         raise UrlError(f"The URL has no host: write two slashes and a host after {scheme}:.")
     end = min(at for at in (rest.find("/", 2), rest.find("?", 2), len(rest)) if at >= 0)
     authority, path_and_query = rest[2:end], rest[end:]
     if "@" in authority:
-        raise UrlError("The URL may not have a user name or password: leave out what stands before '@'.")
+        raise UrlError(
+            "The URL may not have a user name or password: leave out what stands before '@'."
+        )
     if "%" in authority:
         raise UrlError("The host may not be percent-encoded nor have a zone: write it as it is.")
     host, port = _split_port(authority, default=DEFAULT_PORTS[scheme])
@@ -210,7 +232,8 @@ _PORT = re.compile(r"[0-9]{1,5}")
 
 
 def _split_port(authority: str, *, default: int) -> tuple[str, int]:
-    """Return the host, an IPv6 one in its brackets and any other in lower-case ASCII, and the port."""
+    """Return the host, an IPv6 one in its brackets and any other in lower-case ASCII, and the
+    port."""
     host, bracket, after = authority.rpartition("]")
     if bracket:
         host, colon, port = host + bracket, after[:1], after[1:]
@@ -229,8 +252,8 @@ def _split_port(authority: str, *, default: int) -> tuple[str, int]:
 
 
 _DEVIATIONS = re.compile("[ßẞς]")
-"""Characters that the two editions of IDNA map to different names (UTS 46 section 4); the joiners are rejected with the
-invisible characters."""
+"""Characters that the two editions of IDNA map to different names (UTS 46 section 4); the joiners
+are rejected with the invisible characters."""
 
 
 def _to_a_labels(host: str) -> str:
@@ -242,7 +265,9 @@ def _to_a_labels(host: str) -> str:
     try:
         return host.encode("idna").decode("ascii").lower()
     except UnicodeError:
-        raise UrlError("The host is not a valid international name: write it in its xn-- form.") from None
+        raise UrlError(
+            "The host is not a valid international name: write it in its xn-- form."
+        ) from None
 
 
 def _parse_address(host: str) -> Address | None:
@@ -251,18 +276,23 @@ def _parse_address(host: str) -> Address | None:
             return IPv6Address(host[1:-1])
         return parse_ipv4_host(host)
     except AddressValueError:
-        raise UrlError("The host looks like an IP address and is none: write a host name.") from None
+        raise UrlError(
+            "The host looks like an IP address and is none: write a host name."
+        ) from None
 
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 
 
 def _check_host_name(host: str) -> str:
-    """Return the host if its spelling is that of a DNS name (RFC 1123 section 2.1; inner underscores pass)."""
+    """Return the host if its spelling is that of a DNS name (RFC 1123 section 2.1; inner
+    underscores pass)."""
     if len(host) > HOST_LENGTH_MAX:
         raise UrlError(f"The host has {len(host)} characters: {HOST_LENGTH_MAX} is the most.")
     if not all(_LABEL.fullmatch(label) for label in host.split(".")):
-        raise UrlError("The host is not a DNS name: its parts are 1 to 63 letters, digits and inner hyphens.")
+        raise UrlError(
+            "The host is not a DNS name: its parts are 1 to 63 letters, digits and inner hyphens."
+        )
     return host
 
 
@@ -278,7 +308,8 @@ _PRIVATE_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa")
 
 
 def _special_name_error(host: str, *, allow_private: bool) -> str | None:
-    """Return why a name cannot be public: it has no dot, or is reserved (RFC 6761, 6762, 8375; ICANN's .internal)."""
+    """Return why a name cannot be public: it has no dot, or is reserved (RFC 6761, 6762, 8375;
+    ICANN's .internal)."""
     if allow_private and (host == "localhost" or host.endswith(".localhost")):
         return None
     if "." in host and not host.endswith(_PRIVATE_SUFFIXES):

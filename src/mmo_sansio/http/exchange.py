@@ -32,8 +32,8 @@ class DeliveryOutcome(StrEnum):
     BREAKER_OPEN = "breaker_open"
     """The merchant's breaker was open; nothing was connected."""
     KEY_REVOKED = "key_revoked"
-    """The API key that made the payment was retired as leaked, or removed, or was retired and no other key has used the
-    host; nothing was connected (A4). The breaker does not count it."""
+    """The API key that made the payment was retired as leaked, or removed, or was retired and no
+    other key has used the host; nothing was connected (A4). The breaker does not count it."""
 
 
 @frozen
@@ -64,7 +64,8 @@ class ResponseReceived:
 
     head: FinalResponseHead
     body: bytes
-    """The part of the body that arrived within the deadline and the limit, its transfer coding decoded."""
+    """The part of the body that arrived within the deadline and the limit, its transfer coding
+    decoded."""
     is_complete: bool
     """Whether the body arrived to its end."""
     duration_ms: int
@@ -106,7 +107,8 @@ ExchangeResult: TypeAlias = ResponseReceived | NoResponseReceived
 
 
 def to_attempt(result: ExchangeResult, *, url: str) -> DeliveryAttempt:
-    """Return the record of a delivery to this URL: any 2xx in time is delivered, all else failed (K2)."""
+    """Return the record of a delivery to this URL: any 2xx in time is delivered, all else failed
+    (K2)."""
     match result:
         case ResponseReceived(status=status, duration_ms=duration_ms, body=body):
             delivered = 200 <= status <= 299

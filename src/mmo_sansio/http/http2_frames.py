@@ -1,7 +1,9 @@
-"""Counts the frames by which an HTTP/2 client makes work without asking for anything (RFC 9113 section 10.5).
+"""Counts the frames by which an HTTP/2 client makes work without asking for anything (RFC 9113
+section 10.5).
 
-A stream that is opened and reset at once costs the client a few bytes and the server a whole request; PING, SETTINGS,
-PRIORITY and CONTINUATION are as cheap to send. A client that behaves needs few of them."""
+A stream that is opened and reset at once costs the client a few bytes and the server a whole
+request; PING, SETTINGS, PRIORITY and CONTINUATION are as cheap to send. A client that behaves needs
+few of them."""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ class FrameCounter:
         self._bucket = TokenBucket(FRAMES_PER_S, FRAMES_BURST)
 
     def receive(self, data: bytes, *, now: float) -> bool:
-        """Count the frames in these bytes; return False once there were too many. `now` is a monotonic time in
-        seconds."""
+        """Count the frames in these bytes; return False once there were too many. `now` is a
+        monotonic time in seconds."""
         counted, at = self._count(self._head + data), MonotonicInstant(int(now * SECOND))
         is_allowed = self._bucket.delay(at, counted) == 0
         self._bucket.spend(at, counted)

@@ -1,16 +1,25 @@
 """Decides which IP addresses a merchant may make the gateway connect to (K7).
 
-Three things are easy to get wrong. First, `ipaddress.is_global` is true for ranges that lead back inside (NAT64, 6to4,
-IPv4-compatible, multicast) and for one public address that is a cloud's own (168.63.129.16): so the ranges are listed
-here, each with its name, and IPv6 beyond the list is good only inside 2000::/3, where all public addresses are (RFC
-4291 section 2.4, the IANA special-purpose registries). Second, an IPv4 address can travel inside an IPv6 one: a mapped
-one *is* the IPv4 address and is judged as such, every other wrapping is rejected. Third, the C library reads `127.1`,
+Three things are easy to get wrong. First, `ipaddress.is_global` is true for ranges that lead back
+inside (NAT64, 6to4, IPv4-compatible, multicast) and for one public address that is a cloud's own
+(168.63.129.16): so the ranges are listed here, each with its name, and IPv6 beyond the list is good
+only inside 2000::/3, where all public addresses are (RFC 4291 section 2.4, the IANA special-purpose
+registries). Second, an IPv4 address can travel inside an IPv6 one: a mapped one *is* the IPv4
+address and is judged as such, every other wrapping is rejected. Third, the C library reads `127.1`,
 `0177.0.0.1` and `2130706433` as addresses too: so does `parse_ipv4_host`."""
 
 from __future__ import annotations
 
 import re
-from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import (
+    AddressValueError,
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
 from typing import TypeAlias
 
 from attrs import frozen
@@ -30,7 +39,8 @@ class ForbiddenRange:
     description: str
     """What an address in the range is, to complete the sentence `10.0.0.1 is …`."""
     private: bool = False
-    """Whether `allow_private` permits the range: loopback, RFC 1918 and unique-local addresses (K7)."""
+    """Whether `allow_private` permits the range: loopback, RFC 1918 and unique-local addresses
+    (K7)."""
 
 
 _NETWORKS = {
@@ -42,7 +52,8 @@ _NETWORKS = {
     PRIVATE: "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7",
     "a carrier's shared address": "100.64.0.0/10",
     "a link-local address": "169.254.0.0/16 fe80::/10",
-    "an address for documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
+    "an address for documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 "
+    "3fff::/20",
     "a 6to4 relay": "192.88.99.0/24",
     "an address for benchmarks": "198.18.0.0/15",
     "a multicast address": "224.0.0.0/4 ff00::/8",
@@ -71,8 +82,9 @@ PUBLIC_IPV6 = IPv6Network("2000::/3")
 def address_error(address: str | Address, *, allow_private: bool) -> str | None:
     """Return why no connection may go to this address, in one sentence; None when it may (K7).
 
-    `allow_private` permits loopback, private (RFC 1918) and unique-local addresses, never link-local ones nor a cloud's
-    metadata service. A text must be a canonical address, as a resolver gives it; a zone (`%eth0`) may follow."""
+    `allow_private` permits loopback, private (RFC 1918) and unique-local addresses, never
+    link-local ones nor a cloud's metadata service. A text must be a canonical address, as a
+    resolver gives it; a zone (`%eth0`) may follow."""
     if isinstance(address, str):
         try:
             address = ip_address(address)
@@ -86,16 +98,19 @@ def address_error(address: str | Address, *, allow_private: bool) -> str | None:
 
 
 def unmap_ipv4(address: Address) -> Address:
-    """Return the IPv4 address inside an IPv4-mapped IPv6 one (::ffff:0:0/96), else the address itself."""
+    """Return the IPv4 address inside an IPv4-mapped IPv6 one (::ffff:0:0/96), else the address
+    itself."""
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
 
 
 def subscriber_network(address: str) -> str:
-    """Return the network that one subscriber has, to count by: an IPv6 address by its /64, any other text as it is.
+    """Return the network that one subscriber has, to count by: an IPv6 address by its /64, any
+    other text as it is.
 
-    An access network gives each subscriber a /64 at least (RFC 6177), so a client has 2^64 addresses to count by."""
+    An access network gives each subscriber a /64 at least (RFC 6177), so a client has 2^64
+    addresses to count by."""
     if ":" not in address:
         return address
     try:
@@ -117,7 +132,8 @@ def _forbidden_description(address: Address, *, allow_private: bool) -> str | No
 
 
 _ISATAP_IDENTIFIER = 0x00005EFE
-"""The upper half of an ISATAP interface identifier, without its universal/local bit (RFC 5214 section 6.1)."""
+"""The upper half of an ISATAP interface identifier, without its universal/local bit (RFC 5214
+section 6.1)."""
 
 
 _DECIMAL = re.compile(r"[1-9][0-9]*|0")
@@ -127,11 +143,12 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 def parse_ipv4_host(host: str) -> IPv4Address | None:
-    """Return the IPv4 address that this lower-case host spells, in any of inet_aton's ways; None for a name.
+    """Return the IPv4 address that this lower-case host spells, in any of inet_aton's ways; None
+    for a name.
 
-    It has one to four numbers, each decimal, octal (`0…`) or hexadecimal (`0x…`), the last filling the bytes that are
-    left. A host whose last label is a number is never a name (the URL standard's "ends in a number"): raises ValueError
-    when it is no address either."""
+    It has one to four numbers, each decimal, octal (`0…`) or hexadecimal (`0x…`), the last filling
+    the bytes that are left. A host whose last label is a number is never a name (the URL standard's
+    "ends in a number"): raises ValueError when it is no address either."""
     parts = host.split(".")
     if not _NUMBER.fullmatch(parts[-1]):
         return None

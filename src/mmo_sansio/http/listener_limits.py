@@ -18,8 +18,8 @@ class ListenerLimits:
     head: HeadLimits = field(factory=HeadLimits)
     """Sizes of a request head."""
     accept_timeout_s: float = 10.0
-    """From the arrival of a connection without TLS, or of its first request, until it is accepted. Later the client may
-    have given its request up."""
+    """From the arrival of a connection without TLS, or of its first request, until it is accepted.
+    Later the client may have given its request up."""
     handshake_timeout_s: float = 10.0
     """From the accepted connection to the end of the TLS handshake."""
     idle_timeout_s: float = 75.0

@@ -1,5 +1,5 @@
-"""Represents HTTP messages as values (RFC 9110), writes requests, and reads what the fields of a received message say
-of it: how its body is coded, and when to come again."""
+"""Represents HTTP messages as values (RFC 9110), writes requests, and reads what the fields of a
+received message say of it: how its body is coded, and when to come again."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 """Field lines in the order of the message; names in lower case."""
 
 RETRY_AFTER_MAX: Final = HOUR
-"""The longest wait that is obeyed: whoever asks for more is tried again meanwhile, as it may be a mistake."""
+"""The longest wait that is obeyed: whoever asks for more is tried again meanwhile, as it may be a
+mistake."""
 
-_DATE_FORMATS: Final = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y")
+_DATE_FORMATS: Final = (
+    "%a, %d %b %Y %H:%M:%S GMT",
+    "%A, %d-%b-%y %H:%M:%S GMT",
+    "%a %b %d %H:%M:%S %Y",
+)
 """The three forms of a date that a recipient has to read (RFC 9110 section 5.6.7)."""
 
 _GZIP_FORMAT: Final = 31
@@ -44,11 +49,14 @@ class RequestHead:
     method: str
     """The method, as sent: methods are case-sensitive (RFC 9110 section 9.1)."""
     target: bytes
-    """The raw request target, still percent-encoded (RFC 9112 section 3.2): in origin-form from a listener, in
-    absolute-form (`https://host/path`) for a client."""
+    """The raw request target, still percent-encoded (RFC 9112 section 3.2): in origin-form from a
+    listener, in absolute-form (`https://host/path`) for a client."""
     headers: Headers = ()
-    _values: dict[bytes, tuple[bytes, ...]] | None = field(default=None, init=False, eq=False, repr=False)
-    """The values of each field once one was asked for, as several parts of the gateway ask for some."""
+    _values: dict[bytes, tuple[bytes, ...]] | None = field(
+        default=None, init=False, eq=False, repr=False
+    )
+    """The values of each field once one was asked for, as several parts of the gateway ask for
+    some."""
 
     def values(self, name: bytes) -> tuple[bytes, ...]:
         """Return every value of the field with this lower-case name, in order."""
@@ -66,7 +74,8 @@ class RequestHead:
         return values[0] if values else None
 
     def with_target(self, target: bytes) -> RequestHead:
-        """Return the head of the same request for another resource; what was found in its fields is kept."""
+        """Return the head of the same request for another resource; what was found in its fields is
+        kept."""
         other = RequestHead(self.method, target, self.headers)
         object.__setattr__(other, "_values", self._values)
         return other
@@ -99,7 +108,11 @@ class InvalidRequest(Exception):
 def request_bytes(request: HttpRequest, target: UrlTarget, *, user_agent: bytes) -> bytes:
     """Return the request's bytes with the fields that every request has. Raises InvalidRequest."""
     request_line = f"{request.method} {target.path_and_query} HTTP/1.1".encode("ascii")
-    fields = [b"Host: " + target.authority.encode("ascii"), b"User-Agent: " + user_agent, b"Accept-Encoding: identity"]
+    fields = [
+        b"Host: " + target.authority.encode("ascii"),
+        b"User-Agent: " + user_agent,
+        b"Accept-Encoding: identity",
+    ]
     if request.body or request.method not in ("GET", "DELETE"):
         fields.append(b"Content-Length: %d" % len(request.body))
     fields += [_field_name(name) + b": " + value for name, value in request.headers]
@@ -115,7 +128,8 @@ def _field_name(name: bytes) -> bytes:
 
 
 def retry_after(response: HttpResponse, *, now: Instant) -> Span:
-    """Return how long the sender asks to wait before the next request (RFC 9110 section 10.2.3); 0 when it does not."""
+    """Return how long the sender asks to wait before the next request (RFC 9110 section 10.2.3); 0
+    when it does not."""
     text = (response.value(b"retry-after") or b"").decode("latin-1")
     if text.isascii() and text.isdigit():
         wait = int(text) * SECOND if len(text) < 10 else RETRY_AFTER_MAX
@@ -135,8 +149,9 @@ def _parse_date(text: str) -> Instant | None:
 
 
 def unpack_body(headers: Headers, body: bytes, *, bytes_max: int) -> bytes:
-    """Return the body without the coding gzip that its fields name (RFC 9110 section 8.4). A body of any other coding,
-    a damaged one, and one of more than `bytes_max` bytes when unpacked is returned as it came: it is no JSON then."""
+    """Return the body without the coding gzip that its fields name (RFC 9110 section 8.4). A body
+    of any other coding, a damaged one, and one of more than `bytes_max` bytes when unpacked is
+    returned as it came: it is no JSON then."""
     named = [
         each.strip(b" \t").lower()
         for name, value in headers

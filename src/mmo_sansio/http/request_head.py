@@ -1,5 +1,5 @@
-"""Checks the raw bytes of a request head before a lenient parser sees them: a head that two programs in a row could
-read differently is rejected (RFC 9112; clauses G3, P4)."""
+"""Checks the raw bytes of a request head before a lenient parser sees them: a head that two
+programs in a row could read differently is rejected (RFC 9112; clauses G3, P4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class HeadLimits:
     """Limits the size of a request head; a larger one is rejected, however well formed."""
 
     target_bytes: int = 9 * KIB
-    """Bytes of the request target. Look-ups promise 8 KiB (L3); the remainder is for the path before it."""
+    """Bytes of the request target. Look-ups promise 8 KiB (L3); the remainder is for the path
+    before it."""
     head_bytes: int = 32 * KIB
     """Bytes of the whole head, with the empty line that ends it: the target and a large key."""
     fields: int = 100
@@ -36,10 +37,14 @@ _REQUEST_LINE = re.compile(_METHOD_AND_TARGET + rb" HTTP/1\.(?P<minor>[0-9])")
 """A minor version that is not known yet is read as 1.1 (RFC 9110 section 2.5)."""
 _ANY_VERSION = re.compile(_METHOD_AND_TARGET + rb" HTTP/[0-9]+(?:\.[0-9]+)?")
 _FIELD_LINE = re.compile(_TOKEN + rb"++:[\t\x20-\x7e\x80-\xff]*+")
-_HEAD = re.compile(_REQUEST_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE.pattern + rb"\r\n)*+)\r\n")
-_FRAMING_FIELD = re.compile(rb"^(host|content-length|transfer-encoding):([^\r]*+)", re.IGNORECASE | re.MULTILINE)
-"""The white space around the value belongs to the match, as an expression that leaves it out would try every way to
-divide a run of blanks."""
+_HEAD = re.compile(
+    _REQUEST_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE.pattern + rb"\r\n)*+)\r\n"
+)
+_FRAMING_FIELD = re.compile(
+    rb"^(host|content-length|transfer-encoding):([^\r]*+)", re.IGNORECASE | re.MULTILINE
+)
+"""The white space around the value belongs to the match, as an expression that leaves it out would
+try every way to divide a run of blanks."""
 _FORBIDDEN_BYTE = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n|\r(?!\n)")
 _AUTHORITY = re.compile(rb"(?:[A-Za-z0-9\-._~!$&'()*+,;=%]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 _ABSOLUTE_FORM = re.compile(rb"https?://(?P<authority>[^/?]*)(?P<rest>.*)", re.IGNORECASE)
@@ -48,23 +53,29 @@ _ABSOLUTE_FORM = re.compile(rb"https?://(?P<authority>[^/?]*)(?P<rest>.*)", re.I
 def check_head(head: bytes, limits: HeadLimits) -> Problem | None:
     """Return the reason to reject a complete head, or None if it may be parsed.
 
-    The head ends with its empty line. Any fault makes the end of the message uncertain: answer it and close the
-    connection."""
+    The head ends with its empty line. Any fault makes the end of the message uncertain: answer it
+    and close the connection."""
     matched = _HEAD.fullmatch(head)
     if matched is None:
         return _syntax_problem(head, limits)
     return (
         _check_size(head, matched["target"], limits)
         or _check_target(matched["method"], matched["target"])
-        or _check_fields(_FRAMING_FIELD.findall(matched["lines"]), matched["minor"], matched["target"])
+        or _check_fields(
+            _FRAMING_FIELD.findall(matched["lines"]), matched["minor"], matched["target"]
+        )
     )
 
 
-def check_partial_head(received: bytes, limits: HeadLimits, *, checked_bytes: int = 0) -> Problem | None:
-    """Return the reason to reject a head whose end has not arrived yet, or None to wait for more of it.
+def check_partial_head(
+    received: bytes, limits: HeadLimits, *, checked_bytes: int = 0
+) -> Problem | None:
+    """Return the reason to reject a head whose end has not arrived yet, or None to wait for more of
+    it.
 
-    `checked_bytes` counts bytes that an earlier call has passed already, so that a head that arrives in small pieces is
-    not read again and again. Faults of a head that may never end are found here: bare LF, NUL, excess."""
+    `checked_bytes` counts bytes that an earlier call has passed already, so that a head that
+    arrives in small pieces is not read again and again. Faults of a head that may never end are
+    found here: bare LF, NUL, excess."""
     line_end = received.find(b"\r\n")
     fault = _FORBIDDEN_BYTE.search(received, max(0, checked_bytes - 1))
     if fault is not None and not (fault[0] == b"\r" and fault.end() == len(received)):
@@ -79,8 +90,9 @@ def check_partial_head(received: bytes, limits: HeadLimits, *, checked_bytes: in
 
 
 def to_origin_form(head: RequestHead) -> RequestHead:
-    """Return a head that passed `check_head` with path and query as its target. The authority of a target in
-    absolute-form takes the place of what Host says (RFC 9112 section 3.2.2); any other target stays as it is."""
+    """Return a head that passed `check_head` with path and query as its target. The authority of a
+    target in absolute-form takes the place of what Host says (RFC 9112 section 3.2.2); any other
+    target stays as it is."""
     absolute = _ABSOLUTE_FORM.fullmatch(head.target)
     if absolute is None:
         return head
@@ -91,7 +103,9 @@ def to_origin_form(head: RequestHead) -> RequestHead:
 
 
 _HEX_DIGITS: Final = "0123456789ABCDEFabcdef"
-_OCTETS: Final = {(high + low).encode(): bytes.fromhex(high + low) for high in _HEX_DIGITS for low in _HEX_DIGITS}
+_OCTETS: Final = {
+    (high + low).encode(): bytes.fromhex(high + low) for high in _HEX_DIGITS for low in _HEX_DIGITS
+}
 """Every octet by its two hexadecimal digits."""
 
 
@@ -117,7 +131,8 @@ def _check_size(head: bytes, target: bytes, limits: HeadLimits) -> Problem | Non
 
 
 def _syntax_problem(head: bytes, limits: HeadLimits) -> Problem:
-    """Return why a head does not have the form of RFC 9112 section 2.1, the earliest fault first."""
+    """Return why a head does not have the form of RFC 9112 section 2.1, the earliest fault
+    first."""
     request_line, *field_lines = head.removesuffix(END_OF_HEAD).split(b"\r\n")
     if forbidden := _FORBIDDEN_BYTE.search(head):
         return _forbidden_byte_problem(forbidden[0])
@@ -135,7 +150,9 @@ def _check_request_line(line: bytes, limits: HeadLimits) -> Problem | None:
         return None
     if matched:
         return MALFORMED.problem("Only HTTP/1 is spoken here.")
-    return MALFORMED.problem("The request line is not a method, a target and a version, one space apart.")
+    return MALFORMED.problem(
+        "The request line is not a method, a target and a version, one space apart."
+    )
 
 
 def _field_line_error(line: bytes) -> str:
@@ -178,7 +195,9 @@ def _check_fields(fields: list[tuple[bytes, bytes]], minor: bytes, target: bytes
     )
 
 
-def _check_transfer_coding(codings: list[bytes], lengths: list[bytes], minor: bytes) -> Problem | None:
+def _check_transfer_coding(
+    codings: list[bytes], lengths: list[bytes], minor: bytes
+) -> Problem | None:
     """Check the transfer coding by RFC 9112 section 6.1."""
     if not codings:
         return None
@@ -223,10 +242,13 @@ def _forbidden_byte_problem(byte: bytes) -> Problem:
 
 
 def _target_too_long_problem(limits: HeadLimits) -> Problem:
-    return TARGET_TOO_LONG.problem(f"The request target is longer than {limits.target_bytes} bytes.")
+    return TARGET_TOO_LONG.problem(
+        f"The request target is longer than {limits.target_bytes} bytes."
+    )
 
 
 def _head_too_large_problem(limits: HeadLimits) -> Problem:
     return HEAD_TOO_LARGE.problem(
-        f"The request head is larger than {limits.head_bytes} bytes or {limits.fields} header fields."
+        f"The request head is larger than {limits.head_bytes} bytes or {limits.fields} "
+        f"header fields."
     )

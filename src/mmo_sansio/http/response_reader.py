@@ -1,10 +1,11 @@
-"""Reads a response from a server that is not trusted, strictly by RFC 9112, without a socket and without waiting: first
-its head, then the body from the bytes behind that.
+"""Reads a response from a server that is not trusted, strictly by RFC 9112, without a socket and
+without waiting: first its head, then the body from the bytes behind that.
 
-HTTP libraries are lenient on purpose: they take bare LF for a line's end, or pick one of Content-Length and
-Transfer-Encoding when both are there. A receiver that sends such a head does not speak HTTP, and another reader might
-understand it differently; so it counts as no response. A folded line that does not say where the body ends is none of
-these: a client has to read it as one (section 5.2). An unknown minor version is read as 1.1 (RFC 9110 section 2.5)."""
+HTTP libraries are lenient on purpose: they take bare LF for a line's end, or pick one of
+Content-Length and Transfer-Encoding when both are there. A receiver that sends such a head does not
+speak HTTP, and another reader might understand it differently; so it counts as no response. A
+folded line that does not say where the body ends is none of these: a client has to read it as one
+(section 5.2). An unknown minor version is read as 1.1 (RFC 9110 section 2.5)."""
 
 from __future__ import annotations
 
@@ -28,23 +29,32 @@ INTERIM_RESPONSES_MAX = 10
 
 _BEGINNING = b"HTTP/1."
 _STRAY_BYTE = re.compile(rb"(?<!\r)\n|\r(?=[^\n])|\x00")
-_STATUS_LINE = re.compile(rb"HTTP/1\.(?P<minor>[0-9]) (?P<status>[1-5][0-9][0-9])(?: [\t\x20-\x7e\x80-\xff]*+)?")
+_STATUS_LINE = re.compile(
+    rb"HTTP/1\.(?P<minor>[0-9]) (?P<status>[1-5][0-9][0-9])(?: [\t\x20-\x7e\x80-\xff]*+)?"
+)
 _NAME = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 _FIELD_LINE = _NAME + rb":[\t\x20-\x7e\x80-\xff]*+"
 _HEAD = re.compile(_STATUS_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE + rb"\r\n)*+)\r\n")
 _FIELD = re.compile(rb"^(" + _NAME + rb"):([^\r]*+)", re.MULTILINE)
-"""The white space around the value belongs to the match, as an expression that leaves it out would try every way to
-divide a run of blanks."""
-_FRAMING_FIELD = re.compile(rb"^(content-length|transfer-encoding):([^\r]*+)", re.IGNORECASE | re.MULTILINE)
+"""The white space around the value belongs to the match, as an expression that leaves it out would
+try every way to divide a run of blanks."""
+_FRAMING_FIELD = re.compile(
+    rb"^(content-length|transfer-encoding):([^\r]*+)", re.IGNORECASE | re.MULTILINE
+)
 _LENGTH = re.compile(rb"[0-9]{1,%d}" % LENGTH_DIGITS_MAX)
 _FOLD = re.compile(rb"\r\n[ \t]+")
-_FOLDED_FRAMING = re.compile(rb"\r\n(?:content-length|transfer-encoding):[^\r]*\r\n[ \t]", re.IGNORECASE)
-_KEEP_ALIVE = re.compile(rb"^keep-alive:[^\r]*?\btimeout=([0-9]{1,6})\b", re.IGNORECASE | re.MULTILINE)
+_FOLDED_FRAMING = re.compile(
+    rb"\r\n(?:content-length|transfer-encoding):[^\r]*\r\n[ \t]", re.IGNORECASE
+)
+_KEEP_ALIVE = re.compile(
+    rb"^keep-alive:[^\r]*?\btimeout=([0-9]{1,6})\b", re.IGNORECASE | re.MULTILINE
+)
 _CLOSES = re.compile(rb"^connection:[^\r]*\bclose\b", re.IGNORECASE | re.MULTILINE)
 
 
 class ResponseHeadError(Exception):
-    """The bytes are not the head of an HTTP/1.1 response; the message is one sentence that says why."""
+    """The bytes are not the head of an HTTP/1.1 response; the message is one sentence that says
+    why."""
 
 
 class BodyEnd(Enum):
@@ -78,9 +88,9 @@ class FinalResponseHead:
 
     @property
     def announced_idle_s(self) -> int | None:
-        """Return for how many seconds the server announces that it keeps the connection open for another request
-        (`Keep-Alive: timeout=5`, RFC 2068 section 19.7.1.1); None when it announces nothing or closes, and when only
-        the close would end the body."""
+        """Return for how many seconds the server announces that it keeps the connection open for
+        another request (`Keep-Alive: timeout=5`, RFC 2068 section 19.7.1.1); None when it announces
+        nothing or closes, and when only the close would end the body."""
         announced = _KEEP_ALIVE.search(self.raw)
         if announced is None or isinstance(self.framing, BodyEnd):
             return None
@@ -99,8 +109,8 @@ class ResponseHeadReader:
     def receive(self, data: bytes) -> FinalResponseHead | None:
         """Return the final head once these bytes complete it, else None: more bytes are needed.
 
-        Interim responses are counted and dropped. Raises ResponseHeadError as soon as the bytes cannot become a head
-        any more; empty `data` means that the other side has closed."""
+        Interim responses are counted and dropped. Raises ResponseHeadError as soon as the bytes
+        cannot become a head any more; empty `data` means that the other side has closed."""
         if not data:
             raise ResponseHeadError("The connection was closed before the answer's head was whole.")
         searched = len(self._received)
@@ -113,7 +123,9 @@ class ResponseHeadReader:
                 return FinalResponseHead(status, raw, self._received, framing)
             self._interim_responses += 1
             if status == 101:
-                raise ResponseHeadError("The receiver switched protocols (101) without being asked.")
+                raise ResponseHeadError(
+                    "The receiver switched protocols (101) without being asked."
+                )
             if self._interim_responses > INTERIM_RESPONSES_MAX:
                 raise ResponseHeadError(f"More than {INTERIM_RESPONSES_MAX} interim answers came.")
         return None
@@ -132,8 +144,8 @@ class ResponseHeadReader:
 
 
 def _unfold(raw: bytes) -> bytes:
-    """Return the head with folded field lines joined; a blank before the first field line stays, and is malformed.
-    Raises ResponseHeadError where a folded line says how the body is framed."""
+    """Return the head with folded field lines joined; a blank before the first field line stays,
+    and is malformed. Raises ResponseHeadError where a folded line says how the body is framed."""
     if _FOLDED_FRAMING.search(raw):
         raise ResponseHeadError("The answer's head folds a field that says where its body ends.")
     status_line, end, fields = raw.partition(b"\r\n")
@@ -143,8 +155,8 @@ def _unfold(raw: bytes) -> bytes:
 def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
     """Return the status of a whole head, blank line included, and the framing of its body.
 
-    Raises ResponseHeadError unless every line is well-formed, and no field leaves open where the body ends (RFC 9112
-    section 6.3)."""
+    Raises ResponseHeadError unless every line is well-formed, and no field leaves open where the
+    body ends (RFC 9112 section 6.3)."""
     head = _HEAD.fullmatch(raw)
     if head is None:
         if _STATUS_LINE.fullmatch(raw.partition(b"\r")[0]) is None:
@@ -192,8 +204,8 @@ class PlainBody:
         """Whether more arrived than belongs to the body."""
 
     def receive(self, data: bytes) -> None:
-        """Add bytes that arrived, b"" at the end of the connection; raises ResponseBodyError when the end is too
-        early."""
+        """Add bytes that arrived, b"" at the end of the connection; raises ResponseBodyError when
+        the end is too early."""
         if not data:
             if self._remaining is not None:
                 raise ResponseBodyError
@@ -227,8 +239,8 @@ class ChunkedResponseBody:
         return self._decoder.is_complete
 
     def receive(self, data: bytes) -> None:
-        """Add bytes that arrived, b"" at the end of the connection; raises ResponseBodyError when the end is too
-        early."""
+        """Add bytes that arrived, b"" at the end of the connection; raises ResponseBodyError when
+        the end is too early."""
         if not data:
             raise ResponseBodyError
         self._unread = data

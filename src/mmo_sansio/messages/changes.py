@@ -1,4 +1,5 @@
-"""Defines the facts that a decision makes true; a store makes those of one decision durable together, in order."""
+"""Defines the facts that a decision makes true; a store makes those of one decision durable
+together, in order."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ class ReferenceConsumed:
     gateway_reference: str
     at: Instant
     earlier: Status = Status.FAILED
-    """How the payments before under this reference ended, as all of them have: SUCCESS when one was paid, FAILED when
-    none was, or there were none."""
+    """How the payments before under this reference ended, as all of them have: SUCCESS when one was
+    paid, FAILED when none was, or there were none."""
     is_lost: bool = False
     """Whether the store lacks the payment, as it was restored from a backup."""
 
@@ -67,7 +68,8 @@ class DepositClaimChanged:
 
 @frozen
 class ReversalChanged:
-    """A reversal is new, or has moved; all of a payment are guarded together, as their sum is limited."""
+    """A reversal is new, or has moved; all of a payment are guarded together, as their sum is
+    limited."""
 
     known: tuple[Reversal, ...]
     """The payment's reversals before, in the order of their numbers."""
@@ -94,8 +96,9 @@ class TransactionCreated:
 
 @frozen
 class TransactionAdvanced:
-    """A transaction has moved, or its times were corrected; with both sides a store can guard the change, and the
-    journal can explain it. The order is the same on both sides unless its times were corrected."""
+    """A transaction has moved, or its times were corrected; with both sides a store can guard the
+    change, and the journal can explain it. The order is the same on both sides unless its times
+    were corrected."""
 
     before: Transaction
     after: Transaction
@@ -152,7 +155,8 @@ class SuspenseReason(StrEnum):
     WRONG_CURRENCY = "wrong_currency"
     UNMATCHED_DEPOSIT = "unmatched_deposit"
     CONFLICTING_DEPOSIT = "conflicting_deposit"
-    """A deposit whose receipt has settled something else, or that names a payment which ended otherwise."""
+    """A deposit whose receipt has settled something else, or that names a payment which ended
+    otherwise."""
     UNCONFIRMED_DEPOSIT = "unconfirmed_deposit"
     """A deposit that the provider does not confirm."""
     AMOUNT_DIFFERS = "amount_differs"
@@ -175,14 +179,16 @@ class SuspenseRecorded:
     reason: SuspenseReason
     provider: str
     content: str
-    """The report, as the text of a JSON object. The same report for the same reason only increments a count."""
+    """The report, as the text of a JSON object. The same report for the same reason only increments
+    a count."""
     gateway_reference: str | None = None
     brand: str | None = None
 
 
 @frozen
 class JournalEntry:
-    """A journal entry is one line of a payment's timeline: the actor, the time, and the stages before and after."""
+    """A journal entry is one line of a payment's timeline: the actor, the time, and the stages
+    before and after."""
 
     at: Instant
     input_name: str

@@ -1,8 +1,9 @@
-"""Defines everything that can happen: requests (imperative, may be rejected) and reports (past tense).
+"""Defines everything that can happen: requests (imperative, may be rejected) and reports (past
+tense).
 
-A `user` is the member of staff who acts, for the journal. `asked_at` says when the question was asked that a report
-answers at an address of that question, where it counts once; None: it came by another way.
-"""
+A `user` is the member of staff who acts, for the journal. `asked_at` says when the question was
+asked that a report answers at an address of that question, where it counts once; None: it came by
+another way."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ from mmo_sansio.values.money import Money
 
 @frozen
 class Draft:
-    """A draft is a creation request in the right format; the payment rules decide whether the brand may create it."""
+    """A draft is a creation request in the right format; the payment rules decide whether the brand
+    may create it."""
 
     operation: Operation
     method: str
@@ -70,8 +72,8 @@ class CreatePayment:
     api_key_id: str | None = None
     """The id of the API key that the request was authenticated with (A4); None when no key was."""
     reserved_provider: str | None = None
-    """The provider with which the caller has reserved a conversation, so that the payment may be recorded as submitted
-    at once. None: a worker records that later (`BeginSubmission`)."""
+    """The provider with which the caller has reserved a conversation, so that the payment may be
+    recorded as submitted at once. None: a worker records that later (`BeginSubmission`)."""
 
 
 @frozen
@@ -96,7 +98,8 @@ class ResolveManually:
     final: Money | None = None
     """The settled amount; None means the requested amount."""
     provider_reference: str | None = None
-    """The provider's own id of the payment; of a success it is taken for a receipt, which settles this payment only."""
+    """The provider's own id of the payment; of a success it is taken for a receipt, which settles
+    this payment only."""
     evidence: str = ""
     """What proves the outcome, for the journal."""
 
@@ -120,14 +123,14 @@ class WithheldReason(StrEnum):
 
 @frozen
 class BeginSubmission:
-    """A worker is about to send the payment to its provider, which may have it from now on (S6); or it may not be sent,
-    and fails."""
+    """A worker is about to send the payment to its provider, which may have it from now on (S6); or
+    it may not be sent, and fails."""
 
     gateway_reference: str
     withheld: WithheldReason | None = None
     attempt: str | None = None
-    """What only this attempt is named, so that its repetition is known where it is not known whether it was recorded;
-    None: it is not repeated."""
+    """What only this attempt is named, so that its repetition is known where it is not known
+    whether it was recorded; None: it is not repeated."""
 
 
 @frozen
@@ -140,7 +143,8 @@ class StopPayment:
 
 @frozen
 class MarkRestored:
-    """The store was restored from a backup in which the payment had not ended: it may have been submitted since."""
+    """The store was restored from a backup in which the payment had not ended: it may have been
+    submitted since."""
 
     gateway_reference: str
     user: str
@@ -148,7 +152,8 @@ class MarkRestored:
 
 @frozen
 class RecordLostUse:
-    """The store was restored from a backup that lacks a payment: its merchantReference counts as used (C12)."""
+    """The store was restored from a backup that lacks a payment: its merchantReference counts as
+    used (C12)."""
 
     brand: str
     merchant_reference: str
@@ -166,7 +171,8 @@ class ProviderAccepted:
     source: Source
     provider_reference: str | None = None
     poll_after: Span | None = None
-    """How long to wait before the first poll, by the provider's advice; None: the usual interval."""
+    """How long to wait before the first poll, by the provider's advice; None: the usual
+    interval."""
     qr: QrCode | None = None
     """The code for the payer of a QR pay-in (Q1)."""
     asked_at: Instant | None = None
@@ -186,7 +192,8 @@ class ProviderSucceeded:
     party_data: str | None = None
     """Text of a JSON object."""
     settles_receipt: bool = False
-    """Whether `provider_reference` is a receipt that deposits could claim, too: it then settles this payment only."""
+    """Whether `provider_reference` is a receipt that deposits could claim, too: it then settles
+    this payment only."""
     asked_at: Instant | None = None
 
 
@@ -206,7 +213,8 @@ class ProviderFailed:
 
 @frozen
 class ProviderUnreachable:
-    """A request to the provider had no usable response: it may or may not have been received (S6)."""
+    """A request to the provider had no usable response: it may or may not have been received
+    (S6)."""
 
     gateway_reference: str
     provider: str
@@ -214,7 +222,8 @@ class ProviderUnreachable:
     poll_after: Span | None = None
     """How long to wait before the next poll, by the provider's advice; None: the usual interval."""
     denies_receipt: bool = False
-    """Whether the provider was asked about the reported receipt, and its answer contradicts the report."""
+    """Whether the provider was asked about the reported receipt, and its answer contradicts the
+    report."""
     asked_at: Instant | None = None
     is_not_found: bool = False
     """Whether the provider, which had accepted the payment, says that it has none such."""
@@ -222,28 +231,30 @@ class ProviderUnreachable:
 
 @frozen
 class ProviderNeverReceived:
-    """The provider is certain that it never received a request for this payment, and none is in flight."""
+    """The provider is certain that it never received a request for this payment, and none is in
+    flight."""
 
     gateway_reference: str
     provider: str
     version: int
-    """The transaction's version at its submission or poll: a slow response to an old poll says nothing about a later
-    submission (S6)."""
+    """The transaction's version at its submission or poll: a slow response to an old poll says
+    nothing about a later submission (S6)."""
     submitted_at: Instant | None = None
-    """When the submission began that the report is about, for a response that arrives apart from its poll: the version
-    may have changed meanwhile, and is ignored then."""
+    """When the submission began that the report is about, for a response that arrives apart from
+    its poll: the version may have changed meanwhile, and is ignored then."""
     asked_at: Instant | None = None
 
 
 @frozen
 class ProviderCannotTell:
-    """The provider cannot be polled about this payment: only its notification, or staff, can end it."""
+    """The provider cannot be polled about this payment: only its notification, or staff, can end
+    it."""
 
     gateway_reference: str
     provider: str
     version: int | None = None
-    """The transaction's version at its poll, where a later acceptance or hint may tell by what to poll; None where
-    nothing could."""
+    """The transaction's version at its poll, where a later acceptance or hint may tell by what to
+    poll; None where nothing could."""
 
 
 @frozen
@@ -253,13 +264,13 @@ class ProviderHinted:
     gateway_reference: str
     provider: str
     content: str = ""
-    """Its text: stored with the payment for the adapter that polls, and for staff when the payment is not one of ours
-    (S5)."""
+    """Its text: stored with the payment for the adapter that polls, and for staff when the payment
+    is not one of ours (S5)."""
     native_code: str | None = None
     """The provider's code for the result that it reports."""
     evidence: Evidence | None = None
-    """What it is worth where it came to an address that only the provider was given; None: it is a reason to poll, and
-    nothing else."""
+    """What it is worth where it came to an address that only the provider was given; None: it is a
+    reason to poll, and nothing else."""
 
 
 @frozen
@@ -284,8 +295,8 @@ class DepositNotified:
     bill_reference: str = ""
     """The payer's account or reference."""
     payment: str | None = None
-    """The gatewayReference of the payment that the bill reference names; None: the deposit is of the payer's own
-    accord."""
+    """The gatewayReference of the payment that the bill reference names; None: the deposit is of
+    the payer's own accord."""
 
 
 @frozen
@@ -314,14 +325,16 @@ class DepositAnswered:
     payment: str | None = None
     """The payment that the claim names."""
     brand: Brand | None = None
-    """The brand whose account was paid, for a claim that names no payment; None when it matches no brand."""
+    """The brand whose account was paid, for a claim that names no payment; None when it matches no
+    brand."""
     method: str = ""
     asked_at: Instant | None = None
 
 
 @frozen
 class UnmatchedNotified:
-    """A provider's notification names no payment and no deposit of ours; it is stored for staff (S5)."""
+    """A provider's notification names no payment and no deposit of ours; it is stored for staff
+    (S5)."""
 
     provider: str
     content: str
@@ -342,13 +355,19 @@ class CallbackConcluded:
     gateway_reference: str
     attempt: DeliveryAttempt
     fence: int = 0
-    """The fence of the merchant's channel under which it was sent; 0 where one process uses the store alone."""
+    """The fence of the merchant's channel under which it was sent; 0 where one process uses the
+    store alone."""
     breaker: BreakerSnapshot | None = None
-    """The merchant's breaker after this outcome, in the gateway's own time; None when it need not be stored."""
+    """The merchant's breaker after this outcome, in the gateway's own time; None when it need not
+    be stored."""
 
 
 ProviderAnswer: TypeAlias = (
-    ProviderAccepted | ProviderSucceeded | ProviderFailed | ProviderUnreachable | ProviderNeverReceived
+    ProviderAccepted
+    | ProviderSucceeded
+    | ProviderFailed
+    | ProviderUnreachable
+    | ProviderNeverReceived
 )
 ProviderReport: TypeAlias = ProviderAnswer | ProviderCannotTell
 """The possible results of a conversation with a provider, or of its notification."""

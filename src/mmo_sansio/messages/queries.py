@@ -1,4 +1,5 @@
-"""Defines queries, which change nothing and never reach `decide`, and their results (clauses L1, L2, R1 to R7)."""
+"""Defines queries, which change nothing and never reach `decide`, and their results (clauses L1,
+L2, R1 to R7)."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from mmo_sansio.values.model import Status, Type
 RECORDS_PAGE_DEFAULT = 50
 RECORDS_PAGE_MAX = 5_000
 RECORDS_BYTES_MAX = 8 * 1024 * 1024
-"""Bytes of the transaction objects of one page: some 1,600 for each of the most rows that a page may have, where an
-object may have 60,000."""
+"""Bytes of the transaction objects of one page: some 1,600 for each of the most rows that a page
+may have, where an object may have 60,000."""
 
 
 @frozen
@@ -35,8 +36,8 @@ class LookUpByMerchantReference:
 
 @frozen(order=True)
 class Position:
-    """A position lies between two rows of a brand's records in their total order: (createdAt, gatewayReference),
-    ascending."""
+    """A position lies between two rows of a brand's records in their total order: (createdAt,
+    gatewayReference), ascending."""
 
     created_at: Instant
     gateway_reference: str
@@ -58,10 +59,12 @@ class ListRecords:
     after: Position | None = None
     """Return the rows that follow this position; None: from the beginning of the window."""
     before: Position | None = None
-    """Return the rows just before this position instead, still in ascending order. At most one of the two is set."""
+    """Return the rows just before this position instead, still in ascending order. At most one of
+    the two is set."""
     bytes_max: int = RECORDS_BYTES_MAX
-    """The page ends before its objects have more bytes than this, but not before its first row. `page_size` is a most,
-    so a page that ends early is a page like any other (R4), and its neighbours go on where it ends (R6)."""
+    """The page ends before its objects have more bytes than this, but not before its first row.
+    `page_size` is a most, so a page that ends early is a page like any other (R4), and its
+    neighbours go on where it ends (R6)."""
 
 
 @frozen
@@ -71,7 +74,8 @@ class Records:
     objects: tuple[bytes, ...]
     """Transaction objects as in all responses (T4), in ascending order."""
     first: Position | None
-    """The position of the first row; of an empty page that between the rows around it, None when there are none."""
+    """The position of the first row; of an empty page that between the rows around it, None when
+    there are none."""
     last: Position | None
     has_previous: bool
     """Whether a matching row precedes the first."""
@@ -79,16 +83,22 @@ class Records:
 
 
 def empty_page(query: ListRecords, *, has_opposite: bool) -> Records:
-    """Return the page of a query that no row is in any more. It leads to the place from which it was reached, if a row
-    is there (`has_opposite`): the position that was named belongs to it (R6)."""
+    """Return the page of a query that no row is in any more. It leads to the place from which it
+    was reached, if a row is there (`has_opposite`): the position that was named belongs to it
+    (R6)."""
     place = place_beside(query)
     return Records(
-        (), place, place, query.after is not None and has_opposite, query.before is not None and has_opposite
+        (),
+        place,
+        place,
+        query.after is not None and has_opposite,
+        query.before is not None and has_opposite,
     )
 
 
 def place_beside(query: ListRecords) -> Position | None:
-    """Return the position between a page and the row at which it was reached; None for the first page of a query."""
+    """Return the position between a page and the row at which it was reached; None for the first
+    page of a query."""
     if query.before is not None:
         return Position(query.before.created_at, query.before.gateway_reference[:-1])
     return query.after and Position(query.after.created_at, query.after.gateway_reference + "0")

@@ -17,8 +17,9 @@ class Accepted:
 
     order: Order
     submitted: Transaction | None = None
-    """The payment whose submission is on record already: its request may be sent, once, by the caller who has reserved
-    a conversation for it (`CreatePayment.reserved_provider`). None: nothing may be sent yet."""
+    """The payment whose submission is on record already: its request may be sent, once, by the
+    caller who has reserved a conversation for it (`CreatePayment.reserved_provider`). None: nothing
+    may be sent yet."""
 
 
 @frozen

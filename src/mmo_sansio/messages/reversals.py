@@ -1,5 +1,5 @@
-"""Defines the inputs about reversals: what staff ask for, the time of the next step, and what providers report. Each
-names a reversal by its id (:mod:`mmo_sansio.values.reversals`)."""
+"""Defines the inputs about reversals: what staff ask for, the time of the next step, and what
+providers report. Each names a reversal by its id (:mod:`mmo_sansio.values.reversals`)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ class RequestReversal:
     daily_max: Money | None = None
     """The user's limit of a day, in the payment's currency; None: there is none."""
     reported: Money | None = None
-    """What the provider has moved of a payment that had failed, as an entry of the suspense book says; None: nothing is
-    known of that."""
+    """What the provider has moved of a payment that had failed, as an entry of the suspense book
+    says; None: nothing is known of that."""
     receipt: str | None = None
     """The provider's receipt of that."""
     number: int | None = None
-    """The number that it must have, so that a form that is sent twice asks once; None: the next one."""
+    """The number that it must have, so that a form that is sent twice asks once; None: the next
+    one."""
 
 
 @frozen
@@ -54,13 +55,14 @@ class ReversalWoke:
 
     reversal: str
     attempt: str
-    """What only this attempt is named, so that its repetition is known where it is not known whether it was
-    recorded."""
+    """What only this attempt is named, so that its repetition is known where it is not known
+    whether it was recorded."""
 
 
 @frozen
 class MarkReversalRestored:
-    """The store was restored from a backup in which the reversal had not ended: it may have been sent since."""
+    """The store was restored from a backup in which the reversal had not ended: it may have been
+    sent since."""
 
     reversal: str
     user: str
@@ -87,7 +89,8 @@ class ReversalAccepted:
     source: Source
     provider_reference: str | None = None
     poll_after: Span | None = None
-    """How long to wait before the next question, by the provider's advice; None: the usual interval."""
+    """How long to wait before the next question, by the provider's advice; None: the usual
+    interval."""
 
 
 @frozen
@@ -117,7 +120,8 @@ class ReversalFailed:
 
 @frozen
 class ReversalUnreachable:
-    """A request to the provider had no usable response: it may or may not have been received (S6)."""
+    """A request to the provider had no usable response: it may or may not have been received
+    (S6)."""
 
     reversal: str
     provider: str
@@ -128,18 +132,20 @@ class ReversalUnreachable:
 
 @frozen
 class ReversalNeverReceived:
-    """The provider is certain that it never received a request for this reversal, and none is in flight."""
+    """The provider is certain that it never received a request for this reversal, and none is in
+    flight."""
 
     reversal: str
     provider: str
     version: int
-    """The reversal's version when it was sent or asked after: an answer to an old question says nothing about a later
-    request (S6)."""
+    """The reversal's version when it was sent or asked after: an answer to an old question says
+    nothing about a later request (S6)."""
 
 
 @frozen
 class ReversalCannotTell:
-    """The provider cannot be asked about this reversal: only its notification, or staff, can end it."""
+    """The provider cannot be asked about this reversal: only its notification, or staff, can end
+    it."""
 
     reversal: str
     provider: str
@@ -156,6 +162,11 @@ ReversalReport: TypeAlias = (
 """The possible results of a conversation about a reversal, or of a notification about one."""
 
 ReversalInput: TypeAlias = (
-    RequestReversal | DecideReversal | ReversalWoke | MarkReversalRestored | ResolveReversal | ReversalReport
+    RequestReversal
+    | DecideReversal
+    | ReversalWoke
+    | MarkReversalRestored
+    | ResolveReversal
+    | ReversalReport
 )
 """The inputs of `decide` about reversals."""

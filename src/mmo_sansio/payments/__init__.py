@@ -1,1 +1,2 @@
-"""Holds the payment state machine: legal transitions, payment rules, ledger and the in-memory gateway."""
+"""Holds the payment state machine: legal transitions, payment rules, ledger and the in-memory
+gateway."""

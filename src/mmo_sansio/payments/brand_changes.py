@@ -1,12 +1,12 @@
-"""Says what another version of a brand's configuration changes: whether it only tightens, so that one person alone may
-bring it into force again, and what payments on record would have met under it.
+"""Says what another version of a brand's configuration changes: whether it only tightens, so that
+one person alone may bring it into force again, and what payments on record would have met under it.
 
-The payments of a day, and the requests that its limits and flows refused, are replayed in their order against both
-versions of the brand: with the checks of C9 that configuration decides, from the method to the daily limit. What one
-version refuses adds nothing to its counters; the end of a payment takes back what it added, as on the day itself. A
-request that was refused had no end: where a version accepts it, it is taken to succeed at once. The requests that only
-ask left no record: the limits of their rate are not judged.
-"""
+The payments of a day, and the requests that its limits and flows refused, are replayed in their
+order against both versions of the brand: with the checks of C9 that configuration decides, from the
+method to the daily limit. What one version refuses adds nothing to its counters; the end of a
+payment takes back what it added, as on the day itself. A request that was refused had no end: where
+a version accepts it, it is taken to succeed at once. The requests that only ask left no record: the
+limits of their rate are not judged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from mmo_sansio.values.problems import Problem, ProblemType
 
 
 def only_tightens(before: Brand, after: Brand) -> bool:
-    """Tell whether the second version differs in limits and flows only, of which none allows more than in the first."""
+    """Tell whether the second version differs in limits and flows only, of which none allows more
+    than in the first."""
     if len(before.methods) != len(after.methods):
         return False
     others = evolve(after, limits=before.limits, methods=before.methods)
@@ -71,8 +72,11 @@ def _burst(limits: BrandLimits) -> int | None:
     return limits.requests_burst or limits.requests_per_second
 
 
-OPERATIONS: Mapping[tuple[str, str], Operation] = {(each.type.value, each.flow.value): each for each in Operation}
-"""The requests by the type and the flow of their payments; no request asks for an offline deposit."""
+OPERATIONS: Mapping[tuple[str, str], Operation] = {
+    (each.type.value, each.flow.value): each for each in Operation
+}
+"""The requests by the type and the flow of their payments; no request asks for an offline
+deposit."""
 
 
 @frozen
@@ -95,8 +99,8 @@ class RecordedRequest:
 
 @frozen
 class RefusedRequest:
-    """A request that limits or flows of a brand refused, as it is kept for back-tests; nothing in it is personal
-    data."""
+    """A request that limits or flows of a brand refused, as it is kept for back-tests; nothing in
+    it is personal data."""
 
     brand: str
     segment: str
@@ -116,14 +120,19 @@ _DECIDED_BY_LIMITS_AND_FLOWS = frozenset(
 )
 
 
-def refused_request(input_: CreatePayment, problem: Problem, *, now: Instant) -> RefusedRequest | None:
-    """Return what is kept of a refused request; None where no other limits or flows of the brand's methods would have
-    accepted it."""
+def refused_request(
+    input_: CreatePayment, problem: Problem, *, now: Instant
+) -> RefusedRequest | None:
+    """Return what is kept of a refused request; None where no other limits or flows of the brand's
+    methods would have accepted it."""
     brand, draft = input_.brand, input_.draft
     if problem.segment not in _DECIDED_BY_LIMITS_AND_FLOWS:
         return None
     asked = (draft.method, draft.country)
-    if not any((each.key, each.country) == asked and draft.currency in each.limits for each in brand.methods):
+    if not any(
+        (each.key, each.country) == asked and draft.currency in each.limits
+        for each in brand.methods
+    ):
         return None
     try:
         amount = to_money(draft.amount, draft.currency)
@@ -132,16 +141,32 @@ def refused_request(input_: CreatePayment, problem: Problem, *, now: Instant) ->
     return RefusedRequest(
         brand.id,
         problem.segment,
-        refused_on_record(input_.gateway_reference, now, draft.operation, draft.method, draft.country, amount),
+        refused_on_record(
+            input_.gateway_reference, now, draft.operation, draft.method, draft.country, amount
+        ),
     )
 
 
 def refused_on_record(
-    gateway_reference: str, at: Instant, operation: Operation, method: str, country: str, amount: Money
+    gateway_reference: str,
+    at: Instant,
+    operation: Operation,
+    method: str,
+    country: str,
+    amount: Money,
 ) -> RecordedRequest:
-    """Return a request that was refused, as a back-test judges it: where it is accepted, it succeeds at once."""
+    """Return a request that was refused, as a back-test judges it: where it is accepted, it
+    succeeds at once."""
     return RecordedRequest(
-        gateway_reference, at, operation, method, country, amount, ended_at=at, has_failed=False, was_refused=True
+        gateway_reference,
+        at,
+        operation,
+        method,
+        country,
+        amount,
+        ended_at=at,
+        has_failed=False,
+        was_refused=True,
     )
 
 
@@ -170,8 +195,8 @@ class BackTest:
     _pending: int = 0
     _sums: Counter[tuple[str, int]] = Factory(Counter)
     _ends: list[tuple[Instant, int, str | None, int, int]] = Factory(list)
-    """A heap of what is still to end: when, a number that makes it unique, the counter to reduce if it fails, the day
-    and the amount."""
+    """A heap of what is still to end: when, a number that makes it unique, the counter to reduce if
+    it fails, the day and the amount."""
     _selected: dict[tuple[str, Operation, str], Method | ProblemType] = Factory(dict)
 
     def add(self, requests: Iterable[RecordedRequest]) -> None:
@@ -183,7 +208,10 @@ class BackTest:
     def result(self) -> BackTestResult:
         """Return what was judged so far."""
         return BackTestResult(
-            self._accepted, self._accepted_of_refused, dict(self._accepted_minor), dict(self._refused)
+            self._accepted,
+            self._accepted_of_refused,
+            dict(self._accepted_minor),
+            dict(self._refused),
         )
 
     def _judge(self, request: RecordedRequest, operation: Operation) -> None:
@@ -239,7 +267,9 @@ class BackTest:
         return None
 
 
-def _select_method(brand: Brand, key: str, operation: Operation, country: str) -> Method | ProblemType:
+def _select_method(
+    brand: Brand, key: str, operation: Operation, country: str
+) -> Method | ProblemType:
     """Return the method that a request asks for, or the first problem in the order of C9."""
     methods = [each for each in brand.methods if each.key == key and operation in each.operations]
     if not methods:

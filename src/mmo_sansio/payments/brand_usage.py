@@ -1,9 +1,10 @@
-"""Counts what a brand uses of its limits: its pending payments, and the amounts of a day by method and type.
+"""Counts what a brand uses of its limits: its pending payments, and the amounts of a day by method
+and type.
 
-A payment adds to a counter when it is accepted under a limit, and its order says what it added. Its end takes back the
-pending payment, and its failure the amount: a day's sum is what was accepted and has not failed. Without limits nothing
-is counted. Days begin at 00:00 UTC by the gateway's own time, which never jumps.
-"""
+A payment adds to a counter when it is accepted under a limit, and its order says what it added. Its
+end takes back the pending payment, and its failure the amount: a day's sum is what was accepted and
+has not failed. Without limits nothing is counted. Days begin at 00:00 UTC by the gateway's own
+time, which never jumps."""
 
 from __future__ import annotations
 
@@ -43,28 +44,34 @@ def usage_keys(input_: CreatePayment) -> frozenset[UsageKey]:
 def reserve_usage(
     ledger: Ledger, input_: CreatePayment, method: Method, amount: Money, *, now: Moment
 ) -> tuple[UsageChanged, ...] | Problem:
-    """Return what this payment adds to its brand's counters, or the problem that a limit is reached."""
+    """Return what this payment adds to its brand's counters, or the problem that a limit is
+    reached."""
     brand, type = input_.brand, input_.draft.operation.type
     added: list[UsageChanged] = []
     if (pending_max := brand.limits.pending_payments) is not None:
         if ledger.used_on(brand.id, PENDING_COUNTER, 0) + 1 > pending_max:
             return problems.PENDING_LIMIT.problem(
-                f"{pending_max} payments are pending, which is the limit. Send the request again when some have ended."
+                f"{pending_max} payments are pending, which is the limit. Send the request again "
+                f"when some have ended."
             )
         added.append(UsageChanged(brand.id, UsageShare(PENDING_COUNTER, 0, 1), pending_max))
     if (daily_max := method.limits[amount.currency].daily.get(type)) is not None:
         counter, day = daily_counter(method, type, amount.currency), now.time // DAY
         if ledger.used_on(brand.id, counter, day) + amount.minor > daily_max.minor:
             return problems.DAILY_LIMIT.problem(
-                f"With this amount of {amount} the day's {type} payments by '{method.key}' would exceed {daily_max}."
+                f"With this amount of {amount} the day's {type} payments by '{method.key}' would "
+                f"exceed {daily_max}."
                 " A new day begins at 00:00 UTC."
             )
-        added.append(UsageChanged(brand.id, UsageShare(counter, day, amount.minor), daily_max.minor))
+        added.append(
+            UsageChanged(brand.id, UsageShare(counter, day, amount.minor), daily_max.minor)
+        )
     return tuple(added)
 
 
 def released_usage(after: Transaction) -> Iterator[UsageChanged]:
-    """Yield what the end of this payment takes back: its place among the pending, and the amount if it failed."""
+    """Yield what the end of this payment takes back: its place among the pending, and the amount if
+    it failed."""
     for share in after.order.usage:
         if share.counter == PENDING_COUNTER or after.progress.stage is Stage.FAILED:
             yield UsageChanged(after.order.brand, evolve(share, amount=-share.amount))

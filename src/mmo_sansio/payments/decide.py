@@ -1,6 +1,8 @@
-"""Decides inputs: `decide` turns ledger, input and time into a decision; `reads` names the keys that it will look at.
+"""Decides inputs: `decide` turns ledger, input and time into a decision; `reads` names the keys
+that it will look at.
 
-Every decision that changes something writes one entry into the journal, the payment's timeline and audit trail.
+Every decision that changes something writes one entry into the journal, the payment's timeline and
+audit trail.
 
 1. `decide` never changes the ledger and looks only at keys in `reads(input_)`; otherwise the ledger
    raises NotPrefetched.
@@ -30,7 +32,16 @@ from mmo_sansio.payments.brand_usage import usage_keys
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.personal_data import is_masked, mask_members
-from mmo_sansio.payments.rules import creation, deliveries, deposits, polling, results, reversals, submission, timers
+from mmo_sansio.payments.rules import (
+    creation,
+    deliveries,
+    deposits,
+    polling,
+    results,
+    reversals,
+    submission,
+    timers,
+)
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import Stage, Transaction
@@ -44,13 +55,24 @@ def reads(input_: inputs.Input) -> Reads:
         case inputs.CreatePayment():
             key = (input_.brand.id, input_.draft.merchant_reference)
             is_reserved = input_.reserved_provider is not None
-            return Reads(references=frozenset((key,)), usage=usage_keys(input_), held_brands=is_reserved)
+            return Reads(
+                references=frozenset((key,)), usage=usage_keys(input_), held_brands=is_reserved
+            )
         case inputs.CallbackConcluded(reference):
-            return Reads(transactions=frozenset((reference,)), intents=frozenset(((reference, IntentKind.CALLBACK),)))
+            return Reads(
+                transactions=frozenset((reference,)),
+                intents=frozenset(((reference, IntentKind.CALLBACK),)),
+            )
         case inputs.QrConcluded(reference):
-            return Reads(transactions=frozenset((reference,)), intents=frozenset(((reference, IntentKind.QR),)))
+            return Reads(
+                transactions=frozenset((reference,)),
+                intents=frozenset(((reference, IntentKind.QR),)),
+            )
         case inputs.EndedPollConcluded(reference):
-            return Reads(transactions=frozenset((reference,)), intents=frozenset(((reference, IntentKind.POLL),)))
+            return Reads(
+                transactions=frozenset((reference,)),
+                intents=frozenset(((reference, IntentKind.POLL),)),
+            )
         case inputs.DepositNotified():
             keys = frozenset(((input_.provider, input_.provider_reference),))
             return Reads(transactions=_optional(input_.payment), deposits=keys, claims=keys)
@@ -60,7 +82,9 @@ def reads(input_: inputs.Input) -> Reads:
         case inputs.ProviderSucceeded() | inputs.ProviderHinted() | inputs.ResolveManually():
             receipt = settlement.receipt_key(input_)
             keys = frozenset() if receipt is None else frozenset((receipt,))
-            return Reads(transactions=frozenset((input_.gateway_reference,)), deposits=keys, claims=keys)
+            return Reads(
+                transactions=frozenset((input_.gateway_reference,)), deposits=keys, claims=keys
+            )
         case inputs.UnmatchedNotified():
             return Reads()
         case inputs.RecordLostUse(brand, merchant_reference):
@@ -88,13 +112,14 @@ def _optional(reference: str | None) -> frozenset[str]:
     return frozenset() if reference is None else frozenset((reference,))
 
 
-def decide(ledger: Ledger, input_: inputs.Input, *, now: Instant, utc: Instant | None = None) -> Decision:
-    """Decide an input. A decision that changes something adds one entry to the journal: about a payment without
-    personal data, an entry without them.
+def decide(
+    ledger: Ledger, input_: inputs.Input, *, now: Instant, utc: Instant | None = None
+) -> Decision:
+    """Decide an input. A decision that changes something adds one entry to the journal: about a
+    payment without personal data, an entry without them.
 
-    `now` is the gateway's own time, `utc` the wall time to record; None says that the two agree. See
-    :class:`mmo_sansio.values.clock.Moment`.
-    """
+    `now` is the gateway's own time, `utc` the wall time to record; None says that the two agree.
+    See :class:`mmo_sansio.values.clock.Moment`."""
     moment = Moment(now, now if utc is None else utc)
     decision = _answer_once(ledger, input_, now=moment)
     if not decision.changes:
@@ -110,31 +135,38 @@ ANSWERED_MAX: Final = 8
 
 
 def _answer_once(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
-    """Decide, and let an answer count once that came, unsigned, to an address of its own question (clause S5).
+    """Decide, and let an answer count once that came, unsigned, to an address of its own question
+    (clause S5).
 
-    Only the operator was given that address, and only until the answer came: from then on it may be read in an access
-    log. So the answer is on record then, and a second one changes nothing.
-    """
+    Only the operator was given that address, and only until the answer came: from then on it may be
+    read in an access log. So the answer is on record then, and a second one changes nothing."""
     if not isinstance(input_, inputs.ProviderAnswer) or input_.asked_at is None:
         return _decide(ledger, input_, now=now)
     before = ledger.transaction(input_.gateway_reference)
     if before is None:
         return _decide(ledger, input_, now=now)
     answered = before.progress.answered
-    if input_.asked_at in answered or (len(answered) == ANSWERED_MAX and input_.asked_at < answered[0]):
+    if input_.asked_at in answered or (
+        len(answered) == ANSWERED_MAX and input_.asked_at < answered[0]
+    ):
         return ignore("This question was answered before, or later ones were.", before)
     answered = tuple(sorted((*answered, input_.asked_at))[-ANSWERED_MAX:])
     return _on_record(_decide(ledger, input_, now=now), before, answered)
 
 
 def _on_record(decision: Decision, before: Transaction, answered: tuple[Instant, ...]) -> Decision:
-    """Return the decision with the answered question in the payment's progress. One that has ended changes no more."""
+    """Return the decision with the answered question in the payment's progress. One that has ended
+    changes no more."""
     moves = [each for each in decision.changes if isinstance(each, changes.TransactionAdvanced)]
-    others = tuple(each for each in decision.changes if not isinstance(each, changes.TransactionAdvanced))
+    others = tuple(
+        each for each in decision.changes if not isinstance(each, changes.TransactionAdvanced)
+    )
     if moves:
         (move,) = moves
         after = Transaction(move.after.order, evolve(move.after.progress, answered=answered))
-        return Decision(Applied(after), (changes.TransactionAdvanced(before, after), *others), decision.intents)
+        return Decision(
+            Applied(after), (changes.TransactionAdvanced(before, after), *others), decision.intents
+        )
     if before.progress.stage.is_terminal:
         return decision
     progress = evolve(before.progress, version=before.progress.version + 1, answered=answered)
@@ -199,7 +231,9 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
-def _journal_entry(input_: inputs.Input, decision: Decision, *, now: Moment) -> changes.JournalEntry:
+def _journal_entry(
+    input_: inputs.Input, decision: Decision, *, now: Moment
+) -> changes.JournalEntry:
     """Return the journal entry of this decision. It contains no key, token or party."""
     reference = brand = None
     before: str | None = None
@@ -212,7 +246,10 @@ def _journal_entry(input_: inputs.Input, decision: Decision, *, now: Moment) -> 
             case changes.TransactionAdvanced(old, new):
                 reference, brand = new.reference, new.order.brand
                 before, after = old.progress.stage, new.progress.stage
-                if isinstance(input_, inputs.TransactionWoke) and new.progress.stage is Stage.SUCCEEDED:
+                if (
+                    isinstance(input_, inputs.TransactionWoke)
+                    and new.progress.stage is Stage.SUCCEEDED
+                ):
                     detail["providerReference"] = new.progress.provider_reference
             case changes.CallbackRecorded() | changes.QrRecorded():
                 reference, brand = change.gateway_reference, change.brand
@@ -244,7 +281,8 @@ def _journal_entry(input_: inputs.Input, decision: Decision, *, now: Moment) -> 
 
 
 def _to_text(input_: inputs.Input, detail: dict[str, object]) -> str:
-    """Return the detail as JSON. Those of creations are few: one for each method and operation of a brand."""
+    """Return the detail as JSON. Those of creations are few: one for each method and operation of a
+    brand."""
     if isinstance(input_, inputs.CreatePayment):
         return _creation_text(*detail.items())
     return _to_json(detail)
@@ -273,7 +311,12 @@ def _actor(input_: inputs.Input) -> str:
             return f"user:{input_.user}"
         case inputs.TransactionWoke() | inputs.DepositClaimWoke():
             return "clock"
-        case inputs.BeginSubmission() | inputs.CallbackConcluded() | inputs.QrConcluded() | inputs.EndedPollConcluded():
+        case (
+            inputs.BeginSubmission()
+            | inputs.CallbackConcluded()
+            | inputs.QrConcluded()
+            | inputs.EndedPollConcluded()
+        ):
             return "gateway"
         case (
             inputs.ProviderAccepted()
@@ -299,12 +342,20 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
         case inputs.CreatePayment():
             return {"method": input_.draft.method, "operation": input_.draft.operation}
         case inputs.ResolveManually():
-            return {"reason": input_.reason, "evidence": input_.evidence or None, "errorCode": input_.error_code}
+            return {
+                "reason": input_.reason,
+                "evidence": input_.evidence or None,
+                "errorCode": input_.error_code,
+            }
         case inputs.ProviderAccepted():
             return {"source": input_.source, "providerReference": input_.provider_reference}
         case inputs.ProviderSucceeded():
             final = str(input_.final) if input_.final else None
-            return {"source": input_.source, "providerReference": input_.provider_reference, "finalAmount": final}
+            return {
+                "source": input_.source,
+                "providerReference": input_.provider_reference,
+                "finalAmount": final,
+            }
         case inputs.ProviderFailed():
             native = {"nativeCode": input_.native_code, "nativeMessage": input_.native_message}
             return {"source": input_.source, "errorCode": input_.error_code, **native}
@@ -346,7 +397,10 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
             return {"gatewayReference": input_.gateway_reference}
         case inputs.ProviderHinted():
             known = input_.evidence
-            reported = {"nativeCode": input_.native_code, "providerReference": None if known is None else known.receipt}
+            reported = {
+                "nativeCode": input_.native_code,
+                "providerReference": None if known is None else known.receipt,
+            }
             return {name: value for name, value in reported.items() if value is not None}
         case _:
             assert_never(input_)

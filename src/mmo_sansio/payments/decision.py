@@ -19,7 +19,8 @@ from mmo_sansio.values.problems import Problem
 
 @frozen
 class Decision:
-    """Holds reply, changes and intents of one input; they become visible together, changes first (law 4)."""
+    """Holds reply, changes and intents of one input; they become visible together, changes first
+    (law 4)."""
 
     reply: Reply
     changes: tuple[Change, ...] = ()
@@ -39,18 +40,19 @@ def ignore(reason: str, transaction: Transaction | None = None) -> Decision:
 def advance(before: Transaction, input_: object, stage: Stage, **progress: Any) -> Transaction:
     """Return the transaction after a legal move, with these fields of its progress changed.
 
-    Raises AssertionError when the table does not have the move: the state machine moves first, the other changes
-    follow.
-    """
-    assert stage in target_stages(before.progress.stage, input_), f"{before.progress.stage} x {input_} -> {stage}"
+    Raises AssertionError when the table does not have the move: the state machine moves first, the
+    other changes follow."""
+    assert stage in target_stages(before.progress.stage, input_), (
+        f"{before.progress.stage} x {input_} -> {stage}"
+    )
     after = evolve(before.progress, stage=stage, version=before.progress.version + 1, **progress)
     assert (after.wake_at is None) == stage.is_terminal
     return Transaction(before.order, after)
 
 
 def transition_changes(before: Transaction, after: Transaction) -> tuple[Change, ...]:
-    """Return the changes of a move. Leaving `CREATED` withdraws the intent to submit; an end takes back what the
-    payment added to its brand's counters."""
+    """Return the changes of a move. Leaving `CREATED` withdraws the intent to submit; an end takes
+    back what the payment added to its brand's counters."""
     changes: tuple[Change, ...] = (TransactionAdvanced(before, after),)
     if before.progress.stage is Stage.CREATED:
         changes = (*changes, IntentConcluded((before.reference, IntentKind.SUBMIT)))
@@ -60,15 +62,23 @@ def transition_changes(before: Transaction, after: Transaction) -> tuple[Change,
 
 
 def end(
-    before: Transaction, input_: object, stage: Stage, source: Source, *, now: Moment, **progress: Any
+    before: Transaction,
+    input_: object,
+    stage: Stage,
+    source: Source,
+    *,
+    now: Moment,
+    **progress: Any,
 ) -> Transaction:
-    """Return the transaction after the move that ends it, with these fields of its progress changed.
+    """Return the transaction after the move that ends it, with these fields of its progress
+    changed.
 
-    It completes at the wall time, and not before its creation, which another machine may have dated by a clock that was
-    ahead.
-    """
+    It completes at the wall time, and not before its creation, which another machine may have dated
+    by a clock that was ahead."""
     at = max(now.utc, before.order.created_at)
-    return advance(before, input_, stage, wake_at=None, completed_at=at, completion_source=source, **progress)
+    return advance(
+        before, input_, stage, wake_at=None, completed_at=at, completion_source=source, **progress
+    )
 
 
 def complete(before: Transaction, after: Transaction, *others: Change) -> Decision:
@@ -87,8 +97,17 @@ def fail_payment(
     message: str | None = None,
     **progress: Any,
 ) -> Decision:
-    """Return the decision that fails a payment for this reason, with the meaning of the code unless there is another
-    message."""
+    """Return the decision that fails a payment for this reason, with the meaning of the code unless
+    there is another message."""
     told = message or EXPLANATIONS[code].meaning
-    after = end(before, input_, Stage.FAILED, source, now=now, error_code=code, error_message=told, **progress)
+    after = end(
+        before,
+        input_,
+        Stage.FAILED,
+        source,
+        now=now,
+        error_code=code,
+        error_message=told,
+        **progress,
+    )
     return complete(before, after)

@@ -1,6 +1,7 @@
-"""Decides what is known of a payment's money before it has a result: a receipt that an operator has reported and not
-confirmed is asked about, ends the payment where nobody answers, and stands in the suspense book where the operator
-contradicts itself (clauses S2, S5, S6). A payment that has no result for too long is stuck."""
+"""Decides what is known of a payment's money before it has a result: a receipt that an operator has
+reported and not confirmed is asked about, ends the payment where nobody answers, and stands in the
+suspense book where the operator contradicts itself (clauses S2, S5, S6). A payment that has no
+result for too long is stuck."""
 
 from __future__ import annotations
 
@@ -16,11 +17,19 @@ from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, complete, end, transition_changes
 from mmo_sansio.payments.suspense import suspense_entry
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, elapsed, later
-from mmo_sansio.values.model import DepositClaim, Evidence, Order, Progress, Source, Stage, Transaction
+from mmo_sansio.values.model import (
+    DepositClaim,
+    Evidence,
+    Order,
+    Progress,
+    Source,
+    Stage,
+    Transaction,
+)
 
 SUBMISSION_TIMEOUT = Span(30 * SECOND)
-"""How long a submission may be in flight before the provider is polled about it; longer than any conversation with a
-provider may take."""
+"""How long a submission may be in flight before the provider is polled about it; longer than any
+conversation with a provider may take."""
 
 SETTLES_AFTER: Final = Span(10 * MINUTE)
 """How long a report waits for an answer of the operator before it ends its payment."""
@@ -36,7 +45,8 @@ CONTRARY_REASONS: Final = (
     SuspenseReason.CONFLICTING_RESULT,
     SuspenseReason.UNCONFIRMED_RECEIPT,
 )
-"""The reasons of the entries that can say of a payment which has ended that its merchant was told something wrong."""
+"""The reasons of the entries that can say of a payment which has ended that its merchant was told
+something wrong."""
 
 _NOT_EVIDENCE = frozenset({SuspenseReason.WRONG_PROVIDER, SuspenseReason.UNREADABLE})
 
@@ -51,9 +61,8 @@ def find_contradiction(
 ) -> str | None:
     """Return in a sentence what is known against this end of a payment; None when nothing is.
 
-    `claims` are the open claims that name the payment, `entries` the reasons and texts of its entries in the suspense
-    book; a caller passes what it has. `now` is the gateway's own time.
-    """
+    `claims` are the open claims that name the payment, `entries` the reasons and texts of its
+    entries in the suspense book; a caller passes what it has. `now` is the gateway's own time."""
     provider, progress = transaction.order.provider_title, transaction.progress
     if any(contradicts(succeeded, reason, text) for reason, text in entries):
         result = "failed" if succeeded else "success"
@@ -66,16 +75,24 @@ def find_contradiction(
         said = "has confirmed" if claim.is_confirmed else "must first answer whether it has"
         return f"{provider} {said} the receipt {claim.receipt}, which names this payment."
     if now is not None and is_in_flight(progress, now=now):
-        return f"{provider} may be receiving it just now: try again in {SUBMISSION_TIMEOUT // SECOND} seconds."
+        return (
+            f"{provider} may be receiving it just now: try again in "
+            f"{SUBMISSION_TIMEOUT // SECOND} seconds."
+        )
     return None
 
 
 def contradicts(succeeded: bool, reason: SuspenseReason, content: str) -> bool:
-    """Tell whether an entry of the suspense book, by its reason and text, reports the opposite of this outcome. The
-    confirmed deposit of one who named the payment is a success."""
+    """Tell whether an entry of the suspense book, by its reason and text, reports the opposite of
+    this outcome. The confirmed deposit of one who named the payment is a success."""
     told = json.loads(content)
-    is_paid = told.get("result") == "success" or (told.get("result"), told.get("confirmed")) == ("deposit", True)
-    return reason not in _NOT_EVIDENCE and (told.get("result") == "failed" if succeeded else is_paid)
+    is_paid = told.get("result") == "success" or (told.get("result"), told.get("confirmed")) == (
+        "deposit",
+        True,
+    )
+    return reason not in _NOT_EVIDENCE and (
+        told.get("result") == "failed" if succeeded else is_paid
+    )
 
 
 def is_in_flight(progress: Progress, *, now: Instant) -> bool:
@@ -88,9 +105,9 @@ def is_in_flight(progress: Progress, *, now: Instant) -> bool:
 def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
     """Tell whether the outcome of a payment has been unknown for too long (S6).
 
-    Its submission began at least STUCK_AFTER ago, so that its provider may have moved the money, and there is no
-    result. Lists, the metric and its alert all mean this. `now` is the gateway's own time.
-    """
+    Its submission began at least STUCK_AFTER ago, so that its provider may have moved the money,
+    and there is no result. Lists, the metric and its alert all mean this. `now` is the gateway's
+    own time."""
     if transaction.progress.stage not in (Stage.SUBMITTING, Stage.AWAITING_RESULT):
         return False
     began_at = transaction.progress.submitted_at or transaction.order.accepted_at
@@ -98,16 +115,16 @@ def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
 
 
 def may_have_arrived(progress: Progress) -> bool:
-    """Tell whether the provider may have the submission on record, whatever it says: a notification has come since it
-    began, or the store was restored."""
+    """Tell whether the provider may have the submission on record, whatever it says: a notification
+    has come since it began, or the store was restored."""
     return progress.hint is not None or progress.evidence is not None or progress.is_restored
 
 
 def merge_evidence(
     known: Evidence | None, reported: Evidence | None, *, is_contradicted: bool, now: Moment
 ) -> Evidence | None:
-    """Return what is known after a report. The first counts; where two reports differ, as with another receipt, neither
-    ends the payment by itself."""
+    """Return what is known after a report. The first counts; where two reports differ, as with
+    another receipt, neither ends the payment by itself."""
     if known is None:
         merged = reported and evolve(reported, reported_at=now.time)
     else:
@@ -117,34 +134,63 @@ def merge_evidence(
 
 
 def is_settled_by(known: Evidence, *, now: Moment) -> bool:
-    """Tell whether the report ends its payment now: the operator has not contradicted it, and confirmed nothing."""
-    return known.settles and not known.is_denied and elapsed(known.reported_at, now.time) >= SETTLES_AFTER
+    """Tell whether the report ends its payment now: the operator has not contradicted it, and
+    confirmed nothing."""
+    return (
+        known.settles
+        and not known.is_denied
+        and elapsed(known.reported_at, now.time) >= SETTLES_AFTER
+    )
 
 
-def settle(before: Transaction, input_: TransactionWoke, known: Evidence, *, now: Moment) -> Decision:
-    """End the payment with its reported success: the clock is only what lets the notification count."""
+def settle(
+    before: Transaction, input_: TransactionWoke, known: Evidence, *, now: Moment
+) -> Decision:
+    """End the payment with its reported success: the clock is only what lets the notification
+    count."""
     final = known.amount or before.order.requested
-    after = end(before, input_, Stage.SUCCEEDED, Source.WEBHOOK, now=now, provider_reference=known.receipt, final=final)
+    after = end(
+        before,
+        input_,
+        Stage.SUCCEEDED,
+        Source.WEBHOOK,
+        now=now,
+        provider_reference=known.receipt,
+        final=final,
+    )
     return complete(before, after)
 
 
 def ask_on(
-    before: Transaction, input_: object, known: Evidence | None, at: Instant, *, now: Moment, **progress: Any
+    before: Transaction,
+    input_: object,
+    known: Evidence | None,
+    at: Instant,
+    *,
+    now: Moment,
+    **progress: Any,
 ) -> Decision:
-    """Leave the payment pending and ask again, at the latest `at`; a contradiction that stands goes to the suspense
-    book."""
+    """Leave the payment pending and ask again, at the latest `at`; a contradiction that stands goes
+    to the suspense book."""
     entries: tuple[SuspenseRecorded, ...] = ()
-    if known is not None and known.is_denied and elapsed(known.reported_at, now.time) >= DENIAL_STANDS_AFTER:
+    if (
+        known is not None
+        and known.is_denied
+        and elapsed(known.reported_at, now.time) >= DENIAL_STANDS_AFTER
+    ):
         entries = () if known.is_in_suspense else (receipt_entry(before, known, now=now),)
         known = evolve(known, is_in_suspense=True)
     wake_at = next_question_at(before.order, known, at, now=now)
-    after = advance(before, input_, before.progress.stage, evidence=known, wake_at=wake_at, **progress)
+    after = advance(
+        before, input_, before.progress.stage, evidence=known, wake_at=wake_at, **progress
+    )
     return Decision(Applied(after), (*transition_changes(before, after), *entries))
 
 
 def next_question_at(order: Order, known: Evidence | None, at: Instant, *, now: Moment) -> Instant:
-    """Return the time of the next question, at the latest `at`: a reported payment is asked about after a minute, then
-    in intervals that double up to an hour, and when its report would end it."""
+    """Return the time of the next question, at the latest `at`: a reported payment is asked about
+    after a minute, then in intervals that double up to an hour, and when its report would end
+    it."""
     if known is None:
         return at
     age = elapsed(known.reported_at, now.time)
@@ -155,6 +201,9 @@ def next_question_at(order: Order, known: Evidence | None, at: Instant, *, now: 
 
 
 def receipt_entry(before: Transaction, known: Evidence, *, now: Moment) -> SuspenseRecorded:
-    """Return the suspense book's entry that names the receipt of a report which nobody has confirmed."""
-    report = ProviderHinted(before.reference, before.order.provider, native_code=known.code, evidence=known)
+    """Return the suspense book's entry that names the receipt of a report which nobody has
+    confirmed."""
+    report = ProviderHinted(
+        before.reference, before.order.provider, native_code=known.code, evidence=known
+    )
     return suspense_entry(report, SuspenseReason.UNCONFIRMED_RECEIPT, before, now=now)

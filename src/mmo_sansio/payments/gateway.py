@@ -21,10 +21,11 @@ from mmo_sansio.values.model import Transaction
 
 
 class Gateway:
-    """Decides the inputs of `receive`; `take_intents` gives the actions to take, and `wake` lets time pass.
+    """Decides the inputs of `receive`; `take_intents` gives the actions to take, and `wake` lets
+    time pass.
 
-    `callbacks`, `suspense` and `journal` are lists of what was recorded, the oldest first; `ledger` holds the payments.
-    A look-up by the merchantReference is a query for a store, not an input."""
+    `callbacks`, `suspense` and `journal` are lists of what was recorded, the oldest first; `ledger`
+    holds the payments. A look-up by the merchantReference is a query for a store, not an input."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
@@ -34,8 +35,8 @@ class Gateway:
         self._intents: list[Intent] = []
 
     def receive(self, input_: Input, *, now: Instant, utc: Instant | None = None) -> Reply:
-        """Decide the input, apply the decision and return its reply. Its intents then wait in `take_intents`. `now` and
-        `utc` are those of `decide`."""
+        """Decide the input, apply the decision and return its reply. Its intents then wait in
+        `take_intents`. `now` and `utc` are those of `decide`."""
         decision = decide(self.ledger, input_, now=now, utc=utc)
         self.ledger.apply(decision.changes, decision.intents)
         for change in decision.changes:
@@ -66,7 +67,8 @@ class Gateway:
         return min((at for at in due if at is not None), default=None)
 
     def wake(self, *, now: Instant, utc: Instant | None = None) -> None:
-        """Wake all transactions that are due by now, the earliest first. Calling it too early does no harm."""
+        """Wake all transactions that are due by now, the earliest first. Calling it too early does
+        no harm."""
         due = sorted(
             (each.progress.wake_at, each.reference)
             for each in self.ledger.transactions.values()

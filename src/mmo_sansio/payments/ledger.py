@@ -1,4 +1,5 @@
-"""Holds the ledger: the data of `decide` as plain mappings in memory, and how decisions change it."""
+"""Holds the ledger: the data of `decide` as plain mappings in memory, and how decisions change
+it."""
 
 from __future__ import annotations
 
@@ -86,10 +87,15 @@ class UsageCount:
     amount: int
 
     def plus(self, share: UsageShare) -> UsageCount:
-        """Return the counter after this change: a later day begins at 0, and an earlier one counts no more."""
+        """Return the counter after this change: a later day begins at 0, and an earlier one counts
+        no more."""
         if share.day > self.day:
             return UsageCount(share.day, max(0, share.amount))
-        return UsageCount(self.day, max(0, self.amount + share.amount)) if share.day == self.day else self
+        return (
+            UsageCount(self.day, max(0, self.amount + share.amount))
+            if share.day == self.day
+            else self
+        )
 
 
 @frozen
@@ -103,12 +109,13 @@ class ReferenceUse:
 
 
 class NotPrefetched(AssertionError):
-    """Raised when a decision looks at a key outside its `reads`: an absent key and an unloaded key must never look the
-    same."""
+    """Raised when a decision looks at a key outside its `reads`: an absent key and an unloaded key
+    must never look the same."""
 
 
 def _known(loaded: Mapping[KeyT, T], key: KeyT, prefetched: Set[KeyT] | None) -> T | None:
-    """Return what is loaded under a key. Raises NotPrefetched for a key that is not among those that were read."""
+    """Return what is loaded under a key. Raises NotPrefetched for a key that is not among those
+    that were read."""
     found = loaded.get(key)
     if found is None and prefetched is not None and key not in prefetched:
         raise NotPrefetched(key)
@@ -117,11 +124,11 @@ def _known(loaded: Mapping[KeyT, T], key: KeyT, prefetched: Set[KeyT] | None) ->
 
 @define
 class Ledger:
-    """Holds transactions and their reversals, consumed references, deposits, their claims and open intents.
+    """Holds transactions and their reversals, consumed references, deposits, their claims and open
+    intents.
 
-    With `prefetched` it is the working set of one batch: looking at a key outside raises NotPrefetched, so that
-    "absent" always means absent. Without, it holds everything.
-    """
+    With `prefetched` it is the working set of one batch: looking at a key outside raises
+    NotPrefetched, so that "absent" always means absent. Without, it holds everything."""
 
     prefetched: Reads | None = None
     transactions: dict[str, Transaction] = Factory(dict)
@@ -137,14 +144,19 @@ class Ledger:
     held_brands: frozenset[str] = frozenset()
     """The brands on hold: nothing more of theirs is submitted. Staff change it, not decisions."""
     not_before: Instant = Instant(0)
-    """No transaction may be created with an earlier stamp: the records up to here have been served (R7)."""
+    """No transaction may be created with an earlier stamp: the records up to here have been served
+    (R7)."""
 
     def working_set(self, reads: Reads) -> Ledger:
-        """Return what is read and nothing else, with the transactions of known deposits and of the newest uses of
-        references."""
+        """Return what is read and nothing else, with the transactions of known deposits and of the
+        newest uses of references."""
         deposits = {key: self.deposits[key] for key in reads.deposits & self.deposits.keys()}
-        references = {key: self.references[key] for key in reads.references & self.references.keys()}
-        wanted = reads.transactions.union(deposits.values(), (each.gateway_reference for each in references.values()))
+        references = {
+            key: self.references[key] for key in reads.references & self.references.keys()
+        }
+        wanted = reads.transactions.union(
+            deposits.values(), (each.gateway_reference for each in references.values())
+        )
         return Ledger(
             prefetched=evolve(reads, transactions=wanted),
             transactions={key: self.transactions[key] for key in wanted & self.transactions.keys()},
@@ -159,15 +171,25 @@ class Ledger:
 
     def transaction(self, gateway_reference: str) -> Transaction | None:
         """Return the transaction with this reference, if there is one."""
-        return _known(self.transactions, gateway_reference, self.prefetched and self.prefetched.transactions)
+        return _known(
+            self.transactions, gateway_reference, self.prefetched and self.prefetched.transactions
+        )
 
     def reference_use(self, brand: str, merchant_reference: str) -> ReferenceUse | None:
         """Return the newest use of this merchantReference by this brand, if there is one."""
-        return _known(self.references, (brand, merchant_reference), self.prefetched and self.prefetched.references)
+        return _known(
+            self.references,
+            (brand, merchant_reference),
+            self.prefetched and self.prefetched.references,
+        )
 
     def deposit(self, provider: str, provider_reference: str) -> str | None:
         """Return the gatewayReference that this deposit became, if it was reported before."""
-        return _known(self.deposits, (provider, provider_reference), self.prefetched and self.prefetched.deposits)
+        return _known(
+            self.deposits,
+            (provider, provider_reference),
+            self.prefetched and self.prefetched.deposits,
+        )
 
     def claim(self, provider: str, receipt: str) -> DepositClaim | None:
         """Return the claim with this receipt, open or settled, if there is one."""
@@ -175,7 +197,10 @@ class Ledger:
 
     def reversals_of(self, gateway_reference: str) -> tuple[Reversal, ...]:
         """Return the reversals of this payment, in the order of their numbers."""
-        return _known(self.reversals, gateway_reference, self.prefetched and self.prefetched.reversals) or ()
+        return (
+            _known(self.reversals, gateway_reference, self.prefetched and self.prefetched.reversals)
+            or ()
+        )
 
     def open_intent(self, key: IntentKey) -> DurableIntent | None:
         """Return this durable intent, if it is scheduled and not concluded."""
@@ -195,8 +220,8 @@ class Ledger:
     def apply(self, changes: Iterable[Change], intents: Iterable[Intent] = ()) -> None:
         """Apply the changes of a decision, then store its intents.
 
-        Raises AssertionError when a change does not fit the ledger: a store would reject it as well.
-        """
+        Raises AssertionError when a change does not fit the ledger: a store would reject it as
+        well."""
         for change in changes:
             self._apply(change)
         for intent in intents:
@@ -206,7 +231,9 @@ class Ledger:
     def _apply(self, change: Change) -> None:
         match change:
             case ReferenceConsumed(brand, merchant_reference, gateway_reference, at, earlier):
-                self.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, earlier)
+                self.references[brand, merchant_reference] = ReferenceUse(
+                    gateway_reference, at, earlier
+                )
             case UsageChanged(brand, share):
                 key = (brand, share.counter)
                 known = self.usage.get(key)
@@ -228,12 +255,20 @@ class Ledger:
                 assert transaction.reference not in self.transactions
                 self.transactions[transaction.reference] = transaction
             case TransactionAdvanced(before, now):
-                assert self.transactions[before.reference].progress.version == before.progress.version
+                assert (
+                    self.transactions[before.reference].progress.version == before.progress.version
+                )
                 assert now.progress.version == before.progress.version + 1
                 self.transactions[now.reference] = now
             case IntentConcluded(intent):
                 self.intents.pop(intent, None)
-            case CallbackRecorded() | QrRecorded() | BreakerSaved() | SuspenseRecorded() | JournalEntry():
+            case (
+                CallbackRecorded()
+                | QrRecorded()
+                | BreakerSaved()
+                | SuspenseRecorded()
+                | JournalEntry()
+            ):
                 pass  # Kept by stores for people and for workers; no decision looks at them.
             case _:
                 assert_never(change)

@@ -1,5 +1,5 @@
-"""Decides the correction of what a wrong clock has dated: which payments those are, and what their times have to be
-(clause S3)."""
+"""Decides the correction of what a wrong clock has dated: which payments those are, and what their
+times have to be (clause S3)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ MISDATED_FROM: Span = MINUTE
 
 
 def is_misdated(transaction: Transaction, *, now: Moment) -> bool:
-    """Tell whether a payment was created in the future: by a wall clock that was ahead, or by a time of the gateway's
-    own that began with such a clock."""
+    """Tell whether a payment was created in the future: by a wall clock that was ahead, or by a
+    time of the gateway's own that began with such a clock."""
     order = transaction.order
-    return elapsed(now.utc, order.created_at) > MISDATED_FROM or elapsed(now.time, order.accepted_at) > MISDATED_FROM
+    return (
+        elapsed(now.utc, order.created_at) > MISDATED_FROM
+        or elapsed(now.time, order.accepted_at) > MISDATED_FROM
+    )
 
 
 def _corrected(transaction: Transaction, *, now: Moment) -> Transaction:
     """Return the payment with the times that it would have, had the wall clock been right.
 
-    The gateway's own time was right all along, so wall time follows from it. Where even that lies in the future, it
-    began with a wrong clock, and nothing tells when the payment was taken: now is the earliest moment that ends it too
-    early for nobody.
-    """
+    The gateway's own time was right all along, so wall time follows from it. Where even that lies
+    in the future, it began with a wrong clock, and nothing tells when the payment was taken: now is
+    the earliest moment that ends it too early for nobody."""
     order, progress = transaction.order, transaction.progress
     excess = Span(max(0, elapsed(now.time, order.accepted_at)))
     utc_offset = elapsed(now.time, now.utc)
@@ -69,7 +71,8 @@ def _corrected_progress(progress: Progress, *, excess: Span, error: Span, now: M
 
 
 def correct_times(ledger: Ledger, input_: CorrectTimes, *, now: Moment) -> Decision:
-    """Correct the times of a payment that was created in the future. Its stage, and whatever was decided, stay."""
+    """Correct the times of a payment that was created in the future. Its stage, and whatever was
+    decided, stay."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None:
         return ignore("There is no such transaction.")

@@ -1,9 +1,10 @@
-"""Removes personal data from what is stored of an ended payment: who paid, and every text that may repeat it.
+"""Removes personal data from what is stored of an ended payment: who paid, and every text that may
+repeat it.
 
-Amounts, references, statuses, times, codes and receipts stay, so that books and look-ups stay as they are. What is
-masked already stays as it is, so that a mask can be applied again. The masked values have the form that the
-specification asks of a party (clause M3): an id of a few characters and a number of digits.
-"""
+Amounts, references, statuses, times, codes and receipts stay, so that books and look-ups stay as
+they are. What is masked already stays as it is, so that a mask can be applied again. The masked
+values have the form that the specification asks of a party (clause M3): an id of a few characters
+and a number of digits."""
 
 from __future__ import annotations
 
@@ -28,19 +29,20 @@ _KEPT_MEMBERS: Final = frozenset(
         "nativeCode", "operation", "outcome", "providerReference", "result", "reversal", "source", "status", "suspense",
     }
 )  # fmt: skip
-"""The members of a journal detail and of an entry in the suspense book that never hold a person's data; all others are
-masked, those too that a later version adds."""
+"""The members of a journal detail and of an entry in the suspense book that never hold a person's
+data; all others are masked, those too that a later version adds."""
 
 _RECEIVER_STATUS: Final = re.compile(r"The receiver answered [0-9]{3}\.")
-"""What most callbacks and their lines in the journal say: a text of ours, without anybody's data."""
+"""What most callbacks and their lines in the journal say: a text of ours, without anybody's
+data."""
 
 
 def mask_transaction(transaction: Transaction) -> Transaction:
-    """Return the payment without personal data, in its next version; the same payment when it has none.
+    """Return the payment without personal data, in its next version; the same payment when it has
+    none.
 
-    A tax payout has no person as its party (M5). Raises AssertionError for a payment that has not ended: its provider
-    may still need the number.
-    """
+    A tax payout has no person as its party (M5). Raises AssertionError for a payment that has not
+    ended: its provider may still need the number."""
     assert transaction.progress.stage.is_terminal, "a payment that has not ended keeps its data"
     order, progress = _mask_order(transaction.order), _mask_progress(transaction.progress)
     if (order, progress) == (transaction.order, transaction.progress):
@@ -61,7 +63,9 @@ def _mask_order(order: Order) -> Order:
         labels=None,
         result_url=None if order.result_url is None else mask_url(order.result_url),
         display_qr_url=None if order.display_qr_url is None else mask_url(order.display_qr_url),
-        page=None if page is None else evolve(page, success_redirect_url=None, error_redirect_url=None),
+        page=None
+        if page is None
+        else evolve(page, success_redirect_url=None, error_redirect_url=None),
     )
 
 
@@ -76,18 +80,20 @@ def _mask_progress(progress: Progress) -> Progress:
 
 
 def mask_url(url: str) -> str:
-    """Return the URL without its query and fragment, in which a merchant may have put personal data."""
+    """Return the URL without its query and fragment, in which a merchant may have put personal
+    data."""
     return url.partition("?")[0].partition("#")[0]
 
 
 def mask_text(text: str) -> str:
-    """Return MASKED_TEXT in place of a text; an empty one stays, and so does a receiver's status."""
+    """Return MASKED_TEXT in place of a text; an empty one stays, and so does a receiver's
+    status."""
     return text if not text or _RECEIVER_STATUS.fullmatch(text) else MASKED_TEXT
 
 
 def mask_members(content: str) -> str:
-    """Return the detail of a journal entry, or the content of an entry in the suspense book, with the texts of people
-    and providers masked. A content that is no JSON object is masked whole."""
+    """Return the detail of a journal entry, or the content of an entry in the suspense book, with
+    the texts of people and providers masked. A content that is no JSON object is masked whole."""
     try:
         members = json.loads(content)
     except ValueError:
@@ -105,18 +111,18 @@ def _mask_member(name: str, value: object) -> object:
 
 
 def mask_reversal(reversal: Reversal) -> Reversal:
-    """Return a reversal that has ended without the words of staff and operators, in its next version; the same reversal
-    when it has none."""
+    """Return a reversal that has ended without the words of staff and operators, in its next
+    version; the same reversal when it has none."""
     masked = evolve(reversal, reason=mask_text(reversal.reason), remark=mask_text(reversal.remark))
     return reversal if masked == reversal else evolve(masked, version=reversal.version + 1)
 
 
 def mask_claim(claim: DepositClaim) -> DepositClaim:
-    """Return a settled claim of a deposit without personal data, in its next version; the same claim when it has none.
+    """Return a settled claim of a deposit without personal data, in its next version; the same
+    claim when it has none.
 
-    Its receipt, account and amount stay, by which a repeated report is known (S4). Raises AssertionError for an open
-    claim.
-    """
+    Its receipt, account and amount stay, by which a repeated report is known (S4). Raises
+    AssertionError for an open claim."""
     assert claim.wake_at is None, "an open claim keeps its data"
     masked = evolve(claim, party=MASKED_PARTY, bill_reference=mask_text(claim.bill_reference))
     return claim if masked == claim else evolve(masked, version=claim.version + 1)

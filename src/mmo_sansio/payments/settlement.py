@@ -1,12 +1,17 @@
-"""Applies a provider's success to a payment, decides which results may be applied (clauses S1, S2, S5), and lets one
-receipt of a provider settle one thing only (clause S4)."""
+"""Applies a provider's success to a payment, decides which results may be applied (clauses S1, S2,
+S5), and lets one receipt of a provider settle one thing only (clause S4)."""
 
 from __future__ import annotations
 
 from attrs import evolve
 
 from mmo_sansio.messages.changes import Change, DepositClaimChanged, SuspenseReason
-from mmo_sansio.messages.inputs import ProviderFailed, ProviderHinted, ProviderSucceeded, ResolveManually
+from mmo_sansio.messages.inputs import (
+    ProviderFailed,
+    ProviderHinted,
+    ProviderSucceeded,
+    ResolveManually,
+)
 from mmo_sansio.payments.decision import Decision, complete, end, ignore
 from mmo_sansio.payments.ledger import DepositKey, Ledger
 from mmo_sansio.payments.states import is_legal
@@ -18,8 +23,8 @@ from mmo_sansio.values.model import DepositClaim, ProviderData, Source, Stage, T
 def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decision:
     """Record that the money moved: set finalAmount and fee, and call the merchant back (S2).
 
-    A success with another amount than was requested also leaves an entry in the suspense book, for a person to see.
-    """
+    A success with another amount than was requested also leaves an entry in the suspense book, for
+    a person to see."""
     before = ledger.transaction(input_.gateway_reference)
     if (fault := why_not_applied(before, input_)) is not None:
         return reject_result(before, input_, fault, now=now)
@@ -34,7 +39,9 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
         input_.source,
         now=now,
         provider_reference=input_.provider_reference or before.progress.provider_reference,
-        provider_data=evolve(require_provider_data(before), fee=input_.fee, party_data=input_.party_data),
+        provider_data=evolve(
+            require_provider_data(before), fee=input_.fee, party_data=input_.party_data
+        ),
         final=final,
     )
     changes = receipt_changes(ledger, input_, after, now=now)
@@ -51,7 +58,9 @@ def require_provider_data(before: Transaction) -> ProviderData:
     return before.progress.provider_data
 
 
-def why_not_applied(before: Transaction | None, input_: ProviderSucceeded | ProviderFailed) -> SuspenseReason | None:
+def why_not_applied(
+    before: Transaction | None, input_: ProviderSucceeded | ProviderFailed
+) -> SuspenseReason | None:
     """Return why this result may not be applied; None when it may."""
     if before is None:
         return SuspenseReason.UNKNOWN_TRANSACTION
@@ -64,10 +73,16 @@ def why_not_applied(before: Transaction | None, input_: ProviderSucceeded | Prov
     return None
 
 
-def _late_result_reason(before: Transaction, input_: ProviderSucceeded | ProviderFailed) -> SuspenseReason:
+def _late_result_reason(
+    before: Transaction, input_: ProviderSucceeded | ProviderFailed
+) -> SuspenseReason:
     if before.progress.completion_source is Source.EXPIRY:
         return SuspenseReason.LATE_RESULT
-    return SuspenseReason.REPEATED_RESULT if _matches_record(before, input_) else SuspenseReason.CONFLICTING_RESULT
+    return (
+        SuspenseReason.REPEATED_RESULT
+        if _matches_record(before, input_)
+        else SuspenseReason.CONFLICTING_RESULT
+    )
 
 
 def _matches_record(before: Transaction, input_: ProviderSucceeded | ProviderFailed) -> bool:
@@ -80,16 +95,22 @@ def _matches_record(before: Transaction, input_: ProviderSucceeded | ProviderFai
 
 
 def reject_result(
-    before: Transaction | None, input_: ProviderSucceeded | ProviderFailed, reason: SuspenseReason, *, now: Moment
+    before: Transaction | None,
+    input_: ProviderSucceeded | ProviderFailed,
+    reason: SuspenseReason,
+    *,
+    now: Moment,
 ) -> Decision:
-    """Put a result that may not be applied into the suspense book, unless it only confirms what we know."""
+    """Put a result that may not be applied into the suspense book, unless it only confirms what we
+    know."""
     if reason is SuspenseReason.REPEATED_RESULT and input_.source is Source.POLL:
         return ignore("An answer that we asked for agrees with what is on record.", before)
     return record_in_suspense(input_, reason, before, now=now)
 
 
 def receipt_key(input_: ProviderSucceeded | ProviderHinted | ResolveManually) -> DepositKey | None:
-    """Return the provider and the receipt with which this ends a payment, or may later; None where there is none."""
+    """Return the provider and the receipt with which this ends a payment, or may later; None where
+    there is none."""
     match input_:
         case ProviderSucceeded():
             receipt = input_.provider_reference if input_.settles_receipt else None
@@ -107,10 +128,16 @@ def receipt_owner(ledger: Ledger, key: DepositKey, payment: str) -> str | None:
         return f"the deposit {deposit}"
     if claim is None or claim.payment == payment:
         return None
-    return "a deposit that belongs to no payment yet" if claim.payment is None else f"the payment {claim.payment}"
+    return (
+        "a deposit that belongs to no payment yet"
+        if claim.payment is None
+        else f"the payment {claim.payment}"
+    )
 
 
-def receipt_changes(ledger: Ledger, input_: ProviderSucceeded, paid: Transaction, *, now: Moment) -> tuple[Change, ...]:
+def receipt_changes(
+    ledger: Ledger, input_: ProviderSucceeded, paid: Transaction, *, now: Moment
+) -> tuple[Change, ...]:
     """Return the changes by which the receipt of a payment's own success settles that payment only.
 
     Where something else has the receipt, a person has to look at both.
@@ -121,14 +148,21 @@ def receipt_changes(ledger: Ledger, input_: ProviderSucceeded, paid: Transaction
     return claim_receipt(ledger, key, paid, now=now)
 
 
-def claim_receipt(ledger: Ledger, key: DepositKey | None, paid: Transaction, *, now: Moment) -> tuple[Change, ...]:
-    """Return the change that lets a receipt without another owner settle this payment only. An open claim that names
-    the payment stays: it is explained when it wakes."""
-    return () if key is None or ledger.claim(*key) is not None else (settle_receipt(key[1], paid, now=now),)
+def claim_receipt(
+    ledger: Ledger, key: DepositKey | None, paid: Transaction, *, now: Moment
+) -> tuple[Change, ...]:
+    """Return the change that lets a receipt without another owner settle this payment only. An open
+    claim that names the payment stays: it is explained when it wakes."""
+    return (
+        ()
+        if key is None or ledger.claim(*key) is not None
+        else (settle_receipt(key[1], paid, now=now),)
+    )
 
 
 def settle_receipt(receipt: str, paid: Transaction, *, now: Moment) -> DepositClaimChanged:
-    """Return the settled claim of the receipt, new to the gateway, with which this payment or deposit was paid."""
+    """Return the settled claim of the receipt, new to the gateway, with which this payment or
+    deposit was paid."""
     order, progress = paid.order, paid.progress
     settled = DepositClaim(
         provider=order.provider,

@@ -1,32 +1,36 @@
-"""Defines the table of transitions: which input may meet a transaction in which stage, and to which stages it may lead.
+"""Defines the table of transitions: which input may meet a transaction in which stage, and to which
+stages it may lead.
 
-A payment is two state machines. The *stage* is the one below. The *callback* is the other: it is scheduled exactly when
-the stage becomes terminal (a push is terminal from the beginning; without a result URL it has no callback) and is
-concluded once, whatever the outcome; it never moves the stage. In addition each merchant has one circuit breaker, which
-only decides whether a callback is sent or recorded as failed.
+A payment is two state machines. The *stage* is the one below. The *callback* is the other: it is
+scheduled exactly when the stage becomes terminal (a push is terminal from the beginning; without a
+result URL it has no callback) and is concluded once, whatever the outcome; it never moves the
+stage. In addition each merchant has one circuit breaker, which only decides whether a callback is
+sent or recorded as failed.
 
-The stages. A merchant's order is `CREATED` and is to be submitted; a web order first waits for its payer
-(`AWAITING_CUSTOMER`). The critical time lies between sending and knowing, so it has a stage of its own: `SUBMITTING` is
-on record before the request is sent; where a conversation with the provider is free, it is on record in the commit that
-creates the payment. From there only one way leads to a second submission: the provider's own word that
-it never received the first. A provider's acceptance moves it to `AWAITING_RESULT`; a result may come in any stage from
-`SUBMITTING` on, because a response can be lost and its result arrive. (In `CREATED` a provider's acceptance or result
-counts only if a submission is on record: the provider contradicts its "never received", and the payment must not be
-submitted again.) The clock may end any pending stage. While the brand is on hold, what was not submitted yet fails: at
-once (`StopPayment`), or when its submission would begin. When the store was restored from a backup, what had not ended
-then counts as submitted (`MarkRestored`), and is never sent again. Nothing leaves a terminal stage: those rows are
-empty, and later reports go to the suspense book.
+The stages. A merchant's order is `CREATED` and is to be submitted; a web order first waits for its
+payer (`AWAITING_CUSTOMER`). The critical time lies between sending and knowing, so it has a stage
+of its own: `SUBMITTING` is on record before the request is sent; where a conversation with the
+provider is free, it is on record in the commit that creates the payment. From there only one way
+leads to a second submission: the provider's own word that it never received the first. A provider's
+acceptance moves it to `AWAITING_RESULT`; a result may come in any stage from `SUBMITTING` on,
+because a response can be lost and its result arrive. (In `CREATED` a provider's acceptance or
+result counts only if a submission is on record: the provider contradicts its "never received", and
+the payment must not be submitted again.) The clock may end any pending stage. While the brand is on
+hold, what was not submitted yet fails: at once (`StopPayment`), or when its submission would begin.
+When the store was restored from a backup, what had not ended then counts as submitted
+(`MarkRestored`), and is never sent again. Nothing leaves a terminal stage: those rows are empty,
+and later reports go to the suspense book.
 
-Where the provider cannot be polled (`ProviderCannotTell`), a payment stays as it is until a notification, staff or its
-expiry end it: it is never sent again on a guess. An unsigned notification (`ProviderHinted`) only causes a poll; while
-the first submission may still be in flight it does nothing, as a response could then miss the submission. One that
-names a receipt at an address that only the provider was given is evidence: the payment is then neither submitted again
-nor failed by what the provider says next, and the clock ends it as a success where the provider answers no question
-about it.
+Where the provider cannot be polled (`ProviderCannotTell`), a payment stays as it is until a
+notification, staff or its expiry end it: it is never sent again on a guess. An unsigned
+notification (`ProviderHinted`) only causes a poll; while the first submission may still be in
+flight it does nothing, as a response could then miss the submission. One that names a receipt at an
+address that only the provider was given is evidence: the payment is then neither submitted again
+nor failed by what the provider says next, and the clock ends it as a success where the provider
+answers no question about it.
 
-A stage that names itself as a target stays, with a new `wake_at`. Keep in step: `rules/` holds one function for each
-input, and the diagram in the documentation is drawn from `TRANSITIONS`.
-"""
+A stage that names itself as a target stays, with a new `wake_at`. Keep in step: `rules/` holds one
+function for each input, and the diagram in the documentation is drawn from `TRANSITIONS`."""
 
 from __future__ import annotations
 
@@ -86,7 +90,9 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
 )
 """The possible next stages by stage and type of input. A pair without an entry changes nothing."""
 
-TRANSITION_INPUTS: tuple[type[Any], ...] = tuple(dict.fromkeys(each for row in TRANSITIONS.values() for each in row))
+TRANSITION_INPUTS: tuple[type[Any], ...] = tuple(
+    dict.fromkeys(each for row in TRANSITIONS.values() for each in row)
+)
 """The types of input that can move a stage: the columns of the table."""
 
 
@@ -96,5 +102,6 @@ def is_legal(stage: Stage, input_: object) -> bool:
 
 
 def target_stages(stage: Stage, input_: object) -> tuple[Stage, ...]:
-    """Return the stages to which this input may lead from this stage; empty when it may not move it."""
+    """Return the stages to which this input may lead from this stage; empty when it may not move
+    it."""
     return TRANSITIONS[stage].get(type(input_), ())

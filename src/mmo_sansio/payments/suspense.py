@@ -1,4 +1,5 @@
-"""Makes the entries of the suspense book: reports of a provider that could not be applied (clauses S4, S5)."""
+"""Makes the entries of the suspense book: reports of a provider that could not be applied (clauses
+S4, S5)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,11 @@ ProviderResult: TypeAlias = (
     | reversals.ReversalFailed
 )
 SuspenseSource: TypeAlias = (
-    ProviderResult | inputs.ProviderHinted | inputs.DepositNotified | DepositClaim | inputs.UnmatchedNotified
+    ProviderResult
+    | inputs.ProviderHinted
+    | inputs.DepositNotified
+    | DepositClaim
+    | inputs.UnmatchedNotified
 )
 """What can end in the suspense book."""
 
@@ -38,7 +43,8 @@ def record_in_suspense(
 def suspense_entry(
     input_: SuspenseSource, reason: SuspenseReason, transaction: Transaction | None, *, now: Moment
 ) -> SuspenseRecorded:
-    """Return the entry of a report in the suspense book, for a decision that changes more than that."""
+    """Return the entry of a report in the suspense book, for a decision that changes more than
+    that."""
     return SuspenseRecorded(
         at=now.utc,
         reason=reason,
@@ -54,7 +60,10 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
         case inputs.ProviderAccepted():
             return _result("accepted", input_)
         case inputs.ProviderSucceeded():
-            return _result("success", input_) | {"amount": _text(input_.final), "fee": _text(input_.fee)}
+            return _result("success", input_) | {
+                "amount": _text(input_.final),
+                "fee": _text(input_.fee),
+            }
         case inputs.ProviderFailed():
             native = {"nativeCode": input_.native_code, "nativeMessage": input_.native_message}
             return _result("failed", input_) | {"errorCode": input_.error_code, **native}
@@ -91,7 +100,10 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
         case inputs.UnmatchedNotified():
             return {"result": "unmatched", "told": input_.content}
         case reversals.ReversalSucceeded():
-            return _result("reversed", input_) | {"reversal": input_.reversal, "amount": _text(input_.amount)}
+            return _result("reversed", input_) | {
+                "reversal": input_.reversal,
+                "amount": _text(input_.amount),
+            }
         case reversals.ReversalFailed():
             native = {"nativeCode": input_.native_code, "nativeMessage": input_.reason}
             return _result("not_reversed", input_) | {"reversal": input_.reversal, **native}

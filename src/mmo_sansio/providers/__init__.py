@@ -1,8 +1,7 @@
 """Adapters of the mobile money operators, and what an adapter of your own is built from.
 
-An adapter turns payments into the operator's requests and its responses into reports; the shell sends and waits. It
-never sees the ledger. `docs/internals/adding.md` builds one step by step.
-"""
+An adapter turns payments into the operator's requests and its responses into reports; the shell
+sends and waits. It never sees the ledger. `docs/internals/adding.md` builds one step by step."""
 
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
@@ -89,19 +88,22 @@ from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_
 from mmo_sansio.values.reversals import Reversal
 
 __all__ = [
-    "DIRECT_PAYIN", "DIRECT_PAYOUT", "DIRECT_TAXPAYOUT", "MICROSECOND", "MILLISECOND", "PUSH", "QR_PAYIN",
-    "WEB_PAYIN", "AccessToken", "AccountBalance", "AccountCheck", "AccountFinding", "AccountQuestion",
-    "AccountState", "AdapterContext", "AdapterFactory", "AmountError", "AuthenticatesNotifications",
-    "BalanceInquiry", "BalanceReport", "ChecksAccount", "CipherError", "Ciphers", "Conversation", "DepositAnswer",
-    "DepositConversation", "DepositReport", "DepositValidation", "ExchangeFailed", "Headers", "HttpRequest",
-    "HttpResponse", "MonotonicInstant", "OperationKey", "OptionError", "Options", "Order", "PaymentReports",
-    "Provider", "ProviderCannotTell", "ProviderData", "ProviderHinted", "ProviderKind", "ProviderNeverReceived",
-    "ProviderNotification", "ProviderOperation", "ProviderReport", "QrCode", "QrMerchant", "ReportsAvailability",
-    "ReportsBalances", "Reversal", "ReversalAccepted", "ReversalCannotTell", "ReversalConversation",
-    "ReversalFailed", "ReversalNeverReceived", "ReversalOperation", "ReversalReport", "ReversalReports",
-    "ReversalSucceeded", "ReversalUnreachable", "ReversesPayments", "RsaPadding", "SignIn", "SignInFailed",
-    "Span", "Stage", "Type", "UnmatchedNotified", "VerifiesDeposits", "ask_all", "check_amount", "drive",
-    "earlier", "elapsed", "format_with_microseconds", "from_datetime", "make_qr_code", "no_answer_finding",
-    "operation_key", "parse_balance", "parse_json", "parse_number", "plain_amount", "read_qr_merchant",
-    "stored_text", "to_datetime", "to_json", "to_money",
+    "DIRECT_PAYIN", "DIRECT_PAYOUT", "DIRECT_TAXPAYOUT", "MICROSECOND", "MILLISECOND", "PUSH",
+    "QR_PAYIN", "WEB_PAYIN", "AccessToken", "AccountBalance", "AccountCheck", "AccountFinding",
+    "AccountQuestion", "AccountState", "AdapterContext", "AdapterFactory", "AmountError",
+    "AuthenticatesNotifications", "BalanceInquiry", "BalanceReport", "ChecksAccount", "CipherError",
+    "Ciphers", "Conversation", "DepositAnswer", "DepositConversation", "DepositReport",
+    "DepositValidation", "ExchangeFailed", "Headers", "HttpRequest", "HttpResponse",
+    "MonotonicInstant", "OperationKey", "OptionError", "Options", "Order", "PaymentReports",
+    "Provider", "ProviderCannotTell", "ProviderData", "ProviderHinted", "ProviderKind",
+    "ProviderNeverReceived", "ProviderNotification", "ProviderOperation", "ProviderReport",
+    "QrCode", "QrMerchant", "ReportsAvailability", "ReportsBalances", "Reversal",
+    "ReversalAccepted", "ReversalCannotTell", "ReversalConversation", "ReversalFailed",
+    "ReversalNeverReceived", "ReversalOperation", "ReversalReport", "ReversalReports",
+    "ReversalSucceeded", "ReversalUnreachable", "ReversesPayments", "RsaPadding", "SignIn",
+    "SignInFailed", "Span", "Stage", "Type", "UnmatchedNotified", "VerifiesDeposits", "ask_all",
+    "check_amount", "drive", "earlier", "elapsed", "format_with_microseconds", "from_datetime",
+    "make_qr_code", "no_answer_finding", "operation_key", "parse_balance", "parse_json",
+    "parse_number", "plain_amount", "read_qr_merchant", "stored_text", "to_datetime", "to_json",
+    "to_money",
 ]  # fmt: skip

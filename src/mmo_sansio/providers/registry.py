@@ -1,4 +1,5 @@
-"""Defines the kinds of provider: each says what `kind = "..."` in a `[provider.NAME]` of the settings opens."""
+"""Defines the kinds of provider: each says what `kind = "..."` in a `[provider.NAME]` of the
+settings opens."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ class AdapterContext:
     """Holds what the shell gives to an adapter in addition to its options."""
 
     hooks_url: str
-    """The address of this account's notifications: `https://HOST/hooks/NAME/TOKEN`. An adapter may append further
-    segments; they come back in the target of the notification's request."""
+    """The address of this account's notifications: `https://HOST/hooks/NAME/TOKEN`. An adapter may
+    append further segments; they come back in the target of the notification's request."""
     ciphers: Ciphers
     checks_sender: bool = False
     """Whether notifications are accepted from listed networks only (`hooks_from`)."""
@@ -34,7 +35,9 @@ class AdapterContext:
 class AdapterFactory(Protocol):
     """Makes the adapter of one account."""
 
-    def __call__(self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> Provider:
+    def __call__(
+        self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+    ) -> Provider:
         """Return the adapter. Raises OptionError for an option that is missing or can't be used."""
 
 
@@ -52,13 +55,18 @@ class ProviderKind:
     origin: str = ""
     """The distribution that brings this kind; empty for a built-in one."""
 
-    def open_adapter(self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> Provider:
-        """Return the adapter of one account. Raises OptionError for an option that is unknown, missing or unusable."""
+    def open_adapter(
+        self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+    ) -> Provider:
+        """Return the adapter of one account. Raises OptionError for an option that is unknown,
+        missing or unusable."""
         check_option_names(options, (*self.options, *self.secrets))
         return self.factory(name, title, options, context)
 
 
-def open_sandbox(name: str, title: str, options: Mapping[str, Any], *, is_lenient: bool = False) -> SandboxProvider:
+def open_sandbox(
+    name: str, title: str, options: Mapping[str, Any], *, is_lenient: bool = False
+) -> SandboxProvider:
     """Return the account with the sandbox operator. Raises OptionError."""
     reader = Options(options)
     merchant = read_qr_merchant(reader, DEFAULT_QR_MERCHANT)
@@ -66,14 +74,21 @@ def open_sandbox(name: str, title: str, options: Mapping[str, Any], *, is_lenien
     return SandboxProvider(name, title, merchant, is_lenient)
 
 
-def _open_mpesa_daraja(name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> Provider:
+def _open_mpesa_daraja(
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+) -> Provider:
     account = mpesa_daraja.read_account(
-        options, hooks_url=context.hooks_url, ciphers=context.ciphers, checks_sender=context.checks_sender
+        options,
+        hooks_url=context.hooks_url,
+        ciphers=context.ciphers,
+        checks_sender=context.checks_sender,
     )
     return DarajaProvider(name, title, account)
 
 
-def _open_mtn_momo(name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> Provider:
+def _open_mtn_momo(
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+) -> Provider:
     account = mtn_momo.read_account(options, hooks_url=context.hooks_url)
     return MtnMomoProvider(name, title, account)
 
@@ -87,26 +102,40 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
         "sandbox": ProviderKind(
             "Sandbox",
             lambda name, title, options, context: open_sandbox(name, title, options),
-            _names("qr_account qr_category qr_city qr_language qr_name qr_postal_code qr_scheme qr_template"),
+            _names(
+                "qr_account qr_category qr_city qr_language qr_name qr_postal_code qr_scheme "
+                "qr_template"
+            ),
         ),
         "mpesa_daraja": ProviderKind(
             "M-Pesa",
             _open_mpesa_daraja,
             _names(
-                "base_url certificate deposit_initiator deposits initiator merchant_name password_set_on"
-                " payout_command payout_shortcode pull_number results shortcode till unanswered_deposits"
+                "base_url certificate deposit_initiator deposits initiator merchant_name "
+                "password_set_on"
+                " payout_command payout_shortcode pull_number results shortcode till "
+                "unanswered_deposits"
             ),
-            _names("consumer_key consumer_secret deposit_initiator_password initiator_password passkey"),
+            _names(
+                "consumer_key consumer_secret deposit_initiator_password initiator_password passkey"
+            ),
         ),
         "mtn_momo": ProviderKind(
             "MTN MoMo",
             _open_mtn_momo,
-            _names("base_url callbacks collection_api_user disbursement_api_user market payer_message"),
-            _names("collection_api_key collection_subscription_key disbursement_api_key disbursement_subscription_key"),
+            _names(
+                "base_url callbacks collection_api_user disbursement_api_user market payer_message"
+            ),
+            _names(
+                "collection_api_key collection_subscription_key disbursement_api_key "
+                "disbursement_subscription_key"
+            ),
         ),
         "airtel_money": ProviderKind(
             "Airtel Money",
-            lambda name, title, options, context: open_airtel_money(name, title, options, context.ciphers),
+            lambda name, title, options, context: open_airtel_money(
+                name, title, options, context.ciphers
+            ),
             _names(
                 "ask_with_type base_url callback_hash_header client_id collection_version country"
                 " currency dialling_code disbursement_type disbursement_version"

@@ -1,1 +1,2 @@
-"""Holds pure models of circuit breakers, rate limits, fair queues, channel ownership and clock trust."""
+"""Holds pure models of circuit breakers, rate limits, fair queues, channel ownership and clock
+trust."""

@@ -1,18 +1,21 @@
-"""Holds the circuit breaker of one merchant's callbacks: it stops calls to a receiver that fails (K5).
+"""Holds the circuit breaker of one merchant's callbacks: it stops calls to a receiver that fails
+(K5).
 
     CLOSED ──a failure reaches the ratio──▶ OPEN ──a request 30 s later──▶ HALF_OPEN
        ▲                                      ▲                                │
        │                                      └────────the probe fails─────────┤
        └───────────────────────────────────────────────the probe succeeds──────┘
 
-Outcomes are counted in ten sub-windows of six seconds each. A sub-window begins at the first outcome or read that finds
-none, or finds the newest six seconds old; it is dropped, with all its counts, sixty seconds after its beginning. So an
-outcome counts for 54 to 60 seconds. The ratio is checked only when a failure is counted while closed: a success never
-opens the breaker, and neither does the passing of time.
+Outcomes are counted in ten sub-windows of six seconds each. A sub-window begins at the first
+outcome or read that finds none, or finds the newest six seconds old; it is dropped, with all its
+counts, sixty seconds after its beginning. So an outcome counts for 54 to 60 seconds. The ratio is
+checked only when a failure is counted while closed: a success never opens the breaker, and neither
+does the passing of time.
 
-A caller requests a permit before each call, and then reports or abandons it. Every change of state begins a new
-generation, and a permit carries its own: this distinguishes the report of the probe from that of an earlier slow call.
-The latter counts while open or closed, and is ignored while half-open.
+A caller requests a permit before each call, and then reports or abandons it. Every change of state
+begins a new generation, and a permit carries its own: this distinguishes the report of the probe
+from that of an earlier slow call. The latter counts while open or closed, and is ignored while
+half-open.
 
 Time is an argument: microseconds of a monotonic clock, which never decrease.
 """
@@ -53,7 +56,8 @@ class BreakerSettings:
     """The breaker opens from this share of failures among the outcomes."""
     open_for: Span = Span(30 * SECOND)
     permit_deadline: Span | None = Span(15 * SECOND)
-    """When a permit without a report counts as failed. None: its holder guarantees to report or abandon it."""
+    """When a permit without a report counts as failed. None: its holder guarantees to report or
+    abandon it."""
 
 
 @frozen
@@ -100,34 +104,42 @@ class BreakerSnapshot:
     """The oldest first."""
 
     def shifted(self, by: Span) -> BreakerSnapshot:
-        """Return the same state for a clock that is ahead by so much: every process has its own monotonic clock."""
+        """Return the same state for a clock that is ahead by so much: every process has its own
+        monotonic clock."""
         until, probe = self.open_until, self.probe
         return evolve(
             self,
             open_until=None if until is None else later(until, by),
             probe=None if probe is None else evolve(probe, granted_at=later(probe.granted_at, by)),
-            sub_windows=tuple(evolve(each, began_at=later(each.began_at, by)) for each in self.sub_windows),
+            sub_windows=tuple(
+                evolve(each, began_at=later(each.began_at, by)) for each in self.sub_windows
+            ),
         )
 
     def clamped(self, settings: BreakerSettings, *, now: MonotonicInstant) -> BreakerSnapshot:
-        """Return the same state without times that are impossible at `now`: after a clock was set back, a breaker must
-        not stay open for longer than `open_for`."""
+        """Return the same state without times that are impossible at `now`: after a clock was set
+        back, a breaker must not stay open for longer than `open_for`."""
         until = self.open_until
         return evolve(
             self,
-            open_until=None if until is None else MonotonicInstant(min(until, now + settings.open_for)),
-            sub_windows=tuple(evolve(each, began_at=min(each.began_at, now)) for each in self.sub_windows),
+            open_until=None
+            if until is None
+            else MonotonicInstant(min(until, now + settings.open_for)),
+            sub_windows=tuple(
+                evolve(each, began_at=min(each.began_at, now)) for each in self.sub_windows
+            ),
         )
 
     def must_be_stored_after(self, stored: BreakerSnapshot) -> bool:
-        """Tell whether a successor must continue from this state rather than from the one that is `stored`: it must,
-        unless only successes have been added since to the newest sub-window, of which one outcome is stored. So a store
-        is not written for each success, and who dies takes at most the successes of six seconds with it, never a
-        failure or a change of state."""
+        """Tell whether a successor must continue from this state rather than from the one that is
+        `stored`: it must, unless only successes have been added since to the newest sub-window, of
+        which one outcome is stored. So a store is not written for each success, and who dies takes
+        at most the successes of six seconds with it, never a failure or a change of state."""
         return self._without_newest_successes() != stored._without_newest_successes()
 
     def _without_newest_successes(self) -> tuple[object, ...]:
-        """Return all of the state but the successes of the newest sub-window; this is compared for each callback."""
+        """Return all of the state but the successes of the newest sub-window; this is compared for
+        each callback."""
         earlier, newest = self.sub_windows[:-1], self.sub_windows[-1:]
         failures = [(each.began_at, each.failures) for each in newest]
         return self.state, self.open_until, self.probe, self.generation, earlier, failures
@@ -143,10 +155,14 @@ class CircuitBreaker:
     """Holds one merchant's breaker, independent of every other merchant's."""
 
     def __init__(
-        self, settings: BreakerSettings = DEFAULT_BREAKER_SETTINGS, *, restored: BreakerSnapshot = INITIAL_SNAPSHOT
+        self,
+        settings: BreakerSettings = DEFAULT_BREAKER_SETTINGS,
+        *,
+        restored: BreakerSnapshot = INITIAL_SNAPSHOT,
     ) -> None:
-        """Continue from the state `restored`. The holders of its permits are gone and will not report, so its probe
-        fails at its deadline or, where permits have none, counts as abandoned."""
+        """Continue from the state `restored`. The holders of its permits are gone and will not
+        report, so its probe fails at its deadline or, where permits have none, counts as
+        abandoned."""
         self._settings = settings
         self._state = restored.state
         self._open_until = restored.open_until
@@ -160,12 +176,13 @@ class CircuitBreaker:
 
     @property
     def state(self) -> BreakerState:
-        """Return the state after the last call: an open breaker stays open until the first request after its end."""
+        """Return the state after the last call: an open breaker stays open until the first request
+        after its end."""
         return self._state
 
     def request_permit(self, now: MonotonicInstant) -> Permit | None:
-        """Return a permit for one call, or None while open and while the probe has no report. A rejected request is not
-        counted."""
+        """Return a permit for one call, or None while open and while the probe has no report. A
+        rejected request is not counted."""
         self._fail_overdue(now)
         if self._state is BreakerState.OPEN:
             assert self._open_until is not None
@@ -182,14 +199,15 @@ class CircuitBreaker:
         return permit
 
     def record(self, permit: Permit, *, succeeded: bool, now: MonotonicInstant) -> None:
-        """Report the outcome of a call. After the permit's deadline, and the second time, this does nothing."""
+        """Report the outcome of a call. After the permit's deadline, and the second time, this does
+        nothing."""
         self._fail_overdue(now)
         if self._unreported.pop(permit.number, None) is not None:
             self._count(permit, succeeded, now)
 
     def abandon(self, permit: Permit, *, now: MonotonicInstant) -> None:
-        """Give back a permit without an outcome: it counts as neither, and the next call may be the probe in its
-        place."""
+        """Give back a permit without an outcome: it counts as neither, and the next call may be the
+        probe in its place."""
         self._fail_overdue(now)
         if self._unreported.pop(permit.number, None) is not None and permit == self._probe:
             self._probe = None
@@ -202,11 +220,13 @@ class CircuitBreaker:
 
     def snapshot(self) -> BreakerSnapshot:
         """Return the state from which a successor continues; this changes nothing."""
-        return BreakerSnapshot(self._state, self._open_until, self._probe, self._generation, tuple(self._sub_windows))
+        return BreakerSnapshot(
+            self._state, self._open_until, self._probe, self._generation, tuple(self._sub_windows)
+        )
 
     def _fail_overdue(self, now: MonotonicInstant) -> None:
-        """Count permits past their deadline as failed at that deadline. The permits are in the order of their grants,
-        which is that of their deadlines."""
+        """Count permits past their deadline as failed at that deadline. The permits are in the
+        order of their grants, which is that of their deadlines."""
         deadline = self._settings.permit_deadline
         while deadline is not None and self._unreported:
             permit = next(iter(self._unreported.values()))
@@ -243,7 +263,8 @@ class CircuitBreaker:
 
     def _count_outcomes(self) -> OutcomeCounts:
         return OutcomeCounts(
-            sum(each.successes for each in self._sub_windows), sum(each.failures for each in self._sub_windows)
+            sum(each.successes for each in self._sub_windows),
+            sum(each.failures for each in self._sub_windows),
         )
 
     def _is_failing(self) -> bool:

@@ -1,29 +1,41 @@
-"""Keeps time although the machine's wall clock may be wrong: the gateway's own time, and the wall time to record (S3).
+"""Keeps time although the machine's wall clock may be wrong: the gateway's own time, and the wall
+time to record (S3).
 
-Two clocks are read. The *boot clock* counts the microseconds since the machine started, also while it sleeps; nobody
-sets it. The *wall clock* shows the date, and is set by people and time servers, sometimes wrongly.
+Two clocks are read. The *boot clock* counts the microseconds since the machine started, also while
+it sleeps; nobody sets it. The *wall clock* shows the date, and is set by people and time servers,
+sometimes wrongly.
 
-*The gateway's own time* passes with the boot clock. A step of the wall clock, of whatever size and for whatever time,
-moves it neither forward nor back, so that no wrong clock ends a payment early or delays what is due. It equals wall
-time when a store is new; from then on it is continued from one process to the next (`continue_from`): exactly, as long
-as the machine was not restarted in between, otherwise by the clock that shows how long the gateway was down.
+*The gateway's own time* passes with the boot clock. A step of the wall clock, of whatever size and
+for whatever time, moves it neither forward nor back, so that no wrong clock ends a payment early or
+delays what is due. It equals wall time when a store is new; from then on it is continued from one
+process to the next (`continue_from`): exactly, as long as the machine was not restarted in between,
+otherwise by the clock that shows how long the gateway was down.
 
-*The wall time to record* follows the wall clock. A step of more than TOLERANCE is trusted once the clocks have agreed
-for CONFIRMATION_PERIOD; until then wall time goes on as if there had been no step. A clock that returns to what was
-trusted before such a step is trusted at once.
+*The wall time to record* follows the wall clock. A step of more than TOLERANCE is trusted once the
+clocks have agreed for CONFIRMATION_PERIOD; until then wall time goes on as if there had been no
+step. A clock that returns to what was trusted before such a step is trusted at once.
 
-A machine whose clock is wrong from its start is noticed by nothing on the machine, but by the clock of a store that
-several machines share. Of two clocks that differ either may be wrong, so the other machines that use the store decide.
-"""
+A machine whose clock is wrong from its start is noticed by nothing on the machine, but by the clock
+of a store that several machines share. Of two clocks that differ either may be wrong, so the other
+machines that use the store decide."""
 
 from __future__ import annotations
 
 from attrs import frozen
 
-from mmo_sansio.values.clock import MILLISECOND, SECOND, Instant, MonotonicInstant, Span, elapsed, later
+from mmo_sansio.values.clock import (
+    MILLISECOND,
+    SECOND,
+    Instant,
+    MonotonicInstant,
+    Span,
+    elapsed,
+    later,
+)
 
 TOLERANCE = Span(5 * SECOND)
-"""How far the clocks may drift apart between two checks: more than any slewing, less than any wrong time."""
+"""How far the clocks may drift apart between two checks: more than any slewing, less than any wrong
+time."""
 NOISE = Span(50 * MILLISECOND)
 """A difference that is ignored: the clocks are read one after the other."""
 CONFIRMATION_PERIOD = Span(60 * SECOND)
@@ -31,7 +43,8 @@ CONFIRMATION_PERIOD = Span(60 * SECOND)
 NOTABLE_DIFFERENCE = Span(2 * SECOND)
 """A larger difference from the store's clock is logged."""
 DIFFERENCE_MAX = Span(30 * SECOND)
-"""A machine whose wall time differs by more takes no payments, unless the store's clock seems to be the wrong one."""
+"""A machine whose wall time differs by more takes no payments, unless the store's clock seems to be
+the wrong one."""
 
 
 @frozen
@@ -39,8 +52,8 @@ class ClockRecord:
     """Holds what a store keeps of a process's clocks, from which the next process continues."""
 
     boot_id: str
-    """Names the machine's current start; the boot clock goes on as long as it is the same. Empty where the machine does
-    not tell it."""
+    """Names the machine's current start; the boot clock goes on as long as it is the same. Empty
+    where the machine does not tell it."""
     monotonic: MonotonicInstant
     """The boot clock at the time of the record."""
     time: Instant
@@ -48,11 +61,13 @@ class ClockRecord:
     utc: Instant
     """The wall time that was trusted."""
     served_until: Instant = Instant(0)
-    """Records have been served for windows up to this wall time: no later creation may lie below it (R7)."""
+    """Records have been served for windows up to this wall time: no later creation may lie below it
+    (R7)."""
 
 
 class ClockGuard:
-    """Holds how far the gateway's own time and the trusted wall time are ahead of the boot clock."""
+    """Holds how far the gateway's own time and the trusted wall time are ahead of the boot
+    clock."""
 
     def __init__(self, *, wall: Instant, monotonic: MonotonicInstant) -> None:
         """Trust the wall clock as it is; the gateway's own time begins with it."""
@@ -74,16 +89,21 @@ class ClockGuard:
         return self._stepped is None
 
     def continue_from(
-        self, record: ClockRecord, *, boot_id: str, monotonic: MonotonicInstant, down_for: Span | None = None
+        self,
+        record: ClockRecord,
+        *,
+        boot_id: str,
+        monotonic: MonotonicInstant,
+        down_for: Span | None = None,
     ) -> None:
         """Continue the gateway's own time from an earlier process.
 
-        While the machine is the same and was not restarted, its boot clock measures the time in between. Otherwise
-        `down_for` does, which a store that has a clock of its own gives, or else the wall clock. Time never goes back.
+        While the machine is the same and was not restarted, its boot clock measures the time in
+        between. Otherwise `down_for` does, which a store that has a clock of its own gives, or else
+        the wall clock. Time never goes back.
 
-        The wall clock is trusted as it is, as somebody may have set it right before this start; it is trusted at once
-        as well when it returns to what the earlier process trusted.
-        """
+        The wall clock is trusted as it is, as somebody may have set it right before this start; it
+        is trusted at once as well when it returns to what the earlier process trusted."""
         is_same_boot = record.boot_id == boot_id and monotonic >= record.monotonic
         if is_same_boot:
             passed = elapsed(record.monotonic, monotonic)
@@ -95,7 +115,8 @@ class ClockGuard:
         self.time_ahead = Span(record.time + max(passed, 0) - monotonic)
 
     def observe(self, *, wall: Instant, monotonic: MonotonicInstant) -> Span | None:
-        """Compare the clocks; return by how much the wall clock has stepped since the last check, or None."""
+        """Compare the clocks; return by how much the wall clock has stepped since the last check,
+        or None."""
         ahead = Span(wall - monotonic)
         if abs(ahead - self.utc_ahead) <= TOLERANCE:
             step = None if self._stepped is None else Span(ahead - self._stepped.ahead)
@@ -135,7 +156,8 @@ class StoreClock:
     now: Instant
     """The store's time."""
     agreeing: int = 0
-    """How many other machines have lately recorded a wall time within DIFFERENCE_MAX of the store's."""
+    """How many other machines have lately recorded a wall time within DIFFERENCE_MAX of the
+    store's."""
     differing: int = 0
     """How many other machines have lately recorded another."""
 
@@ -160,13 +182,13 @@ class ClockComparison:
 
     @property
     def forbids_service(self) -> bool:
-        """Tell whether a process that serves should get no more requests: other machines, whose clocks are right,
-        can serve."""
+        """Tell whether a process that serves should get no more requests: other machines, whose
+        clocks are right, can serve."""
         return abs(self.ahead) > DIFFERENCE_MAX and self.agreeing > 0
 
 
 def compare_clocks(store: StoreClock, *, before: Instant, after: Instant) -> ClockComparison:
-    """Compare with the machine's wall time before and after the store was asked; what it took to ask is no
-    difference."""
+    """Compare with the machine's wall time before and after the store was asked; what it took to
+    ask is no difference."""
     ahead = before - store.now if before > store.now else min(after - store.now, 0)
     return ClockComparison(Span(ahead), store.agreeing, store.differing)

@@ -1,9 +1,9 @@
-"""Chooses the next delivery among those of many merchants that wait for a slot, each merchant in its own order (K6).
+"""Chooses the next delivery among those of many merchants that wait for a slot, each merchant in
+its own order (K6).
 
-A slot goes to the merchant with the fewest active deliveries, and among equals to the one that has waited longest for
-its turn; a merchant that has its fair share waits, however many slots are free. So merchants take turns, and one whose
-receiver hangs does not block the others.
-"""
+A slot goes to the merchant with the fewest active deliveries, and among equals to the one that has
+waited longest for its turn; a merchant that has its fair share waits, however many slots are free.
+So merchants take turns, and one whose receiver hangs does not block the others."""
 
 from __future__ import annotations
 
@@ -19,37 +19,48 @@ DELIVERY_SLOTS_PER_BRAND = 16
 """Deliveries of one merchant that are active at one time, while most slots are free (K6)."""
 
 
-def fair_share(free: int, *, slots: int = DELIVERY_SLOTS, slots_per_brand: int = DELIVERY_SLOTS_PER_BRAND) -> int:
+def fair_share(
+    free: int, *, slots: int = DELIVERY_SLOTS, slots_per_brand: int = DELIVERY_SLOTS_PER_BRAND
+) -> int:
     """Return how many active deliveries one merchant may have while `free` of all `slots` are free.
 
-    It is `slots_per_brand` while nearly all are free, and decreases as they fill up: with the fourth power, so that
-    with the usual figures the last half of the slots goes only to merchants without an active delivery. Therefore more
-    than a thousand merchants whose receivers hang, with any backlog and in any order, leave a slot to a newcomer; with
-    a fixed share, 128 of them would take all. It is at least 1 while any slot is free, and 0 when none is.
-    """
+    It is `slots_per_brand` while nearly all are free, and decreases as they fill up: with the
+    fourth power, so that with the usual figures the last half of the slots goes only to merchants
+    without an active delivery. Therefore more than a thousand merchants whose receivers hang, with
+    any backlog and in any order, leave a slot to a newcomer; with a fixed share, 128 of them would
+    take all. It is at least 1 while any slot is free, and 0 when none is."""
     return -(-slots_per_brand * free**4 // slots**4)
 
 
 class FairQueue(Generic[Item]):
-    """Holds the waiting items and counts the active ones; the time of each method grows with neither."""
+    """Holds the waiting items and counts the active ones; the time of each method grows with
+    neither."""
 
     def __init__(
-        self, *, waiting_max: int, slots: int = DELIVERY_SLOTS, slots_per_brand: int = DELIVERY_SLOTS_PER_BRAND
+        self,
+        *,
+        waiting_max: int,
+        slots: int = DELIVERY_SLOTS,
+        slots_per_brand: int = DELIVERY_SLOTS_PER_BRAND,
     ) -> None:
         """Hold at most `waiting_max` waiting items, of all merchants together."""
         self._waiting_max = waiting_max
-        self._shares = [fair_share(free, slots=slots, slots_per_brand=slots_per_brand) for free in range(slots + 1)]
+        self._shares = [
+            fair_share(free, slots=slots, slots_per_brand=slots_per_brand)
+            for free in range(slots + 1)
+        ]
         """The share of a merchant by the number of free slots."""
         self._queues: dict[str, deque[Item]] = {}
         self._active_by_brand: Counter[str] = Counter()
         self._ranks: list[dict[str, None]] = [{} for _ in range(slots_per_brand + 1)]
-        """Merchants with waiting items, by the number of their active ones; the first of a rank is next."""
+        """Merchants with waiting items, by the number of their active ones; the first of a rank is
+        next."""
         self.waiting = 0
         self.active = 0
 
     def has_room_for(self, brand: str) -> bool:
-        """Tell whether one more item of this merchant may wait: no merchant has more waiting items than there is room
-        left, so none can take all the room from the others."""
+        """Tell whether one more item of this merchant may wait: no merchant has more waiting items
+        than there is room left, so none can take all the room from the others."""
         return len(self._queues.get(brand, ())) < self._waiting_max - self.waiting
 
     def add(self, brand: str, item: Item) -> None:
@@ -62,8 +73,8 @@ class FairQueue(Generic[Item]):
             self._ranks[self._active_by_brand[brand]][brand] = None
 
     def next(self) -> Item | None:
-        """Return the next item and give it a slot, until `release`; None while there is no slot, or no merchant may
-        have it."""
+        """Return the next item and give it a slot, until `release`; None while there is no slot, or
+        no merchant may have it."""
         if self.waiting:
             for active in range(self._shares[-1 - self.active]):
                 if rank := self._ranks[active]:

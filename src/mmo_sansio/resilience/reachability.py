@@ -1,11 +1,12 @@
-"""Decides when a server counts as lost, so that callers are refused at once instead of each waiting in vain.
+"""Decides when a server counts as lost, so that callers are refused at once instead of each waiting
+in vain.
 
     REACHABLE ──nobody is answered for some seconds──▶ SUSPECTED ──a probe fails──▶ LOST
         ▲                                                                    │                         │
         └───────────────────────────any answer──────────────────────────────┴─────────────────────────┘
 
-A short outage, such as a failover, is waited out by the callers. A statement that waits for a lock is no reason to
-refuse others: the probe, which locks nothing, is answered.
+A short outage, such as a failover, is waited out by the callers. A statement that waits for a lock
+is no reason to refuse others: the probe, which locks nothing, is answered.
 
 Time is an argument: seconds of a monotonic clock.
 """
@@ -38,7 +39,8 @@ class Reachability:
     _answered_at: float | None = None
     """The last answer's time."""
     _unanswered_since: float | None = None
-    """When the oldest call began that has had no answer since the last one; None when the last call was answered."""
+    """When the oldest call began that has had no answer since the last one; None when the last call
+    was answered."""
 
     def record_answer(self, now: float) -> None:
         """Record that a call or a probe was answered, be it with an error."""
@@ -50,10 +52,14 @@ class Reachability:
         since = began if self._answered_at is None else max(began, self._answered_at)
         if self._unanswered_since is None or since < self._unanswered_since:
             self._unanswered_since = since
-        if self.state is ServerState.REACHABLE and now - self._unanswered_since >= self.suspect_after_s:
+        if (
+            self.state is ServerState.REACHABLE
+            and now - self._unanswered_since >= self.suspect_after_s
+        ):
             self.state = ServerState.SUSPECTED
 
     def record_failed_probe(self) -> None:
-        """Record that a probe had no answer: unless another call has been answered meanwhile, the server is lost."""
+        """Record that a probe had no answer: unless another call has been answered meanwhile, the
+        server is lost."""
         if self.state is ServerState.SUSPECTED:
             self.state = ServerState.LOST

@@ -1,4 +1,5 @@
-"""Decides whether a store is older than what was last known of it, as after a backup was restored."""
+"""Decides whether a store is older than what was last known of it, as after a backup was
+restored."""
 
 from __future__ import annotations
 
@@ -11,17 +12,19 @@ from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed
 
 @frozen
 class StoreMark:
-    """Says how far a store had come. A process keeps it outside of the store, where no restore reaches it."""
+    """Says how far a store had come. A process keeps it outside of the store, where no restore
+    reaches it."""
 
     store_id: str
     """A random name of the store; a restored one gets another."""
     epoch: int
-    """A number that commits raise, those of one process at most once a second; 0: nothing was committed yet."""
+    """A number that commits raise, those of one process at most once a second; 0: nothing was
+    committed yet."""
     raised_at: Instant = Instant(0)
     """When the epoch was raised last, by the store's own clock; 0: never."""
     timeline: int | None = None
-    """What PostgreSQL's server writes, which grows when a standby is promoted; None where there is none or the role
-    may not see it."""
+    """What PostgreSQL's server writes, which grows when a standby is promoted; None where there is
+    none or the role may not see it."""
 
 
 @frozen
@@ -47,13 +50,18 @@ class Recognition(StrEnum):
 
 
 def recognise(
-    stored: StoreState, mark: StoreMark | None, *, must_be_marked: bool, is_served: bool, loss_max: Span
+    stored: StoreState,
+    mark: StoreMark | None,
+    *,
+    must_be_marked: bool,
+    is_served: bool,
+    loss_max: Span,
 ) -> Recognition:
     """Compare a store with the mark that this machine has kept of it; None when it has none.
 
-    `must_be_marked`: whether the mark of a store that was used has to be there. `is_served`: whether another process
-    serves the store, and has compared it. `loss_max`: how much a failover may lose; what is lost is
-    counted in epochs, of a second each, or in time, whichever is less.
+    `must_be_marked`: whether the mark of a store that was used has to be there. `is_served`:
+    whether another process serves the store, and has compared it. `loss_max`: how much a failover
+    may lose; what is lost is counted in epochs, of a second each, or in time, whichever is less.
     """
     if mark is None:
         is_missed = must_be_marked and stored.mark.epoch > 0 and not is_served

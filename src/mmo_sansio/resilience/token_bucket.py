@@ -1,5 +1,5 @@
-"""Limits rates: tokens that were taken come back evenly. A token is what its user limits: a request, a byte, a line of
-the log, a failure."""
+"""Limits rates: tokens that were taken come back evenly. A token is what its user limits: a
+request, a byte, a line of the log, a failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span
 
 @define(eq=False)
 class TokenBucket:
-    """Holds tokens, all of them at first. Times are of one clock that never goes back. Rate and burst may change."""
+    """Holds tokens, all of them at first. Times are of one clock that never goes back. Rate and
+    burst may change."""
 
     per_second: float
     """How many tokens come back in a second."""
@@ -31,8 +32,8 @@ class TokenBucket:
         self._full_at = max(self._full_at, now) + tokens * SECOND / self.per_second
 
     def take(self, now: MonotonicInstant, tokens: float = 1) -> Span:
-        """Take tokens and return 0; where there are too few, take none and return how long it takes until there are
-        enough."""
+        """Take tokens and return 0; where there are too few, take none and return how long it takes
+        until there are enough."""
         delay = self.delay(now, tokens)
         if delay == 0:
             self.spend(now, tokens)

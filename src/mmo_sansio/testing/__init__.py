@@ -1,4 +1,5 @@
-"""Helps to test code that uses the core: builders with sensible defaults, and a small world in virtual time."""
+"""Helps to test code that uses the core: builders with sensible defaults, and a small world in
+virtual time."""
 
 from mmo_sansio.testing.adapter_conformance import (
     ADAPTER_CHECKS,

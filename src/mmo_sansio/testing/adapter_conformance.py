@@ -1,11 +1,12 @@
-"""Defines the public suite for providers' adapters: an adapter that passes keeps the promises of `Provider`.
+"""Defines the public suite for providers' adapters: an adapter that passes keeps the promises of
+`Provider`.
 
     check_adapter(AdapterCase(KIND, OPTIONS))                # all of it, or
     @pytest.mark.parametrize("check", ADAPTER_CHECKS)        # one test for each check
 
-The checks know no operator's protocol: they answer with meaningless responses, with broken connections, and with
-nothing. The meaning of the operator's own words is for the adapter's own tests.
-"""
+The checks know no operator's protocol: they answer with meaningless responses, with broken
+connections, and with nothing. The meaning of the operator's own words is for the adapter's own
+tests."""
 
 from __future__ import annotations
 
@@ -49,12 +50,23 @@ UNREADABLE_BODIES: Final = (
     *(b"", b"<html>Bad gateway</html>", b"null", b"[]", b"{}", b"7", b'"\\u0000"', b"\xff\0"),
     *(b"[" * 100_000, b'{"id":' * 50_000, b'{"status":"x","code":"\\u0000","amount":1e999}'),
 )
-"""Bodies that no operator sends on purpose: empty, in another format, of another shape, nested too deeply."""
+"""Bodies that no operator sends on purpose: empty, in another format, of another shape, nested too
+deeply."""
 
 AMBIGUOUS_STATUSES: Final = (200, 302, 500, 502, 503, 504)
 """Statuses that, with a meaningless body, leave the outcome of a submission open."""
 
-UNUSABLE_VALUES: Final[tuple[Any, ...]] = ([], {}, True, -1, 10**30, "", "\0", "\u00e9\n", "x" * 9999)
+UNUSABLE_VALUES: Final[tuple[Any, ...]] = (
+    [],
+    {},
+    True,
+    -1,
+    10**30,
+    "",
+    "\0",
+    "\u00e9\n",
+    "x" * 9999,
+)
 
 AMOUNTS: Final = ("1", "150", "70000", "0.10", "1234.56")
 NUMBER: Final = re.compile(rb"\d+(?:\.\d+)?")
@@ -97,8 +109,8 @@ class AdapterCase:
     msisdn: str = "+254708374149"
     ciphers: Ciphers = Factory(TransparentCiphers)
     prepare: Callable[[HttpRequest], HttpResponse | None] = lambda _: None
-    """The operator's response to a request that prepares a submission, such as one for a key; None for any other
-    request."""
+    """The operator's response to a request that prepares a submission, such as one for a key; None
+    for any other request."""
 
     def open_adapter(self, options: Mapping[str, Any] | None = None) -> Provider:
         """Return the adapter. Raises OptionError."""
@@ -191,7 +203,8 @@ def check_operations(case: AdapterCase) -> None:
 
 
 def check_requests(case: AdapterCase) -> None:
-    """Check that the same payment makes the same requests, all absolute and without an access token."""
+    """Check that the same payment makes the same requests, all absolute and without an access
+    token."""
     provider = case.open_adapter()
     for transaction in _transactions(case, provider):
         sent = sent_requests(case, provider.submit(transaction, now=START))
@@ -219,7 +232,9 @@ def check_amounts(case: AdapterCase) -> None:
                 assert Decimal(amount) in named, f"{key}: {amount} is not what was sent"
             else:
                 report = drive(provider.submit(transaction, now=START), answer_with(case, LOST))
-                assert isinstance(report, inputs.ProviderFailed), f"{key}: {amount} came to {report}"
+                assert isinstance(report, inputs.ProviderFailed), (
+                    f"{key}: {amount} came to {report}"
+                )
 
 
 def check_submission_is_sent_once(case: AdapterCase) -> None:
@@ -246,7 +261,9 @@ def check_polls(case: AdapterCase) -> None:
     """Check that a poll without a usable answer decides nothing, and never submits."""
     provider = case.open_adapter()
     for transaction in _transactions(case, provider):
-        submission = {(each.method, each.target) for each in _submission(case, provider, transaction)}
+        submission = {
+            (each.method, each.target) for each in _submission(case, provider, transaction)
+        }
         for outcome in (UNSENT, *ambiguous_outcomes()):
             sent: list[HttpRequest] = []
             now = later(START, MINUTE)
@@ -257,7 +274,8 @@ def check_polls(case: AdapterCase) -> None:
 
 
 def check_notifications(case: AdapterCase) -> None:
-    """Check that a notification without proof of its origin is a hint at most, and that none raises."""
+    """Check that a notification without proof of its origin is a hint at most, and that none
+    raises."""
     provider = case.open_adapter()
     named = b'{"id":"%s","status":"SUCCESSFUL","amount":"150"}' % REFERENCE.encode()
     targets = (b"/hooks/conformance/token", b"/hooks/conformance/token/x/y?z", b"/", b"\xff")
@@ -265,7 +283,9 @@ def check_notifications(case: AdapterCase) -> None:
         for target in targets:
             request = HttpRequest("POST", target, ((b"x-signature", b"AAAA"),), body)
             report = provider.read_notification(request)
-            assert isinstance(report, inputs.ProviderHinted | inputs.UnmatchedNotified), f"{body[:40]!r}: {report}"
+            assert isinstance(report, inputs.ProviderHinted | inputs.UnmatchedNotified), (
+                f"{body[:40]!r}: {report}"
+            )
             assert report.provider == NAME
             assert "\0" not in (report.content or ""), "no store can hold it"
             for accepted in (True, False):
@@ -274,7 +294,8 @@ def check_notifications(case: AdapterCase) -> None:
 
 
 def check_sign_in(case: AdapterCase) -> None:
-    """Check that a sign-in without a usable response fails without a secret, and that tokens are not rejected early."""
+    """Check that a sign-in without a usable response fails without a secret, and that tokens are
+    not rejected early."""
     provider = case.open_adapter()
     assert not provider.rejects_token(HttpResponse(200, (), b"{}"))
     provider.scope_of(HttpRequest("GET", b"https://elsewhere.example/"))
@@ -292,7 +313,8 @@ def check_sign_in(case: AdapterCase) -> None:
 
 
 def check_options(case: AdapterCase) -> None:
-    """Check that the declared options are those that are read, and that an unusable one is named."""
+    """Check that the declared options are those that are read, and that an unusable one is
+    named."""
     recorded = RecordedOptions(case.options)
     case.kind.factory(NAME, case.kind.title, recorded, AdapterContext(HOOKS_URL, case.ciphers))
     declared = {*case.kind.options, *case.kind.secrets}
@@ -356,7 +378,9 @@ def _moves(request: HttpRequest) -> bool:
     return request.method != "GET"
 
 
-def _submission(case: AdapterCase, provider: Provider, transaction: Transaction) -> list[HttpRequest]:
+def _submission(
+    case: AdapterCase, provider: Provider, transaction: Transaction
+) -> list[HttpRequest]:
     return sent_requests(case, provider.submit(transaction, now=START))
 
 
@@ -365,7 +389,9 @@ def _check_report(
     expected: type[inputs.ProviderReport] | tuple[type[inputs.ProviderReport], ...],
     outcome: HttpResponse | ExchangeFailed,
 ) -> None:
-    shown = f"{outcome.status} {outcome.body[:40]!r}" if isinstance(outcome, HttpResponse) else outcome
+    shown = (
+        f"{outcome.status} {outcome.body[:40]!r}" if isinstance(outcome, HttpResponse) else outcome
+    )
     assert isinstance(report, expected), f"{shown} came to {report}"
     assert (report.gateway_reference, report.provider) == (REFERENCE, NAME)
 
@@ -388,7 +414,9 @@ def _sign_in(provider: Provider, scope: str, outcome: HttpResponse | ExchangeFai
     return step.result
 
 
-def _check_sign_in_failure(case: AdapterCase, provider: Provider, scope: str, response: HttpResponse) -> None:
+def _check_sign_in_failure(
+    case: AdapterCase, provider: Provider, scope: str, response: HttpResponse
+) -> None:
     try:
         _sign_in(provider, scope, response)
         shown = None

@@ -1,4 +1,5 @@
-"""Builds valid values, each with any field replaced by name, so that a test names only its subject."""
+"""Builds valid values, each with any field replaced by name, so that a test names only its
+subject."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def KES(value: str | int) -> Money:  # It reads as the currency that it is.
 
 
 def numbered_reference(number: int) -> str:
-    """Return the gatewayReference with this number: distinct for distinct numbers, a ULID in form."""
+    """Return the gatewayReference with this number: distinct for distinct numbers, a ULID in
+    form."""
     return "01K5TESTTESTTEST00" + ulid_digits(number)
 
 
@@ -126,7 +128,9 @@ def a_create_payment(
     **draft: Any,
 ) -> CreatePayment:
     """Build a merchant's request for a payment; further fields are those of its draft."""
-    return CreatePayment(brand or a_brand(), gateway_reference, a_draft(**draft), page_token, terms or Terms())
+    return CreatePayment(
+        brand or a_brand(), gateway_reference, a_draft(**draft), page_token, terms or Terms()
+    )
 
 
 def a_begin_submission(gateway_reference: str = REFERENCE) -> BeginSubmission:
@@ -152,7 +156,9 @@ def a_wake(gateway_reference: str = REFERENCE) -> TransactionWoke:
 def a_resolution(gateway_reference: str = REFERENCE, **members: Any) -> ResolveManually:
     """Build a success by hand; with an `error_code`, a failure."""
     reason = "The provider's statement of today shows it."
-    return evolve(ResolveManually(gateway_reference, "test", user="amina", reason=reason), **members)
+    return evolve(
+        ResolveManually(gateway_reference, "test", user="amina", reason=reason), **members
+    )
 
 
 def accepted(gateway_reference: str = REFERENCE, **members: Any) -> ProviderAccepted:
@@ -186,8 +192,8 @@ def unreachable(gateway_reference: str = REFERENCE, **members: Any) -> ProviderU
 def never_received(
     gateway_reference: str = REFERENCE, *, provider: str = "test", version: int = 2
 ) -> ProviderNeverReceived:
-    """Build the provider's certainty that it never received the payment; by default, the first submission of a direct
-    payment."""
+    """Build the provider's certainty that it never received the payment; by default, the first
+    submission of a direct payment."""
     return ProviderNeverReceived(gateway_reference, provider, version)
 
 
@@ -216,7 +222,9 @@ def a_deposit(**members: Any) -> DepositNotified:
     return DepositNotified(**{**standard, **members})
 
 
-def an_attempt(outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED, **members: Any) -> DeliveryAttempt:
+def an_attempt(
+    outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED, **members: Any
+) -> DeliveryAttempt:
     """Build an attempt to deliver a callback."""
     status = 200 if outcome is DeliveryOutcome.DELIVERED else None
     return evolve(DeliveryAttempt(outcome, "https://acme.example/result", status), **members)
@@ -230,8 +238,8 @@ def callback_concluded(
 
 
 def a_transaction(stage: Stage = Stage.CREATED, **members: Any) -> Transaction:
-    """Build a payment in this stage, as the payment rules would have brought it there; fields of its order or progress
-    are given by name.
+    """Build a payment in this stage, as the payment rules would have brought it there; fields of
+    its order or progress are given by name.
 
     One that awaits its customer is a web pay-in whose page closes after 30 minutes.
     """

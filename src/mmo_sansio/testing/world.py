@@ -1,13 +1,13 @@
-"""Simulates a small world around one `Gateway`: a merchant, a provider and a clock that moves only on request.
+"""Simulates a small world around one `Gateway`: a merchant, a provider and a clock that moves only
+on request.
 
     world = World(FakeProvider(on_submit=(accepts,), on_poll=(succeeds,)))
     world.create()
     world.run()
     assert world.transaction().status is Status.SUCCESS
 
-The simulation is bounded: it steps until nothing is left to do, jumps to the next wake, and raises when that does not
-end.
-"""
+The simulation is bounded: it steps until nothing is left to do, jumps to the next wake, and raises
+when that does not end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,14 @@ from mmo_sansio.messages.inputs import (
     QrConcluded,
     WithheldReason,
 )
-from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollEnded, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import (
+    DeliverCallback,
+    DeliverQr,
+    Intent,
+    PollEnded,
+    PollProvider,
+    SubmitToProvider,
+)
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.providers.common.operations import resubmission_ends_at
@@ -61,13 +68,18 @@ def accepts(transaction: Transaction) -> ProviderReport:
 
 def succeeds(transaction: Transaction) -> ProviderReport:
     """Report that the provider moved the money."""
-    return ProviderSucceeded(transaction.reference, transaction.order.provider, Source.POLL, "PROV-1")
+    return ProviderSucceeded(
+        transaction.reference, transaction.order.provider, Source.POLL, "PROV-1"
+    )
 
 
 def fails(transaction: Transaction) -> ProviderReport:
     """Report that the payer lacks the money."""
     return ProviderFailed(
-        transaction.reference, transaction.order.provider, Source.POLL, ErrorCode.USER_INSUFFICIENT_FUNDS
+        transaction.reference,
+        transaction.order.provider,
+        Source.POLL,
+        ErrorCode.USER_INSUFFICIENT_FUNDS,
     )
 
 
@@ -78,7 +90,9 @@ def does_not_answer(transaction: Transaction) -> ProviderReport:
 
 def never_receives(transaction: Transaction) -> ProviderReport:
     """Report the certainty that nothing was received."""
-    return ProviderNeverReceived(transaction.reference, transaction.order.provider, transaction.progress.version)
+    return ProviderNeverReceived(
+        transaction.reference, transaction.order.provider, transaction.progress.version
+    )
 
 
 @define
@@ -132,7 +146,8 @@ class World:
         return reply
 
     def with_history(self, *inputs: Input) -> World:
-        """Let these happen one microsecond apart, without carrying out their intents, and return the world."""
+        """Let these happen one microsecond apart, without carrying out their intents, and return
+        the world."""
         for each in inputs:
             self.receive(each)
             self._pending_intents.clear()
@@ -161,17 +176,22 @@ class World:
                 self._deliver(self.transaction(gateway_reference))
             case DeliverQr(gateway_reference):
                 url = self.transaction(gateway_reference).order.display_qr_url or ""
-                self.receive(QrConcluded(gateway_reference, DeliveryAttempt(self.callback_outcome, url)))
+                self.receive(
+                    QrConcluded(gateway_reference, DeliveryAttempt(self.callback_outcome, url))
+                )
             case other:
                 assert_never(other)
         return True
 
     def settle(self) -> None:
-        """Step until there is nothing to do; no time passes. Raises DidNotSettle when that does not end."""
+        """Step until there is nothing to do; no time passes. Raises DidNotSettle when that does not
+        end."""
         for _ in range(STEPS_MAX):
             if not self.step():
                 return
-        raise DidNotSettle(f"{len(self._pending_intents)} intents are left, the next is {self._pending_intents[0]}")
+        raise DidNotSettle(
+            f"{len(self._pending_intents)} intents are left, the next is {self._pending_intents[0]}"
+        )
 
     def advance(self, span: Span) -> None:
         """Let this much time pass, with a stop at every wake."""
@@ -186,7 +206,8 @@ class World:
         raise DidNotSettle(f"{STEPS_MAX} wakes before {until}")
 
     def run(self) -> None:
-        """Let time pass until every payment has ended. Raises DidNotSettle when that does not happen."""
+        """Let time pass until every payment has ended. Raises DidNotSettle when that does not
+        happen."""
         self.settle()
         for _ in range(STEPS_MAX):
             at = self.gateway.next_wake()
@@ -206,7 +227,9 @@ class World:
         if transaction.progress.submitted_at is not None:
             self.now = later(self.now, RESUBMISSION_DELAY)
         is_too_late = self.now >= resubmission_ends_at(transaction.order)
-        reply = self.receive(BeginSubmission(gateway_reference, WithheldReason.TOO_LATE if is_too_late else None))
+        reply = self.receive(
+            BeginSubmission(gateway_reference, WithheldReason.TOO_LATE if is_too_late else None)
+        )
         if isinstance(reply, Applied) and reply.transaction.progress.stage is Stage.SUBMITTING:
             self.receive(self.provider.submit(reply.transaction))
 

@@ -1,1 +1,2 @@
-"""Defines the values that all else is built from: time, money, the payment model and error codes."""
+"""Defines the values that all else is built from: time, money, the payment model and error
+codes."""

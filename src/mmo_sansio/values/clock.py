@@ -1,5 +1,5 @@
-"""Defines time as data: moments, spans, the two written forms of a moment (clause G5), and the forms that merchants may
-write (R1). Nothing here reads a clock."""
+"""Defines time as data: moments, spans, the two written forms of a moment (clause G5), and the
+forms that merchants may write (R1). Nothing here reads a clock."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ Span = NewType("Span", int)
 
 @frozen
 class Moment:
-    """When an input is decided, by two clocks that agree unless the machine's wall clock was wrong."""
+    """When an input is decided, by two clocks that agree unless the machine's wall clock was
+    wrong."""
 
     time: Instant
-    """The gateway's own time, by which it is judged what is due, has expired or lies within a window. It passes as fast
-    as true time does, whatever happens to the wall clock (:mod:`mmo_sansio.resilience.clock_guard`)."""
+    """The gateway's own time, by which it is judged what is due, has expired or lies within a
+    window. It passes as fast as true time does, whatever happens to the wall clock
+    (:mod:`mmo_sansio.resilience.clock_guard`)."""
     utc: Instant
-    """The wall time that the clock guard trusts, which is recorded for people to read: `createdAt`, `completedAt`,
-    the journal."""
+    """The wall time that the clock guard trusts, which is recorded for people to read: `createdAt`,
+    `completedAt`, the journal."""
 
 
 MICROSECOND = Span(1)
@@ -45,8 +47,8 @@ def later(moment: Instant, by: Span) -> Instant: ...
 @overload
 def later(moment: MonotonicInstant, by: Span) -> MonotonicInstant: ...
 def later(moment: int, by: int) -> int:
-    """Return the moment of the same clock that comes `by` after this one: `later(start, Span(2 * SECOND))`. Type
-    checkers want an Instant or a MonotonicInstant, and a Span."""
+    """Return the moment of the same clock that comes `by` after this one: `later(start, Span(2 *
+    SECOND))`. Type checkers want an Instant or a MonotonicInstant, and a Span."""
     return moment + by
 
 
@@ -93,13 +95,15 @@ def format_with_microseconds(instant: Instant) -> str:
 
 
 def format_with_seconds(instant: Instant) -> str:
-    """Write `YYYY-MM-DDThh:mm:ss+00:00`, the form of create responses: cut, not rounded (G5, T2)."""
+    """Write `YYYY-MM-DDThh:mm:ss+00:00`, the form of create responses: cut, not rounded (G5,
+    T2)."""
     return f"{_format_second(instant // SECOND)}+00:00"
 
 
 @lru_cache(maxsize=64)
 def _format_second(second: int) -> str:
-    """Write `YYYY-MM-DDThh:mm:ss`, with a cache: most instants that are written lie in the same few seconds."""
+    """Write `YYYY-MM-DDThh:mm:ss`, with a cache: most instants that are written lie in the same few
+    seconds."""
     return to_datetime(Instant(second * SECOND)).isoformat()[:19]
 
 
@@ -115,18 +119,18 @@ _TIMESTAMP: Final = re.compile(
 
 
 def parse_timestamp(text: str) -> Instant:
-    """Return the instant of a calendar date or date-time of ISO 8601, extended or basic, with an offset, `Z` or
-    neither, which means UTC. It is narrower than `datetime.fromisoformat`, which takes week dates and overflows at the
-    years 1 and 9999.
+    """Return the instant of a calendar date or date-time of ISO 8601, extended or basic, with an
+    offset, `Z` or neither, which means UTC. It is narrower than `datetime.fromisoformat`, which
+    takes week dates and overflows at the years 1 and 9999.
 
-    Digits beyond the microsecond are cut. Instants beyond the years 1 to 9999 become the first or last one there is.
-    Raises ValueError for all else."""
+    Digits beyond the microsecond are cut. Instants beyond the years 1 to 9999 become the first or
+    last one there is. Raises ValueError for all else."""
     return parse_exact_timestamp(text)[0]
 
 
 def parse_exact_timestamp(text: str) -> tuple[Instant, str]:
-    """Return the same, and the digits beyond the microsecond without zeros at the end: such pairs are ordered as the
-    times are. Raises ValueError."""
+    """Return the same, and the digits beyond the microsecond without zeros at the end: such pairs
+    are ordered as the times are. Raises ValueError."""
     if len(text) > TIMESTAMP_MAX:
         raise ValueError("too long")
     match = _TIMESTAMP.fullmatch(text)

@@ -1,4 +1,5 @@
-"""Lists the error codes of failed transactions: every reason for which an accepted payment can fail (clause E1)."""
+"""Lists the error codes of failed transactions: every reason for which an accepted payment can fail
+(clause E1)."""
 
 from __future__ import annotations
 
@@ -31,11 +32,11 @@ class ErrorCode(StrEnum):
 
 
 class PayerStep(StrEnum):
-    """Says what the payer does after a failed payment; with it the payer's page has one of three endings.
+    """Says what the payer does after a failed payment; with it the payer's page has one of three
+    endings.
 
-    `TRY_AGAIN` ends with "not paid, you can try again", and `WAIT` with "it is not clear whether you paid"; all others
-    end with "not paid, trying again will not help", and what helps.
-    """
+    `TRY_AGAIN` ends with "not paid, you can try again", and `WAIT` with "it is not clear whether
+    you paid"; all others end with "not paid, trying again will not help", and what helps."""
 
     TRY_AGAIN = "try_again"
     TOP_UP = "top_up"
@@ -73,8 +74,10 @@ EXPLANATIONS = MappingProxyType(
         ErrorCode.USER_TIMEOUT: Explanation(
             "The payer did not confirm the payment in time.",
             "payer",
-            "Start a new payment and confirm it on the phone while the prompt is shown. A payment on the hosted page"
-            " also ends like this when it was not sent to its provider before the page closed, by default after 30"
+            "Start a new payment and confirm it on the phone while the prompt is shown. A payment "
+            "on the hosted page"
+            " also ends like this when it was not sent to its provider before the page closed, by "
+            "default after 30"
             " minutes.",
             "The payment was not confirmed in time.",
             PayerStep.TRY_AGAIN,
@@ -96,7 +99,8 @@ EXPLANATIONS = MappingProxyType(
         ErrorCode.PROVIDER_TIMEOUT: Explanation(
             "The mobile money provider ended the payment because it took too long.",
             "merchant",
-            "Look at the provider's native code in providerData, and make sure that no money was moved before you start"
+            "Look at the provider's native code in providerData, and make sure that no money was "
+            "moved before you start"
             " a new payment with a new reference.",
             "The mobile money service took too long.",
             PayerStep.WAIT,
@@ -104,9 +108,12 @@ EXPLANATIONS = MappingProxyType(
         ErrorCode.TRANSACTION_EXPIRED: Explanation(
             "No final result was known when the time limit of a pending transaction passed.",
             "staff",
-            "Compare with the provider's statement; a result that comes later is kept for a person to see. Where the"
-            " errorMessage says that the provider reported a receipt, the money has probably moved: do not pay again"
-            " before the gateway's staff, whose suspense book has the receipt, have asked the provider.",
+            "Compare with the provider's statement; a result that comes later is kept for a "
+            "person to see. Where the"
+            " errorMessage says that the provider reported a receipt, the money has probably "
+            "moved: do not pay again"
+            " before the gateway's staff, whose suspense book has the receipt, have asked the "
+            "provider.",
             "No answer came in time.",
             PayerStep.WAIT,
         ),
@@ -148,7 +155,8 @@ EXPLANATIONS = MappingProxyType(
         ErrorCode.AMOUNT_OUT_OF_RANGE: Explanation(
             "The provider does not take this amount.",
             "merchant",
-            "Start a new payment with an amount that the provider takes; ask for the method's limits to be set right.",
+            "Start a new payment with an amount that the provider takes; ask for the method's "
+            "limits to be set right.",
             "This amount can't be paid this way.",
             PayerStep.ASK_SHOP,
         ),
@@ -162,14 +170,16 @@ EXPLANATIONS = MappingProxyType(
         ErrorCode.MERCHANT_MISCONFIGURED: Explanation(
             "The provider refused the gateway's own account, credentials or settings.",
             "staff",
-            "See the provider's native code in providerData and correct the account or its settings.",
+            "See the provider's native code in providerData and correct the account or its "
+            "settings.",
             "The payment can't be made at the moment.",
             PayerStep.ASK_SHOP,
         ),
         ErrorCode.DUPLICATE_REQUEST: Explanation(
             "The provider took the payment for a repetition of another one and refused it.",
             "merchant",
-            "Wait a few minutes, compare with the earlier payment, and start a new one if it is still wanted.",
+            "Wait a few minutes, compare with the earlier payment, and start a new one if it is "
+            "still wanted.",
             "This looks like a payment that was made a moment ago.",
             PayerStep.WAIT,
         ),
@@ -181,9 +191,11 @@ EXPLANATIONS = MappingProxyType(
             PayerStep.ASK_PROVIDER,
         ),
         ErrorCode.PAYMENT_STOPPED: Explanation(
-            "The gateway's staff stopped this merchant's payments before this one was sent to the provider.",
+            "The gateway's staff stopped this merchant's payments before this one was sent to the "
+            "provider.",
             "merchant",
-            "No money was moved. Ask the gateway's staff, and start a new payment with a new reference once they accept"
+            "No money was moved. Ask the gateway's staff, and start a new payment with a new "
+            "reference once they accept"
             " your requests again.",
             "The payment was stopped. No money was taken.",
             PayerStep.ASK_SHOP,
@@ -193,7 +205,8 @@ EXPLANATIONS = MappingProxyType(
 """One explanation for each code."""
 
 EXPIRED_WITH_RECEIPT = (
-    f"{EXPLANATIONS[ErrorCode.TRANSACTION_EXPIRED].meaning} The provider reported a receipt for it and did not confirm"
+    f"{EXPLANATIONS[ErrorCode.TRANSACTION_EXPIRED].meaning} The provider reported a receipt for "
+    f"it and did not confirm"
     " it: the money may have moved."
 )
 """The errorMessage of a payment that expires although its provider has reported a receipt."""

@@ -1,5 +1,5 @@
-"""Defines the nouns of payments: brands and their methods, orders, progress, transactions, claims of deposits
-(specification, "Resources and their fields")."""
+"""Defines the nouns of payments: brands and their methods, orders, progress, transactions, claims
+of deposits (specification, "Resources and their fields")."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ class ReferenceReuse(StrEnum):
 
 @frozen
 class ReusePolicy:
-    """Holds a brand's choice for each type of payment (C12). The result of a pay-out that failed may still turn out to
-    be a success, so by default only pay-ins are tried again."""
+    """Holds a brand's choice for each type of payment (C12). The result of a pay-out that failed
+    may still turn out to be a success, so by default only pay-ins are tried again."""
 
     payin: ReferenceReuse = ReferenceReuse.UNLESS_PAID
     payout: ReferenceReuse = ReferenceReuse.NEVER
@@ -144,8 +144,8 @@ class Limits:
     minimum: Money
     maximum: Money
     daily: Mapping[Type, Money] = Factory(dict)
-    """The largest sum of a day by type of payment: what was accepted that day and has not failed. Days begin at 00:00
-    UTC; a type without an entry has no such limit."""
+    """The largest sum of a day by type of payment: what was accepted that day and has not failed.
+    Days begin at 00:00 UTC; a type without an entry has no such limit."""
 
 
 @frozen
@@ -178,7 +178,8 @@ class Method:
     """The recipient of tax payouts; None means the method key (M5)."""
     tax_authority_account: str = "000"
     push_accounts: tuple[str, ...] = ()
-    """The offline deposits that belong to this method: `ACCOUNT` or `ACCOUNT/PREFIX of the bill reference` (S4)."""
+    """The offline deposits that belong to this method: `ACCOUNT` or `ACCOUNT/PREFIX of the bill
+    reference` (S4)."""
 
 
 @frozen
@@ -199,7 +200,8 @@ class PageAppearance:
     logo: Logo | None = None
     """None: the initials of its name."""
     order_label: str | None = None
-    """The key of the label whose value says what is paid for (M4); None: the page does not say it."""
+    """The key of the label whose value says what is paid for (M4); None: the page does not say
+    it."""
 
 
 @frozen
@@ -219,15 +221,16 @@ class Brand:
     redirect_schemes: frozenset[str] = frozenset()
     """Schemes beyond http and https that redirect URLs may have, e.g. an app's (C8)."""
     result_hosts: tuple[str, ...] = ()
-    """The only hosts that callbacks and QR codes may be sent to: names in lower-case ASCII, `*.` before a name stands
-    for all names below it; empty: any host."""
+    """The only hosts that callbacks and QR codes may be sent to: names in lower-case ASCII, `*.`
+    before a name stands for all names below it; empty: any host."""
     limits: BrandLimits = BrandLimits()
     appearance: PageAppearance = PageAppearance()
 
 
 @frozen
 class UsageShare:
-    """Says what a payment adds to one of its brand's counters; see :mod:`mmo_sansio.payments.brand_usage`."""
+    """Says what a payment adds to one of its brand's counters; see
+    :mod:`mmo_sansio.payments.brand_usage`."""
 
     counter: str
     day: int
@@ -272,7 +275,8 @@ class Page:
 
 @frozen
 class Order:
-    """The order is what the merchant requested; it never changes, but for times that a wrong clock has written."""
+    """The order is what the merchant requested; it never changes, but for times that a wrong clock
+    has written."""
 
     gateway_reference: str
     """A ULID, generated when the request arrives."""
@@ -312,7 +316,8 @@ class Order:
         return earlier(self.created_at, self.utc_offset)
 
     def to_utc(self, moment: Instant) -> Instant:
-        """Return the wall time, as it was when the order was accepted, of a moment of the gateway's own time."""
+        """Return the wall time, as it was when the order was accepted, of a moment of the gateway's
+        own time."""
         return later(moment, self.utc_offset)
 
     usage: tuple[UsageShare, ...] = ()
@@ -344,8 +349,8 @@ class QrCode:
 
 @frozen
 class Evidence:
-    """Holds what the provider has reported of a success at an address that only it was given: evidence, and no proof,
-    as the report is not signed."""
+    """Holds what the provider has reported of a success at an address that only it was given:
+    evidence, and no proof, as the report is not signed."""
 
     receipt: str
     code: str
@@ -368,10 +373,11 @@ class Progress:
 
     stage: Stage
     version: int
-    """Counts the transitions, from 1; a store changes a row only from the version that was decided on."""
+    """Counts the transitions, from 1; a store changes a row only from the version that was decided
+    on."""
     wake_at: Instant | None
-    """When the transaction needs the clock next (expiry, next poll, end of its page), by the gateway's own time; None
-    exactly when terminal."""
+    """When the transaction needs the clock next (expiry, next poll, end of its page), by the
+    gateway's own time; None exactly when terminal."""
     polls: int = 0
     """How often the provider was polled since the payment was submitted."""
     provider_reference: str | None = None
@@ -385,8 +391,8 @@ class Progress:
     submitted_at: Instant | None = None
     """When the latest submission began, by the gateway's own time; None while none is on record."""
     hint: str | None = None
-    """What hints reported (S5), one line each, for the provider's adapter, which polls and may need it; None:
-    nothing."""
+    """What hints reported (S5), one line each, for the provider's adapter, which polls and may need
+    it; None: nothing."""
     qr: QrCode | None = None
     """The code that the provider, or its adapter, made for the payer."""
     submissions: int = 0
@@ -394,33 +400,38 @@ class Progress:
     unsent: int = 0
     """How many of them have certainly not arrived."""
     answered: tuple[Instant, ...] = ()
-    """When the latest questions were asked whose answers have come to addresses of their own, the earliest first."""
+    """When the latest questions were asked whose answers have come to addresses of their own, the
+    earliest first."""
     evidence: Evidence | None = None
-    """The success that the provider has reported, while the payment was pending, at an address of its own."""
+    """The success that the provider has reported, while the payment was pending, at an address of
+    its own."""
     not_found_since: Instant | None = None
-    """Since when the provider, which had accepted the payment, has said nothing of it but that there is none, by the
-    gateway's own time."""
+    """Since when the provider, which had accepted the payment, has said nothing of it but that
+    there is none, by the gateway's own time."""
     is_restored: bool = False
-    """Whether its store was restored from a backup in which it had not ended: it may have been submitted since, and is
-    never submitted again."""
+    """Whether its store was restored from a backup in which it had not ended: it may have been
+    submitted since, and is never submitted again."""
     attempt: str | None = None
-    """The name of the attempt that has begun the latest submission; None where its caller does not repeat it."""
+    """The name of the attempt that has begun the latest submission; None where its caller does not
+    repeat it."""
 
     @property
     def is_unpolled(self) -> bool:
-        """Tell whether nobody has polled since the submission on record began: its own response may still come."""
+        """Tell whether nobody has polled since the submission on record began: its own response may
+        still come."""
         return self.stage is Stage.SUBMITTING and self.polls == 0
 
     @property
     def is_resubmission(self) -> bool:
-        """Tell whether the submission on record follows an earlier one that may have arrived, though the provider has
-        said that it never received it."""
+        """Tell whether the submission on record follows an earlier one that may have arrived,
+        though the provider has said that it never received it."""
         return self.submissions - self.unsent > 1
 
 
 @frozen
 class Transaction:
-    """A transaction has an order (`requested`, `expires_at`) and a progress (`stage`, `error_code`, `completed_at`)."""
+    """A transaction has an order (`requested`, `expires_at`) and a progress (`stage`, `error_code`,
+    `completed_at`)."""
 
     order: Order
     progress: Progress
@@ -438,10 +449,11 @@ class DepositTrust(StrEnum):
     """Says how far the report of a deposit is trusted."""
 
     CONFIRMED = "confirmed"
-    """The operator has signed it or confirmed it, or its account is configured to trust such reports."""
+    """The operator has signed it or confirmed it, or its account is configured to trust such
+    reports."""
     LISTED = "listed"
-    """The operator has listed it when asked what was paid: confirmed, with the payer's number and name in other forms
-    than in a notification."""
+    """The operator has listed it when asked what was paid: confirmed, with the payer's number and
+    name in other forms than in a notification."""
     UNCONFIRMED = "unconfirmed"
     """Nothing is booked before the operator has confirmed it by an answer to a request of ours."""
     FOREIGN_ACCOUNT = "foreign_account"
@@ -467,7 +479,8 @@ class DepositAnswerOutcome(StrEnum):
 
 @frozen
 class DepositClaim:
-    """A claim is a notification that the operator has yet to confirm, or whose named payment has yet to end.
+    """A claim is a notification that the operator has yet to confirm, or whose named payment has
+    yet to end.
 
     Once it is settled it stays, so that its receipt settles nothing else.
     """
@@ -484,7 +497,8 @@ class DepositClaim:
     amount: Money
     party: Party
     payment: str | None
-    """The gatewayReference of the payment that the bill reference names, or that the receipt has settled."""
+    """The gatewayReference of the payment that the bill reference names, or that the receipt has
+    settled."""
     brand: str | None
     """The id of that payment's brand."""
     received_at: Instant

@@ -1,5 +1,5 @@
-"""Defines money: exact amounts in a currency's minor units, from the request to the response (clauses G6, M1). A test
-compares the currencies with the published list of ISO 4217."""
+"""Defines money: exact amounts in a currency's minor units, from the request to the response
+(clauses G6, M1). A test compares the currencies with the published list of ISO 4217."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _NUMBER = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?", re.ASCI
 
 
 class AmountError(ValueError):
-    """Raised for text or a value that is not an acceptable amount; the message says what is acceptable."""
+    """Raised for text or a value that is not an acceptable amount; the message says what is
+    acceptable."""
 
 
 @frozen
@@ -37,7 +38,8 @@ class Money:
 
     @property
     def text(self) -> str:
-        """Return the amount with exactly the currency's number of decimals and never an exponent: `150.00`."""
+        """Return the amount with exactly the currency's number of decimals and never an exponent:
+        `150.00`."""
         decimals = decimals_of(self.currency)
         if decimals == 0:
             return str(self.minor)
@@ -47,8 +49,9 @@ class Money:
 
 
 def parse_number(text: str) -> Decimal:
-    """Return the exact value of a JSON number. Raises AmountError when it has more than 40 characters or an exponent of
-    more than two digits, so that no text costs more than its length to read (G7)."""
+    """Return the exact value of a JSON number. Raises AmountError when it has more than 40
+    characters or an exponent of more than two digits, so that no text costs more than its length to
+    read (G7)."""
     if len(text) > NUMBER_CHARACTERS_MAX:
         raise AmountError(f"must be a number of at most {NUMBER_CHARACTERS_MAX} characters")
     match = _NUMBER.fullmatch(text)
@@ -60,7 +63,8 @@ def parse_number(text: str) -> Decimal:
 
 
 def check_amount(value: Decimal) -> Decimal:
-    """Return the value itself when it is above 0 and at most 10^15 (M1); raises AmountError otherwise."""
+    """Return the value itself when it is above 0 and at most 10^15 (M1); raises AmountError
+    otherwise."""
     if value <= 0:
         raise AmountError("must be greater than 0")
     if value > AMOUNT_MAX:
@@ -69,8 +73,9 @@ def check_amount(value: Decimal) -> Decimal:
 
 
 def to_money(value: Decimal, currency: str) -> Money:
-    """Return the value in minor units. Raises AmountError when it has more decimals than the currency (M1, by value:
-    `100.500` KES is accepted, `100.5` UGX is not) and KeyError for an unknown currency."""
+    """Return the value in minor units. Raises AmountError when it has more decimals than the
+    currency (M1, by value: `100.500` KES is accepted, `100.5` UGX is not) and KeyError for an
+    unknown currency."""
     decimals = decimals_of(currency)
     numerator, denominator = value.as_integer_ratio()
     minor, rest = divmod(numerator * 10**decimals, denominator)
@@ -84,7 +89,8 @@ def to_money(value: Decimal, currency: str) -> Money:
 
 
 def percentage_of(amount: Money, percent: int) -> Money:
-    """Return that percentage of the amount, rounded half up, and at least one minor unit: the sandbox's fee."""
+    """Return that percentage of the amount, rounded half up, and at least one minor unit: the
+    sandbox's fee."""
     return Money(max(1, (amount.minor * percent * 2 + 100) // 200), amount.currency)
 
 
@@ -114,12 +120,16 @@ _CODES_BY_DECIMALS = {
 """Alphabetic and numeric codes by number of decimals."""
 
 CURRENCIES = MappingProxyType(
-    {code[:3]: (decimals, int(code[3:])) for decimals, codes in _CODES_BY_DECIMALS.items() for code in codes.split()}
+    {
+        code[:3]: (decimals, int(code[3:]))
+        for decimals, codes in _CODES_BY_DECIMALS.items()
+        for code in codes.split()
+    }
 )
 """Alphabetic code to (number of decimals, numeric code)."""
 
 
 def decimals_of(currency: str) -> int:
-    """Return how many decimals the currency has (KES 2, UGX 0, KWD 3); raises KeyError for a code that ISO 4217 does
-    not have."""
+    """Return how many decimals the currency has (KES 2, UGX 0, KWD 3); raises KeyError for a code
+    that ISO 4217 does not have."""
     return CURRENCIES[currency][0]

@@ -20,8 +20,8 @@ _PARTS: Final = re.compile(r"[\s_/.-]+")
 def closest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str | None:
     """Return the name most similar to this one, or None when none is similar enough.
 
-    Case, underscores, hyphens and white space make no difference. `cutoff` is the least share of characters that both
-    have in common, from 0 to 1."""
+    Case, underscores, hyphens and white space make no difference. `cutoff` is the least share of
+    characters that both have in common, from 0 to 1."""
     by_folded = {_fold(each): each for each in sorted(known, reverse=True)}
     if len(name) > NAME_MAX:
         return None
@@ -30,9 +30,11 @@ def closest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str
 
 
 def near_match(name: str, known: Iterable[str]) -> str:
-    """Return `Did you mean NAME?`, or the known names, for an unknown name; empty when nothing is known.
+    """Return `Did you mean NAME?`, or the known names, for an unknown name; empty when nothing is
+    known.
 
-    Where the unknown name is a part of several names, as `payin` of `direct/payin`, these are named."""
+    Where the unknown name is a part of several names, as `payin` of `direct/payin`, these are
+    named."""
     names = sorted(known)
     whole = [each for each in names if name.casefold() in _PARTS.split(each.casefold())]
     if 1 < len(whole) <= PARTS_MAX:

@@ -1,5 +1,5 @@
-"""Formats numbers and amounts for people: on pages, on the terminal and in messages. Programs get `Money.text`, which
-is exact and has no separators."""
+"""Formats numbers and amounts for people: on pages, on the terminal and in messages. Programs get
+`Money.text`, which is exact and has no separators."""
 
 from __future__ import annotations
 
@@ -23,9 +23,13 @@ class NumberFormat:
     """The ten digits, from zero."""
 
 
-ENGLISH_NUMBERS = NumberFormat(thousands_separator=",", decimal_separator=".", is_currency_first=True)
+ENGLISH_NUMBERS = NumberFormat(
+    thousands_separator=",", decimal_separator=".", is_currency_first=True
+)
 
-_AMOUNT = re.compile(rf"(?<![\w.,])(-?[0-9]{{1,18}})(?:\.([0-9]{{2,4}}))? ({'|'.join(CURRENCIES)})\b", re.ASCII)
+_AMOUNT = re.compile(
+    rf"(?<![\w.,])(-?[0-9]{{1,18}})(?:\.([0-9]{{2,4}}))? ({'|'.join(CURRENCIES)})\b", re.ASCII
+)
 
 
 def format_count(count: int, numbers: NumberFormat = ENGLISH_NUMBERS) -> str:
@@ -34,7 +38,8 @@ def format_count(count: int, numbers: NumberFormat = ENGLISH_NUMBERS) -> str:
 
 
 def format_amount(amount: Money, numbers: NumberFormat = ENGLISH_NUMBERS) -> str:
-    """Format an amount with all decimals of its currency: `KES 1,500.00`, `1 500,00 KES`, `١٬٥٠٠٫٠٠ KES`.
+    """Format an amount with all decimals of its currency: `KES 1,500.00`, `1 500,00 KES`, `١٬٥٠٠٫٠٠
+    KES`.
 
     A line may break between currency and number, and nowhere else.
     """
@@ -44,7 +49,11 @@ def format_amount(amount: Money, numbers: NumberFormat = ENGLISH_NUMBERS) -> str
         number += numbers.decimal_separator + format_digits(decimals, numbers)
     if amount.minor < 0:
         number = f"-{number}"
-    return f"{amount.currency} {number}" if numbers.is_currency_first else f"{number} {amount.currency}"
+    return (
+        f"{amount.currency} {number}"
+        if numbers.is_currency_first
+        else f"{number} {amount.currency}"
+    )
 
 
 def format_digits(text: str, numbers: NumberFormat) -> str:
@@ -53,8 +62,8 @@ def format_digits(text: str, numbers: NumberFormat) -> str:
 
 
 def format_amounts_in(text: str) -> str:
-    """Return an English text in which each exact amount, `1500.00 KES`, is formatted: `KES 1,500.00`. What has other
-    decimals than its currency is no amount and stays."""
+    """Return an English text in which each exact amount, `1500.00 KES`, is formatted: `KES
+    1,500.00`. What has other decimals than its currency is no amount and stays."""
 
     def formatted(found: re.Match[str]) -> str:
         whole, decimals, currency = found[1], found[2] or "", found[3]

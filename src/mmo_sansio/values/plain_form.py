@@ -1,4 +1,5 @@
-"""Turns values into what JSON has, each under the name of its attribute, and back by their types."""
+"""Turns values into what JSON has, each under the name of its attribute, and back by their
+types."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], plain: Any) -> T:
-    """Return the value of this type that has this plain form. Raises ValueError, KeyError or TypeError where it has
-    none."""
+    """Return the value of this type that has this plain form. Raises ValueError, KeyError or
+    TypeError where it has none."""
     value: T = _reader(cast("Hashable", kind))(plain)
     return value
 
@@ -41,7 +42,10 @@ def from_plain(kind: type[T], plain: Any) -> T:
 @cache
 def _reader(kind: Any) -> Callable[[Any], Any]:
     """Return what makes a value of this type from its plain form."""
-    parts, collection = tuple(_reader(each) for each in get_args(kind) if each is not Ellipsis), get_origin(kind)
+    parts, collection = (
+        tuple(_reader(each) for each in get_args(kind) if each is not Ellipsis),
+        get_origin(kind),
+    )
     if collection in (UnionType, Union):  # The second is what NewType makes.
         return lambda plain: None if plain is None else parts[0](plain)
     if collection is Mapping:

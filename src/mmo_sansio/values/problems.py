@@ -1,5 +1,5 @@
-"""Lists every rejection of the merchant API: the causes, in their order of precedence (C9), and the problems that they
-become (RFC 7807, clauses P1 to P5)."""
+"""Lists every rejection of the merchant API: the causes, in their order of precedence (C9), and the
+problems that they become (RFC 7807, clauses P1 to P5)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class FieldError:
     """Names one fault of one field of a request."""
 
     field: str
-    """Dotted path of the field, as the merchant wrote it: `payer.msisdn`, `labels.command`, `pageSize`."""
+    """Dotted path of the field, as the merchant wrote it: `payer.msisdn`, `labels.command`,
+    `pageSize`."""
     detail: str
     """What is wrong and what is allowed, in one sentence."""
 
@@ -58,16 +59,22 @@ class ProblemType:
     segment: str
 
     def problem(
-        self, detail: str, *errors: FieldError, allow: str | None = None, retry_after_s: int | None = None
+        self,
+        detail: str,
+        *errors: FieldError,
+        allow: str | None = None,
+        retry_after_s: int | None = None,
     ) -> Problem:
         """Return the rejection of this type with this detail and these field faults."""
         delay_s = RETRY_AFTER_S if self.status == 503 else retry_after_s
-        return Problem(self.status, self.title, self.error_code, self.segment, detail, errors, allow, delay_s)
+        return Problem(
+            self.status, self.title, self.error_code, self.segment, detail, errors, allow, delay_s
+        )
 
 
 RETRY_AFTER_S = 2
-"""The delay in seconds that a 503 advises: long enough for a short stall to pass, short enough for a waiting payer
-(P4)."""
+"""The delay in seconds that a 503 advises: long enough for a short stall to pass, short enough for
+a waiting payer (P4)."""
 
 
 def _bad_request(status: int, segment: str) -> ProblemType:
@@ -87,7 +94,9 @@ HEAD_TOO_LARGE = _bad_request(431, "head_too_large")
 
 # Where to, and who asks.
 NOT_FOUND = ProblemType(404, "Not found", "not_found", "not_found")
-METHOD_NOT_ALLOWED = ProblemType(405, "Method not allowed", "method_not_allowed", "method_not_allowed")
+METHOD_NOT_ALLOWED = ProblemType(
+    405, "Method not allowed", "method_not_allowed", "method_not_allowed"
+)
 UNAUTHORIZED = ProblemType(401, "Unauthorized", "unauthorized", "unauthorized")
 MERCHANT_DISABLED = _validation_failed("merchant_disabled")
 
@@ -99,17 +108,26 @@ UNSUPPORTED_CURRENCY = _validation_failed("config_unsupported_currency")
 BELOW_MINIMUM = _validation_failed("config_method_transaction_min_limit")
 ABOVE_MAXIMUM = _validation_failed("config_method_transaction_max_limit")
 DUPLICATE_REFERENCE = ProblemType(
-    422, "Business logic error", "merchant_transactionid_duplicate", "merchant_transactionid_duplicate"
+    422,
+    "Business logic error",
+    "merchant_transactionid_duplicate",
+    "merchant_transactionid_duplicate",
 )
-BUSINESS_LOGIC_ERROR = ProblemType(422, "Business logic error", "business_logic_error", "business_logic_error")
-PENDING_LIMIT = ProblemType(422, "Business logic error", "brand_pending_limit", "brand_pending_limit")
+BUSINESS_LOGIC_ERROR = ProblemType(
+    422, "Business logic error", "business_logic_error", "business_logic_error"
+)
+PENDING_LIMIT = ProblemType(
+    422, "Business logic error", "brand_pending_limit", "brand_pending_limit"
+)
 DAILY_LIMIT = ProblemType(422, "Business logic error", "brand_daily_limit", "brand_daily_limit")
 
 # How often it is asked.
 TOO_MANY_REQUESTS = ProblemType(429, "Too many requests", "too_many_requests", "too_many_requests")
 
 # What went wrong on our side.
-INTERNAL = ProblemType(500, "Internal server error", "internal_server_error", "internal_server_error")
+INTERNAL = ProblemType(
+    500, "Internal server error", "internal_server_error", "internal_server_error"
+)
 UNAVAILABLE = ProblemType(503, "Service unavailable", "service_unavailable", "service_unavailable")
 
 CREATION_PRECEDENCE: tuple[ProblemType, ...] = (
@@ -132,9 +150,9 @@ CREATION_PRECEDENCE: tuple[ProblemType, ...] = (
     PENDING_LIMIT,
     DAILY_LIMIT,
 )
-"""The causes of a rejected creation; the first one that applies is reported (C9). Two lines of C9 reuse a cause: a
-wrong Content-Type and unreadable JSON are MALFORMED after MERCHANT_DISABLED, decimals are VALIDATION_FAILED after
-UNSUPPORTED_CURRENCY."""
+"""The causes of a rejected creation; the first one that applies is reported (C9). Two lines of C9
+reuse a cause: a wrong Content-Type and unreadable JSON are MALFORMED after MERCHANT_DISABLED,
+decimals are VALIDATION_FAILED after UNSUPPORTED_CURRENCY."""
 
 PROBLEM_TYPES: tuple[ProblemType, ...] = (
     *CREATION_PRECEDENCE,
@@ -147,6 +165,6 @@ PROBLEM_TYPES: tuple[ProblemType, ...] = (
 
 
 def validation_problem(errors: Sequence[FieldError]) -> Problem:
-    """Return the rejection for these field faults, of which there is at least one; its detail is that of the first one
-    (C9)."""
+    """Return the rejection for these field faults, of which there is at least one; its detail is
+    that of the first one (C9)."""
     return VALIDATION_FAILED.problem(errors[0].detail, *errors)

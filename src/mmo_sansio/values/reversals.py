@@ -1,4 +1,5 @@
-"""Defines a reversal: money of a payment that has succeeded, asked back by staff. The payment itself never changes."""
+"""Defines a reversal: money of a payment that has succeeded, asked back by staff. The payment
+itself never changes."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class ReversalState(StrEnum):
     SENT = "sent"
     """It is on record as sent: the request may leave, or has arrived."""
     UNKNOWN = "unknown"
-    """Its request has had no usable answer, or may have left before the store was restored: it is asked after."""
+    """Its request has had no usable answer, or may have left before the store was restored: it is
+    asked after."""
     SUCCEEDED = "succeeded"
     """The provider has moved the money back."""
     FAILED = "failed"
@@ -35,7 +37,8 @@ class ReversalState(StrEnum):
 
 
 def reversal_id(payment: str, number: int) -> str:
-    """Return the id of a payment's reversal with this number; what a provider knows it by is made from it."""
+    """Return the id of a payment's reversal with this number; what a provider knows it by is made
+    from it."""
     return f"{payment}-{number}"
 
 
@@ -46,7 +49,8 @@ def reversed_payment(id: str) -> str:
 
 @frozen
 class Reversal:
-    """Holds a reversal as it is on record. Its id is its payment's gatewayReference and its number."""
+    """Holds a reversal as it is on record. Its id is its payment's gatewayReference and its
+    number."""
 
     payment: str
     """The gatewayReference."""
@@ -62,7 +66,8 @@ class Reversal:
     """In wall time, as are the other times for people."""
     state: ReversalState
     wake_at: Instant | None
-    """When it is sent or asked after next, in the gateway's own time; None where nothing is done by itself."""
+    """When it is sent or asked after next, in the gateway's own time; None where nothing is done by
+    itself."""
     version: int = 1
     """Counts the changes, from 1."""
     reported: Money | None = None
@@ -98,7 +103,8 @@ class Reversal:
     remark: str = ""
     """Why it has failed, or the outcome is unknown; or what shows how it ended by hand."""
     is_contradicted: bool = False
-    """Whether the provider has reported the opposite of its end: its amount then counts as moved."""
+    """Whether the provider has reported the opposite of its end: its amount then counts as
+    moved."""
 
     @property
     def id(self) -> str:
@@ -121,11 +127,15 @@ class Reversal:
 
 
 def with_reported_money(reversal: Reversal, payment: Transaction) -> Transaction:
-    """Return the payment as an adapter needs it: with the money that was reported after it had failed."""
+    """Return the payment as an adapter needs it: with the money that was reported after it had
+    failed."""
     if reversal.reported is None:
         return payment
     known_as = reversal.receipt or payment.progress.provider_reference
-    return Transaction(payment.order, evolve(payment.progress, final=reversal.reported, provider_reference=known_as))
+    return Transaction(
+        payment.order,
+        evolve(payment.progress, final=reversal.reported, provider_reference=known_as),
+    )
 
 
 def left_of(paid: Money, reversals: Iterable[Reversal]) -> Money:

@@ -1,9 +1,8 @@
-"""Parses JSON as strictly as money needs it: text that two readers could understand differently is rejected (G7; RFC
-8259, I-JSON RFC 7493).
+"""Parses JSON as strictly as money needs it: text that two readers could understand differently is
+rejected (G7; RFC 8259, I-JSON RFC 7493).
 
-The structure of the text is limited before it is parsed: a parser makes an object for each value, so that many small
-values cost a hundred times what the same length of plain text costs.
-"""
+The structure of the text is limited before it is parsed: a parser makes an object for each value,
+so that many small values cost a hundred times what the same length of plain text costs."""
 
 from __future__ import annotations
 
@@ -39,11 +38,13 @@ JsonValue: TypeAlias = "str | JsonNumber | bool | list[JsonValue] | dict[str, Js
 
 
 def structure_error(body: bytes) -> str | None:
-    """Return why JSON text has too much structure, to complete the sentence `It can't be read: …`; None when it has
-    not. The text need not be valid JSON."""
+    """Return why JSON text has too much structure, to complete the sentence `It can't be read: …`;
+    None when it has not. The text need not be valid JSON."""
     openings = body.count(b"{") + body.count(b"[")
     if openings <= NESTING_MAX and openings + body.count(b",") <= VALUES_MAX:
-        return None  # Most texts have so few brackets and commas, even with those inside of strings.
+        return (
+            None  # Most texts have so few brackets and commas, even with those inside of strings.
+        )
     depth = values = 0
     for found in _STRING_OR_STRUCTURE.finditer(body):
         token = found[0]
@@ -64,10 +65,10 @@ def structure_error(body: bytes) -> str | None:
 def parse_object(body: bytes) -> dict[str, JsonValue]:
     """Return the members of the JSON object in the body, in their order.
 
-    Raises ProblemError with `bad_request` for a body that is not UTF-8 or not JSON (NaN, Infinity, a BOM and trailing
-    bytes included), has lone surrogates, a member twice in one object, more than 32 levels or 1,000 values, and for any
-    value but an object. Takes time in proportion to the body's length.
-    """
+    Raises ProblemError with `bad_request` for a body that is not UTF-8 or not JSON (NaN, Infinity,
+    a BOM and trailing bytes included), has lone surrogates, a member twice in one object, more than
+    32 levels or 1,000 values, and for any value but an object. Takes time in proportion to the
+    body's length."""
     excess = structure_error(body)
     if excess is not None:
         _reject(excess)
@@ -104,7 +105,10 @@ def reject_constant(name: str) -> NoReturn:
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=unique_members, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=reject_constant
+    object_pairs_hook=unique_members,
+    parse_float=JsonNumber,
+    parse_int=JsonNumber,
+    parse_constant=reject_constant,
 )
 
 

@@ -27,7 +27,9 @@ def handle_control_request(simulator: Simulator, request: HttpRequest) -> HttpRe
             case "GET", "/_simulator/book":
                 return json_response(200, simulator.snapshot())
             case "POST", "/_simulator/faults":
-                simulator.faults.plan(parse_planned_fault(each) for each in _required_object_list(request, "faults"))
+                simulator.faults.plan(
+                    parse_planned_fault(each) for each in _required_object_list(request, "faults")
+                )
                 return json_response(200, {"planned": True})
             case "POST", "/_simulator/accounts":
                 simulator.open_accounts(_required_object_list(request, "accounts"))
@@ -47,7 +49,9 @@ def _foreign_refusal(request: HttpRequest) -> HttpResponse | None:
     except UrlError as error:
         return json_response(400, {"error": f"Host: {error}"})
     if target.address is None and target.host != "localhost":
-        return json_response(421, {"error": "Controls are not served under this host: name an address or localhost"})
+        return json_response(
+            421, {"error": "Controls are not served under this host: name an address or localhost"}
+        )
     if request.value(b"sec-fetch-site") not in (None, b"same-origin", b"none"):
         return json_response(403, {"error": "Controls take no requests from pages of other sites"})
     return None

@@ -14,7 +14,9 @@ from mmo_simulators.common.messages import JSON_HEADERS
 
 ANY_OPERATION: Final = "*"
 """The `at` of a fault for any of the operator's own paths."""
-SERVERS_OWN_HEADERS: Final = frozenset({b"connection", b"content-length", b"date", b"transfer-encoding"})
+SERVERS_OWN_HEADERS: Final = frozenset(
+    {b"connection", b"content-length", b"date", b"transfer-encoding"}
+)
 """Fields that the server adds to each response."""
 
 
@@ -77,8 +79,8 @@ class EndWith:
 
 @frozen
 class PollWith:
-    """The submission is accepted, and questions about it by its own id are answered with this failure, in the
-    operator's own code, whatever becomes of it; `poll_with`."""
+    """The submission is accepted, and questions about it by its own id are answered with this
+    failure, in the operator's own code, whatever becomes of it; `poll_with`."""
 
     code: str
 
@@ -94,15 +96,22 @@ class EndAfter:
 class CallBack:
     """The result is called back this long after it is reached, once for each span; `call_back`.
 
-    An empty tuple means that the callback never comes; two spans, that it comes twice. A span longer than the next
-    payment's changes the order of callbacks.
-    """
+    An empty tuple means that the callback never comes; two spans, that it comes twice. A span
+    longer than the next payment's changes the order of callbacks."""
 
     after: tuple[Span, ...]
 
 
 Fault: TypeAlias = (
-    LoseRequest | LoseAnswer | CutAnswer | AnswerInstead | AnswerAfter | EndWith | PollWith | EndAfter | CallBack
+    LoseRequest
+    | LoseAnswer
+    | CutAnswer
+    | AnswerInstead
+    | AnswerAfter
+    | EndWith
+    | PollWith
+    | EndAfter
+    | CallBack
 )
 
 
@@ -130,7 +139,8 @@ class FaultScript:
         self._planned = list(planned)
 
     def take_matching(self, operation: str) -> tuple[Fault, ...]:
-        """Return the faults for the request that has just arrived for this operation, and use them up."""
+        """Return the faults for the request that has just arrived for this operation, and use them
+        up."""
         met = []
         for each in self._planned:
             if each.operation not in (operation, ANY_OPERATION):
@@ -159,9 +169,11 @@ class RequestRejected(Exception):
         self.response = response
 
 
-def respond_with_faults(faults: Sequence[Fault], act: Callable[[], HttpResponse]) -> HttpResponse | DroppedConnection:
-    """Return the response to a request with these faults; `act` is called at most once, and may raise
-    RequestRejected."""
+def respond_with_faults(
+    faults: Sequence[Fault], act: Callable[[], HttpResponse]
+) -> HttpResponse | DroppedConnection:
+    """Return the response to a request with these faults; `act` is called at most once, and may
+    raise RequestRejected."""
 
     def handle() -> HttpResponse:
         try:
@@ -191,9 +203,9 @@ def respond_with_faults(faults: Sequence[Fault], act: Callable[[], HttpResponse]
 def parse_planned_fault(document: Mapping[str, Any]) -> PlannedFault:
     """Parse a line of a script. Raises ValueError for an invalid one.
 
-    The line is `{"at", "do", "skip", "times"}` and the parameters of `do`: `hold_s`; `share`; `status`, `headers`,
-    `body`; `code`, `message`; `after_s` (a number, null or, for `call_back`, a list).
-    """
+    The line is `{"at", "do", "skip", "times"}` and the parameters of `do`: `hold_s`; `share`;
+    `status`, `headers`, `body`; `code`, `message`; `after_s` (a number, null or, for `call_back`, a
+    list)."""
     parameters = dict(document)
     at, do = parameters.pop("at", ANY_OPERATION), parameters.pop("do", None)
     skip, times = parameters.pop("skip", 0), parameters.pop("times", 1)
@@ -214,11 +226,15 @@ def _to_span(seconds: float) -> Span:
 
 def _cut_answer(share: float = 0.5, hold_s: float = 0) -> CutAnswer:
     if not 0 < share < 1:
-        raise ValueError("share must be more than 0 and less than 1: it is the part of the response that is sent")
+        raise ValueError(
+            "share must be more than 0 and less than 1: it is the part of the response that is sent"
+        )
     return CutAnswer(share, _to_span(hold_s))
 
 
-def _scripted_response(status: int, body: Any = None, headers: Mapping[str, str] | None = None) -> HttpResponse:
+def _scripted_response(
+    status: int, body: Any = None, headers: Mapping[str, str] | None = None
+) -> HttpResponse:
     fields = tuple((k.lower().encode(), v.encode()) for k, v in (headers or {}).items())
     if not isinstance(status, int) or not 200 <= status <= 599:
         raise ValueError("status must be a number from 200 to 599")

@@ -1,4 +1,5 @@
-"""Forwards everything to a simulator, for what stands in front of one and changes or observes a part of it."""
+"""Forwards everything to a simulator, for what stands in front of one and changes or observes a
+part of it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ class ForwardingSimulator:
     def faults(self) -> FaultScript:
         return self.simulator.faults
 
-    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
         return self.simulator.handle_request(request, now=now)
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
@@ -32,7 +35,9 @@ class ForwardingSimulator:
     def next_due_at(self) -> Instant | None:
         return self.simulator.next_due_at()
 
-    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
+    def on_callback_response(
+        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
+    ) -> None:
         self.simulator.on_callback_response(request, response, now=now)
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:

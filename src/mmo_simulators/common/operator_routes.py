@@ -34,7 +34,10 @@ class SimulatedRoute(Generic[HandlerT]):
     """The path; `{name}` stands for any one segment."""
     handler: HandlerT
     _pattern: re.Pattern[str] = field(
-        init=False, repr=False, eq=False, default=Factory(lambda self: _compile_template(self.template), True)
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(lambda self: _compile_template(self.template), True),
     )
 
     def match_request(self, method: str, path: str) -> Mapping[str, str] | None:
@@ -58,7 +61,8 @@ class SimulatedCall:
 def match_route(
     routes: Iterable[SimulatedRoute[HandlerT]], method: str, path: str
 ) -> tuple[SimulatedRoute[HandlerT], Mapping[str, str]] | None:
-    """Return the first route of a request and the segments that it names; None when there is none."""
+    """Return the first route of a request and the segments that it names; None when there is
+    none."""
     for each in routes:
         segments = each.match_request(method, path)
         if segments is not None:

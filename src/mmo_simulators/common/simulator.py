@@ -1,8 +1,8 @@
-"""Defines what an operator's simulator is, and what each has: items that fall due, rows of its book.
+"""Defines what an operator's simulator is, and what each has: items that fall due, rows of its
+book.
 
-A simulator never waits and reads no clock: it is given requests and instants, and returns responses and callbacks.
-`mmo_simulators.server` puts it on a socket.
-"""
+A simulator never waits and reads no clock: it is given requests and instants, and returns responses
+and callbacks. `mmo_simulators.server` puts it on a socket."""
 
 from __future__ import annotations
 
@@ -56,9 +56,11 @@ class Simulator(Protocol):
         """Return the script that it follows."""
         ...
 
-    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
-        """Return the response to a request of its API, whose target is in origin-form or absolute-form. Never raises
-        for a bad request."""
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
+        """Return the response to a request of its API, whose target is in origin-form or
+        absolute-form. Never raises for a bad request."""
         ...
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
@@ -69,7 +71,9 @@ class Simulator(Protocol):
         """Return when to call `take_due_callbacks` again; None while nothing is scheduled."""
         ...
 
-    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
+    def on_callback_response(
+        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
+    ) -> None:
         """Take the gateway's response to a callback, or None when there was none."""
         ...
 
@@ -78,11 +82,12 @@ class Simulator(Protocol):
         ...
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Return everything it did, as JSON: `{"accounts": [account_row, ...], "payments": [payment_row, ...]}`.
+        """Return everything it did, as JSON: `{"accounts": [account_row, ...], "payments":
+        [payment_row, ...]}`.
 
-        Amounts are text such as `150.00`; `reference` is the gateway's name of the payment; `receipt` is the operator's
-        own number; `result` is null, `success` or the native code; the last member counts the callbacks.
-        """
+        Amounts are text such as `150.00`; `reference` is the gateway's name of the payment;
+        `receipt` is the operator's own number; `result` is null, `success` or the native code; the
+        last member counts the callbacks."""
         ...
 
 
@@ -92,7 +97,13 @@ def account_row(account: str, balance: Money) -> dict[str, str]:
 
 
 def payment_row(
-    kind: str, reference: str, receipt: str | None, account: str, amount: Money, result: str | None, callback_count: int
+    kind: str,
+    reference: str,
+    receipt: str | None,
+    account: str,
+    amount: Money,
+    result: str | None,
+    callback_count: int,
 ) -> dict[str, Any]:
     """Return a payment as `Simulator.snapshot` shows it."""
     return {

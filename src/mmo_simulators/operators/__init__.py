@@ -1,1 +1,2 @@
-"""Simulates each operator: its book of accounts and payments, its rules for requests, its callbacks."""
+"""Simulates each operator: its book of accounts and payments, its rules for requests, its
+callbacks."""

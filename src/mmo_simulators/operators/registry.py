@@ -1,4 +1,5 @@
-"""Lists the simulators by the name that `mmo simulate` gives them, with what a gateway's account with each needs."""
+"""Lists the simulators by the name that `mmo simulate` gives them, with what a gateway's account
+with each needs."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.operators.airtel.api import open_airtel
 from mmo_simulators.operators.mpesa.accounts import SANDBOX_PASSKEY
 from mmo_simulators.operators.mpesa.keys import open_mpesa
-from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_simulators.operators.mtn.api import (
+    API_KEY,
+    API_USER,
+    COLLECTION_KEY,
+    DISBURSEMENT_KEY,
+    MtnSimulator,
+)
 from mmo_simulators.operators.pawapay.api import API_TOKEN, open_pawapay
 
 CERTIFICATE_FILE: Final = "simulated-mpesa.pem"
@@ -55,11 +62,13 @@ ACCOUNT_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "pawapay": {"kind": "pawapay", "market": "MTN_MOMO_RWA", "api_token": API_TOKEN},
     }
 )
-"""The options of a gateway's account with each operator, but for `base_url`: published, as no money is behind them."""
+"""The options of a gateway's account with each operator, but for `base_url`: published, as no money
+is behind them."""
 
 
 def account_settings(operator: str, origin: str) -> str:
-    """Return the table of `mmo.toml` for a gateway's account with this operator, which is served at this origin."""
+    """Return the table of `mmo.toml` for a gateway's account with this operator, which is served at
+    this origin."""
     options = {**ACCOUNT_OPTIONS[operator], "base_url": origin}
     lines = ["[provider.simulated]", *(f'{key} = "{value}"' for key, value in options.items())]
     if "certificate_file" in options:
@@ -68,7 +77,8 @@ def account_settings(operator: str, origin: str) -> str:
 
 
 def open_simulator(operator: str, pin_padding: str | None = None) -> Simulator:
-    """Open an operator; `pin_padding` is the only one that Airtel Money accepts for PINs, None: it accepts all.
+    """Open an operator; `pin_padding` is the only one that Airtel Money accepts for PINs, None: it
+    accepts all.
 
     Raises ValueError for the padding of another operator.
     """

@@ -21,14 +21,16 @@ RESPONSE_BYTES_MAX: Final = 256 * 1024
 """Bytes of the largest body of a response."""
 
 SendCallback: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
-"""Sends a callback, its target in absolute form; raises ExchangeFailed when there is no whole response."""
+"""Sends a callback, its target in absolute form; raises ExchangeFailed when there is no whole
+response."""
 OpenStream: TypeAlias = Callable[[UrlTarget], Awaitable[trio.abc.Stream]]
 """Connects to the server of a URL, by TLS for https; raises OSError or BrokenResourceError."""
 
 
 def system_streams(ca_file: Path | None = None) -> OpenStream:
-    """Return what connects over the system's network, and trusts the system's authorities and those in this file (PEM;
-    None: no others). Raises OSError when the file cannot be read or has no certificate."""
+    """Return what connects over the system's network, and trusts the system's authorities and those
+    in this file (PEM; None: no others). Raises OSError when the file cannot be read or has no
+    certificate."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     if ca_file is not None:
@@ -38,7 +40,9 @@ def system_streams(ca_file: Path | None = None) -> OpenStream:
         stream = await trio.open_tcp_stream(target.host, target.port)
         if target.scheme == "http":
             return stream
-        secured = trio.SSLStream(stream, context, server_hostname=target.host, https_compatible=True)
+        secured = trio.SSLStream(
+            stream, context, server_hostname=target.host, https_compatible=True
+        )
         try:
             await secured.do_handshake()
         except BaseException:
@@ -63,12 +67,19 @@ async def call_back(request: HttpRequest, *, open_stream: OpenStream) -> HttpRes
             finally:
                 await trio.aclose_forcefully(stream)
         except (OSError, trio.BrokenResourceError, h11.ProtocolError) as error:
-            raise ExchangeFailed(f"There was no whole response: {error}.", may_have_arrived=True) from error
-    raise ExchangeFailed(f"There was no response within {CALLBACK_TIMEOUT_S:g} s.", may_have_arrived=True)
+            raise ExchangeFailed(
+                f"There was no whole response: {error}.", may_have_arrived=True
+            ) from error
+    raise ExchangeFailed(
+        f"There was no response within {CALLBACK_TIMEOUT_S:g} s.", may_have_arrived=True
+    )
 
 
-async def _exchange(stream: trio.abc.Stream, request: HttpRequest, target: UrlTarget) -> HttpResponse:
-    """Return the response to a request that is sent on a new connection. Raises h11.ProtocolError."""
+async def _exchange(
+    stream: trio.abc.Stream, request: HttpRequest, target: UrlTarget
+) -> HttpResponse:
+    """Return the response to a request that is sent on a new connection. Raises
+    h11.ProtocolError."""
     http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
     own = [
         (b"host", target.authority.encode()),
@@ -76,7 +87,9 @@ async def _exchange(stream: trio.abc.Stream, request: HttpRequest, target: UrlTa
         (b"connection", b"close"),
     ]
     events = (
-        h11.Request(method=request.method, target=target.path_and_query, headers=[*own, *request.headers]),
+        h11.Request(
+            method=request.method, target=target.path_and_query, headers=[*own, *request.headers]
+        ),
         h11.Data(data=request.body),
         h11.EndOfMessage(),
     )
@@ -90,7 +103,9 @@ async def _exchange(stream: trio.abc.Stream, request: HttpRequest, target: UrlTa
             case h11.Data(data=data):
                 body += data
                 if len(body) > RESPONSE_BYTES_MAX:
-                    raise h11.RemoteProtocolError(f"its body has more than {RESPONSE_BYTES_MAX} bytes")
+                    raise h11.RemoteProtocolError(
+                        f"its body has more than {RESPONSE_BYTES_MAX} bytes"
+                    )
             case h11.EndOfMessage():
                 assert head is not None
                 headers = tuple((bytes(name), bytes(value)) for name, value in head.headers)

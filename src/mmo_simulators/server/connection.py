@@ -36,7 +36,10 @@ class SimulatorConnection:
     _respond: Respond
     _now: Callable[[], Instant]
     _http: h11.Connection = field(
-        default=Factory(lambda: h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)), init=False
+        default=Factory(
+            lambda: h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
+        ),
+        init=False,
     )
 
     async def serve(self) -> None:
@@ -62,7 +65,9 @@ class SimulatorConnection:
             return False
         match self._respond(request):
             case HttpResponse() as response:
-                await self._stream.send_all(self._to_bytes(response, has_body=request.method != "HEAD"))
+                await self._stream.send_all(
+                    self._to_bytes(response, has_body=request.method != "HEAD")
+                )
             case DroppedConnection(close_after, broken_off, sent_share):
                 sent = b"" if broken_off is None else self._to_bytes(broken_off)
                 await self._stream.send_all(sent[: int(len(sent) * sent_share)])
@@ -74,7 +79,8 @@ class SimulatorConnection:
         return False
 
     async def _receive_request(self) -> HttpRequest | None:
-        """Return the next request; None when the client has closed. Raises h11.RemoteProtocolError."""
+        """Return the next request; None when the client has closed. Raises
+        h11.RemoteProtocolError."""
         head: h11.Request | None = None
         body = bytearray()
         while True:
@@ -84,11 +90,15 @@ class SimulatorConnection:
                 case h11.Data(data=data):
                     body += data
                     if len(body) > BODY_BYTES_MAX:
-                        raise h11.RemoteProtocolError(f"its body has more than {BODY_BYTES_MAX} bytes", 413)
+                        raise h11.RemoteProtocolError(
+                            f"its body has more than {BODY_BYTES_MAX} bytes", 413
+                        )
                 case h11.EndOfMessage():
                     assert head is not None
                     headers = tuple((bytes(name), bytes(value)) for name, value in head.headers)
-                    return HttpRequest(head.method.decode("ascii"), bytes(head.target), headers, bytes(body))
+                    return HttpRequest(
+                        head.method.decode("ascii"), bytes(head.target), headers, bytes(body)
+                    )
                 case h11.ConnectionClosed():
                     return None
                 case _:
@@ -97,7 +107,9 @@ class SimulatorConnection:
                         await self._stream.send_all(self._http.send(go_ahead) or b"")
                     self._http.receive_data(bytes(await self._stream.receive_some()))
 
-    def _to_bytes(self, response: HttpResponse, *, has_body: bool = True, closes: bool = False) -> bytes:
+    def _to_bytes(
+        self, response: HttpResponse, *, has_body: bool = True, closes: bool = False
+    ) -> bytes:
         """Return a response as it is sent, with the fields that are the server's own."""
         own = [(b"date", format_datetime(to_datetime(self._now()), usegmt=True).encode())]
         if response.status not in (204, 304):
@@ -106,11 +118,13 @@ class SimulatorConnection:
             own.append((b"connection", b"close"))
         head = h11.Response(status_code=response.status, headers=[*own, *response.headers])
         body = [h11.Data(data=response.body)] if has_body and response.body else []
-        return b"".join(self._http.send(event) or b"" for event in (head, *body, h11.EndOfMessage()))
+        return b"".join(
+            self._http.send(event) or b"" for event in (head, *body, h11.EndOfMessage())
+        )
 
     async def _close_gently(self) -> None:
-        """Close so that the client can still read what was sent: with input unread, closing would reset the connection
-        (RFC 9112 section 9.6)."""
+        """Close so that the client can still read what was sent: with input unread, closing would
+        reset the connection (RFC 9112 section 9.6)."""
         with trio.move_on_after(LINGER_S):
             if isinstance(self._stream, trio.abc.HalfCloseableStream):
                 await self._stream.send_eof()

@@ -36,13 +36,16 @@ async def serve(
     now: Callable[[], Instant] = system_now,
     send_callback: SendCallback | None = None,
 ) -> AsyncIterator[str]:
-    """Serve a simulator on this machine during the block; gives its origin, such as `http://127.0.0.1:8090`.
+    """Serve a simulator on this machine during the block; gives its origin, such as
+    `http://127.0.0.1:8090`.
 
     Port 0 is any free one. `now` is the operator's clock. `send_callback` None: over the
     system's network. Raises OSError when the port is in use."""
     listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
     async with trio.open_nursery() as nursery:
-        await nursery.start(partial(serve_on_listeners, simulator, listeners, now=now, send_callback=send_callback))
+        await nursery.start(
+            partial(serve_on_listeners, simulator, listeners, now=now, send_callback=send_callback)
+        )
         yield f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
         nursery.cancel_scope.cancel()
 
@@ -55,8 +58,11 @@ async def serve_on_listeners(
     send_callback: SendCallback | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve a simulator on these listeners until cancelled, and send its callbacks; the rest is as in `serve`."""
-    server = _SimulatorServer(simulator, now, send_callback or partial(call_back, open_stream=system_streams()))
+    """Serve a simulator on these listeners until cancelled, and send its callbacks; the rest is as
+    in `serve`."""
+    server = _SimulatorServer(
+        simulator, now, send_callback or partial(call_back, open_stream=system_streams())
+    )
     async with trio.open_nursery() as nursery:
         await nursery.start(trio.serve_listeners, server.serve_connection, listeners)
         task_status.started()

@@ -1,1 +1,2 @@
-"""Holds the use cases of staff: to explain and resolve payments, remove old rows, repair stores and audit actions."""
+"""Holds the use cases of staff: to explain and resolve payments, remove old rows, repair stores and
+audit actions."""

@@ -1,4 +1,5 @@
-"""Writes the audit log, whose rows are authenticated with a key of the gateway's keyring, and verifies it."""
+"""Writes the audit log, whose rows are authenticated with a key of the gateway's keyring, and
+verifies it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ PAGE_SIZE = 1_000
 
 
 class SecretKeys(Protocol):
-    """The keys of the gateway that staff's data needs; see :class:`mmo_trio.brands.keyring.KeyRing`."""
+    """The keys of the gateway that staff's data needs; see
+    :class:`mmo_trio.brands.keyring.KeyRing`."""
 
     @property
     def audit_key(self) -> AuditKey: ...
@@ -43,19 +45,26 @@ class AuditLog:
         """Append an event: what the actor is about to do. Raises what the store raises."""
         await self.store.append_audit(*self.event(actor, action, about, **detail))
 
-    def event(self, actor: str, action: str, about: str = "", **detail: object) -> tuple[AuditEvent, AuditKey]:
-        """Return an event, and the key that authenticates it, for a store that appends it with another change."""
+    def event(
+        self, actor: str, action: str, about: str = "", **detail: object
+    ) -> tuple[AuditEvent, AuditKey]:
+        """Return an event, and the key that authenticates it, for a store that appends it with
+        another change."""
         return audit_event(self.now(), actor, action, about, **detail), self.key
 
 
-def audit_event(at: Instant, actor: str, action: str, about: str = "", **detail: object) -> AuditEvent:
+def audit_event(
+    at: Instant, actor: str, action: str, about: str = "", **detail: object
+) -> AuditEvent:
     """Return an audit event without the details that are None."""
     members = {
         name: value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) else value
         for name, value in detail.items()
         if value is not None
     }
-    return AuditEvent(at, replace_unprintable(actor), action, replace_unprintable(about), json.dumps(members))
+    return AuditEvent(
+        at, replace_unprintable(actor), action, replace_unprintable(about), json.dumps(members)
+    )
 
 
 def replace_unprintable(text: str) -> str:
@@ -76,10 +85,11 @@ class AuditVerification:
 async def verify_audit_log(
     store: AdminStore, keys: SecretKeys | None, known_head: AuditHead | None = None
 ) -> AuditVerification:
-    """Verify the log from its first row; `known_head` is an end that was seen earlier and has to be in it still.
+    """Verify the log from its first row; `known_head` is an end that was seen earlier and has to be
+    in it still.
 
-    Without keys only the chain of hashes is verified. Raises SealError when an earlier audit key can't be opened.
-    """
+    Without keys only the chain of hashes is verified. Raises SealError when an earlier audit key
+    can't be opened."""
     audit_keys = None if keys is None else await load_audit_keys(store, keys)
     chain, found = AuditChainVerifier(audit_keys), known_head is None or known_head.number == 0
     fault: str | None = None
@@ -99,15 +109,18 @@ async def verify_audit_log(
 
 
 async def load_audit_keys(store: AdminStore, keys: SecretKeys) -> Sequence[AuditKey]:
-    """Return all keys that the log was ever written with: the current ones, and those of earlier master keys."""
+    """Return all keys that the log was ever written with: the current ones, and those of earlier
+    master keys."""
     sealed_keys = await store.sealed_audit_keys()
-    earlier = [AuditKey(id, keys.unseal_secret(_owner(id), sealed)) for id, sealed in sealed_keys.items()]
+    earlier = [
+        AuditKey(id, keys.unseal_secret(_owner(id), sealed)) for id, sealed in sealed_keys.items()
+    ]
     return [*keys.audit_keys, *earlier]
 
 
 async def reseal_audit_keys(store: AdminStore, keys: SecretKeys) -> None:
-    """Seal the audit keys of all earlier master keys with the current one, so that old rows stay verifiable
-    when the earlier master keys are gone."""
+    """Seal the audit keys of all earlier master keys with the current one, so that old rows stay
+    verifiable when the earlier master keys are gone."""
     for key in await load_audit_keys(store, keys):
         if key.id != keys.audit_key.id:
             await store.save_audit_key(key.id, keys.seal_secret(_owner(key.id), key.secret))

@@ -1,8 +1,8 @@
-"""Stops the payments of a brand on hold that were not submitted yet: each fails, and its merchant is called back.
+"""Stops the payments of a brand on hold that were not submitted yet: each fails, and its merchant
+is called back.
 
-The hold itself is in the store, and the payment rules look at it before each submission; so nothing more of the brand
-is submitted, whether or not this has come to a payment yet.
-"""
+The hold itself is in the store, and the payment rules look at it before each submission; so nothing
+more of the brand is submitted, whether or not this has come to a payment yet."""
 
 from __future__ import annotations
 
@@ -34,19 +34,27 @@ class HoldReport:
     """Payments that were submitted before: their results are still awaited."""
 
 
-async def stop_unsubmitted(store: Store, brand: str, *, user: str, submit: SubmitBatch) -> HoldReport:
-    """Fail every payment of the brand that was not submitted yet, in bounded commits. Raises what the store raises;
-    repeating it does no harm."""
+async def stop_unsubmitted(
+    store: Store, brand: str, *, user: str, submit: SubmitBatch
+) -> HoldReport:
+    """Fail every payment of the brand that was not submitted yet, in bounded commits. Raises what
+    the store raises; repeating it does no harm."""
     stopped = going_on = 0
     selection = PaymentFilter(brand=brand, status=Status.PENDING, limit=STOPPED_AT_ONCE_MAX)
     while True:
         page = await store.admin.list_payments(selection)
         waiting = [
-            each for each in page.transactions if each.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER)
+            each
+            for each in page.transactions
+            if each.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER)
         ]
-        replies = await submit([StopPayment(each.reference, user) for each in waiting]) if waiting else ()
+        replies = (
+            await submit([StopPayment(each.reference, user) for each in waiting]) if waiting else ()
+        )
         applied = sum(isinstance(each, Applied) for each in replies)
         stopped, going_on = stopped + applied, going_on + len(page.transactions) - applied
         if page.next_position is None:
             return HoldReport(stopped, going_on)
-        selection = PaymentFilter(brand, None, Status.PENDING, page.next_position, STOPPED_AT_ONCE_MAX)
+        selection = PaymentFilter(
+            brand, None, Status.PENDING, page.next_position, STOPPED_AT_ONCE_MAX
+        )

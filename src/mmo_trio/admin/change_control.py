@@ -1,8 +1,8 @@
-"""Changes of brands' configuration that one user proposes and another one applies, and the way back.
+"""Changes of brands' configuration that one user proposes and another one applies, and the way
+back.
 
-The store decides in the commit whether the users differ and whether the version in force is the one that is replaced;
-what is checked before only makes better messages.
-"""
+The store decides in the commit whether the users differ and whether the version in force is the one
+that is replaced; what is checked before only makes better messages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ from operator import attrgetter
 from attrs import evolve, frozen
 
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.brand_changes import BackTest, BackTestResult, RecordedRequest, only_tightens
+from mmo_sansio.payments.brand_changes import (
+    BackTest,
+    BackTestResult,
+    RecordedRequest,
+    only_tightens,
+)
 from mmo_sansio.values.clock import DAY, Instant, Span, elapsed
 from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.storage.interface.admin_types import BrandDay, ChangeDecision, ChangeState, ConfigurationChange
+from mmo_trio.storage.interface.admin_types import (
+    BrandDay,
+    ChangeDecision,
+    ChangeState,
+    ConfigurationChange,
+)
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.serialization import serialize_brand
 
@@ -42,9 +52,14 @@ class ChangeRefusal(StrEnum):
     VERSION_CHANGED = "The brand was changed meanwhile: load the page again and repeat your edit."
     OWN_PROPOSAL = "You proposed it: another user has to approve it."
     NOT_IN_STATE = "It was decided meanwhile: load the page again."
-    OVERTAKEN = "The brand was changed meanwhile: another version is in force than the one that this would replace."
+    OVERTAKEN = (
+        "The brand was changed meanwhile: another version is in force than the one that this "
+        "would replace."
+    )
     EXPIRED = "It is older than seven days: reject it, and propose it again if it is still right."
-    PROPOSER_DISABLED = "The user who proposed it is disabled: reject it, and propose it yourself if it is right."
+    PROPOSER_DISABLED = (
+        "The user who proposed it is disabled: reject it, and propose it yourself if it is right."
+    )
 
 
 class ChangeRefused(Exception):
@@ -80,14 +95,16 @@ def is_expired(change: ConfigurationChange, now: Instant) -> bool:
 
 
 def may_revert_alone(user: str, change: ConfigurationChange) -> bool:
-    """Return whether one user may bring the version before a change into force again without another one's consent:
-    somebody else than its proposer, where nothing is allowed then that is not allowed now."""
+    """Return whether one user may bring the version before a change into force again without
+    another one's consent: somebody else than its proposer, where nothing is allowed then that is
+    not allowed now."""
     return change.proposed_by != user and only_tightens(change.after, change.before)
 
 
 @frozen
 class ConfigurationChanges:
-    """Proposes, applies, rejects and reverts changes of brands, each for a user of the console, given by name."""
+    """Proposes, applies, rejects and reverts changes of brands, each for a user of the console,
+    given by name."""
 
     store: AdminStore
     audit_log: AuditLog
@@ -95,8 +112,8 @@ class ConfigurationChanges:
     async def propose(
         self, user: str, brand: str, version: str, edit: Callable[[Brand], Brand], reason: str
     ) -> ConfigurationChange:
-        """Store the proposal of an edit that a user made on this version of a brand. Raises ChangeRefused, and what the
-        edit raises."""
+        """Store the proposal of an edit that a user made on this version of a brand. Raises
+        ChangeRefused, and what the edit raises."""
         before = await self.brand(brand)
         if brand_version(before) != version:
             raise ChangeRefused(ChangeRefusal.VERSION_CHANGED)
@@ -130,24 +147,34 @@ class ConfigurationChanges:
         """Reject a change, or withdraw one's own. Raises ChangeRefused."""
         change = await self._find(id)
         decided = evolve(
-            change, state=ChangeState.REJECTED, decided_by=user, decided_at=self.audit_log.now(), remark=remark
+            change,
+            state=ChangeState.REJECTED,
+            decided_by=user,
+            decided_at=self.audit_log.now(),
+            remark=remark,
         )
         return await self._decide(user, ChangeState.OPEN, decided, "configuration_rejected", remark)
 
     async def revert(self, user: str, id: int, reason: str) -> ConfigurationChange:
-        """Bring the version before a change into force again, exactly, or propose that where two users have to agree;
-        return the change that was reverted or proposed. Raises ChangeRefused."""
+        """Bring the version before a change into force again, exactly, or propose that where two
+        users have to agree; return the change that was reverted or proposed. Raises
+        ChangeRefused."""
         change = await self._find(id)
         if not may_revert_alone(user, change):
             return await self.propose(
                 user, change.after.id, brand_version(change.after), lambda _: change.before, reason
             )
         now = self.audit_log.now()
-        reverted = evolve(change, state=ChangeState.REVERTED, reverted_by=user, reverted_at=now, remark=reason)
-        return await self._decide(user, ChangeState.APPLIED, reverted, "configuration_reverted", reason)
+        reverted = evolve(
+            change, state=ChangeState.REVERTED, reverted_by=user, reverted_at=now, remark=reason
+        )
+        return await self._decide(
+            user, ChangeState.APPLIED, reverted, "configuration_reverted", reason
+        )
 
     async def back_test(self, change: ConfigurationChange, day: int) -> BackTestPair:
-        """Replay the brand's payments of a day, by UTC, and the requests that were refused, under both versions."""
+        """Replay the brand's payments of a day, by UTC, and the requests that were refused, under
+        both versions."""
         brand, begin, end = change.after.id, Instant(day * DAY), Instant((day + 1) * DAY)
         count = await self.store.refusal_count(BrandDay(brand, day))
         refused = await self._refused_requests(brand, begin, end)
@@ -155,9 +182,15 @@ class ConfigurationChanges:
         position: Position | None = None
         is_complete = False
         for _ in range(BACK_TEST_PAYMENTS_MAX // _PAGE):
-            page = await self.store.recorded_requests(brand, begin=begin, end=end, after=position, limit=_PAGE)
+            page = await self.store.recorded_requests(
+                brand, begin=begin, end=end, after=position, limit=_PAGE
+            )
             is_complete = len(page) < _PAGE
-            due = len(refused) if is_complete else bisect_right(refused, page[-1].created_at, key=_created_at)
+            due = (
+                len(refused)
+                if is_complete
+                else bisect_right(refused, page[-1].created_at, key=_created_at)
+            )
             requests = list(merge(page, refused[:due], key=_created_at)) if due else page
             refused = refused[due:]
             before.add(requests)
@@ -165,13 +198,23 @@ class ConfigurationChanges:
             if is_complete:
                 break
             position = _position(page[-1])
-        return BackTestPair(before.result, after.result, count.times, max(0, count.times - count.recorded), is_complete)
+        return BackTestPair(
+            before.result,
+            after.result,
+            count.times,
+            max(0, count.times - count.recorded),
+            is_complete,
+        )
 
-    async def _refused_requests(self, brand: str, begin: Instant, end: Instant) -> Sequence[RecordedRequest]:
+    async def _refused_requests(
+        self, brand: str, begin: Instant, end: Instant
+    ) -> Sequence[RecordedRequest]:
         found = list[RecordedRequest]()
         while True:
             position = _position(found[-1]) if found else None
-            page = await self.store.refused_requests(brand, begin=begin, end=end, after=position, limit=_PAGE)
+            page = await self.store.refused_requests(
+                brand, begin=begin, end=end, after=position, limit=_PAGE
+            )
             found += page
             if len(page) < _PAGE:
                 return found
@@ -215,7 +258,11 @@ class ConfigurationChanges:
     async def _refuse(self, user: str, change: ConfigurationChange, refusal: ChangeRefusal) -> None:
         """Record an action that is refused, and raise ChangeRefused."""
         await self.audit_log.record(
-            f"user:{user}", "refused", f"brand:{change.after.id}", change=change.id, remark=refusal.value
+            f"user:{user}",
+            "refused",
+            f"brand:{change.after.id}",
+            change=change.id,
+            remark=refusal.value,
         )
         raise ChangeRefused(refusal)
 

@@ -38,17 +38,20 @@ class ClockErrors:
     def sentences(self) -> Sequence[str]:
         """Return a sentence for each error."""
         found = [
-            f"transaction {each.reference}: its createdAt {format_with_microseconds(each.order.created_at)} lies in the"
+            f"transaction {each.reference}: its createdAt "
+            f"{format_with_microseconds(each.order.created_at)} lies in the"
             " future, as a wrong clock wrote it: see `mmo db mend-clock`"
             for each in self.payments[:NAMED_MAX]
         ]
         if len(self.payments) > NAMED_MAX:
             found.append(
-                f"transactions with a createdAt in the future, not named here: {len(self.payments) - NAMED_MAX}"
+                f"transactions with a createdAt in the future, not named here: "
+                f"{len(self.payments) - NAMED_MAX}"
             )
         if self.held_until is not None:
             found.append(
-                f"stamps reach to {format_with_microseconds(self.held_until)}, which lies in the future, as a wrong"
+                f"stamps reach to {format_with_microseconds(self.held_until)}, which lies in the "
+                f"future, as a wrong"
                 " clock wrote them: see `mmo db mend-clock`"
             )
         return found
@@ -78,9 +81,9 @@ async def correct_clock_errors(
     user: str,
     report: Callable[[int], object] = lambda count: None,
 ) -> None:
-    """Correct the times of these payments, the oldest first, and let new ones be dated from now on. `submit` commits a
-    round of them, `report` is called with its size. Raises StoreUnavailable and OutcomeUnknown; to repeat it does no
-    harm."""
+    """Correct the times of these payments, the oldest first, and let new ones be dated from now on.
+    `submit` commits a round of them, `report` is called with its size. Raises StoreUnavailable and
+    OutcomeUnknown; to repeat it does no harm."""
     await store.release_held(now)
     inputs = [CorrectTimes(each.reference, user) for each in reversed(errors.payments)]
     for first in range(0, len(inputs), ROUND_SIZE):

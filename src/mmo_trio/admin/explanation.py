@@ -1,4 +1,5 @@
-"""Explains in sentences why a payment ended as it did, from what the store has about it; see also `timeline`."""
+"""Explains in sentences why a payment ended as it did, from what the store has about it; see also
+`timeline`."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.display_text import format_span
 
 CLAIMS_READ_MAX = 10_000
-"""Open claims that are searched for those of a payment; more are open only while an operator does not answer."""
+"""Open claims that are searched for those of a payment; more are open only while an operator does
+not answer."""
 
 SAME_REFERENCE_READ_MAX = 11
 """Payments under one merchantReference that are read, the newest first; there are rarely two."""
@@ -61,7 +63,8 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
         [
             each
             for each in same_reference
-            if each.order.merchant_reference == order.merchant_reference and each.reference != reference
+            if each.order.merchant_reference == order.merchant_reference
+            and each.reference != reference
         ],
         await store.reversals(reference),
     )
@@ -69,7 +72,11 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
 
 async def open_claims(store: Store, reference: str) -> Sequence[DepositClaim]:
     """Return the reported deposits that name a payment and are not settled."""
-    return [each for each in await store.due_claims(LAST_INSTANT, limit=CLAIMS_READ_MAX) if each.payment == reference]
+    return [
+        each
+        for each in await store.due_claims(LAST_INSTANT, limit=CLAIMS_READ_MAX)
+        if each.payment == reference
+    ]
 
 
 @frozen
@@ -82,12 +89,14 @@ class Alarm:
 
 
 def conclusions(history: PaymentHistory) -> list[str]:
-    """Return sentences that say what is wrong, how a payment ended, whether the merchant knows, and what to do."""
+    """Return sentences that say what is wrong, how a payment ended, whether the merchant knows, and
+    what to do."""
     return [*(each.text for each in alarms(history)), *remarks(history)]
 
 
 def alarms(history: PaymentHistory) -> list[Alarm]:
-    """Return what is wrong about a payment: reports that contradict its end, and a callback that was not delivered."""
+    """Return what is wrong about a payment: reports that contradict its end, and a callback that
+    was not delivered."""
     return [*_contradictions(history), *_undelivered(history)]
 
 
@@ -110,23 +119,32 @@ _CONTRADICTIONS = (*CONTRARY_REASONS, SuspenseReason.CONFLICTING_DEPOSIT)
 
 
 def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
-    """Tell what was reported and says otherwise than the end, as long as nobody has looked into it."""
+    """Tell what was reported and says otherwise than the end, as long as nobody has looked into
+    it."""
     progress = history.transaction.progress
     ended = {Status.SUCCESS: "success", Status.FAILED: "failed"}.get(history.transaction.status)
     for each in history.suspense if ended is not None else ():
         if each.closed_at is not None or each.reason not in _CONTRADICTIONS:
             continue
         told = json.loads(each.content)
-        if "reversal" in told or (told.get("result") == ended and each.reason is not SuspenseReason.CONFLICTING_RESULT):
+        if "reversal" in told or (
+            told.get("result") == ended and each.reason is not SuspenseReason.CONFLICTING_RESULT
+        ):
             continue
         words = (told.get(name) for name in ("result", "amount", "errorCode", "providerReference"))
         report = ", ".join(word for word in words if word)
         at = progress.completed_at or each.first_at
-        when = "before that" if each.first_at < at else f"{format_span(elapsed(at, each.first_at))} later"
+        when = (
+            "before that"
+            if each.first_at < at
+            else f"{format_span(elapsed(at, each.first_at))} later"
+        )
         doubt = ", and has not confirmed it" if told.get("confirmed") is False else ""
         end = f"It ended as {ended}, {_source_text(progress.completion_source)}"
         report = f"{each.provider} reported {report}{doubt}"
-        yield Alarm(f"{end}; {when} {report}. Entry {each.id} of the suspense book is to do.", each.id)
+        yield Alarm(
+            f"{end}; {when} {report}. Entry {each.id} of the suspense book is to do.", each.id
+        )
 
 
 def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
@@ -137,15 +155,23 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
             yield f"It is pending ({_pending_reason(progress.stage)}); it expires at {until}."
             if (known := progress.evidence) is not None:
                 at = format_with_microseconds(order.to_utc(known.reported_at))
-                answer = "it has contradicted that" if known.is_denied else "it has not confirmed that yet"
+                answer = (
+                    "it has contradicted that"
+                    if known.is_denied
+                    else "it has not confirmed that yet"
+                )
                 yield (
-                    f"{order.provider_title} reported the result {known.code} with the receipt {known.receipt} at {at};"
+                    f"{order.provider_title} reported the result {known.code} with the receipt "
+                    f"{known.receipt} at {at};"
                     f" {answer}."
                 )
         case Status.SUCCESS:
             yield f"It succeeded with {progress.final}, {_source_text(progress.completion_source)}."
             if progress.final != order.requested:
-                yield (f"The merchant asked for {order.requested}: the provider settled another amount.")
+                yield (
+                    f"The merchant asked for {order.requested}: the provider settled "
+                    f"another amount."
+                )
         case Status.FAILED:
             assert progress.error_code is not None
             why = EXPLANATIONS[progress.error_code]
@@ -161,14 +187,20 @@ def _reversal_sentences(history: PaymentHistory) -> Iterator[str]:
             case ReversalState.REQUESTED:
                 yield f"{each.amount} is asked back, and waits for an approval."
             case ReversalState.SUCCEEDED if each.ended_at is not None:
-                denied = "; the provider has also reported the opposite" if each.is_contradicted else ""
-                yield f"{each.amount} went back {to} at {format_with_microseconds(each.ended_at)}{denied}."
+                denied = (
+                    "; the provider has also reported the opposite" if each.is_contradicted else ""
+                )
+                yield (
+                    f"{each.amount} went back {to} at "
+                    f"{format_with_microseconds(each.ended_at)}{denied}."
+                )
             case ReversalState.APPROVED | ReversalState.SENT | ReversalState.UNKNOWN:
                 yield f"{each.amount} is being sent back {to}."
 
 
 def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:
-    """Name the other payments under the same merchantReference: a look-up by it finds the newest alone."""
+    """Name the other payments under the same merchantReference: a look-up by it finds the newest
+    alone."""
     own = history.transaction.order
     for each in history.same_reference:
         order = each.order
@@ -178,20 +210,26 @@ def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:
             else "A newer"
         )
         yield (
-            f"{age} payment has the same merchantReference: {order.gateway_reference}, {each.status.value}, created at"
+            f"{age} payment has the same merchantReference: {order.gateway_reference}, "
+            f"{each.status.value}, created at"
             f" {format_with_microseconds(order.to_utc(order.created_at))}."
         )
 
 
 _WITHHELD_TEXTS = {
-    WithheldReason.PROVIDER_CLOSED: "staff had closed the provider to new payments (`mmo providers list`)",
+    WithheldReason.PROVIDER_CLOSED: "staff had closed the provider to new payments (`mmo "
+    "providers list`)",
     WithheldReason.TOO_LATE: "the time in which it could be sent was over",
 }
 
 
 def _withheld_sentences(history: PaymentHistory) -> Iterator[str]:
     for each in history.journal:
-        reason = json.loads(each.detail).get("withheld") if each.input_name == "BeginSubmission" else None
+        reason = (
+            json.loads(each.detail).get("withheld")
+            if each.input_name == "BeginSubmission"
+            else None
+        )
         if reason is not None:
             yield f"The gateway did not send it: {_WITHHELD_TEXTS[WithheldReason(reason)]}."
 
@@ -241,12 +279,17 @@ _DELIVERY_FAILURE_TEXTS = {
 def _qr_code_sentences(history: PaymentHistory) -> Iterator[str]:
     if history.transaction.order.display_qr_url is None:
         return
-    deliveries = [json.loads(each.detail) for each in history.journal if each.input_name == "QrConcluded"]
+    deliveries = [
+        json.loads(each.detail) for each in history.journal if each.input_name == "QrConcluded"
+    ]
     for each in deliveries:
         if each["outcome"] == DeliveryOutcome.DELIVERED:
             yield f"The QR code was brought to the merchant, who answered {each['status']}."
         else:
-            yield (f"The QR code was not brought to the merchant: {each['detail']} It is not sent again.")
+            yield (
+                f"The QR code was not brought to the merchant: {each['detail']} It is not "
+                f"sent again."
+            )
     if not deliveries:
         yield "The QR code has not been brought to the merchant."
 
@@ -291,16 +334,26 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
     if not brand.enabled:
         yield f"The brand {brand.id} is disabled: its requests are refused with merchant_disabled."
     if not in_use:
-        yield (f"The brand {brand.id} has no API key in use: it can't look this up nor verify callbacks.")
+        yield (
+            f"The brand {brand.id} has no API key in use: it can't look this up nor verify "
+            f"callbacks."
+        )
     elif len(in_use) > 1:
         made_with = history.transaction.order.api_key_id
         carried = next((key.id for key in in_use if str(key.id) == made_with), in_use[0].id)
-        yield f"The brand {brand.id} has {len(in_use)} API keys in use; this callback carries number {carried}."
+        yield (
+            f"The brand {brand.id} has {len(in_use)} API keys in use; this callback carries "
+            f"number {carried}."
+        )
 
 
 def _open_suspense_sentences(history: PaymentHistory) -> Iterator[str]:
     told = {each.entry for each in _contradictions(history)}
-    waiting = [f"entry {each.id}" for each in history.suspense if each.closed_at is None and each.id not in told]
+    waiting = [
+        f"entry {each.id}"
+        for each in history.suspense
+        if each.closed_at is None and each.id not in told
+    ]
     if waiting:
         yield f"To do in the suspense book: {', '.join(waiting)}. A person must look at it."
 
@@ -308,7 +361,10 @@ def _open_suspense_sentences(history: PaymentHistory) -> Iterator[str]:
 def _claim_sentences(history: PaymentHistory) -> Iterator[str]:
     for each in history.claims:
         waits = "the payment's end" if each.is_confirmed else "the operator's confirmation"
-        yield f"A deposit of {each.amount} with the receipt {each.receipt} names it, and waits for {waits}."
+        yield (
+            f"A deposit of {each.amount} with the receipt {each.receipt} names it, and waits "
+            f"for {waits}."
+        )
 
 
 def suspense_entry_to_json(entry: SuspenseEntry) -> dict[str, object]:

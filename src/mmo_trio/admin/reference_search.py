@@ -1,5 +1,5 @@
-"""Finds payments by a reference as people write it; and by its beginning or end, by reading the newest payments, as no
-index has these."""
+"""Finds payments by a reference as people write it; and by its beginning or end, by reading the
+newest payments, as no index has these."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ SHORTEST_END = 4
 
 
 async def search_by_reference(
-    admin: AdminStore, text: str, *, msisdns: Sequence[str] = (), before: Position | None = None, limit: int = 50
+    admin: AdminStore,
+    text: str,
+    *,
+    msisdns: Sequence[str] = (),
+    before: Position | None = None,
+    limit: int = 50,
 ) -> PaymentPage:
-    """Return what `search_payments` finds by a reference; where that is nothing, by another spelling of it."""
+    """Return what `search_payments` finds by a reference; where that is nothing, by another
+    spelling of it."""
     page = await admin.search_payments(text, msisdns=msisdns, before=before, limit=limit)
     for spelling in spellings(text):
         if page.transactions:
@@ -32,12 +38,15 @@ async def search_by_reference(
 
 
 def spellings(text: str) -> Sequence[str]:
-    """Return a reference as it may be written instead: without a number sign, with hyphens for spaces, in other
-    capitals. Each is looked for by an index."""
+    """Return a reference as it may be written instead: without a number sign, with hyphens for
+    spaces, in other capitals. Each is looked for by an index."""
     bare = text.strip().removeprefix("#").strip()
     written = (bare, "-".join(bare.split()))
     found = dict.fromkeys(
-        cased for each in written for cased in (each, each.lower(), each.upper(), each.capitalize()) if cased
+        cased
+        for each in written
+        for cased in (each, each.lower(), each.upper(), each.capitalize())
+        if cased
     )
     return [each for each in found if each != text]
 
@@ -52,9 +61,10 @@ async def search_by_beginning(
     limit: int = 50,
     scanned_max: int = PAYMENTS_SCANNED_MAX,
 ) -> PaymentPage:
-    """Return payments of which any reference (the gateway's, the merchant's, for reconciliation, the provider's) begins
-    or ends with the letters and digits of this text, newest first. One call reads `scanned_max` payments; the page's
-    position is where a next call goes on, None when there are no older payments."""
+    """Return payments of which any reference (the gateway's, the merchant's, for reconciliation,
+    the provider's) begins or ends with the letters and digits of this text, newest first. One call
+    reads `scanned_max` payments; the page's position is where a next call goes on, None when there
+    are no older payments."""
     found: list[Transaction] = []
     at, scanned, sought = before, 0, _letters_and_digits(beginning)
     if not sought:
@@ -81,7 +91,10 @@ def _has_part(transaction: Transaction, sought: str) -> bool:
         transaction.progress.provider_reference,
     )
     written = [_letters_and_digits(each) for each in references if each is not None]
-    return any(each.startswith(sought) or (len(sought) >= SHORTEST_END and each.endswith(sought)) for each in written)
+    return any(
+        each.startswith(sought) or (len(sought) >= SHORTEST_END and each.endswith(sought))
+        for each in written
+    )
 
 
 def _letters_and_digits(text: str) -> str:

@@ -1,8 +1,7 @@
 """Resolves payments by hand: people end them on evidence, in the console by proposals (four eyes).
 
-The rules for proposals are one pure function, :func:`next_state`; :func:`resolve_payment` is the only way in which a
-person's decision reaches the payment rules.
-"""
+The rules for proposals are one pure function, :func:`next_state`; :func:`resolve_payment` is the
+only way in which a person's decision reaches the payment rules."""
 
 from __future__ import annotations
 
@@ -22,7 +21,13 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.explanation import open_claims
-from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, AuditEvent, AuditKey, Proposal, ProposalState
+from mmo_trio.storage.interface.admin_types import (
+    UNFINISHED_STATES,
+    AuditEvent,
+    AuditKey,
+    Proposal,
+    ProposalState,
+)
 from mmo_trio.storage.sql.store import Store
 
 SUCCESS = "success"
@@ -59,7 +64,9 @@ class ResolutionRefusal(StrEnum):
     NO_PROPOSAL = "There is no such proposal."
     ALREADY_PROPOSED = "There is a proposal about this payment already."
     ALREADY_DECIDED = "The proposal was decided meanwhile."
-    PROPOSER_DISABLED = "The user who proposed it is disabled: reject it, and propose it yourself if it is right."
+    PROPOSER_DISABLED = (
+        "The user who proposed it is disabled: reject it, and propose it yourself if it is right."
+    )
     PAYMENT_ENDED = "The payment has ended already."
     EVIDENCE = "The evidence on record is against it"
     RULES = "It can't be resolved."
@@ -82,20 +89,22 @@ PERMITTED_ACTORS: Mapping[ProposalAction, frozenset[ProposalActor]] = MappingPro
 )
 
 CARRIED_OUT_WITHIN = Span(MINUTE)
-"""How long an approved proposal is left to the user who approved it: another one carries it out only afterwards, as
-after a crash."""
+"""How long an approved proposal is left to the user who approved it: another one carries it out
+only afterwards, as after a crash."""
 
 
 def next_state(
     state: ProposalState | None, action: ProposalAction, actor: ProposalActor
 ) -> ProposalState | ResolutionRefusal:
-    """Return the state of the proposal after this action; None stands for no proposal. Approving an approved proposal
-    carries it out again after a crash; a second time does no harm."""
+    """Return the state of the proposal after this action; None stands for no proposal. Approving an
+    approved proposal carries it out again after a crash; a second time does no harm."""
     if actor not in PERMITTED_ACTORS[action]:
         is_own = actor is ProposalActor.PROPOSER
         return ResolutionRefusal.OWN_PROPOSAL if is_own else ResolutionRefusal.NOT_PERMITTED
     if action is ProposalAction.PROPOSE:
-        return ResolutionRefusal.ALREADY_PROPOSED if state in UNFINISHED_STATES else ProposalState.OPEN
+        return (
+            ResolutionRefusal.ALREADY_PROPOSED if state in UNFINISHED_STATES else ProposalState.OPEN
+        )
     if action is ProposalAction.APPROVE and state in UNFINISHED_STATES:
         return ProposalState.APPROVED
     if action is ProposalAction.REJECT and state is ProposalState.OPEN:
@@ -133,14 +142,20 @@ RecordResolution: TypeAlias = Callable[[str, str | None], Awaitable[None]]
 
 
 async def resolve_payment(
-    store: Store, submit: Submit, transaction: Transaction, resolution: ResolveManually, record: RecordResolution
+    store: Store,
+    submit: Submit,
+    transaction: Transaction,
+    resolution: ResolveManually,
+    record: RecordResolution,
 ) -> Transaction:
     """Check the evidence, record, resolve the payment and record a failure; return the payment.
 
     Raises ResolutionRefused.
     """
     try:
-        await check_evidence(store, transaction, resolution.error_code, resolution.provider_reference)
+        await check_evidence(
+            store, transaction, resolution.error_code, resolution.provider_reference
+        )
         await record("payment_resolved", None)
         return await _submit_resolution(submit, resolution)
     except ResolutionRefused as refused:
@@ -158,20 +173,28 @@ async def _submit_resolution(submit: Submit, resolution: ResolveManually) -> Tra
 async def check_evidence(
     store: Store, transaction: Transaction, error_code: ErrorCode | None, receipt: str | None
 ) -> None:
-    """Raise ResolutionRefused if a reported receipt, a claim or an entry of the suspense book, open or closed,
-    contradicts this end, or another payment has succeeded with the receipt of a success: not every operator's results
-    claim their receipts."""
+    """Raise ResolutionRefused if a reported receipt, a claim or an entry of the suspense book, open
+    or closed, contradicts this end, or another payment has succeeded with the receipt of a success:
+    not every operator's results claim their receipts."""
     claims = await open_claims(store, transaction.reference)
-    entries = [(each.reason, each.content) for each in await store.admin.suspense_of_payment(transaction.reference)]
-    against = find_contradiction(transaction, succeeded=error_code is None, claims=claims, entries=entries)
+    entries = [
+        (each.reason, each.content)
+        for each in await store.admin.suspense_of_payment(transaction.reference)
+    ]
+    against = find_contradiction(
+        transaction, succeeded=error_code is None, claims=claims, entries=entries
+    )
     if against is None and error_code is None and receipt is not None:
         against = await _find_payment_with(store, receipt, transaction)
     if against is not None:
-        raise ResolutionRefused(ResolutionRefusal.EVIDENCE, f"{ResolutionRefusal.EVIDENCE}: {against}")
+        raise ResolutionRefused(
+            ResolutionRefusal.EVIDENCE, f"{ResolutionRefusal.EVIDENCE}: {against}"
+        )
 
 
 async def _find_payment_with(store: Store, receipt: str, transaction: Transaction) -> str | None:
-    """Return in a sentence which other payment has succeeded with this receipt of the provider; None when none has."""
+    """Return in a sentence which other payment has succeeded with this receipt of the provider;
+    None when none has."""
     for each in (await store.admin.search_payments(receipt)).transactions:
         is_of_provider = each.order.provider == transaction.order.provider
         is_paid = each.status is Status.SUCCESS and each.progress.provider_reference == receipt
@@ -238,18 +261,25 @@ class Resolutions:
     async def approve(self, user: ResolutionUser, id: int) -> Proposal:
         """Approve a proposal and carry it out; after a crash in between, carry it out again.
 
-        Of several users who approve at once, one ends the proposal and records that; the others learn who decided. The
-        returned proposal is `refused` when the evidence or the payment rules are against it. Raises ResolutionRefused
-        when this user has approved nothing.
-        """
+        Of several users who approve at once, one ends the proposal and records that; the others
+        learn who decided. The returned proposal is `refused` when the evidence or the payment rules
+        are against it. Raises ResolutionRefused when this user has approved nothing."""
         proposal = await self._find(id)
         approved = await self._decide(user, proposal, ProposalAction.APPROVE)
         try:
             await self._carry_out(approved)
-            ended, action = evolve(approved, state=ProposalState.DONE, remark=None), "payment_resolved"
+            ended, action = (
+                evolve(approved, state=ProposalState.DONE, remark=None),
+                "payment_resolved",
+            )
         except ResolutionRefused as refused:
-            ended, action = evolve(approved, state=ProposalState.REFUSED, remark=str(refused)), "resolution_failed"
-        is_recorded = ended.state is ProposalState.DONE and await self._is_recorded_as_resolved(approved)
+            ended, action = (
+                evolve(approved, state=ProposalState.REFUSED, remark=str(refused)),
+                "resolution_failed",
+            )
+        is_recorded = ended.state is ProposalState.DONE and await self._is_recorded_as_resolved(
+            approved
+        )
         event = None if is_recorded else self._event(user, ended, action, ended.remark)
         if not await self.store.admin.update_proposal(ProposalState.APPROVED, ended, event=event):
             raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(approved))
@@ -269,11 +299,19 @@ class Resolutions:
         return next_state(None if proposal is None else proposal.state, action, actor)
 
     async def _decide(
-        self, user: ResolutionUser, proposal: Proposal | None, action: ProposalAction, remark: str | None = None
+        self,
+        user: ResolutionUser,
+        proposal: Proposal | None,
+        action: ProposalAction,
+        remark: str | None = None,
     ) -> Proposal:
         """Record the decision, then store it unless the state changed meanwhile."""
         after = self._next_state(proposal, action, user)
-        if after is ProposalState.APPROVED and proposal is not None and proposal.state is ProposalState.OPEN:
+        if (
+            after is ProposalState.APPROVED
+            and proposal is not None
+            and proposal.state is ProposalState.OPEN
+        ):
             proposer = await self.store.admin.user(proposal.proposed_by)
             if proposer is None or proposer.disabled_at is not None:
                 after = ResolutionRefusal.PROPOSER_DISABLED
@@ -282,33 +320,44 @@ class Resolutions:
             raise ResolutionRefused(after)
         if isinstance(after, ResolutionRefusal) or self._is_with_another(user, proposal):
             await self._record(user, proposal, "refused")
-            if isinstance(after, ResolutionRefusal) and after is not ResolutionRefusal.ALREADY_DECIDED:
+            if (
+                isinstance(after, ResolutionRefusal)
+                and after is not ResolutionRefusal.ALREADY_DECIDED
+            ):
                 raise ResolutionRefused(after)
             raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(proposal))
         await self._record(user, proposal, _AUDIT_ACTIONS[action], remark)
         if after is proposal.state:
             return proposal
-        decided = evolve(proposal, state=after, decided_by=user.name, decided_at=self.audit_log.now(), remark=remark)
+        decided = evolve(
+            proposal,
+            state=after,
+            decided_by=user.name,
+            decided_at=self.audit_log.now(),
+            remark=remark,
+        )
         if not await self.store.admin.update_proposal(proposal.state, decided):
             faster = await self.store.admin.proposal(proposal.id) or proposal
             raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(faster))
         return decided
 
     def _is_with_another(self, user: ResolutionUser, proposal: Proposal) -> bool:
-        """Return whether another user has approved the proposal just now, and is about to carry it out."""
+        """Return whether another user has approved the proposal just now, and is about to carry it
+        out."""
         if proposal.state is not ProposalState.APPROVED or proposal.decided_by == user.name:
             return False
         return self.audit_log.now() < later(proposal.decided_at or Instant(0), CARRIED_OUT_WITHIN)
 
     async def _carry_out(self, approved: Proposal) -> None:
-        """Resolve the payment unless this proposal has resolved it already: before a crash, or at the hands of another
-        approver at the same moment. Raises ResolutionRefused."""
+        """Resolve the payment unless this proposal has resolved it already: before a crash, or at
+        the hands of another approver at the same moment. Raises ResolutionRefused."""
         transaction = await self.store.transaction(approved.gateway_reference)
         assert transaction is not None
         resolution = ResolveManually(
             transaction.reference,
             transaction.order.provider,
-            user=f"{approved.proposed_by}, approved by {approved.decided_by} (proposal {approved.id})",
+            user=f"{approved.proposed_by}, approved by {approved.decided_by} (proposal "
+            f"{approved.id})",
             reason=approved.reason,
             evidence=approved.evidence,
             error_code=None if approved.error_code is None else ErrorCode(approved.error_code),
@@ -317,8 +366,12 @@ class Resolutions:
 
         try:
             if transaction.progress.stage.is_terminal:
-                raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED, "The payment has ended meanwhile.")
-            await check_evidence(self.store, transaction, resolution.error_code, resolution.provider_reference)
+                raise ResolutionRefused(
+                    ResolutionRefusal.PAYMENT_ENDED, "The payment has ended meanwhile."
+                )
+            await check_evidence(
+                self.store, transaction, resolution.error_code, resolution.provider_reference
+            )
             await _submit_resolution(self.submit, resolution)
         except ResolutionRefused:
             if not await self._has_resolved(resolution):
@@ -334,7 +387,9 @@ class Resolutions:
         events = [row.event for row in rows if row.event.action == "payment_resolved"]
         return any(json.loads(each.detail).get("proposal") == approved.id for each in events)
 
-    async def _record(self, user: ResolutionUser, proposal: Proposal, action: str, remark: str | None = None) -> None:
+    async def _record(
+        self, user: ResolutionUser, proposal: Proposal, action: str, remark: str | None = None
+    ) -> None:
         await self.store.admin.append_audit(*self._event(user, proposal, action, remark))
 
     def _event(
@@ -358,7 +413,13 @@ def _who_decided(proposal: Proposal) -> str:
     if proposal.decided_by is None or proposal.decided_at is None:
         return ResolutionRefusal.ALREADY_DECIDED.value
     verb = "rejected" if proposal.state is ProposalState.REJECTED else "approved"
-    return f"{proposal.decided_by} {verb} it already, at {format_with_microseconds(proposal.decided_at)[:19]}Z."
+    return (
+        f"{proposal.decided_by} {verb} it already, at "
+        f"{format_with_microseconds(proposal.decided_at)[:19]}Z."
+    )
 
 
-_AUDIT_ACTIONS = {ProposalAction.APPROVE: "resolution_approved", ProposalAction.REJECT: "resolution_rejected"}
+_AUDIT_ACTIONS = {
+    ProposalAction.APPROVE: "resolution_approved",
+    ProposalAction.REJECT: "resolution_rejected",
+}

@@ -1,5 +1,5 @@
-"""Prepares a store that was restored from a backup, so that nothing is paid twice: what had not ended then may have
-been submitted since, and what was created since is missing."""
+"""Prepares a store that was restored from a backup, so that nothing is paid twice: what had not
+ended then may have been submitted since, and what was created since is missing."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ REVERSALS_MAX = 1_000_000
 
 
 async def begin_restoration(store: Store, submit: SubmitBatch, *, user: str, now: Instant) -> int:
-    """Mark what had not ended, then give the store another id and hold every brand; return how many payments were
-    marked. Raises what the store raises; to repeat it does no harm."""
+    """Mark what had not ended, then give the store another id and hold every brand; return how many
+    payments were marked. Raises what the store raises; to repeat it does no harm."""
     marked = await mark_unfinished(store, submit, user=user)
     holds = [BrandHold(each.brand.id, now, RESTORATION) for each in await store.admin.brands()]
     await store.admin.begin_restoration(new_store_id(), holds)
@@ -40,8 +40,8 @@ def new_store_id() -> str:
 
 
 async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str) -> int:
-    """Mark every payment and every reversal that has not ended as one that may have been submitted; return how many
-    payments there were."""
+    """Mark every payment and every reversal that has not ended as one that may have been submitted;
+    return how many payments there were."""
     await _mark_reversals(store, submit, user=user)
     marked, selection = 0, PaymentFilter(status=Status.PENDING, limit=ROUND_SIZE)
     while True:
@@ -55,7 +55,8 @@ async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str) -> in
 
 
 async def _mark_reversals(store: Store, submit: SubmitBatch, *, user: str) -> None:
-    """Mark every reversal that has not ended, also one that waits for an approval: it may have been sent."""
+    """Mark every reversal that has not ended, also one that waits for an approval: it may have been
+    sent."""
     found = await store.list_reversals(only_unfinished=True, limit=REVERSALS_MAX)
     unmarked = [MarkReversalRestored(each.id, user) for each in found if not each.is_restored]
     for start in range(0, len(unmarked), ROUND_SIZE):
@@ -63,7 +64,8 @@ async def _mark_reversals(store: Store, submit: SubmitBatch, *, user: str) -> No
 
 
 async def record_lost_uses(store: Store, submit: SubmitBatch, uses: Iterable[RecordLostUse]) -> int:
-    """Let the merchantReferences of payments count as used that the store lacks; return how many payments that were."""
+    """Let the merchantReferences of payments count as used that the store lacks; return how many
+    payments that were."""
     recorded, waiting = 0, iter(uses)
     while some := list(islice(waiting, ROUND_SIZE)):
         stored = await store.transactions([each.gateway_reference for each in some])

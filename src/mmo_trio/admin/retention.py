@@ -1,5 +1,5 @@
-"""Masks and removes what is too old, duty by duty, in small steps that take a small share of the store's time, in one
-process at a time."""
+"""Masks and removes what is too old, duty by duty, in small steps that take a small share of the
+store's time, in one process at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from mmo_trio.storage.interface.retention import AgedRows, RetentionDuty, Retent
 from mmo_trio.storage.sql.retention import RetentionStore
 
 LEASE: Span = Span(60 * SECOND)
-"""How long the others wait after a process that died while it worked at it; longer than any step."""
+"""How long the others wait after a process that died while it worked at it; longer than any
+step."""
 
 LEASE_RENEWED_AFTER_S = 15.0
 """Seconds after which the lease is renewed, between two steps."""
@@ -25,8 +26,8 @@ BUSY_PAUSE_S = 1.0
 """Seconds until it is looked again whether the store has time."""
 
 STEP_S = 0.05
-"""Seconds that a step is to take: long enough that it does more than begin and commit on a disk that takes 10 ms for
-that, and so short that nobody waits for it."""
+"""Seconds that a step is to take: long enough that it does more than begin and commit on a disk
+that takes 10 ms for that, and so short that nobody waits for it."""
 
 STEP_ROWS = 50
 """Payments or other rows that the first step looks at."""
@@ -34,7 +35,8 @@ STEP_ROWS = 50
 STEP_ROWS_MAX = 1_000
 
 ROWS_MIN = 50
-"""Rows of a step at least, however long they take: a database works for some milliseconds at them."""
+"""Rows of a step at least, however long they take: a database works for some milliseconds at
+them."""
 
 POSITION_SAVED_AFTER_STEPS = 100
 
@@ -53,8 +55,8 @@ class AgedDuty:
 
 
 def cutoffs(section: RetentionSection, now: Instant) -> Mapping[RetentionDuty, Instant]:
-    """Return before which time each duty's rows are too old; without those that are switched off. Whole days in UTC, so
-    that a run of the same day finds nothing more."""
+    """Return before which time each duty's rows are too old; without those that are switched off.
+    Whole days in UTC, so that a run of the same day finds nothing more."""
     spans = {
         RetentionDuty.CALLBACK_BODIES: section.callback_bodies,
         RetentionDuty.PERSONAL_DATA: section.personal_data,
@@ -70,10 +72,13 @@ def cutoffs(section: RetentionSection, now: Instant) -> Mapping[RetentionDuty, I
     }
 
 
-async def find_aged(store: RetentionStore, section: RetentionSection, *, now: Instant) -> list[AgedDuty]:
+async def find_aged(
+    store: RetentionStore, section: RetentionSection, *, now: Instant
+) -> list[AgedDuty]:
     """Count what a run would remove."""
     return [
-        AgedDuty(duty, before, await store.count_aged(duty, before)) for duty, before in cutoffs(section, now).items()
+        AgedDuty(duty, before, await store.count_aged(duty, before))
+        for duty, before in cutoffs(section, now).items()
     ]
 
 
@@ -94,13 +99,16 @@ class RetentionRun:
 
     async def run(self, now: Instant) -> Mapping[RetentionDuty, int]:
         """Do every duty; return how many rows each has removed or masked. Raises LeaseLost."""
-        changed = {duty: await self._age(duty, before) for duty, before in cutoffs(self.section, now).items()}
+        changed = {
+            duty: await self._age(duty, before)
+            for duty, before in cutoffs(self.section, now).items()
+        }
         await self.store.save_run(now)
         return changed
 
     async def _age(self, duty: RetentionDuty, before: Instant) -> int:
-        """Walk over the rows of a duty from where the last run has come to. A later walk begins again at the first row
-        that this one had to leave."""
+        """Walk over the rows of a duty from where the last run has come to. A later walk begins
+        again at the first row that this one had to leave."""
         resume = await self.store.position(duty)
         step = RetentionStep(0, resume, is_last=False)
         size = StepSize()
@@ -135,9 +143,11 @@ class RetentionPace:
         self._renew_at = trio.current_time() + LEASE_RENEWED_AFTER_S
         return await self.store.take_lease(self.holder, LEASE)
 
-    async def step(self, size: StepSize, duty: RetentionDuty, before: Instant, position: str) -> RetentionStep:
-        """Do one step, with as many rows as the size says, once the store is not busy; adapt the size, and rest as much
-        longer as the share says. Raises LeaseLost."""
+    async def step(
+        self, size: StepSize, duty: RetentionDuty, before: Instant, position: str
+    ) -> RetentionStep:
+        """Do one step, with as many rows as the size says, once the store is not busy; adapt the
+        size, and rest as much longer as the share says. Raises LeaseLost."""
         await self._renew()
         while self.is_busy():
             await trio.sleep(BUSY_PAUSE_S)
@@ -160,12 +170,14 @@ class RetentionPace:
 
 @define(eq=False)
 class StepSize:
-    """Says how many rows a step handles: on a fast store more than on a slow one, so that each takes STEP_S."""
+    """Says how many rows a step handles: on a fast store more than on a slow one, so that each
+    takes STEP_S."""
 
     rows: int = STEP_ROWS
 
     def adapt(self, took_s: float) -> None:
-        """Follow a step that has taken so many seconds; at most twice or half as many rows are next."""
+        """Follow a step that has taken so many seconds; at most twice or half as many rows are
+        next."""
         wanted = self.rows * STEP_S / max(took_s, 0.001)
         rows = round(min(max(wanted, self.rows / 2), self.rows * 2))
         self.rows = min(max(rows, ROWS_MIN), STEP_ROWS_MAX)

@@ -1,5 +1,5 @@
-"""Money back by staff: who may ask for it, who approves it, and what the audit log holds of that. The rules about money
-are :mod:`mmo_sansio.payments.rules.reversals`."""
+"""Money back by staff: who may ask for it, who approves it, and what the audit log holds of that.
+The rules about money are :mod:`mmo_sansio.payments.rules.reversals`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from attrs import evolve, frozen
 
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Ignored, Reply, ReversalApplied
-from mmo_sansio.messages.reversals import DecideReversal, RequestReversal, ResolveReversal, ReversalInput
+from mmo_sansio.messages.reversals import (
+    DecideReversal,
+    RequestReversal,
+    ResolveReversal,
+    ReversalInput,
+)
 from mmo_sansio.values.clock import format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money, parse_number, to_money
@@ -55,16 +60,20 @@ class Reversals:
         *,
         number: int | None = None,
     ) -> Reversal:
-        """Ask for money of a payment back, for all that is left of it where `amount` is None. Without four eyes that of
-        an approver is sent at once. With a `number` it is refused unless it gets this one. Raises ReversalRefused,
-        which is recorded."""
+        """Ask for money of a payment back, for all that is left of it where `amount` is None.
+        Without four eyes that of an approver is sent at once. With a `number` it is refused unless
+        it gets this one. Raises ReversalRefused, which is recorded."""
         brand, about = payment.order.brand, f"payment:{payment.reference}"
         of_role = (each.amount for each in self.limits if each.role == role)
-        daily_max = next((each for each in of_role if each.currency == payment.order.requested.currency), None)
+        daily_max = next(
+            (each for each in of_role if each.currency == payment.order.requested.currency), None
+        )
         if not user.can_propose or (self.limits and daily_max is None):
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
         if brand in (await self.store.configuration()).restored_brands:
-            await self._refuse(user, about, "The store was restored: first close the gap (`mmo db restored`).")
+            await self._refuse(
+                user, about, "The store was restored: first close the gap (`mmo db restored`)."
+            )
         asked = RequestReversal(
             payment.reference,
             brand,
@@ -75,15 +84,21 @@ class Reversals:
             daily_max=daily_max,
             number=number,
         )
-        wrong = find_paid_after_all(payment, await self.store.admin.suspense_of_payment(payment.reference))
+        wrong = find_paid_after_all(
+            payment, await self.store.admin.suspense_of_payment(payment.reference)
+        )
         if wrong is not None:
             asked = evolve(asked, reported=_reported_money(wrong), receipt=wrong.receipt)
         told = None if amount is None else str(amount)
-        return await self._carry_out(user, asked, "reversal_requested", about, amount=told, reason=reason)
+        return await self._carry_out(
+            user, asked, "reversal_requested", about, amount=told, reason=reason
+        )
 
-    async def decide(self, user: ResolutionUser, id: str, *, is_approved: bool, remark: str = "") -> Reversal:
-        """Approve a reversal, or refuse one that was not sent; whoever asked for it may take it back. Raises
-        ReversalRefused, which is recorded."""
+    async def decide(
+        self, user: ResolutionUser, id: str, *, is_approved: bool, remark: str = ""
+    ) -> Reversal:
+        """Approve a reversal, or refuse one that was not sent; whoever asked for it may take it
+        back. Raises ReversalRefused, which is recorded."""
         known = await self.find(id)
         about, is_own = f"payment:{known.payment}", known.asked_by == user.name
         if not user.can_approve and (is_approved or not is_own):
@@ -92,15 +107,23 @@ class Reversals:
             await self._refuse(user, about, "You asked for it: another user has to approve it.")
         if known.state not in (_MAY_BE_APPROVED if is_approved else _MAY_BE_REFUSED):
             await self._refuse(user, about, _who_decided(known))
-        decision = DecideReversal(id, user.name, is_approved=is_approved, four_eyes=self.four_eyes, remark=remark)
+        decision = DecideReversal(
+            id, user.name, is_approved=is_approved, four_eyes=self.four_eyes, remark=remark
+        )
         action = "reversal_approved" if is_approved else "reversal_refused"
         return await self._carry_out(user, decision, action, about, reversal=id, remark=remark)
 
     async def resolve(
-        self, user: ResolutionUser, id: str, *, succeeded: bool, evidence: str, provider_reference: str | None = None
+        self,
+        user: ResolutionUser,
+        id: str,
+        *,
+        succeeded: bool,
+        evidence: str,
+        provider_reference: str | None = None,
     ) -> Reversal:
-        """End a reversal by hand whose outcome is unknown; with four eyes, not one's own. Raises ReversalRefused, which
-        is recorded."""
+        """End a reversal by hand whose outcome is unknown; with four eyes, not one's own. Raises
+        ReversalRefused, which is recorded."""
         known = await self.find(id)
         about = f"payment:{known.payment}"
         if not user.can_approve:
@@ -126,11 +149,17 @@ class Reversals:
         await self.audit_log.record(user.actor, action, about, **detail, **user.people)
         reply = await self.submit(input_)
         if not isinstance(reply, ReversalApplied):
-            await self._refuse(user, about, reply.reason if isinstance(reply, Ignored) else "It is not possible.")
+            await self._refuse(
+                user, about, reply.reason if isinstance(reply, Ignored) else "It is not possible."
+            )
         return reply.reversal
 
     async def _refuse(
-        self, user: ResolutionUser, about: str, why: str, refusal: type[ReversalRefused] = ReversalRefused
+        self,
+        user: ResolutionUser,
+        about: str,
+        why: str,
+        refusal: type[ReversalRefused] = ReversalRefused,
     ) -> NoReturn:
         await self.audit_log.record(user.actor, "refused", about, remark=why, **user.people)
         raise refusal(why)
@@ -144,20 +173,28 @@ def _who_decided(known: Reversal) -> str:
     """Return a sentence about who has decided on a reversal, and when."""
     by, at, verb = known.approved_by, known.approved_at, "approved"
     if known.ended_by is not None:
-        by, at, verb = known.ended_by, known.ended_at, "refused" if known.sent_at is None else "ended"
+        by, at, verb = (
+            known.ended_by,
+            known.ended_at,
+            "refused" if known.sent_at is None else "ended",
+        )
     if by is None or at is None:
         return f"It is {known.state} already."
     return f"{by} {verb} it already, at {format_with_microseconds(at)[:19]}Z."
 
 
-def find_paid_after_all(payment: Transaction, suspense: Iterable[SuspenseEntry]) -> ToldWrong | None:
-    """Return a payment that has failed, with the open entry of its suspense by which its provider has confirmed that it
-    was paid; None for all others."""
+def find_paid_after_all(
+    payment: Transaction, suspense: Iterable[SuspenseEntry]
+) -> ToldWrong | None:
+    """Return a payment that has failed, with the open entry of its suspense by which its provider
+    has confirmed that it was paid; None for all others."""
     wrong = find_told_wrong(payment, suspense, ()) if payment.status is Status.FAILED else None
     return wrong if wrong is not None and wrong.is_confirmed else None
 
 
-def money_left(payment: Transaction, suspense: Iterable[SuspenseEntry], reversals: Sequence[Reversal]) -> Money | None:
+def money_left(
+    payment: Transaction, suspense: Iterable[SuspenseEntry], reversals: Sequence[Reversal]
+) -> Money | None:
     """Return what can still be asked back of a payment; None when it has moved no money."""
     wrong = find_paid_after_all(payment, suspense)
     paid = payment.progress.final if wrong is None else _reported_money(wrong)
@@ -165,7 +202,8 @@ def money_left(payment: Transaction, suspense: Iterable[SuspenseEntry], reversal
 
 
 def _reported_money(wrong: ToldWrong) -> Money:
-    """Return what the provider has moved after all, which is what was requested where its report names no amount."""
+    """Return what the provider has moved after all, which is what was requested where its report
+    names no amount."""
     if wrong.amount is None:
         return wrong.transaction.order.requested
     number, currency = wrong.amount.split()

@@ -1,4 +1,5 @@
-"""Names the secrets of the gateway's staff that the store holds sealed, and seals them again for another master key."""
+"""Names the secrets of the gateway's staff that the store holds sealed, and seals them again for
+another master key."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ def second_factor_owner(user: str) -> str:
 
 
 async def reseal_second_factors(store: AdminStore, keys: SecretKeys) -> None:
-    """Seal the secrets of all second factors with the current key. Raises SealError when one can't be opened."""
+    """Seal the secrets of all second factors with the current key. Raises SealError when one can't
+    be opened."""
     for factor in await store.second_factors():
         owner = second_factor_owner(factor.user)
         for sealed in (factor.sealed, factor.pending):

@@ -35,7 +35,8 @@ class TimelineEntry:
     kind: str = ""
     """The name of the input that the event was; empty for what the gateway concludes itself."""
     stages: tuple[str, str] | None = None
-    """The stage before, `nothing` for a new payment, and after it, or a reversal's states; None where it stays."""
+    """The stage before, `nothing` for a new payment, and after it, or a reversal's states; None
+    where it stays."""
     members: Mapping[str, str] = field(factory=dict)
     """What is known about the event, by name."""
     times: int = 1
@@ -47,11 +48,14 @@ class TimelineEntry:
         """Return the event with its stages and members, on one line."""
         words = [self.title]
         if self.stages is not None:
-            words.append(f"[{' → '.join(STAGE_TEXTS.get(each, each.replace('_', ' ')) for each in self.stages)}]")
+            words.append(
+                f"[{' → '.join(STAGE_TEXTS.get(each, each.replace('_', ' ')) for each in self.stages)}]"
+            )
         members = [
             f"{name} {value}"
             for name, value in self.members.items()
-            if name != "outcome" or value not in DELIVERY_TEXTS  # The title says how a delivery went.
+            if name != "outcome"
+            or value not in DELIVERY_TEXTS  # The title says how a delivery went.
         ]
         if members:
             words.append(f"({', '.join(members)})")
@@ -62,22 +66,29 @@ class TimelineEntry:
         """Return the description and, of several events, how many there were."""
         if self.last_at is None:
             return self.description
-        return f"{self.description}; {self.times} times, the last at {format_with_microseconds(self.last_at)}"
+        return (
+            f"{self.description}; {self.times} times, the last at "
+            f"{format_with_microseconds(self.last_at)}"
+        )
 
 
 def timeline(history: PaymentHistory, *, with_free_text: bool = True) -> list[TimelineEntry]:
-    """Return the journal's lines and the suspense entries of a payment, in order of time. Equal answers to repeated
-    polls are one entry.
+    """Return the journal's lines and the suspense entries of a payment, in order of time. Equal
+    answers to repeated polls are one entry.
 
-    Without free text, the words of operators and of staff, which may contain anything, are left out.
-    """
+    Without free text, the words of operators and of staff, which may contain anything, are left
+    out."""
     lines = [
         entry
         for each in _without_answered_ticks(history.journal)
-        for entry in _journal_entries(each, history.transaction.order, with_free_text=with_free_text)
+        for entry in _journal_entries(
+            each, history.transaction.order, with_free_text=with_free_text
+        )
     ]
     lines += [
-        TimelineEntry(each.first_at, f"provider:{each.provider}", _suspense_text(each), "SuspenseRecorded")
+        TimelineEntry(
+            each.first_at, f"provider:{each.provider}", _suspense_text(each), "SuspenseRecorded"
+        )
         for each in history.suspense
         if not any(line.at == each.first_at for line in history.journal)
     ]
@@ -85,16 +96,22 @@ def timeline(history: PaymentHistory, *, with_free_text: bool = True) -> list[Ti
 
 
 def _without_answered_ticks(journal: Sequence[JournalEntry]) -> Iterator[JournalEntry]:
-    """Yield the lines of a journal, but not that it was time to poll where the next line is the answer."""
+    """Yield the lines of a journal, but not that it was time to poll where the next line is the
+    answer."""
     for line, following in zip(journal, [*journal[1:], None], strict=True):
-        is_tick = line.input_name in ("TransactionWoke", "ReversalWoke") and line.stage_before == line.stage_after
+        is_tick = (
+            line.input_name in ("TransactionWoke", "ReversalWoke")
+            and line.stage_before == line.stage_after
+        )
         if not (is_tick and following is not None and following.actor.startswith("provider:")):
             yield line
 
 
-def _journal_entries(line: JournalEntry, order: Order, *, with_free_text: bool) -> Iterator[TimelineEntry]:
-    """Yield the entry of a line of the journal; a request that was accepted has a second one, with its
-    route, and a third where its submission was recorded with it."""
+def _journal_entries(
+    line: JournalEntry, order: Order, *, with_free_text: bool
+) -> Iterator[TimelineEntry]:
+    """Yield the entry of a line of the journal; a request that was accepted has a second one, with
+    its route, and a third where its submission was recorded with it."""
     has_moved = line.stage_after is not None and line.stage_after != line.stage_before
     members = {
         name: str(value) if with_free_text or name in _PLAIN_MEMBERS else HIDDEN_TEXT
@@ -106,7 +123,9 @@ def _journal_entries(line: JournalEntry, order: Order, *, with_free_text: bool) 
         line.actor,
         _input_text(line),
         line.input_name,
-        (line.stage_before or "nothing", line.stage_after) if has_moved and line.stage_after else None,
+        (line.stage_before or "nothing", line.stage_after)
+        if has_moved and line.stage_after
+        else None,
         members,
     )
     if line.input_name == "CreatePayment" and line.stage_after is not None:
@@ -114,10 +133,13 @@ def _journal_entries(line: JournalEntry, order: Order, *, with_free_text: bool) 
             line.at,
             "gateway",
             f"found the request valid: {order.method} in {order.country} may take {order.requested}"
-            f" ({order.flow}/{order.type}), and routed it to {order.provider_title} ({order.provider})",
+            f" ({order.flow}/{order.type}), and routed it to {order.provider_title} "
+            f"({order.provider})",
         )
         if line.stage_after == Stage.SUBMITTING:
-            yield TimelineEntry(line.at, "gateway", _INPUT_TEXTS["BeginSubmission"], "BeginSubmission")
+            yield TimelineEntry(
+                line.at, "gateway", _INPUT_TEXTS["BeginSubmission"], "BeginSubmission"
+            )
 
 
 def _folded(lines: Sequence[TimelineEntry]) -> Iterator[TimelineEntry]:
@@ -156,8 +178,11 @@ _INPUT_TEXTS = {
     "ReversalNeverReceived": "never received the reversal",
     "ReversalCannotTell": "can't be asked about the reversal",
     "ResolveReversal": "ended the reversal by hand",
-    "MarkReversalRestored": "restored the store from a backup, so the reversal may have been sent and isn't sent again",
-    "MarkRestored": "restored the store from a backup, so the payment may have been sent and isn't sent again",
+    "MarkReversalRestored": "restored the store from a backup, so the reversal may have been sent "
+    "and isn't "
+    "sent again",
+    "MarkRestored": "restored the store from a backup, so the payment may have been sent and isn't "
+    "sent again",
     "CorrectTimes": "corrected its times, which a wrong clock had written",
 }
 
@@ -168,21 +193,39 @@ HIDDEN_TEXT = "hidden from your role"
 _PLAIN_MEMBERS = frozenset(
     (
         *("amount", "durationMs", "errorCode", "finalAmount", "method", "nativeCode", "operation"),
-        *("isApproved", "outcome", "providerReference", "reversal", "source", "status", "suspense", "withheld"),
+        *(
+            "isApproved",
+            "outcome",
+            "providerReference",
+            "reversal",
+            "source",
+            "status",
+            "suspense",
+            "withheld",
+        ),
     )
 )
-"""The members of a journal line's detail that are no free text; what is not listed here counts as free text."""
+"""The members of a journal line's detail that are no free text; what is not listed here counts as
+free text."""
 
 
 def _input_text(line: JournalEntry) -> str:
     if line.input_name == "TransactionWoke" and line.stage_after == Stage.SUCCEEDED:
-        return "ended it by the receipt that the provider had reported, as no question about it was answered"
-    if line.input_name == "ProviderFailed" and line.stage_after in (Stage.SUBMITTING, Stage.AWAITING_RESULT):
+        return (
+            "ended it by the receipt that the provider had reported, as no question about it "
+            "was answered"
+        )
+    if line.input_name == "ProviderFailed" and line.stage_after in (
+        Stage.SUBMITTING,
+        Stage.AWAITING_RESULT,
+    ):
         return "says that the money will not move, and had reported a receipt: it is asked again"
     if line.input_name == "ProviderHinted" and "suspense" in json.loads(line.detail):
         return "reported a result, now in the suspense book"
     if line.input_name in ("CallbackConcluded", "QrConcluded"):
-        return f"{_INPUT_TEXTS[line.input_name]}: {DELIVERY_TEXTS[json.loads(line.detail)['outcome']]}"
+        return (
+            f"{_INPUT_TEXTS[line.input_name]}: {DELIVERY_TEXTS[json.loads(line.detail)['outcome']]}"
+        )
     if line.input_name == "BeginSubmission" and line.stage_after == Stage.FAILED:
         return "did not send the payment to its provider"
     return _INPUT_TEXTS.get(line.input_name, line.input_name)

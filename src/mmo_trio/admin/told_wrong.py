@@ -1,7 +1,8 @@
-"""Finds payments whose provider now says otherwise than their merchants were told, and writes what to send them (S5).
+"""Finds payments whose provider now says otherwise than their merchants were told, and writes what
+to send them (S5).
 
-The result of a payment never changes and its callback is sent once, so only a person can tell the merchant.
-"""
+The result of a payment never changes and its callback is sent once, so only a person can tell the
+merchant."""
 
 from __future__ import annotations
 
@@ -29,13 +30,15 @@ class ToldWrong:
 
     transaction: Transaction
     entry: SuspenseEntry
-    """The open entry of the suspense book with the report: the newest, one that the provider has confirmed first."""
+    """The open entry of the suspense book with the report: the newest, one that the provider has
+    confirmed first."""
     called_back_at: Instant | None
     """When the merchant took the callback; None: look-ups and records alone tell the result."""
 
     @property
     def told_at(self) -> Instant:
-        """Return when the merchant took the callback, or since when look-ups have told the result."""
+        """Return when the merchant took the callback, or since when look-ups have told the
+        result."""
         ended_at = self.transaction.progress.completed_at
         assert ended_at is not None  # Only what has ended was told.
         return self.called_back_at or ended_at
@@ -47,13 +50,19 @@ class ToldWrong:
 
     @property
     def is_confirmed(self) -> bool:
-        """Tell whether the report is more than a notification that the provider has not confirmed when asked."""
+        """Tell whether the report is more than a notification that the provider has not confirmed
+        when asked."""
         return _is_confirmed(self.entry)
 
     @property
     def receipt(self) -> str | None:
-        """Return the receipt of the report, or of the success that was told; None when neither names one."""
-        told = self.transaction.progress.provider_reference if self.transaction.status is Status.SUCCESS else None
+        """Return the receipt of the report, or of the success that was told; None when neither
+        names one."""
+        told = (
+            self.transaction.progress.provider_reference
+            if self.transaction.status is Status.SUCCESS
+            else None
+        )
         return _member(self.entry, "providerReference") or told
 
     @property
@@ -63,9 +72,12 @@ class ToldWrong:
 
 
 def find_told_wrong(
-    transaction: Transaction, suspense: Iterable[SuspenseEntry], callbacks: Iterable[CallbackRecorded]
+    transaction: Transaction,
+    suspense: Iterable[SuspenseEntry],
+    callbacks: Iterable[CallbackRecorded],
 ) -> ToldWrong | None:
-    """Return the payment with the report that contradicts its end; None when no open entry of its suspense does."""
+    """Return the payment with the report that contradicts its end; None when no open entry of its
+    suspense does."""
     if transaction.status is Status.PENDING:
         return None
     succeeded = transaction.status is Status.SUCCESS
@@ -86,11 +98,18 @@ def find_told_wrong(
 async def list_told_wrong(
     store: Store, *, brand: str | None = None, before: int | None = None, limit: int
 ) -> list[ToldWrong]:
-    """Return such payments, once each, by their entries with ids below a number, the newest first."""
+    """Return such payments, once each, by their entries with ids below a number, the newest
+    first."""
     found: list[ToldWrong] = []
     while True:
-        entries = await store.admin.suspense_entries(reasons=CONTRARY_REASONS, before=before, limit=ENTRIES_READ)
-        named = [each.gateway_reference for each in entries if each.gateway_reference and brand in (None, each.brand)]
+        entries = await store.admin.suspense_entries(
+            reasons=CONTRARY_REASONS, before=before, limit=ENTRIES_READ
+        )
+        named = [
+            each.gateway_reference
+            for each in entries
+            if each.gateway_reference and brand in (None, each.brand)
+        ]
         payments = await store.transactions(named)
         for each in entries:
             payment = payments.get(each.gateway_reference or "")
@@ -108,29 +127,46 @@ async def list_told_wrong(
 
 async def _load(store: Store, payment: Transaction) -> ToldWrong | None:
     suspense = await store.admin.suspense_of_payment(payment.reference)
-    return find_told_wrong(payment, suspense, await store.admin.callbacks(gateway_reference=payment.reference))
+    return find_told_wrong(
+        payment, suspense, await store.admin.callbacks(gateway_reference=payment.reference)
+    )
 
 
 def merchant_message(wrong: ToldWrong) -> str:
     """Return a text in plain English that staff can send to the merchant."""
     order, progress, entry = wrong.transaction.order, wrong.transaction.progress, wrong.entry
-    name = f"your reference {order.merchant_reference}" if order.merchant_reference else "an offline deposit"
+    name = (
+        f"your reference {order.merchant_reference}"
+        if order.merchant_reference
+        else "an offline deposit"
+    )
     words = {Status.SUCCESS: "was paid", Status.FAILED: "failed"}
-    told = words[wrong.transaction.status] + (f" ({progress.error_code})" if progress.error_code else "")
+    told = words[wrong.transaction.status] + (
+        f" ({progress.error_code})" if progress.error_code else ""
+    )
     how = f"We told you by callback on {_time(wrong.told_at)} that it {told}."
     if wrong.called_back_at is None:
-        how = f"Since {_time(wrong.told_at)} our API has said that it {told}. You have not confirmed a callback."
+        how = (
+            f"Since {_time(wrong.told_at)} our API has said that it {told}. You have not "
+            f"confirmed a callback."
+        )
     amount = format_amount(order.requested)
-    details = [_member(entry, "errorCode"), wrong.amount, wrong.receipt and f"receipt {wrong.receipt}"]
+    details = [
+        _member(entry, "errorCode"),
+        wrong.amount,
+        wrong.receipt and f"receipt {wrong.receipt}",
+    ]
     report = format_amounts_in(", ".join(each for each in details if each))
     return "\n".join(
         (
-            f"Payment {order.gateway_reference} ({name}), {order.type} of {amount} by {order.provider_title}:",
+            f"Payment {order.gateway_reference} ({name}), {order.type} of {amount} by "
+            f"{order.provider_title}:",
             how,
-            f"{order.provider_title} has reported otherwise on {_time(entry.first_at)}: it {words[wrong.reported]}"
-            + (f", {report}." if report else "."),
+            f"{order.provider_title} has reported otherwise on {_time(entry.first_at)}: it "
+            f"{words[wrong.reported]}" + (f", {report}." if report else "."),
             _advice(wrong),
-            "Our API does not change the result, and no second callback follows: please correct your own books.",
+            "Our API does not change the result, and no second callback follows: please correct "
+            "your own books.",
             f"For questions, answer to this message and name the payment and our entry {entry.id}.",
         )
     )
@@ -140,14 +176,20 @@ def _advice(wrong: ToldWrong) -> str:
     is_payin = wrong.transaction.order.type is Type.PAYIN
     if wrong.reported is Status.FAILED:
         if is_payin:
-            return "You may not have the money. Do not deliver, if you have not yet, before we write to you again."
+            return (
+                "You may not have the money. Do not deliver, if you have not yet, before we write "
+                "to you again."
+            )
         return "The payee may not have the money. Do not pay again before we write to you again."
     if not wrong.is_confirmed:
         forbidden = "ask the payer to pay again, and do not deliver," if is_payin else "pay again"
         return f"It has not confirmed that yet. Do not {forbidden} before we write to you again."
     if is_payin:
         return "You have the money: deliver, or pay it back. Do not ask the payer to pay again."
-    return "The payee has the money: do not pay again. If you have already, answer to this message at once."
+    return (
+        "The payee has the money: do not pay again. If you have already, answer to this "
+        "message at once."
+    )
 
 
 def _is_confirmed(entry: SuspenseEntry) -> bool:

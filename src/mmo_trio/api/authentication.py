@@ -1,5 +1,5 @@
-"""Authenticates merchants by their API keys, on the hosts where these work, and finds the key that a callback carries
-(A1 to A6)."""
+"""Authenticates merchants by their API keys, on the hosts where these work, and finds the key that
+a callback carries (A1 to A6)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ CACHE_ENTRIES_MAX = 10_000
 """Keys in the cache, also those whose time is over; beyond it the one verified first is dropped."""
 
 SENDERS_MAX: Final = 512
-"""Senders that are remembered, as many as a listener keeps parsed heads; beyond it the first one is dropped."""
+"""Senders that are remembered, as many as a listener keeps parsed heads; beyond it the first one is
+dropped."""
 
 HOSTS_CACHE_TTL = Span(60 * clock.SECOND)
 """How long the hosts of the store are cached: as long as a verified key (A3)."""
@@ -48,7 +49,8 @@ ADDRESSES_MAX: Final = 10_000
 """Addresses that are remembered; beyond it the one whose last failure is oldest is forgotten."""
 
 UNSEEN_KEY: Final = TOO_MANY_REQUESTS.problem(
-    "Too many unknown keys came from this address, so this one was not looked up. Send the request again.",
+    "Too many unknown keys came from this address, so this one was not looked up. Send the "
+    "request again.",
     retry_after_s=1,
 )
 """What a key gets that may be right."""
@@ -67,8 +69,9 @@ class VerifiedKey:
 class Authenticator:
     """Finds the brand of a request by its key and its host, and caches verified keys for a while.
 
-    Rejected keys are not cached, so a new key works at once and rejected ones take no memory. Keys are looked up by
-    keyed digest: nothing is compared byte by byte, and none is stored in the clear."""
+    Rejected keys are not cached, so a new key works at once and rejected ones take no memory. Keys
+    are looked up by keyed digest: nothing is compared byte by byte, and none is stored in the
+    clear."""
 
     def __init__(
         self,
@@ -81,8 +84,8 @@ class Authenticator:
         known: KnownConfiguration | None = None,
         trusted_proxies: TrustedProxies | None = None,
     ) -> None:
-        """`reload_master_keys`: reads the keyring's master keys again if they have been replaced, and tells whether
-        they have. `known`: what was read before its generation is read again."""
+        """`reload_master_keys`: reads the keyring's master keys again if they have been replaced,
+        and tells whether they have. `known`: what was read before its generation is read again."""
         self._store = store
         self._keyring = keyring
         self._known = known or KnownConfiguration()
@@ -90,9 +93,9 @@ class Authenticator:
         self._cache_ttl = min(cache_ttl, API_KEY_CACHE_MAX)
         self._reload_master_keys = reload_master_keys
         self._wrong_keys: OrderedDict[str, TokenBucket] = OrderedDict()
-        """Bounds how many unknown keys one address, IPv6 by its /64, may try, so that guessing costs the store nothing
-        (A1); the latest failure last. Without a token an unknown key is answered 429 unseen; a key that this process
-        has seen valid never is."""
+        """Bounds how many unknown keys one address, IPv6 by its /64, may try, so that guessing
+        costs the store nothing (A1); the latest failure last. Without a token an unknown key is
+        answered 429 unseen; a key that this process has seen valid never is."""
         self._used_hosts = UsedHosts(store.admin, monotonic)
         self._verified: dict[bytes, VerifiedKey] = {}
         self._trusted_proxies = trusted_proxies or TrustedProxies()
@@ -104,20 +107,23 @@ class Authenticator:
         """Those whom `find_owner` has found."""
 
     async def find_owner(self, head: RequestHead, context: RequestContext) -> KeyOwner | None:
-        """Return the owner of the request's key; None when no brand has it or the host is another brand's. Raises what
-        `verify` does."""
-        key = await self.verify(read_api_key(head), partial(self._trusted_proxies.client_of, head, context))
+        """Return the owner of the request's key; None when no brand has it or the host is another
+        brand's. Raises what `verify` does."""
+        key = await self.verify(
+            read_api_key(head), partial(self._trusted_proxies.client_of, head, context)
+        )
         if key is None or not await self.is_host_allowed(key.owner.brand.id, head, context):
             return None
         self.known_senders.add(head.headers, context.client, key, hosts_until=self._hosts_expire_at)
         return key.owner
 
     async def verify(self, key: bytes, find_address: Callable[[], str]) -> VerifiedKey | None:
-        """Return the brand, enabled or not, that has this key, and the key's id; None for any other bytes (A1, A2).
+        """Return the brand, enabled or not, that has this key, and the key's id; None for any other
+        bytes (A1, A2).
 
-        `find_address` tells the client's address. Raises ProblemError for a key that was never seen valid from an
-        address that has tried too many unknown ones, and StoreUnavailable when the key is not cached and the store does
-        not answer."""
+        `find_address` tells the client's address. Raises ProblemError for a key that was never seen
+        valid from an address that has tried too many unknown ones, and StoreUnavailable when the
+        key is not cached and the store does not answer."""
         digest = self._keyring.digest(key)
         now = self._monotonic()
         generation = self._known.generation
@@ -130,7 +136,11 @@ class Authenticator:
         ):
             return verified
         network = subscriber_network(find_address())
-        if verified is None and network in self._wrong_keys and self._wrong_keys[network].delay(now):
+        if (
+            verified is None
+            and network in self._wrong_keys
+            and self._wrong_keys[network].delay(now)
+        ):
             raise ProblemError(UNSEEN_KEY)
         owner = await self._store.key_owner(*self._keyring.digests(key))
         if owner is None and self._reload_master_keys():
@@ -142,11 +152,15 @@ class Authenticator:
         while len(self._verified) >= CACHE_ENTRIES_MAX:
             self._verified.pop(next(iter(self._verified)))
         # The time of the look-up counts (A3), and so does the generation before it.
-        self._verified[digest] = verified = VerifiedKey(owner, later(now, self._cache_ttl), generation)
+        self._verified[digest] = verified = VerifiedKey(
+            owner, later(now, self._cache_ttl), generation
+        )
         return verified
 
     def _count_wrong_key(self, network: str, now: MonotonicInstant) -> None:
-        bucket = self._wrong_keys.pop(network, None) or TokenBucket(WRONG_KEYS_PER_SECOND, WRONG_KEYS_BURST)
+        bucket = self._wrong_keys.pop(network, None) or TokenBucket(
+            WRONG_KEYS_PER_SECOND, WRONG_KEYS_BURST
+        )
         self._wrong_keys[network] = bucket
         while len(self._wrong_keys) > ADDRESSES_MAX:
             self._wrong_keys.popitem(last=False)
@@ -156,11 +170,15 @@ class Authenticator:
             logger.warning("unknown_keys_limited", network=network)
 
     async def is_host_allowed(self, brand: str, head: RequestHead, context: RequestContext) -> bool:
-        """Return whether this brand's keys work on the requested host: on its own one, and on all that are no other
-        brand's (A6). Raises StoreUnavailable."""
+        """Return whether this brand's keys work on the requested host: on its own one, and on all
+        that are no other brand's (A6). Raises StoreUnavailable."""
         now = self._monotonic()
         generation = self._known.generation
-        if generation != self._hosts_generation or now >= self._hosts_expire_at or now >= self._known.trusted_until:
+        if (
+            generation != self._hosts_generation
+            or now >= self._hosts_expire_at
+            or now >= self._known.trusted_until
+        ):
             brands = [record.brand for record in await self._store.admin.brands()]
             self._brand_by_host = {each.host.lower(): each.id for each in brands if each.host}
             self._hosts_generation, self._hosts_expire_at = generation, later(now, HOSTS_CACHE_TTL)
@@ -170,8 +188,8 @@ class Authenticator:
         return owner is None or owner == brand
 
     async def delivery_key(self, order: Order, url: str) -> bytes | delivery_key.DeliveryRefused:
-        """Return the key that a callback or QR code of this payment to this URL carries now, or why nothing may be
-        sent (A4). It is never cached.
+        """Return the key that a callback or QR code of this payment to this URL carries now, or why
+        nothing may be sent (A4). It is never cached.
 
         Raises StoreUnavailable, and SealError when the key was sealed with another master key."""
         record = await self._store.brand_record(order.brand)
@@ -182,7 +200,9 @@ class Authenticator:
         maker = delivery_key.maker_of(order, record.keys)
         if maker is not None and maker.retired_at is not None:
             vouching = delivery_key.keys_to_vouch(record, maker)
-            if vouching is not None and not await self._used_hosts.is_used(order.brand, url, vouching):
+            if vouching is not None and not await self._used_hosts.is_used(
+                order.brand, url, vouching
+            ):
                 return delivery_key.HOST_NOT_VOUCHED_FOR
         try:
             return self._keyring.unseal(order.brand, selected.sealed)
@@ -194,15 +214,17 @@ class Authenticator:
 
 @define(eq=False)
 class KnownSenders:
-    """Remembers whose key the header fields of a request carry, so that a client that repeats them is found at once: no
-    key is read, digested or looked up again.
+    """Remembers whose key the header fields of a request carry, so that a client that repeats them
+    is found at once: no key is read, digested or looked up again.
 
-    It promises no more than the checks that it spares. A sender is known no longer than its verified key (A3) and the
-    hosts of the brands (A6), and only under the configuration in which both were read."""
+    It promises no more than the checks that it spares. A sender is known no longer than its
+    verified key (A3) and the hosts of the brands (A6), and only under the configuration in which
+    both were read."""
 
     known: KnownConfiguration
     _senders: dict[tuple[int, str], _Sender] = field(factory=dict, init=False)
-    """By the identity of the fields, which a listener parses once for all equal heads, and by the client's address."""
+    """By the identity of the fields, which a listener parses once for all equal heads, and by the
+    client's address."""
 
     def find(self, headers: Headers, client: str, now: MonotonicInstant) -> KeyOwner | None:
         """Return whose key these fields carry; None when that has to be found out."""
@@ -216,9 +238,11 @@ class KnownSenders:
             return None
         return sender.key.owner
 
-    def add(self, headers: Headers, client: str, key: VerifiedKey, *, hosts_until: MonotonicInstant) -> None:
-        """Remember that these fields carry this key, and that it works on their host. `hosts_until`: until when the
-        hosts of the brands are known."""
+    def add(
+        self, headers: Headers, client: str, key: VerifiedKey, *, hosts_until: MonotonicInstant
+    ) -> None:
+        """Remember that these fields carry this key, and that it works on their host.
+        `hosts_until`: until when the hosts of the brands are known."""
         self._senders.pop((id(headers), client), None)
         while len(self._senders) >= SENDERS_MAX:
             self._senders.pop(next(iter(self._senders)))
@@ -228,7 +252,7 @@ class KnownSenders:
 @frozen
 class _Sender:
     headers: Headers = field(repr=False)
-    """They are found by identity, so they live as long as the entry; they hold a key, as a listener's parsed heads
-    do."""
+    """They are found by identity, so they live as long as the entry; they hold a key, as a
+    listener's parsed heads do."""
     key: VerifiedKey
     expires_at: MonotonicInstant

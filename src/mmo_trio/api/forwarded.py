@@ -1,11 +1,11 @@
 """Reads what a trusted proxy says of a request: the client's address, the scheme and the host (A6).
 
-This is a security boundary with one rule for every `X-Forwarded-*` field. An IPv4-mapped address is the IPv4 address
-inside it. An unreadable address is never trusted, and never raises. Of a list only the last entry counts: the trusted
-proxy has written it, all others may be the client's invention. Where that entry names another trusted proxy, the entry
-before it counts, which that proxy has written. Many proxies write the address alone and pass a client's own host and
-scheme on: these are read where a setting says that the proxy writes them.
-"""
+This is a security boundary with one rule for every `X-Forwarded-*` field. An IPv4-mapped address is
+the IPv4 address inside it. An unreadable address is never trusted, and never raises. Of a list only
+the last entry counts: the trusted proxy has written it, all others may be the client's invention.
+Where that entry names another trusted proxy, the entry before it counts, which that proxy has
+written. Many proxies write the address alone and pass a client's own host and scheme on: these are
+read where a setting says that the proxy writes them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class TrustedProxies:
 
     networks: Sequence[Network] = ()
     write_host: bool = False
-    """Whether they write `X-Forwarded-Host` and `X-Forwarded-Proto` themselves, or remove a client's own."""
+    """Whether they write `X-Forwarded-Host` and `X-Forwarded-Proto` themselves, or remove a
+    client's own."""
 
     @classmethod
     def of(cls, listen: ListenSection) -> TrustedProxies:
@@ -43,15 +44,19 @@ class TrustedProxies:
         return bool(self.networks) and is_in_networks(parse_address(peer), self.networks)
 
     def client_of(self, head: RequestHead, context: RequestContext) -> str:
-        """Return the address that a request counts for; behind a trusted proxy that of its client, if it names one."""
+        """Return the address that a request counts for; behind a trusted proxy that of its client,
+        if it names one."""
         return str(self.named_client(head, context) or context.client)
 
     def named_client(self, head: RequestHead, context: RequestContext) -> Address | None:
         """Return the address of the client that sent this request; None when it is unknown."""
-        return self.client_address(context.client, [each.decode("latin-1") for each in head.values(b"x-forwarded-for")])
+        return self.client_address(
+            context.client, [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
+        )
 
     def client_address(self, peer: str, forwarded_for: Sequence[str]) -> Address | None:
-        """Return the client's address; behind trusted proxies, the last one in `X-Forwarded-For` that is none of them.
+        """Return the client's address; behind trusted proxies, the last one in `X-Forwarded-For`
+        that is none of them.
 
         None when that address is missing or unreadable: the client is unknown then."""
         if not self.is_trusted(peer):
@@ -65,19 +70,26 @@ class TrustedProxies:
         return parse_address(client)
 
     def is_secure(self, peer: str, forwarded_proto: Sequence[str]) -> bool:
-        """Return whether a trusted proxy received the request over TLS (`X-Forwarded-Proto: https`)."""
+        """Return whether a trusted proxy received the request over TLS (`X-Forwarded-Proto:
+        https`)."""
         return self.write_host and self.is_trusted(peer) and _last_entry(forwarded_proto) == "https"
 
     def requested_host(self, peer: str, head: RequestHead) -> str:
         """Return the requested host in lower case, without its port; empty when there is none."""
         host = (head.value(b"host") or b"").decode("latin-1")
-        return self.host_of(peer, host, [each.decode("latin-1") for each in head.values(b"x-forwarded-host")])
+        return self.host_of(
+            peer, host, [each.decode("latin-1") for each in head.values(b"x-forwarded-host")]
+        )
 
     def host_of(self, peer: str, host: str, forwarded_host: Sequence[str]) -> str:
         """Return the same, given the value of `Host` and the values of `X-Forwarded-Host`."""
         forwarded = _last_entry(forwarded_host) if self.write_host and self.is_trusted(peer) else ""
         host = (forwarded or host.strip()).lower()
-        return host.rsplit("]", 1)[0] + "]" if host.startswith("[") else host.split(":", 1)[0].removesuffix(".")
+        return (
+            host.rsplit("]", 1)[0] + "]"
+            if host.startswith("[")
+            else host.split(":", 1)[0].removesuffix(".")
+        )
 
 
 def parse_address(text: str) -> Address | None:
@@ -89,7 +101,8 @@ def parse_address(text: str) -> Address | None:
 
 
 def is_in_networks(address: Address | None, networks: Sequence[Network]) -> bool:
-    """Return whether the address lies in one of the networks; an unknown address (None) never does."""
+    """Return whether the address lies in one of the networks; an unknown address (None) never
+    does."""
     return address is not None and any(address in network for network in networks)
 
 

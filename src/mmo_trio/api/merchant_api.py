@@ -1,5 +1,5 @@
-"""Answers every request of the API listener: health, the webhooks of providers, and the requests of merchants, which
-are authenticated and then create, look up or list payments."""
+"""Answers every request of the API listener: health, the webhooks of providers, and the requests of
+merchants, which are authenticated and then create, look up or list payments."""
 
 from __future__ import annotations
 
@@ -40,16 +40,22 @@ from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.engine.engine import EngineStatistics
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import (
+    OutcomeUnknown,
+    StoreCorrupt,
+    StoreUnavailable,
+    StoreUnusable,
+)
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
 
 READINESS_TTL_S: Final = 1.0
-"""Seconds for which an answer about readiness holds: the store is asked at most so often, however many ask here."""
+"""Seconds for which an answer about readiness holds: the store is asked at most so often, however
+many ask here."""
 FAILURE_TTL_S: Final = 5.0
-"""Seconds for which a failed commit counts while no other succeeds. A full disk or a quota is not always seen before
-the next write."""
+"""Seconds for which a failed commit counts while no other succeeds. A full disk or a quota is not
+always seen before the next write."""
 
 PROBLEM_ERRORS: Final = (ProblemError, StoreUnavailable, OutcomeUnknown)
 """Errors that merchants receive as a problem document; every other error is an internal one."""
@@ -58,15 +64,18 @@ STORE_UNAVAILABLE = problems.UNAVAILABLE.problem(
     "Nothing was stored. Send the same request again, with the same reference."
 )
 RESTORED = problems.UNAVAILABLE.problem(
-    "The gateway was restored from a backup, and payments of late may be missing. Nothing was stored. Do not pay again"
+    "The gateway was restored from a backup, and payments of late may be missing. Nothing was "
+    "stored. Do not pay again"
     " by another way: look the payment up, or send the same request, later."
 )
 OUTCOME_UNKNOWN = problems.INTERNAL.problem(
-    "It is not known whether the payment was taken. Look it up by its merchantReference before sending it again."
+    "It is not known whether the payment was taken. Look it up by its merchantReference before "
+    "sending it again."
 )
 
 NOT_READY = problems.UNAVAILABLE.problem(
-    "The store cannot be reached or written to, was restored, or the master key is not its own: the log says why."
+    "The store cannot be reached or written to, was restored, or the master key is not its own: "
+    "the log says why."
 )
 
 
@@ -78,7 +87,9 @@ class ApiHandler:
     webhooks: Webhooks
     readiness: Readiness
 
-    async def admit(self, head: RequestHead, context: RequestContext, /) -> HttpResponse | Problem | Admitted:
+    async def admit(
+        self, head: RequestHead, context: RequestContext, /
+    ) -> HttpResponse | Problem | Admitted:
         """Return the response, or admit the body, after every check that needs no body (C9)."""
         try:
             route = find_route(head)
@@ -105,16 +116,17 @@ class ApiHandler:
 
 @define(eq=False)
 class Readiness:
-    """Answers whether this process can take payments, for a load balancer that asks often and without a key.
+    """Answers whether this process can take payments, for a load balancer that asks often and
+    without a key.
 
-    It can when the store can be reached and written to, and when this process has its master keys; finding that out
-    writes nothing."""
+    It can when the store can be reached and written to, and when this process has its master keys;
+    finding that out writes nothing."""
 
     store: Store
     engine: EngineStatistics
     find_key_fault: Callable[[], Awaitable[str | None]]
-    """Returns why this process lacks a master key of the store; None when it has all of them. May raise
-    StoreUnavailable."""
+    """Returns why this process lacks a master key of the store; None when it has all of them. May
+    raise StoreUnavailable."""
     find_clock_fault: Callable[[], str | None] = lambda: None
     """Returns why this machine's clock forbids to take payments; None when it does not."""
     _error: str | None = None
@@ -136,13 +148,16 @@ class Readiness:
 
     def _recent_failure(self) -> str | None:
         failed_at = self.engine.last_failure_at
-        if failed_at > self.engine.last_commit_at and trio.current_time() < failed_at + FAILURE_TTL_S:
+        if (
+            failed_at > self.engine.last_commit_at
+            and trio.current_time() < failed_at + FAILURE_TTL_S
+        ):
             return "the last commit failed"
         return None
 
     async def _find_error(self) -> str | None:
-        """Return why the store cannot be used now. While commits succeed, a store that is too busy to answer can be
-        used."""
+        """Return why the store cannot be used now. While commits succeed, a store that is too busy
+        to answer can be used."""
         try:
             await self.store.check()  # First, as it answers soon when the store is gone.
             return await self.find_key_fault()
@@ -161,8 +176,8 @@ class MerchantApi:
     """Bytes of a creation request's body (G7)."""
     store: Store
     create: Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]
-    """Returns the reply to a creation whose request was read at that time since the machine started, once it is
-    durable; raises what `Engine.submit` does."""
+    """Returns the reply to a creation whose request was read at that time since the machine
+    started, once it is durable; raises what `Engine.submit` does."""
     authenticator: Authenticator
     request_rates: RequestRates
     references: ReferenceGenerator
@@ -172,7 +187,8 @@ class MerchantApi:
     note_refusal: Callable[[CreatePayment, Problem], None]
     """Takes each creation that the payment rules have refused."""
     is_restored: Callable[[str], bool]
-    """Tells whether payments of this brand may be missing, as the store was restored from a backup."""
+    """Tells whether payments of this brand may be missing, as the store was restored from a
+    backup."""
     records_limit: RecordsLimit = Factory(RecordsLimit)
 
     async def admit(
@@ -184,12 +200,16 @@ class MerchantApi:
         now = self.clock.monotonic()
         received_at = earlier(now, self.clock.offset)
         owner = await self._find_key_owner(head, context, now)
-        match requests.check_head(head, route, None if owner is None else owner.brand, self.settings):
+        match requests.check_head(
+            head, route, None if owner is None else owner.brand, self.settings
+        ):
             case CreationHead() as creation:
                 assert owner is not None, "the head of a request without a key's owner is rejected"
                 if self.is_restored(owner.brand.id):
                     return RESTORED
-                return Admitted(self.body_limit, partial(self._create, creation, owner.api_key_id, received_at))
+                return Admitted(
+                    self.body_limit, partial(self._create, creation, owner.api_key_id, received_at)
+                )
             case LookUp() | LookUpByMerchantReference() as query:
                 found = await self.store.look_up(query)
                 if found is None and self.is_restored(query.brand):
@@ -206,8 +226,8 @@ class MerchantApi:
     async def _find_key_owner(
         self, head: RequestHead, context: RequestContext, now: MonotonicInstant
     ) -> KeyOwner | None:
-        """Return the owner of the request's key, as `Authenticator.find_owner`. Also raises ProblemError when the brand
-        sends too many requests."""
+        """Return the owner of the request's key, as `Authenticator.find_owner`. Also raises
+        ProblemError when the brand sends too many requests."""
         known = self.authenticator.known_senders.find(head.headers, context.client, now)
         owner = known or await self.authenticator.find_owner(head, context)
         if owner is None:
@@ -240,20 +260,22 @@ class MerchantApi:
 
 @define(eq=False)
 class ServedWindows:
-    """Records up to when windows of records have been served, before they are: then no later process creates a payment
-    in one of them, even if its machine's clock has stepped back meanwhile (R7)."""
+    """Records up to when windows of records have been served, before they are: then no later
+    process creates a payment in one of them, even if its machine's clock has stepped back meanwhile
+    (R7)."""
 
     clock: GatewayClock
     save: Callable[[ClockRecord], Awaitable[None]] | None
-    """Saves the clocks for the process after this one; None where the store itself records how far its records are
-    complete, as one that several processes share must."""
+    """Saves the clocks for the process after this one; None where the store itself records how far
+    its records are complete, as one that several processes share must."""
     _saved_until: Instant = Instant(0)
     _lock: trio.Lock = Factory(trio.Lock)
     """Held while the clocks are saved: who waits for it mostly finds that done which it needs."""
 
     async def mark(self, end: Instant) -> None:
-        """Let nothing be created below this wall time any more, by this process or a later one. A window that ends in
-        the future promises nothing. Raises StoreUnavailable when that cannot be saved."""
+        """Let nothing be created below this wall time any more, by this process or a later one. A
+        window that ends in the future promises nothing. Raises StoreUnavailable when that cannot be
+        saved."""
         self.clock.mark_served(end)
         if self.save is None or self.clock.served_until <= self._saved_until:
             return
@@ -263,7 +285,9 @@ class ServedWindows:
                 try:
                     await self.save(record)
                 except OutcomeUnknown as error:
-                    raise StoreUnavailable("it is not known how far records are complete") from error
+                    raise StoreUnavailable(
+                        "it is not known how far records are complete"
+                    ) from error
                 self._saved_until = record.served_until
 
 

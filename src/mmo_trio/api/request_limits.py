@@ -1,5 +1,5 @@
-"""Limits what the requests of one brand take from the others: requests a second, and pages of records that are read at
-once."""
+"""Limits what the requests of one brand take from the others: requests a second, and pages of
+records that are read at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ COUNT_TTL = Span(5 * SECOND)
 """How long a process goes on with the number of processes that it read last."""
 
 PAGE_MEMORY_BYTES: Final = 2 * RECORDS_BYTES_MAX
-"""Bytes that a page takes while it is read: its objects, and the body into which they are joined."""
+"""Bytes that a page takes while it is read: its objects, and the body into which they are
+joined."""
 PAGES_MEMORY_BYTES: Final = 48 * 1024 * 1024
 """Bytes that all pages may take while they are read."""
 PAGES_MAX: Final = PAGES_MEMORY_BYTES // PAGE_MEMORY_BYTES
@@ -37,7 +38,8 @@ WAIT_MAX_S: Final = 2.0
 """Seconds that a request waits for its turn before it is answered 503."""
 
 _TOO_MANY_PAGES: Final = problems.UNAVAILABLE.problem(
-    "Too many pages of records are being read. Send the same request again; ask for one page after the other."
+    "Too many pages of records are being read. Send the same request again; ask for one page "
+    "after the other."
 )
 
 
@@ -45,10 +47,10 @@ _TOO_MANY_PAGES: Final = problems.UNAVAILABLE.problem(
 class RequestRates:
     """Limits how many requests a second each brand may send to all processes of a gateway together.
 
-    Each process grants an equal share of a brand's rate, because requests are spread over the processes and a round
-    trip to the store for each would cost more than most requests do. How many processes are alive is read from the
-    store at most every COUNT_TTL while limited brands send requests; a store that one process has to itself is not
-    asked."""
+    Each process grants an equal share of a brand's rate, because requests are spread over the
+    processes and a round trip to the store for each would cost more than most requests do. How many
+    processes are alive is read from the store at most every COUNT_TTL while limited brands send
+    requests; a store that one process has to itself is not asked."""
 
     store: Store
     monotonic: Callable[[], MonotonicInstant]
@@ -57,7 +59,8 @@ class RequestRates:
     _counted_until: MonotonicInstant = MonotonicInstant(0)
 
     async def check(self, brand: Brand) -> None:
-        """Return when the brand may send this request; raise ProblemError when its rate is exceeded."""
+        """Return when the brand may send this request; raise ProblemError when its rate is
+        exceeded."""
         rate = brand.limits.requests_per_second
         if rate is None:
             return
@@ -68,11 +71,15 @@ class RequestRates:
         per_second = rate / self._processes
         burst = max(1, round((brand.limits.requests_burst or rate) / self._processes))
         bucket = self._buckets.setdefault(brand.id, TokenBucket(per_second, burst))
-        bucket.per_second, bucket.burst = per_second, burst  # They may have changed since the last request.
+        bucket.per_second, bucket.burst = (
+            per_second,
+            burst,
+        )  # They may have changed since the last request.
         if wait := bucket.take(now):
             raise ProblemError(
                 TOO_MANY_REQUESTS.problem(
-                    f"The limit is {rate} requests a second. Send the request again after a moment.",
+                    f"The limit is {rate} requests a second. Send the request again after "
+                    f"a moment.",
                     retry_after_s=-(-wait // SECOND),
                 )
             )
@@ -88,10 +95,11 @@ class RequestRates:
 
 @define(eq=False)
 class RecordsLimit:
-    """Gives each request for a page of records its turn, in the order of their arrival, so that no merchant's pages
-    take the memory or the readers of the store from the others.
+    """Gives each request for a page of records its turn, in the order of their arrival, so that no
+    merchant's pages take the memory or the readers of the store from the others.
 
-    What the pages take after that, while a client reads them, is limited by the listener (`limits.write_buffer`)."""
+    What the pages take after that, while a client reads them, is limited by the listener
+    (`limits.write_buffer`)."""
 
     _pages: trio.Semaphore = Factory(lambda: trio.Semaphore(PAGES_MAX))
     _brands: WeakValueDictionary[str, trio.Semaphore] = Factory(WeakValueDictionary)
@@ -99,8 +107,8 @@ class RecordsLimit:
 
     @asynccontextmanager
     async def turn(self, brand: str) -> AsyncIterator[None]:
-        """Wait for the turn of this brand and hold it within the block. Raises ProblemError (503) when that takes too
-        long."""
+        """Wait for the turn of this brand and hold it within the block. Raises ProblemError (503)
+        when that takes too long."""
         of_brand = self._brands.get(brand)
         if of_brand is None:
             of_brand = self._brands[brand] = trio.Semaphore(PAGES_PER_BRAND_MAX)

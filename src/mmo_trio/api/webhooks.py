@@ -1,7 +1,9 @@
-"""Receives providers' notifications at `POST|PUT /hooks/{provider}/{token}`, and answers once they are durable.
+"""Receives providers' notifications at `POST|PUT /hooks/{provider}/{token}`, and answers once they
+are durable.
 
-A sender without an account's token learns nothing, not even that there is such an account. The account's adapter and
-the payment rules judge a notification; the suspense book takes one that fits no payment."""
+A sender without an account's token learns nothing, not even that there is such an account. The
+account's adapter and the payment rules judge a notification; the suspense book takes one that fits
+no payment."""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ logger = structlog.get_logger(__name__)
 
 @define(eq=False)
 class Webhooks:
-    """Handles the notifications for every account with a webhook, by the account's name in the URL."""
+    """Handles the notifications for every account with a webhook, by the account's name in the
+    URL."""
 
     endpoints: Mapping[str, WebhookEndpoint]
     store: Store
@@ -69,16 +72,24 @@ class Webhooks:
 
         return Admitted(self.body_limit, respond)
 
-    async def handle_notification(self, provider: interface.Provider, request: HttpRequest) -> HttpResponse:
-        """Make the notification durable, then answer; one that is not the provider's own leaves a line in the log only.
-        The provider repeats one that could not be stored."""
+    async def handle_notification(
+        self, provider: interface.Provider, request: HttpRequest
+    ) -> HttpResponse:
+        """Make the notification durable, then answer; one that is not the provider's own leaves a
+        line in the log only. The provider repeats one that could not be stored."""
         if isinstance(provider, interface.AuthenticatesNotifications):
             fault = provider.refuse_notification(request, now=self.now())
             if fault is not None:
-                logger.warning("notification_refused", provider=provider.name, reason=fault, once_a_second=True)
+                logger.warning(
+                    "notification_refused", provider=provider.name, reason=fault, once_a_second=True
+                )
                 return HttpResponse(401)
         notification = provider.read_notification(request)
-        finding = provider.read_finding(request) if isinstance(provider, interface.LocksCredentials) else None
+        finding = (
+            provider.read_finding(request)
+            if isinstance(provider, interface.LocksCredentials)
+            else None
+        )
         try:
             if finding is not None:
                 await self.learn(finding)
@@ -90,7 +101,12 @@ class Webhooks:
             for each in await self._inputs_for(provider, notification):
                 await self.submit(each)
         except (StoreUnavailable, OutcomeUnknown) as error:
-            logger.warning("notification_store_failed", provider=provider.name, error=str(error), once_a_second=True)
+            logger.warning(
+                "notification_store_failed",
+                provider=provider.name,
+                error=str(error),
+                once_a_second=True,
+            )
             return HttpResponse(503, ((b"retry-after", b"5"),))
         return provider.answer_notification(request, True)
 
@@ -101,20 +117,30 @@ class Webhooks:
             case interface.AccountFinding() | BalanceReport() | interface.DepositValidation():
                 return ()
             case interface.DepositReport():
-                return await deposit_inputs(self.store, provider, notification, self.references.next())
+                return await deposit_inputs(
+                    self.store, provider, notification, self.references.next()
+                )
             case interface.DepositAnswer():
-                claim, owner = await self.store.deposit_claim(provider.name, notification.receipt), None
+                claim, owner = (
+                    await self.store.deposit_claim(provider.name, notification.receipt),
+                    None,
+                )
                 if claim is not None and claim.payment is None:
                     owner = await deposit_owner(self.store, claimed_deposit(claim))
                 return (answer_input(notification, claim, owner),)
             case _:
                 return (notification,)
 
-    async def _would_accept_deposit(self, provider: interface.Provider, deposit: interface.DepositReport) -> bool:
-        """Return whether a deposit would find its owner: a payment that waits for this amount, or a brand."""
+    async def _would_accept_deposit(
+        self, provider: interface.Provider, deposit: interface.DepositReport
+    ) -> bool:
+        """Return whether a deposit would find its owner: a payment that waits for this amount, or a
+        brand."""
         payment = await payment_named_by(self.store, provider, deposit)
         if payment is not None:
-            return not payment.progress.stage.is_terminal and payment.order.requested == deposit.amount
+            return (
+                not payment.progress.stage.is_terminal and payment.order.requested == deposit.amount
+            )
         return await deposit_owner(self.store, deposit) is not None
 
 

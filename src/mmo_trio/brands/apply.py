@@ -11,7 +11,12 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Method, Status
 from mmo_trio.brands.description import BrandDifference, brand_differences, method_name
-from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN, ConfiguredBrand, read_brands_file
+from mmo_trio.brands.file import (
+    API_KEY_LENGTH_MIN,
+    SANDBOX_API_KEY_LENGTH_MIN,
+    ConfiguredBrand,
+    read_brands_file,
+)
 from mmo_trio.brands.keyring import KeyRing, generate_api_key
 from mmo_trio.settings.values import SettingsError
 from mmo_trio.storage.interface.admin_types import BrandRecord
@@ -61,18 +66,20 @@ def plan_brands(
 ) -> BrandsPlan:
     """Return the changes that bring the brands of a file into the store.
 
-    Brands and methods that the file does not have are removed with `prune` only. A disabled brand stays disabled where
-    the file says nothing about it, and with `may_enable` False in any case. Keys are only added: a retired one stays
-    retired, and one that the file doesn't name stays in use. Raises SettingsError when a key of the file belongs to
-    another brand, or when a new one is too short.
-    """
+    Brands and methods that the file does not have are removed with `prune` only. A disabled brand
+    stays disabled where the file says nothing about it, and with `may_enable` False in any case.
+    Keys are only added: a retired one stays retired, and one that the file doesn't name stays in
+    use. Raises SettingsError when a key of the file belongs to another brand, or when a new one is
+    too short."""
     stored = {record.brand.id: record for record in current}
     known = [
         _with_present_state(each, stored[each.brand.id].brand, may_enable=may_enable)
         for each in configured
         if each.brand.id in stored
     ]
-    missing = {each.id: [] if prune else _removed_methods(stored[each.id].brand, each) for each in known}
+    missing = {
+        each.id: [] if prune else _removed_methods(stored[each.id].brand, each) for each in known
+    }
     known = [evolve(each, methods=(*each.methods, *missing[each.id])) for each in known]
     names = {each.brand.id for each in configured}
     return BrandsPlan(
@@ -82,15 +89,22 @@ def plan_brands(
         unchanged=tuple(each.id for each in known if stored[each.id].brand == each),
         keys_to_add=tuple(_missing_keys(current, configured, keyring, is_sandbox=is_sandbox)),
         brands_needing_keys=tuple(
-            each.brand.id for each in configured if not each.api_keys and not _has_key_in_use(stored.get(each.brand.id))
+            each.brand.id
+            for each in configured
+            if not each.api_keys and not _has_key_in_use(stored.get(each.brand.id))
         ),
-        differences=tuple(one for each in known for one in brand_differences(stored[each.id].brand, each)),
-        kept_methods=tuple(f"{id}: {method_name(each)}" for id, kept in missing.items() for each in kept),
+        differences=tuple(
+            one for each in known for one in brand_differences(stored[each.id].brand, each)
+        ),
+        kept_methods=tuple(
+            f"{id}: {method_name(each)}" for id, kept in missing.items() for each in kept
+        ),
     )
 
 
 def _with_present_state(configured: ConfiguredBrand, stored: Brand, *, may_enable: bool) -> Brand:
-    """Return the brand as the file describes it, disabled if staff have disabled it and the file does not enable it."""
+    """Return the brand as the file describes it, disabled if staff have disabled it and the file
+    does not enable it."""
     stays_disabled = not stored.enabled and not (configured.enabled and may_enable)
     return evolve(configured.brand, enabled=False) if stays_disabled else configured.brand
 
@@ -101,28 +115,44 @@ def _removed_methods(before: Brand, after: Brand) -> Sequence[Method]:
 
 
 async def check_new_ids(store: Store, plan: BrandsPlan, *, reused: Collection[str] = ()) -> None:
-    """Raise SettingsError when a new brand would get the payments of a removed one, whose id it has, unless the id is
-    `reused` on purpose."""
+    """Raise SettingsError when a new brand would get the payments of a removed one, whose id it
+    has, unless the id is `reused` on purpose."""
     for brand in plan.added:
         if brand.id not in reused and await store.admin.find_transactions(brand=brand.id, limit=1):
-            fault = "an earlier brand with this id has payments, which the new one would see as its own."
-            remedy = f"Use another id; if it is the same merchant, run `mmo brands apply FILE --reuse-id {brand.id}`."
+            fault = (
+                "an earlier brand with this id has payments, which the new one would see "
+                "as its own."
+            )
+            remedy = (
+                f"Use another id; if it is the same merchant, run `mmo brands apply FILE "
+                f"--reuse-id {brand.id}`."
+            )
             raise SettingsError(f"brand {brand.id}, id", fault, remedy)
 
 
 async def check_removed(store: Store, plan: BrandsPlan) -> None:
-    """Raise SettingsError when a brand would be removed that has pending payments: nobody could call it back."""
+    """Raise SettingsError when a brand would be removed that has pending payments: nobody could
+    call it back."""
     for id in plan.removed:
-        pending = await store.admin.find_transactions(brand=id, status=Status.PENDING, limit=PENDING_SHOWN_MAX)
+        pending = await store.admin.find_transactions(
+            brand=id, status=Status.PENDING, limit=PENDING_SHOWN_MAX
+        )
         if pending:
             more = "or more " if len(pending) == PENDING_SHOWN_MAX else ""
             fault = f"it cannot be removed while {len(pending)} {more}of its payments are pending."
-            remedy = f"Run `mmo brands disable {id}`, and remove it when they have ended (`mmo tx list --brand {id}`)."
+            remedy = (
+                f"Run `mmo brands disable {id}`, and remove it when they have ended (`mmo tx list "
+                f"--brand {id}`)."
+            )
             raise SettingsError(f"brand {id}", fault, remedy)
 
 
 def _missing_keys(
-    current: Sequence[BrandRecord], configured: Sequence[ConfiguredBrand], keyring: KeyRing, *, is_sandbox: bool
+    current: Sequence[BrandRecord],
+    configured: Sequence[ConfiguredBrand],
+    keyring: KeyRing,
+    *,
+    is_sandbox: bool,
 ) -> Iterator[NewApiKey]:
     length_min = SANDBOX_API_KEY_LENGTH_MIN if is_sandbox else API_KEY_LENGTH_MIN
     owners = {key.digest: key.brand for record in current for key in record.keys}
@@ -133,23 +163,32 @@ def _missing_keys(
             owner = next((owners[each] for each in digests if each in owners), None)
             if owner is None and len(api_key) < length_min:
                 fault = f"key {number} has fewer than {length_min} characters."
-                raise SettingsError(where, fault, "Take it from a generator, or leave it out: one is made.")
+                raise SettingsError(
+                    where, fault, "Take it from a generator, or leave it out: one is made."
+                )
             if owner is None:
                 yield NewApiKey(each.brand.id, api_key)
             elif owner != each.brand.id:
-                raise SettingsError(where, f"a key is brand {owner}'s already.", "Give another one.")
+                raise SettingsError(
+                    where, f"a key is brand {owner}'s already.", "Give another one."
+                )
 
 
-async def apply_plan(store: Store, keyring: KeyRing, plan: BrandsPlan, *, now: Instant) -> Mapping[str, str]:
+async def apply_plan(
+    store: Store, keyring: KeyRing, plan: BrandsPlan, *, now: Instant
+) -> Mapping[str, str]:
     """Carry out the plan; return the new keys by brand, the only time that they can be seen (A5).
 
-    Brands are saved at once, then keys one by one; after a fault in between, a new plan has the missing changes.
-    """
+    Brands are saved at once, then keys one by one; after a fault in between, a new plan has the
+    missing changes."""
     if plan.added or plan.changed or plan.removed:
         await store.admin.save_brands((*plan.added, *plan.changed), removed=plan.removed)
     for new_key in plan.keys_to_add:
         await add_key(store, keyring, new_key.brand, new_key.api_key, now=now)
-    return {brand: await create_key(store, keyring, brand, now=now) for brand in plan.brands_needing_keys}
+    return {
+        brand: await create_key(store, keyring, brand, now=now)
+        for brand in plan.brands_needing_keys
+    }
 
 
 async def create_key(store: Store, keyring: KeyRing, brand: str, *, now: Instant) -> str:
@@ -159,10 +198,14 @@ async def create_key(store: Store, keyring: KeyRing, brand: str, *, now: Instant
     return api_key
 
 
-async def add_key(store: Store, keyring: KeyRing, brand: str, api_key: str, *, now: Instant) -> bool:
+async def add_key(
+    store: Store, keyring: KeyRing, brand: str, api_key: str, *, now: Instant
+) -> bool:
     """Add the key to the brand; return False if it has it already. Raises KeyError."""
     octets = api_key.encode()
-    return await store.admin.add_key(brand, keyring.digest(octets), keyring.seal(brand, octets), now=now)
+    return await store.admin.add_key(
+        brand, keyring.digest(octets), keyring.seal(brand, octets), now=now
+    )
 
 
 def _has_key_in_use(record: BrandRecord | None) -> bool:
@@ -179,17 +222,25 @@ async def apply_brands_file(
     now: Instant,
     is_sandbox: bool,
 ) -> Mapping[str, str]:
-    """Store the brands of this file before the service starts; a brand that staff have disabled stays disabled.
+    """Store the brands of this file before the service starts; a brand that staff have disabled
+    stays disabled.
 
-    Return the keys that a sandbox makes for brands without one, by brand. Raises SettingsError, elsewhere also when a
-    brand would have no key."""
+    Return the keys that a sandbox makes for brands without one, by brand. Raises SettingsError,
+    elsewhere also when a brand would have no key."""
     configured = read_brands_file(file, providers=provider_titles, rules=rules)
     plan = plan_brands(
-        await store.admin.brands(), configured, keyring, prune=False, is_sandbox=is_sandbox, may_enable=False
+        await store.admin.brands(),
+        configured,
+        keyring,
+        prune=False,
+        is_sandbox=is_sandbox,
+        may_enable=False,
     )
     await check_new_ids(store, plan)
     if (keyless := plan.brands_needing_keys) and not is_sandbox:
-        more = f" and {len(keyless) - NAMES_SHOWN_MAX} more" if len(keyless) > NAMES_SHOWN_MAX else ""
+        more = (
+            f" and {len(keyless) - NAMES_SHOWN_MAX} more" if len(keyless) > NAMES_SHOWN_MAX else ""
+        )
         raise SettingsError(
             f"{file}",
             f"these brands have no API key: {', '.join(keyless[:NAMES_SHOWN_MAX])}{more}.",

@@ -1,10 +1,10 @@
 """Decides which API key a callback or QR code carries, and when nothing may be sent (A4).
 
-A delivery carries the key that made the payment while that is in use, else the brand's oldest one in use, as they are
-at that moment. The maker of the payment chose where the delivery goes; so nothing is sent for a payment of a key that
-is known to somebody else, as it would bring the thief the next key. For a payment of a key that was just retired,
-nothing is sent to hosts that no other key has used.
-"""
+A delivery carries the key that made the payment while that is in use, else the brand's oldest one
+in use, as they are at that moment. The maker of the payment chose where the delivery goes; so
+nothing is sent for a payment of a key that is known to somebody else, as it would bring the thief
+the next key. For a payment of a key that was just retired, nothing is sent to hosts that no other
+key has used."""
 
 from __future__ import annotations
 
@@ -28,44 +28,56 @@ class DeliveryRefused:
     """The reason in a sentence."""
 
 
-NO_API_KEY = DeliveryRefused(DeliveryOutcome.TRANSPORT_ERROR, "The brand has no API key in use, so nothing was sent.")
+NO_API_KEY = DeliveryRefused(
+    DeliveryOutcome.TRANSPORT_ERROR, "The brand has no API key in use, so nothing was sent."
+)
 KEY_LEAKED = DeliveryRefused(
-    DeliveryOutcome.KEY_REVOKED, "Nothing was sent for this payment, as its key was retired as leaked."
+    DeliveryOutcome.KEY_REVOKED,
+    "Nothing was sent for this payment, as its key was retired as leaked.",
 )
 KEY_MAY_BE_LEAKED = DeliveryRefused(
     DeliveryOutcome.KEY_REVOKED,
-    "Nothing was sent for this payment: its key is not on record, and a key of that time was retired as leaked.",
+    "Nothing was sent for this payment: its key is not on record, and a key of that time was "
+    "retired as leaked.",
 )
 KEY_REMOVED = DeliveryRefused(
-    DeliveryOutcome.KEY_REVOKED, "Nothing was sent for this payment, as its key was removed together with the brand."
+    DeliveryOutcome.KEY_REVOKED,
+    "Nothing was sent for this payment, as its key was removed together with the brand.",
 )
 HOST_NOT_VOUCHED_FOR = DeliveryRefused(
     DeliveryOutcome.KEY_REVOKED,
-    "Nothing was sent for this payment: its key was retired, and no payment of another key goes to this host.",
+    "Nothing was sent for this payment: its key was retired, and no payment of another key goes "
+    "to this host.",
 )
 
 
-def select_delivery_key(record: BrandRecord | None, order: Order, url: str) -> StoredApiKey | DeliveryRefused:
-    """Return the key that a delivery for this payment to this URL carries, or why nothing may be sent (A4).
+def select_delivery_key(
+    record: BrandRecord | None, order: Order, url: str
+) -> StoredApiKey | DeliveryRefused:
+    """Return the key that a delivery for this payment to this URL carries, or why nothing may be
+    sent (A4).
 
     `record` is the payment's brand with its keys as they are now; None when it was removed."""
     in_use = [] if record is None else [key for key in record.keys if key.retired_at is None]
     if record is None or not in_use:
         return NO_API_KEY
-    if order.flow is Flow.PUSH:  # Nobody requested it; it goes to the URL of the brand's configuration.
+    if (
+        order.flow is Flow.PUSH
+    ):  # Nobody requested it; it goes to the URL of the brand's configuration.
         return in_use[0]
     maker = maker_of(order, in_use) or in_use[0]
     return _maker_refusal(record.keys, order) or _host_refusal(record.brand, url) or maker
 
 
 def maker_of(order: Order, keys: Iterable[StoredApiKey]) -> StoredApiKey | None:
-    """Return the one of these keys that made this payment; None when none did, as for a payment nobody requested."""
+    """Return the one of these keys that made this payment; None when none did, as for a payment
+    nobody requested."""
     return next((key for key in keys if str(key.id) == order.api_key_id), None)
 
 
 def keys_to_vouch(record: BrandRecord, maker: StoredApiKey) -> Set[str] | None:
-    """Return the ids of the keys that vouch for hosts by payments of their own, once the maker of a payment is retired;
-    None if nobody has to, as the brand's configuration names the hosts."""
+    """Return the ids of the keys that vouch for hosts by payments of their own, once the maker of a
+    payment is retired; None if nobody has to, as the brand's configuration names the hosts."""
     if record.brand.result_hosts:
         return None
     return {str(key.id) for key in record.keys if key.leaked_at is None and key.id != maker.id}
@@ -78,22 +90,28 @@ def _host_refusal(brand: Brand, url: str) -> DeliveryRefused | None:
 
 
 def _maker_refusal(keys: Sequence[StoredApiKey], order: Order) -> DeliveryRefused | None:
-    """Return why nothing may be sent to the maker of the payment; None if nothing speaks against it."""
+    """Return why nothing may be sent to the maker of the payment; None if nothing speaks against
+    it."""
     if order.api_key_id is None:
         leaked = (key for key in keys if key.leaked_at is not None)
-        return KEY_MAY_BE_LEAKED if any(key.added_at <= order.created_at for key in leaked) else None
+        return (
+            KEY_MAY_BE_LEAKED if any(key.added_at <= order.created_at for key in leaked) else None
+        )
     maker = maker_of(order, keys)
     if maker is None:
         return KEY_REMOVED
     return None if maker.leaked_at is None else KEY_LEAKED
 
 
-def keys_disclosed_through(leaked: StoredApiKey, keys: Sequence[StoredApiKey], *, now: Instant) -> list[StoredApiKey]:
-    """Return the keys that may have been sent to the thief of the leaked one: those that were the brand's oldest key in
-    use at some time since the leaked one was retired, as callbacks of its payments carried them. While it was in use
-    they carried itself.
+def keys_disclosed_through(
+    leaked: StoredApiKey, keys: Sequence[StoredApiKey], *, now: Instant
+) -> list[StoredApiKey]:
+    """Return the keys that may have been sent to the thief of the leaked one: those that were the
+    brand's oldest key in use at some time since the leaked one was retired, as callbacks of its
+    payments carried them. While it was in use they carried itself.
 
-    `keys` are all keys of the brand, the oldest first; keys that are themselves marked as leaked are left out."""
+    `keys` are all keys of the brand, the oldest first; keys that are themselves marked as leaked
+    are left out."""
     disclosed, none_older_since = [], now if leaked.retired_at is None else leaked.retired_at
     for key in keys:
         in_use_until = now if key.retired_at is None else key.retired_at

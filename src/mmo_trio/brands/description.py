@@ -1,4 +1,5 @@
-"""Describes a brand for people: as a JSON object, and by what differs between two versions of it."""
+"""Describes a brand for people: as a JSON object, and by what differs between two versions of
+it."""
 
 from __future__ import annotations
 
@@ -8,8 +9,24 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from mmo_sansio.values.model import Brand, BrandLimits, Limits, Logo, Method, PageAppearance, ReusePolicy, Type
-from mmo_trio.brands.file import BRAND_FIELDS, BRAND_LIMIT_FIELDS, METHOD_FIELDS, PAGE_FIELDS, BrandField, limit_amounts
+from mmo_sansio.values.model import (
+    Brand,
+    BrandLimits,
+    Limits,
+    Logo,
+    Method,
+    PageAppearance,
+    ReusePolicy,
+    Type,
+)
+from mmo_trio.brands.file import (
+    BRAND_FIELDS,
+    BRAND_LIMIT_FIELDS,
+    METHOD_FIELDS,
+    PAGE_FIELDS,
+    BrandField,
+    limit_amounts,
+)
 
 _FIELDS: Final[Mapping[type, Sequence[BrandField]]] = {
     Brand: [each for each in BRAND_FIELDS if each.key != "api_keys"],
@@ -44,7 +61,11 @@ def _to_json(value: Any) -> Any:
         case tuple():
             return [_to_json(each) for each in value]
     members = _members(value)
-    return value if members is None else {_json_name(key): _to_json(each) for key, each in members.items()}
+    return (
+        value
+        if members is None
+        else {_json_name(key): _to_json(each) for key, each in members.items()}
+    )
 
 
 def _members(value: Any) -> Mapping[str, Any] | None:
@@ -99,23 +120,28 @@ def brand_differences(before: Brand, after: Brand) -> list[BrandDifference]:
 
 
 def changed_values(before: Brand, after: Brand) -> list[tuple[Member, Any, Any]]:
-    """Return each value that differs between two versions of one brand, old and new, None where there is none: those of
-    the brand, then those of each method, in the order of the file."""
+    """Return each value that differs between two versions of one brand, old and new, None where
+    there is none: those of the brand, then those of each method, in the order of the file."""
     old, new = dict(_values(before)), dict(_values(after))
     members = [*old, *(each for each in new if each not in old)]
     methods = list(dict.fromkeys(method for method, _ in members))
     changed = [each for each in members if old.get(each) != new.get(each)]
-    return [(each, old.get(each), new.get(each)) for each in sorted(changed, key=lambda each: methods.index(each[0]))]
+    return [
+        (each, old.get(each), new.get(each))
+        for each in sorted(changed, key=lambda each: methods.index(each[0]))
+    ]
 
 
 def brand_texts(brand: Brand) -> Iterator[tuple[str, str]]:
-    """Yield what a brand has, as texts by their place in the file: `page.colour`, for each method its provider as
-    `method mpesa_ke (KE)`, then `method mpesa_ke (KE), limits.KES.max`. What is empty is left out."""
+    """Yield what a brand has, as texts by their place in the file: `page.colour`, for each method
+    its provider as `method mpesa_ke (KE)`, then `method mpesa_ke (KE), limits.KES.max`. What is
+    empty is left out."""
     return ((_member_text(*member), value_text(value)) for member, value in _values(brand))
 
 
 Member = tuple[str, str]
-"""The name of a method, empty for the brand itself, and the place of a value in it, empty for the method's provider."""
+"""The name of a method, empty for the brand itself, and the place of a value in it, empty for the
+method's provider."""
 
 
 def _member_text(method: str, place: str) -> str:

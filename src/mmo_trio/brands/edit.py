@@ -1,8 +1,9 @@
-"""Changes the limits and the flows of a brand by the fields of a form, by the same rules as brands.toml.
+"""Changes the limits and the flows of a brand by the fields of a form, by the same rules as
+brands.toml.
 
-A form has a text for each limit, empty where there is none, under the key of the brand's limit or `NUMBER.CURRENCY.KEY`
-for a limit of a method, and `on` under `NUMBER.FLOW` for each flow of a method. Methods are counted from 0.
-"""
+A form has a text for each limit, empty where there is none, under the key of the brand's limit or
+`NUMBER.CURRENCY.KEY` for a limit of a method, and `on` under `NUMBER.FLOW` for each flow of a
+method. Methods are counted from 0."""
 
 from __future__ import annotations
 
@@ -45,7 +46,10 @@ def brand_form(brand: Brand) -> Mapping[str, str]:
     for number, method in enumerate(brand.methods):
         form |= {f"{number}.{flow.value}": "on" for flow in method.operations}
         for currency, limits in method.limits.items():
-            form |= {f"{number}.{currency}.{key}": amount.text for key, amount in limit_amounts(limits).items()}
+            form |= {
+                f"{number}.{currency}.{key}": amount.text
+                for key, amount in limit_amounts(limits).items()
+            }
     return form
 
 
@@ -55,7 +59,9 @@ def edit_brand(brand: Brand, form: Mapping[str, str]) -> Brand:
     methods = tuple(
         evolve(
             each,
-            operations=frozenset(flow for flow in Operation if form.get(f"{number}.{flow.value}") == "on"),
+            operations=frozenset(
+                flow for flow in Operation if form.get(f"{number}.{flow.value}") == "on"
+            ),
             limits=_method_limits(brand, number, each, form),
         )
         for number, each in enumerate(brand.methods)
@@ -67,27 +73,38 @@ def _brand_limits(brand: Brand, form: Mapping[str, str]) -> BrandLimits:
     texts = _given(form, "", BRAND_LIMITS)
     for name, text in texts.items():
         if not (text.isascii() and text.isdigit() and len(text) <= 9):
-            raise InvalidEdit(name, SettingsError(name, f"{text!r} is no whole number.", "Write digits only."))
+            raise InvalidEdit(
+                name, SettingsError(name, f"{text!r} is no whole number.", "Write digits only.")
+            )
     limits = {name: int(text) for name, text in texts.items()}
     try:
-        read: BrandLimits = brand_limits.read(FileTable(f"brand {brand.id}", {"limits": limits}), "limits")
+        read: BrandLimits = brand_limits.read(
+            FileTable(f"brand {brand.id}", {"limits": limits}), "limits"
+        )
     except SettingsError as error:
         raise InvalidEdit(error.location.rpartition(", ")[2], error) from None
     return read
 
 
-def _method_limits(brand: Brand, number: int, method: Method, form: Mapping[str, str]) -> Mapping[str, Limits]:
-    tables = {currency: _given(form, f"{number}.{currency}.", METHOD_LIMITS) for currency in method.limits}
+def _method_limits(
+    brand: Brand, number: int, method: Method, form: Mapping[str, str]
+) -> Mapping[str, Limits]:
+    tables = {
+        currency: _given(form, f"{number}.{currency}.", METHOD_LIMITS) for currency in method.limits
+    }
     for currency, texts in tables.items():
         for name in ("min", "max"):
             if name not in texts:
-                error = SettingsError(name, "it is missing.", "Give a smallest and a largest amount.")
+                error = SettingsError(
+                    name, "it is missing.", "Give a smallest and a largest amount."
+                )
                 raise InvalidEdit(f"{number}.{currency}.{name}", error)
     table = FileTable(f"brand {brand.id}, method {method_name(method)}", {"limits": tables})
     try:
         limits: Mapping[str, Limits] = method_limits.read(table, "limits")
     except SettingsError as error:
-        # The location ends with the key of the file: `limits.KES.max`, or `limits.KES` for what concerns several.
+        # The location ends with the key of the file: `limits.KES.max`, or `limits.KES` for what
+        # concerns several.
         currency, _, name = error.location.rpartition("limits.")[2].partition(".")
         raise InvalidEdit(f"{number}.{currency}.{name or 'min'}", error) from None
     return limits

@@ -1,9 +1,9 @@
-"""Defines the fields of `brands.toml`, the brands and their methods, and reads the file strictly: a fault is named with
-its remedy.
+"""Defines the fields of `brands.toml`, the brands and their methods, and reads the file strictly: a
+fault is named with its remedy.
 
-Each field stands in one table, with its key, its meaning, and how its value is read and checked. The file is read by
-these tables, the page of the documentation is made from them, and brands are shown, compared and edited by their keys.
-"""
+Each field stands in one table, with its key, its meaning, and how its value is read and checked.
+The file is read by these tables, the page of the documentation is made from them, and brands are
+shown, compared and edited by their keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ from attrs import Factory, evolve, field, fields, frozen
 
 from mmo_sansio.http import egress_rules
 from mmo_sansio.values import model
-from mmo_sansio.values.money import CURRENCIES, AmountError, Money, check_amount, parse_number, to_money
+from mmo_sansio.values.money import (
+    CURRENCIES,
+    AmountError,
+    Money,
+    check_amount,
+    parse_number,
+    to_money,
+)
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.settings.values import SettingsError
 
@@ -26,7 +33,8 @@ BRAND_LIMIT_MAX = 1_000_000
 """The largest limit on a brand's requests or pending payments."""
 
 API_KEY_LENGTH_MIN = 24
-"""Shorter keys may be guessed; those that the gateway makes have 43 characters. Keys that the store has stay in use."""
+"""Shorter keys may be guessed; those that the gateway makes have 43 characters. Keys that the store
+has stay in use."""
 SANDBOX_API_KEY_LENGTH_MIN = 8
 """The same in a sandbox, where no money moves."""
 
@@ -77,7 +85,8 @@ class FileTable:
         if not isinstance(values, list) or not all(isinstance(each, dict) for each in values):
             self.fail(key, "it is no list of tables.", f"Begin each with {header}.")
         return [
-            evolve(self, location=f"{self.location}, {header} {n}", values=each) for n, each in enumerate(values, 1)
+            evolve(self, location=f"{self.location}, {header} {n}", values=each)
+            for n, each in enumerate(values, 1)
         ]
 
     def allow_only(self, known: Iterable[str]) -> None:
@@ -86,7 +95,8 @@ class FileTable:
                 self.fail(key, "there is no such key.", near_match(key, known))
 
     def attributes(self, known: Sequence[BrandField]) -> dict[str, Any]:
-        """Return the attributes that the table sets; for what it leaves out the model has a default."""
+        """Return the attributes that the table sets; for what it leaves out the model has a
+        default."""
         self.allow_only(key_names(known))
         return {
             each.attribute: each.kind.read(self, each.key)
@@ -97,7 +107,8 @@ class FileTable:
 
 @frozen
 class FieldKind:
-    """Says how a kind of value is read from a table, by its key; what can't be used raises SettingsError."""
+    """Says how a kind of value is read from a table, by its key; what can't be used raises
+    SettingsError."""
 
     name: str
     """The form of its values, for people."""
@@ -147,7 +158,8 @@ _TEXTS: Final = FieldKind("list of texts", FileTable.text_list)
 
 @_kind("amount in quotes")
 def _amount(table: FileTable, key: str) -> Money:
-    """Read the exact amount at `limits.CURRENCY.NAME`; a TOML float would have lost digits already (G6)."""
+    """Read the exact amount at `limits.CURRENCY.NAME`; a TOML float would have lost digits already
+    (G6)."""
     _, currency, name = key.split(".")
     value = table.values["limits"][currency][name]
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -169,7 +181,8 @@ METHOD_LIMIT_FIELDS: Final = (
             key,
             _amount,
             _NO_LIMIT,
-            f"The largest sum of the {type.value} payments of a day, by UTC (422 `brand_daily_limit`).",
+            f"The largest sum of the {type.value} payments of a day, by UTC (422 "
+            f"`brand_daily_limit`).",
         )
         for key, type in DAILY_LIMITS.items()
     ),
@@ -195,8 +208,12 @@ def method_limits(table: FileTable, key: str) -> Mapping[str, model.Limits]:
         where = f"{key}.{currency}"
         if currency not in CURRENCIES:
             table.fail(where, "ISO 4217 has no such currency.", near_match(currency, CURRENCIES))
-        if not isinstance(bounds, dict) or not {"min", "max"} <= bounds.keys() <= set(key_names(METHOD_LIMIT_FIELDS)):
-            table.fail(where, f"it needs min and max, and may have {', '.join(DAILY_LIMITS)}.", example)
+        if not isinstance(bounds, dict) or not {"min", "max"} <= bounds.keys() <= set(
+            key_names(METHOD_LIMIT_FIELDS)
+        ):
+            table.fail(
+                where, f"it needs min and max, and may have {', '.join(DAILY_LIMITS)}.", example
+            )
         amounts = {name: _amount.read(table, f"{where}.{name}") for name in bounds}
         if amounts["min"].minor > amounts["max"].minor:
             table.fail(where, "min is above max.", "Exchange them.")
@@ -233,7 +250,8 @@ METHOD_FIELDS: Final = (
             "Use 1 to 100 characters, no '/' and none of control.",
         ),
         REQUIRED,
-        "The `{method}` of requests: 1 to 100 characters without `/`; capitals count (C10). A key may occur once for"
+        "The `{method}` of requests: 1 to 100 characters without `/`; capitals count (C10). A key "
+        "may occur once for"
         " each country.",
     ),
     BrandField("provider", _provider, REQUIRED, "The `NAME` of a `[provider.NAME]` of `mmo.toml`."),
@@ -247,12 +265,21 @@ METHOD_FIELDS: Final = (
         "flows",
         _flows,
         REQUIRED,
-        "What requests may ask for: `direct/payin`, `direct/payout`, `qr/payin`, `web/payin`, `direct/taxpayout`.",
+        "What requests may ask for: `direct/payin`, `direct/payout`, `qr/payin`, `web/payin`, "
+        "`direct/taxpayout`.",
         attribute="operations",
     ),
-    BrandField("limits", method_limits, REQUIRED, "Limits in each currency that the method takes; see below."),
     BrandField(
-        "tax_authority_id", _TEXT, "the method's key", "`party.id` of the tax payouts: the name of the authority (M5)."
+        "limits",
+        method_limits,
+        REQUIRED,
+        "Limits in each currency that the method takes; see below.",
+    ),
+    BrandField(
+        "tax_authority_id",
+        _TEXT,
+        "the method's key",
+        "`party.id` of the tax payouts: the name of the authority (M5).",
     ),
     BrandField(
         "tax_authority_account",
@@ -264,7 +291,8 @@ METHOD_FIELDS: Final = (
         "push_accounts",
         _TEXTS,
         "`[]`",
-        "The offline deposits that belong to this method: `ACCOUNT`, or `ACCOUNT/PREFIX` for those whose bill reference"
+        "The offline deposits that belong to this method: `ACCOUNT`, or `ACCOUNT/PREFIX` for "
+        "those whose bill reference"
         " begins so; the longest prefix counts (S4).",
     ),
 )
@@ -275,19 +303,32 @@ METHOD_FIELDS: Final = (
 def _methods(table: FileTable, key: str) -> tuple[model.Method, ...]:
     read = [each.attributes(METHOD_FIELDS) for each in table.tables(key, "[[brand.method]]")]
     _check_unique(table.location, key, (f"{each['key']} in {each['country']}" for each in read))
-    return tuple(model.Method(provider_title=table.providers[each["provider"]], **each) for each in read)
+    return tuple(
+        model.Method(provider_title=table.providers[each["provider"]], **each) for each in read
+    )
 
 
 @_kind("number")
 def _brand_limit(table: FileTable, key: str) -> int:
     number = table.values[key]
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= BRAND_LIMIT_MAX:
-        table.fail(key, f"{number!r} can't be used.", f"Give a whole number from 1 to {BRAND_LIMIT_MAX}.")
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, int)
+        or not 1 <= number <= BRAND_LIMIT_MAX
+    ):
+        table.fail(
+            key, f"{number!r} can't be used.", f"Give a whole number from 1 to {BRAND_LIMIT_MAX}."
+        )
     return number
 
 
 BRAND_LIMIT_FIELDS: Final = (
-    BrandField("requests_per_second", _brand_limit, _NO_LIMIT, "Requests of any kind (429 `too_many_requests`)."),
+    BrandField(
+        "requests_per_second",
+        _brand_limit,
+        _NO_LIMIT,
+        "Requests of any kind (429 `too_many_requests`).",
+    ),
     BrandField(
         "requests_burst",
         _brand_limit,
@@ -333,12 +374,16 @@ def _colour(table: FileTable, key: str) -> str:
 
 @_kind("file name")
 def logo(table: FileTable, key: str) -> model.Logo:
-    """Read a picture. The first bytes decide what it is, not its name. SVG is not accepted: it may hold scripts and
-    addresses of other servers."""
+    """Read a picture. The first bytes decide what it is, not its name. SVG is not accepted: it may
+    hold scripts and addresses of other servers."""
     file = table.text(key, length_max=1024)
 
     def refuse(fault: str) -> NoReturn:
-        table.fail(key, f"{file}: it {fault}", f"Name a PNG, JPEG or WebP file of at most {LOGO_BYTES_MAX:,} bytes.")
+        table.fail(
+            key,
+            f"{file}: it {fault}",
+            f"Name a PNG, JPEG or WebP file of at most {LOGO_BYTES_MAX:,} bytes.",
+        )
 
     try:
         with (table.folder / file).open("rb") as opened:
@@ -347,7 +392,10 @@ def logo(table: FileTable, key: str) -> model.Logo:
         refuse(f"can't be read ({error.strerror}).")
     if len(content) > LOGO_BYTES_MAX:
         refuse(f"has more than {LOGO_BYTES_MAX:,} bytes.")
-    media_type = next((name for name, at, first in _LOGO_SIGNATURES if content[at : at + len(first)] == first), None)
+    media_type = next(
+        (name for name, at, first in _LOGO_SIGNATURES if content[at : at + len(first)] == first),
+        None,
+    )
     if media_type is None:
         refuse("is neither PNG, JPEG nor WebP.")
     return model.Logo(media_type, content)
@@ -358,19 +406,22 @@ PAGE_FIELDS: Final = (
         "colour",
         _colour,
         "that of the gateway",
-        "The colour of the button and the shop's mark, made darker or lighter as far as it has to be to be read.",
+        "The colour of the button and the shop's mark, made darker or lighter as far as it has to "
+        "be to be read.",
     ),
     BrandField(
         "logo",
         logo,
         "the initials of `name`",
-        "A PNG, JPEG or WebP file of at most 8,192 bytes, from the folder of `brands.toml`; it is shown as a square.",
+        "A PNG, JPEG or WebP file of at most 8,192 bytes, from the folder of `brands.toml`; it is "
+        "shown as a square.",
     ),
     BrandField(
         "order_label",
         _TEXT,
         "nothing is said",
-        "The key of the label (M4) whose value the page shows as what is paid for, such as `order`.",
+        "The key of the label (M4) whose value the page shows as what is paid for, such "
+        "as `order`.",
     ),
 )
 """The keys of a brand's `page`."""
@@ -378,7 +429,9 @@ PAGE_FIELDS: Final = (
 
 @_kind("table")
 def _page(table: FileTable, key: str) -> model.PageAppearance:
-    return model.PageAppearance(**table.table(key, 'Write page.colour = "#0a6b48".').attributes(PAGE_FIELDS))
+    return model.PageAppearance(
+        **table.table(key, 'Write page.colour = "#0a6b48".').attributes(PAGE_FIELDS)
+    )
 
 
 @_kind("list of texts")
@@ -407,7 +460,9 @@ def _enabled(table: FileTable, key: str) -> bool:
 def _push_result_url(table: FileTable, key: str) -> str:
     url = table.text(key, length_max=2048)
     host = _host.read(table, "host") if "host" in table.values else None
-    if (fault := egress_rules.delivery_url_error(url, rules=table.rules, brand_host=host)) is not None:
+    if (
+        fault := egress_rules.delivery_url_error(url, rules=table.rules, brand_host=host)
+    ) is not None:
         table.fail(key, fault, "Give a URL as a merchant would as resultUrl.")
     return url
 
@@ -426,13 +481,19 @@ def _host(table: FileTable, key: str) -> str:
 
 @_kind("text or table by type")
 def _reuse_policy(table: FileTable, key: str) -> model.ReusePolicy:
-    """Read one choice for every type of payment, or a table with a choice for each; the rest has the default."""
+    """Read one choice for every type of payment, or a table with a choice for each; the rest has
+    the default."""
     value = table.values[key]
     if not isinstance(value, dict):
         return model.ReusePolicy.same_for_all(_read_reuse(table, key))
-    choices, types = FileTable(f"{table.location}, {key}", value), [each.value for each in model.Type]
+    choices, types = (
+        FileTable(f"{table.location}, {key}", value),
+        [each.value for each in model.Type],
+    )
     choices.allow_only(types)
-    return model.ReusePolicy(**{type: _read_reuse(choices, type) for type in types if type in value})
+    return model.ReusePolicy(
+        **{type: _read_reuse(choices, type) for type in types if type in value}
+    )
 
 
 def _read_reuse(table: FileTable, key: str) -> model.ReferenceReuse:
@@ -456,30 +517,41 @@ def _redirect_schemes(table: FileTable, key: str) -> frozenset[str]:
 @_kind("list of host names")
 def _result_hosts(table: FileTable, key: str) -> tuple[str, ...]:
     try:
-        return tuple(sorted({egress_rules.parse_result_host(each) for each in table.text_list(key)}))
+        return tuple(
+            sorted({egress_rules.parse_result_host(each) for each in table.text_list(key)})
+        )
     except egress_rules.UrlError as error:
-        table.fail(key, str(error), 'Give host names only, such as "pay.acme.example" or "*.acme.example".')
+        table.fail(
+            key, str(error), 'Give host names only, such as "pay.acme.example" or "*.acme.example".'
+        )
 
 
-_ID: Final = _text_matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'.")
+_ID: Final = _text_matching(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'."
+)
 
 BRAND_FIELDS: Final = (
     BrandField(
         "id",
         _ID,
         REQUIRED,
-        "The name of the brand in commands, logs and metrics: 1 to 64 ASCII letters, digits, `.`, `_` and `-`.",
+        "The name of the brand in commands, logs and metrics: 1 to 64 ASCII letters, digits, `.`, "
+        "`_` and `-`.",
     ),
     BrandField("name", _TEXT, REQUIRED, "The name that payers see on the payment page."),
     BrandField(
         "api_keys",
         _api_keys,
         "one is made",
-        "API keys of 24 to 256 visible ASCII characters. Better leave it out: a brand without a key gets one, which is"
+        "API keys of 24 to 256 visible ASCII characters. Better leave it out: a brand without a "
+        "key gets one, which is"
         " shown once.",
     ),
     BrandField(
-        "enabled", _enabled, "as it is; true for a new brand", "Whether requests of the brand are accepted (A2)."
+        "enabled",
+        _enabled,
+        "as it is; true for a new brand",
+        "Whether requests of the brand are accepted (A2).",
     ),
     BrandField(
         "push_result_url",
@@ -491,13 +563,17 @@ BRAND_FIELDS: Final = (
         "host",
         _host,
         "none",
-        "A host of the brand's own: on it only the brand's keys work, and they work on the common host, too (A6).",
+        "A host of the brand's own: on it only the brand's keys work, and they work on the common "
+        "host, too (A6).",
     ),
     BrandField(
         "reference_reuse",
         _reuse_policy,
-        ", ".join(f"`{type.value} = {model.ReusePolicy().for_type(type).value}`" for type in model.Type),
-        "When a `merchantReference` may be used again after its window (C12): `unless_paid`, `never` or"
+        ", ".join(
+            f"`{type.value} = {model.ReusePolicy().for_type(type).value}`" for type in model.Type
+        ),
+        "When a `merchantReference` may be used again after its window (C12): `unless_paid`, "
+        "`never` or"
         " `after_window`, for all types of payment or for each.",
     ),
     BrandField(
@@ -510,11 +586,16 @@ BRAND_FIELDS: Final = (
         "result_hosts",
         _result_hosts,
         "`[]`: any public host",
-        "The only hosts that results and QR codes are sent to; `*.` before a name stands for all names below it.",
+        "The only hosts that results and QR codes are sent to; `*.` before a name stands for all "
+        "names below it.",
     ),
     BrandField("limits", brand_limits, _NO_LIMIT, "Limits of the brand as a whole; see below."),
     BrandField(
-        "page", _page, "the same for all", "How the payment page of the brand looks; see below.", attribute="appearance"
+        "page",
+        _page,
+        "the same for all",
+        "How the payment page of the brand looks; see below.",
+        attribute="appearance",
     ),
     BrandField("method", _methods, "none", "The payment methods; see below.", attribute="methods"),
 )

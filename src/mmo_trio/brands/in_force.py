@@ -1,8 +1,9 @@
-"""Defines what a process keeps in memory of brands, keys and closed providers, and waits until all know a change.
+"""Defines what a process keeps in memory of brands, keys and closed providers, and waits until all
+know a change.
 
-The store counts a generation, which each change of these raises. Every process reads it once a second, uses nothing
-that it has kept from an earlier generation, and then records which one it uses.
-"""
+The store counts a generation, which each change of these raises. Every process reads it once a
+second, uses nothing that it has kept from an earlier generation, and then records which one it
+uses."""
 
 from __future__ import annotations
 
@@ -19,21 +20,23 @@ _WAIT_INTERVAL_S = 0.1
 
 @define(eq=False)
 class KnownConfiguration:
-    """The generation that a process uses. What it has kept from another one, or while `trusted_until` is over, is read
-    from the store again."""
+    """The generation that a process uses. What it has kept from another one, or while
+    `trusted_until` is over, is read from the store again."""
 
     generation: int = 0
     trusted_until: MonotonicInstant = MonotonicInstant(2**63)
     closed_providers: frozenset[str] = frozenset()
     restored_brands: frozenset[str] | None = None
-    """Brands of a restored store that take no payments yet; None: nothing was read yet, so it may be each."""
+    """Brands of a restored store that take no payments yet; None: nothing was read yet, so it may
+    be each."""
 
     def is_closed(self, provider: str) -> bool:
         """Tell whether this provider accepts no new payments."""
         return provider in self.closed_providers
 
     def is_restored(self, brand: str) -> bool:
-        """Tell whether payments of this brand may be missing, as the store was restored from a backup."""
+        """Tell whether payments of this brand may be missing, as the store was restored from a
+        backup."""
         return self.restored_brands is None or brand in self.restored_brands
 
 
@@ -48,13 +51,15 @@ class InForce:
 
 
 async def wait_until_in_force(store: Store, *, timeout_s: float) -> InForce:
-    """Wait until every process that serves the store uses what it holds now, at most `timeout_s` seconds. Raises what
-    the store raises."""
+    """Wait until every process that serves the store uses what it holds now, at most `timeout_s`
+    seconds. Raises what the store raises."""
     generation = (await store.configuration()).generation
     deadline = trio.current_time() + timeout_s
     while True:
         serving = await store.serving_processes()
-        behind = [each.name for each in serving if each.generation is None or each.generation < generation]
+        behind = [
+            each.name for each in serving if each.generation is None or each.generation < generation
+        ]
         if not behind or trio.current_time() >= deadline:
             return InForce([each.name for each in serving if each.name not in behind], behind)
         await trio.sleep(_WAIT_INTERVAL_S)

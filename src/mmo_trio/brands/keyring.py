@@ -1,8 +1,8 @@
 """API keys at rest are sealed for callbacks and digested for look-ups by requests (A4, A5).
 
-Everything is derived from master keys. The keyring has the one in use and, while it is replaced, a second one: what
-either has sealed, digested or signed is accepted, and only the first makes anything new.
-"""
+Everything is derived from master keys. The keyring has the one in use and, while it is replaced, a
+second one: what either has sealed, digested or signed is accepted, and only the first makes
+anything new."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ class _DerivedKeys:
 
 
 class KeyRing:
-    """Seals, digests and signs with the first of its master keys, and accepts what any of them made."""
+    """Seals, digests and signs with the first of its master keys, and accepts what any of them
+    made."""
 
     def __init__(self, *master_keys: bytes) -> None:
         """Raise ValueError when there is no master key, or one that does not have 32 bytes."""
@@ -78,7 +79,8 @@ class KeyRing:
 
     @property
     def master_key_id(self) -> str:
-        """Return the id of the master key in use: text that tells master keys apart and reveals nothing of them."""
+        """Return the id of the master key in use: text that tells master keys apart and reveals
+        nothing of them."""
         return self._current.id
 
     @property
@@ -102,21 +104,30 @@ class KeyRing:
         return [each.audit_key for each in self._generations]
 
     def digest(self, api_key: bytes) -> bytes:
-        """Return the digest by which a store finds a key that was added with the master key in use."""
+        """Return the digest by which a store finds a key that was added with the master key in
+        use."""
         return _digest(self._current, api_key)
 
     def digests(self, api_key: bytes) -> Sequence[bytes]:
-        """Return the digests under which a store may have the key, one for each master key (keyed BLAKE2b, RFC 7693).
+        """Return the digests under which a store may have the key, one for each master key (keyed
+        BLAKE2b, RFC 7693).
 
         The time of a look-up reveals nothing to a client that can't compute the digest (A1).
         """
         return [_digest(each, api_key) for each in self._generations]
 
-    def webhook_tokens(self, provider: str, generation: int = FIRST_WEBHOOK_GENERATION) -> tuple[str, ...]:
-        """Return the accepted secret parts of a provider's webhook URL, 128 bits each, equal on all nodes: that of this
-        generation, which stands in new URLs, first, and that of the generation before."""
+    def webhook_tokens(
+        self, provider: str, generation: int = FIRST_WEBHOOK_GENERATION
+    ) -> tuple[str, ...]:
+        """Return the accepted secret parts of a provider's webhook URL, 128 bits each, equal on all
+        nodes: that of this generation, which stands in new URLs, first, and that of the generation
+        before."""
         generations = range(generation, max(generation - 2, FIRST_WEBHOOK_GENERATION - 1), -1)
-        return tuple(_webhook_token(each, provider, number) for number in generations for each in self._generations)
+        return tuple(
+            _webhook_token(each, provider, number)
+            for number in generations
+            for each in self._generations
+        )
 
     def seal(self, brand: str, api_key: bytes) -> bytes:
         """Encrypt the key for this brand; each time with another result."""
@@ -124,10 +135,16 @@ class KeyRing:
 
     def unseal(self, brand: str, sealed: bytes) -> bytes:
         """Return the key that was sealed for this brand. Raises SealError."""
-        return _unseal(f"a stored API key of brand '{brand}'", (g.cipher for g in self._generations), brand, sealed)
+        return _unseal(
+            f"a stored API key of brand '{brand}'",
+            (g.cipher for g in self._generations),
+            brand,
+            sealed,
+        )
 
     def sealing_key_id(self, brand: str, sealed: bytes) -> str | None:
-        """Return the id of the master key with which a key was sealed; None when it is none of these."""
+        """Return the id of the master key with which a key was sealed; None when it is none of
+        these."""
         for each in self._generations:
             with suppress(InvalidTag, ValueError):
                 each.cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], brand.encode())

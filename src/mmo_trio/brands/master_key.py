@@ -1,15 +1,20 @@
-"""The master keys: their file, whether it has those of the store, and how they are replaced while processes serve.
+"""The master keys: their file, whether it has those of the store, and how they are replaced while
+processes serve.
 
-The file holds 32 bytes in Base64, which only the gateway's user may read. It is written completely or not at all.
+The file holds 32 bytes in Base64, which only the gateway's user may read. It is written completely
+or not at all.
 
-A store remembers the ids of its master keys. A process serves it only with all of them, and seals only with one that
-the store knows: so a wrong master key is noticed at the start, and not when a merchant is refused.
+A store remembers the ids of its master keys. A process serves it only with all of them, and seals
+only with one that the store knows: so a wrong master key is noticed at the start, and not when a
+merchant is refused.
 
-A rotation replaces the master key in three steps, each of which may be repeated after an interruption:
+A rotation replaces the master key in three steps, each of which may be repeated after an
+interruption:
 
-1. The file gets the next key as its second line, and is copied to every node: everybody accepts both.
-2. The next key becomes the one in use: the store's secrets are sealed and digested with it, and it becomes the first
-   line of the file, which is copied to every node again.
+1. The file gets the next key as its second line, and is copied to every node: everybody accepts
+   both.
+2. The next key becomes the one in use: the store's secrets are sealed and digested with it, and it
+   becomes the first line of the file, which is copied to every node again.
 3. The previous key is removed from the store and from the file.
 """
 
@@ -48,14 +53,15 @@ _FORBIDDEN_MODE: Final = stat.S_IRWXO | stat.S_IWGRP
 def load_master_keys(path: Path) -> Sequence[bytes]:
     """Load the master keys from their file, the one in use first.
 
-    Raises SettingsError when there is no such file, when others than the gateway's user can read or change it, or when
-    it has no keys."""
+    Raises SettingsError when there is no such file, when others than the gateway's user can read or
+    change it, or when it has no keys."""
     where = _setting(path)
     try:
         status, text = path.stat(), path.read_bytes()
     except FileNotFoundError:
         remedy = (
-            "Name the file that the store's API keys were sealed with; for a new store `mmo brands apply` makes one."
+            "Name the file that the store's API keys were sealed with; for a new store `mmo "
+            "brands apply` makes one."
         )
         raise SettingsError(where, "there is no such file.", remedy) from None
     except OSError as error:
@@ -65,12 +71,15 @@ def load_master_keys(path: Path) -> Sequence[bytes]:
     keys = [_parse_key(line) for line in text.split()]
     if not 1 <= len(keys) <= MASTER_KEYS_MAX or None in keys or len(set(keys)) != len(keys):
         remedy = "Restore it from a backup; a new one can't open the keys in the store."
-        raise SettingsError(where, "it doesn't hold 32 bytes in Base64, or two different such lines.", remedy)
+        raise SettingsError(
+            where, "it doesn't hold 32 bytes in Base64, or two different such lines.", remedy
+        )
     return [key for key in keys if key is not None]
 
 
 def create_master_key(path: Path) -> None:
-    """Make the file with a new key unless it is there; two processes that do so at once use the same key.
+    """Make the file with a new key unless it is there; two processes that do so at once use the
+    same key.
 
     Raises SettingsError when it can't be made."""
     temporary = _write_temporary(path, [generate_master_key()])
@@ -84,7 +93,8 @@ def create_master_key(path: Path) -> None:
 
 
 def replace_master_keys(path: Path, keys: Sequence[bytes]) -> None:
-    """Replace the file's keys; its owner and its permissions stay. Raises SettingsError when it can't be written."""
+    """Replace the file's keys; its owner and its permissions stay. Raises SettingsError when it
+    can't be written."""
     temporary = _write_temporary(path, keys)
     try:
         status = path.stat()
@@ -124,7 +134,8 @@ def _parse_key(line: bytes) -> bytes | None:
 
 
 def _write_temporary(path: Path, keys: Sequence[bytes]) -> Path:
-    """Write the keys to a file next to the path, for its owner only, and to the disk. Raises SettingsError."""
+    """Write the keys to a file next to the path, for its owner only, and to the disk. Raises
+    SettingsError."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -151,8 +162,8 @@ def _setting(path: Path) -> str:
 async def open_keyring(store: Store, file: Path, *, may_create: bool, now: Instant) -> KeyRing:
     """Return the keyring of this store from the master key file.
 
-    With `may_create`, a store that has never been used with a master key gets one. Raises SettingsError when the file
-    can't be used, or when its keys are not those of the store."""
+    With `may_create`, a store that has never been used with a master key gets one. Raises
+    SettingsError when the file can't be used, or when its keys are not those of the store."""
     if may_create and _file_identity(file) is None and not await _is_used(store):
         create_master_key(file)
     keyring = KeyRing(*load_master_keys(file))
@@ -166,26 +177,31 @@ async def open_keyring(store: Store, file: Path, *, may_create: bool, now: Insta
 
 
 async def check_master_key(store: Store, file: Path, *, now: Instant) -> None:
-    """Raise SettingsError when the file's keys are not those of a store that has been used with a master key."""
+    """Raise SettingsError when the file's keys are not those of a store that has been used with a
+    master key."""
     if await _is_used(store):
         await open_keyring(store, file, may_create=False, now=now)
 
 
 def master_key_fault(keyring: KeyRing, stored: Sequence[StoredMasterKey]) -> str | None:
-    """Return why a process with this keyring can't serve a store with these master keys, in a sentence; None if it
-    can."""
+    """Return why a process with this keyring can't serve a store with these master keys, in a
+    sentence; None if it can."""
     ids = [each.id for each in stored if each.ended_at is None]
     if not set(ids) <= set(keyring.master_key_ids):
         names = f"{' and '.join(ids)}, and the file has {' and '.join(keyring.master_key_ids)}"
         return f"its keys are not those of the store: the store's secrets are sealed with {names}."
     if ids and keyring.master_key_id not in ids:
-        return f"its first key, {keyring.master_key_id}, is not in use any more; the store has {' and '.join(ids)}."
+        return (
+            f"its first key, {keyring.master_key_id}, is not in use any more; the store has "
+            f"{' and '.join(ids)}."
+        )
     return None
 
 
 @define(eq=False)
 class MasterKeyFile:
-    """Reads the master keys of a running process again when their file has changed, as `mmo keys rotate` does."""
+    """Reads the master keys of a running process again when their file has changed, as `mmo keys
+    rotate` does."""
 
     path: Path
     keyring: KeyRing
@@ -196,8 +212,8 @@ class MasterKeyFile:
         self._seen = _file_identity(self.path)
 
     async def find_fault(self, store: Store) -> str | None:
-        """Return why this process can't serve the store any more, as `master_key_fault` does; the file is read again
-        first if it has changed."""
+        """Return why this process can't serve the store any more, as `master_key_fault` does; the
+        file is read again first if it has changed."""
         stored = await store.admin.master_keys()
         fault = master_key_fault(self.keyring, stored)
         if fault is not None and self.reload_if_changed():
@@ -208,7 +224,8 @@ class MasterKeyFile:
         return fault
 
     def reload_if_changed(self) -> bool:
-        """Return whether the keyring has other master keys now. An unusable file changes nothing."""
+        """Return whether the keyring has other master keys now. An unusable file changes
+        nothing."""
         found = _file_identity(self.path)
         if found is None or found == self._seen:
             return False
@@ -240,27 +257,34 @@ async def _is_used(store: Store) -> bool:
     )
 
 
-async def _adopt_store(store: Store, keyring: KeyRing, file: Path, *, now: Instant) -> Sequence[StoredMasterKey]:
-    """Record the master key of a store that has none on record, and return the record. Raises SettingsError when an API
-    key of the store was sealed with another one."""
+async def _adopt_store(
+    store: Store, keyring: KeyRing, file: Path, *, now: Instant
+) -> Sequence[StoredMasterKey]:
+    """Record the master key of a store that has none on record, and return the record. Raises
+    SettingsError when an API key of the store was sealed with another one."""
     for record in await store.admin.brands():
         for key in record.keys[-1:]:
             try:
                 keyring.unseal(record.brand.id, key.sealed)
             except SealError:
-                raise _mismatch(file, "its keys are not those that the store's API keys are sealed with.") from None
+                raise _mismatch(
+                    file, "its keys are not those that the store's API keys are sealed with."
+                ) from None
     await store.admin.add_master_key(StoredMasterKey(1, keyring.master_key_id, now))
     return await store.admin.master_keys()
 
 
 def _mismatch(file: Path, fault: str) -> SettingsError:
-    remedy = "Name the master key file of this store, or restore it from a backup; a new one can't replace it."
+    remedy = (
+        "Name the master key file of this store, or restore it from a backup; a new one can't "
+        "replace it."
+    )
     return SettingsError(_setting(file), fault, remedy)
 
 
 Reseal: TypeAlias = Callable[[AdminStore, KeyRing], Awaitable[None]]
-"""Seals secrets of one kind with the first master key of the keyring, those that another one has sealed. May be
-repeated; raises SealError when one can't be opened."""
+"""Seals secrets of one kind with the first master key of the keyring, those that another one has
+sealed. May be repeated; raises SealError when one can't be opened."""
 
 
 class RotationError(Exception):
@@ -268,16 +292,22 @@ class RotationError(Exception):
 
 
 def prepare_rotation(file: Path) -> KeyRing:
-    """Add the next master key to the file, and return the file's keyring. Raises SettingsError and RotationError."""
+    """Add the next master key to the file, and return the file's keyring. Raises SettingsError and
+    RotationError."""
     keys = load_master_keys(file)
     if len(keys) > 1:
-        raise RotationError("the file has two keys already: a rotation has begun, see `mmo keys show`")
+        raise RotationError(
+            "the file has two keys already: a rotation has begun, see `mmo keys show`"
+        )
     replace_master_keys(file, [keys[0], generate_master_key()])
     return KeyRing(*load_master_keys(file))
 
 
-async def rotate_master_key(store: Store, file: Path, reseals: Sequence[Reseal], *, now: Instant) -> KeyRing:
-    """Make the second key of the file the one in use, in the store and in the file; return the new keyring.
+async def rotate_master_key(
+    store: Store, file: Path, reseals: Sequence[Reseal], *, now: Instant
+) -> KeyRing:
+    """Make the second key of the file the one in use, in the store and in the file; return the new
+    keyring.
 
     Raises SettingsError, SealError and RotationError."""
     first, second = _load_two(file, "begin with `mmo keys prepare`")
@@ -285,7 +315,9 @@ async def rotate_master_key(store: Store, file: Path, reseals: Sequence[Reseal],
     known = [each.id for each in await store.admin.master_keys()]
     if newest.id != other:
         if other in known:
-            raise RotationError("the first key of the file is in use already: `mmo keys finish` is the next step")
+            raise RotationError(
+                "the first key of the file is in use already: `mmo keys finish` is the next step"
+            )
         await store.admin.add_master_key(StoredMasterKey(newest.generation + 1, other, now))
     keyring = KeyRing(second, first)
     for reseal in reseals:
@@ -294,16 +326,23 @@ async def rotate_master_key(store: Store, file: Path, reseals: Sequence[Reseal],
     return keyring
 
 
-async def finish_rotation(store: Store, file: Path, reseals: Sequence[Reseal], *, now: Instant) -> KeyRing:
-    """End the previous master key in the store and remove it from the file; return the keyring that is left.
+async def finish_rotation(
+    store: Store, file: Path, reseals: Sequence[Reseal], *, now: Instant
+) -> KeyRing:
+    """End the previous master key in the store and remove it from the file; return the keyring that
+    is left.
 
     Raises SettingsError, SealError and RotationError."""
     first, second = _load_two(file, "there is nothing to finish")
     newest = await _newest_master_key(store, first, second)
     known = {each.id for each in await store.admin.master_keys()}
     if newest.id != KeyRing(first).master_key_id or KeyRing(second).master_key_id not in known:
-        raise RotationError("the second key of the file is not yet in use: `mmo keys rotate` is the next step")
-    for reseal in reseals:  # A process that was not replaced may have sealed something with the second key.
+        raise RotationError(
+            "the second key of the file is not yet in use: `mmo keys rotate` is the next step"
+        )
+    for (
+        reseal
+    ) in reseals:  # A process that was not replaced may have sealed something with the second key.
         await reseal(store.admin, KeyRing(first, second))
     await store.admin.end_master_keys(below=newest.generation, now=now)
     replace_master_keys(file, [first])
@@ -319,12 +358,15 @@ async def _newest_master_key(store: Store, first: bytes, second: bytes) -> Store
 
 
 async def reseal_api_keys(store: AdminStore, keyring: KeyRing) -> None:
-    """Bring every API key, retired ones too, under the first key of the keyring: sealed and digested with it."""
+    """Bring every API key, retired ones too, under the first key of the keyring: sealed and
+    digested with it."""
     for record in await store.brands():
         for key in record.keys:
             if keyring.sealing_key_id(record.brand.id, key.sealed) != keyring.master_key_id:
                 plain = keyring.unseal(record.brand.id, key.sealed)
-                await store.reseal_key(key.id, keyring.digest(plain), keyring.seal(record.brand.id, plain))
+                await store.reseal_key(
+                    key.id, keyring.digest(plain), keyring.seal(record.brand.id, plain)
+                )
 
 
 def _load_two(file: Path, otherwise: str) -> Sequence[bytes]:

@@ -1,4 +1,5 @@
-"""Finds which API keys' payments send their results to which hosts, as a thief of a key chooses the hosts (A4)."""
+"""Finds which API keys' payments send their results to which hosts, as a thief of a key chooses the
+hosts (A4)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _PAGE_PAYMENTS = 500
 
 @define
 class UsedHosts:
-    """Remembers what it has read, so that many deliveries to hosts that are not known cost little."""
+    """Remembers what it has read, so that many deliveries to hosts that are not known cost
+    little."""
 
     _store: AdminStore
     _monotonic: Callable[[], MonotonicInstant]
@@ -31,26 +33,37 @@ class UsedHosts:
     _reading: trio.Lock = Factory(trio.Lock)
 
     async def is_used(self, brand: str, url: str, keys: Set[str]) -> bool:
-        """Return whether a payment that one of these keys made sends results to the host of this URL; one of the last
-        READ_AGAIN_AFTER may be missed."""
+        """Return whether a payment that one of these keys made sends results to the host of this
+        URL; one of the last READ_AGAIN_AFTER may be missed."""
         host = parse_url(url).host
         async with self._reading:
             known, read_at = self._known.get(brand, ({}, None))
             is_old = read_at is None or self._monotonic() >= later(read_at, READ_AGAIN_AFTER)
             if is_old and not keys & known.get(host, set()):
-                read_at, known = self._monotonic(), keys_by_host(await _newest_payments(self._store, brand))
+                read_at, known = (
+                    self._monotonic(),
+                    keys_by_host(await _newest_payments(self._store, brand)),
+                )
                 self._known[brand] = known, read_at
         return bool(keys & known.get(host, set()))
 
 
-async def open_hosts(store: AdminStore, record: BrandRecord, maker: StoredApiKey) -> Mapping[str, bool]:
-    """Return the hosts to which results of payments that this key made are still to go, each with whether they are held
-    back once the key is retired."""
+async def open_hosts(
+    store: AdminStore, record: BrandRecord, maker: StoredApiKey
+) -> Mapping[str, bool]:
+    """Return the hosts to which results of payments that this key made are still to go, each with
+    whether they are held back once the key is retired."""
     brand, newest = record.brand.id, await _newest_payments(store, record.brand.id)
     recorded = await store.callbacks(brand=brand, limit=2 * PAYMENTS_READ_MAX)
     concluded = {each.gateway_reference for each in recorded}
-    pending = await store.find_transactions(brand=brand, status=Status.PENDING, limit=PAYMENTS_READ_MAX)
-    ended = (each for each in newest if each.status is not Status.PENDING and each.reference not in concluded)
+    pending = await store.find_transactions(
+        brand=brand, status=Status.PENDING, limit=PAYMENTS_READ_MAX
+    )
+    ended = (
+        each
+        for each in newest
+        if each.status is not Status.PENDING and each.reference not in concluded
+    )
     is_open = keys_by_host([*pending, *ended])
     used, vouching = keys_by_host(newest), keys_to_vouch(record, maker)
     return {
@@ -61,7 +74,8 @@ async def open_hosts(store: AdminStore, record: BrandRecord, maker: StoredApiKey
 
 
 def keys_by_host(payments: Iterable[Transaction]) -> Mapping[str, Set[str]]:
-    """Return the hosts to which these payments send results and codes, each with the ids of the keys that made them."""
+    """Return the hosts to which these payments send results and codes, each with the ids of the
+    keys that made them."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for order in (each.order for each in payments):
         for url in (order.result_url, order.display_qr_url):
@@ -74,6 +88,8 @@ async def _newest_payments(store: AdminStore, brand: str) -> Sequence[Transactio
     page = await store.list_payments(PaymentFilter(brand=brand, limit=_PAGE_PAYMENTS))
     found = list(page.transactions)
     while page.next_position is not None and len(found) < PAYMENTS_READ_MAX:
-        page = await store.list_payments(PaymentFilter(brand=brand, before=page.next_position, limit=_PAGE_PAYMENTS))
+        page = await store.list_payments(
+            PaymentFilter(brand=brand, before=page.next_position, limit=_PAGE_PAYMENTS)
+        )
         found += page.transactions
     return found

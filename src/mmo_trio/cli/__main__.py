@@ -7,7 +7,8 @@ from mmo_trio.cli.contents import help_text
 
 
 def run() -> None:
-    """Run the command `mmo`; where the packages of every command are missing, say what to install."""
+    """Run the command `mmo`; where the packages of every command are missing, say what to
+    install."""
     if sys.argv[1:] in (["--help"], ["-h"]):
         print(help_text())
         return

@@ -32,7 +32,9 @@ class _MainGroup(ErrorReportingGroup, LazyGroup):
 @click.pass_context
 def main(ctx: click.Context) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # A terminal may lack a letter of a merchant's text.
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # A terminal may lack a letter of a merchant's text.
     if ctx.invoked_subcommand is None:
         _greet()
     else:
@@ -40,7 +42,8 @@ def main(ctx: click.Context) -> None:
 
 
 def _log_to_standard_error() -> None:
-    """Have the log of what a command uses go to standard error; without the gateway's packages nothing writes one."""
+    """Have the log of what a command uses go to standard error; without the gateway's packages
+    nothing writes one."""
     try:
         import structlog
     except ModuleNotFoundError:
@@ -49,7 +52,10 @@ def _log_to_standard_error() -> None:
 
 
 _FIRST_STEPS = (
-    ("mmo demo", "See a whole first payment, from the request to the callback. It takes some seconds."),
+    (
+        "mmo demo",
+        "See a whole first payment, from the request to the callback. It takes some seconds.",
+    ),
     ("mmo sandbox", "Serve a gateway with money of no value, to build your shop against."),
     ("mmo listen", "Receive the callbacks of that sandbox on this machine, in a second terminal."),
 )
@@ -57,7 +63,9 @@ _FIRST_STEPS = (
 
 def _greet() -> None:
     """Print what this is, and the three commands to begin with."""
-    from mmo_trio.cli.support.output import print_line  # Imported here, as `mmo --help` does without.
+    from mmo_trio.cli.support.output import (
+        print_line,
+    )  # Imported here, as `mmo --help` does without.
 
     print_line(f"mmo {__version__}, an open mobile money gateway", "bold")
     for number, (command, sentence) in enumerate(_FIRST_STEPS, 1):

@@ -15,14 +15,31 @@ from mmo_trio.admin.change_control import ChangeRefusal, ChangeRefused
 from mmo_trio.admin.explanation import DELIVERY_TEXTS
 from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionRefused
 from mmo_trio.admin.reversals import NoSuchReversal, ReversalNotPermitted, ReversalRefused
-from mmo_trio.console import brands, live, overview, payments, providers, reversals, second_factor, sign_in, work_lists
+from mmo_trio.console import (
+    brands,
+    live,
+    overview,
+    payments,
+    providers,
+    reversals,
+    second_factor,
+    sign_in,
+    work_lists,
+)
 from mmo_trio.console.context import EXTENSION, ConsoleContext, console
 from mmo_trio.console.form_filling import fill_form
 from mmo_trio.console.kept_inputs import kept_input
 from mmo_trio.console.notices import forget_shown_notice, take_notice
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
-from mmo_trio.console.sessions import FRESH_FIELDS, LIVE_PATH, CurrentUser, authenticate, is_own_host, page_path
+from mmo_trio.console.sessions import (
+    FRESH_FIELDS,
+    LIVE_PATH,
+    CurrentUser,
+    authenticate,
+    is_own_host,
+    page_path,
+)
 from mmo_trio.console.views import (
     describe_suspense,
     format_response_body,
@@ -38,10 +55,12 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.display_text import indent_json, visible_text
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self';"
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
+    "form-action 'self';"
     " base-uri 'none'; frame-ancestors 'none'"
 )
-"""One script adds keyboard shortcuts, copying, local times and live pages; every page is complete without it."""
+"""One script adds keyboard shortcuts, copying, local times and live pages; every page is complete
+without it."""
 
 HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -50,7 +69,9 @@ HEADERS = {
     "X-Robots-Tag": "noindex",
 }
 
-PUBLIC_ENDPOINTS = frozenset({"metrics", "static", STYLESHEET_ENDPOINT, "sign_in.show_form", "sign_in.sign_in"})
+PUBLIC_ENDPOINTS = frozenset(
+    {"metrics", "static", STYLESHEET_ENDPOINT, "sign_in.show_form", "sign_in.sign_in"}
+)
 """All other pages are for users who have signed in."""
 
 PAGES = (sign_in, second_factor, overview, payments, work_lists, reversals, providers, brands)
@@ -73,7 +94,9 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         "response_text": format_response_body,
     }
     app.jinja_env.finalize = _visible
-    app.jinja_env.globals.update(Permission=Permission, MASKED=MASKED, is_sandbox=context.is_sandbox)
+    app.jinja_env.globals.update(
+        Permission=Permission, MASKED=MASKED, is_sandbox=context.is_sandbox
+    )
     app.register_blueprint(create_design_blueprint())
     for module in PAGES:
         app.register_blueprint(module.pages)
@@ -86,7 +109,9 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        return Response(await exporter.render(), content_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(
+            await exporter.render(), content_type="text/plain; version=0.0.4; charset=utf-8"
+        )
 
     app.get(LIVE_PATH)(live.stream_events)
 
@@ -134,20 +159,25 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
 
 
 def _visible(value: object) -> object:
-    """Return what a page shows of a value: text without characters that would turn or hide the text around it."""
+    """Return what a page shows of a value: text without characters that would turn or hide the text
+    around it."""
     return visible_text(value) if type(value) is str else value
 
 
 def _unknown_host_response() -> Response:
-    """Return the response to a request for an unknown host, which leads nowhere: not to a page, nor to a sign-in."""
+    """Return the response to a request for an unknown host, which leads nowhere: not to a page, nor
+    to a sign-in."""
     text = (
-        "421: this console is not known under the host that the request names. If the name is right, add it to the"
+        "421: this console is not known under the host that the request names. If the name is "
+        "right, add it to the"
         " setting console.hosts and restart the gateway.\n"
     )
     return Response(text, 421, content_type="text/plain; charset=utf-8")
 
 
-REFUSAL_ERRORS: Mapping[ChangeRefusal | ResolutionRefusal | type[ReversalRefused], type[HTTPException]] = {
+REFUSAL_ERRORS: Mapping[
+    ChangeRefusal | ResolutionRefusal | type[ReversalRefused], type[HTTPException]
+] = {
     ChangeRefusal.NO_BRAND: NotFound,
     ChangeRefusal.NO_CHANGE: NotFound,
     ChangeRefusal.OWN_PROPOSAL: Forbidden,
@@ -161,7 +191,9 @@ REFUSAL_ERRORS: Mapping[ChangeRefusal | ResolutionRefusal | type[ReversalRefused
 """The status of each refusal of what a user wants to do; all others are a conflict."""
 
 
-async def _show_refusal(refused: ChangeRefused | ResolutionRefused | ReversalRefused) -> ResponseTypes:
+async def _show_refusal(
+    refused: ChangeRefused | ResolutionRefused | ReversalRefused,
+) -> ResponseTypes:
     kind = type(refused) if isinstance(refused, ReversalRefused) else refused.refusal
     error = REFUSAL_ERRORS.get(kind, Conflict)(str(refused))
     return await current_app.make_response(await current_app.handle_user_exception(error))
@@ -217,8 +249,8 @@ NAVIGATION: Mapping[str, Sequence[NavigationEntry]] = {
 
 
 async def load_navigation(user: CurrentUser) -> dict[str, list[tuple[NavigationEntry, str]]]:
-    """Return the navigation of a user: each page with how much waits on it, such as `3` or `99+`; empty when nothing
-    does, or when the store can't serve."""
+    """Return the navigation of a user: each page with how much waits on it, such as `3` or `99+`;
+    empty when nothing does, or when the store can't serve."""
     try:
         waiting = await _count_waiting()
     except (StoreUnavailable, OutcomeUnknown):
@@ -237,15 +269,20 @@ async def _count_waiting() -> dict[str, int]:
     """Count what waits on each page, up to one more than COUNT_MAX."""
     admin, limit = console().store.admin, COUNT_MAX + 1
     return {
-        "work_lists.stuck": len(await admin.stuck_transactions(console().gateway_time(), limit=limit)),
+        "work_lists.stuck": len(
+            await admin.stuck_transactions(console().gateway_time(), limit=limit)
+        ),
         "work_lists.suspense": len(await admin.suspense_entries(limit=limit)),
         "work_lists.list_proposals": sum(
             [len(await admin.proposals(state=state, limit=limit)) for state in UNFINISHED_STATES]
         ),
         "reversals.list_reversals": sum(
-            not each.state.has_ended for each in await console().store.list_reversals(only_unfinished=True, limit=limit)
+            not each.state.has_ended
+            for each in await console().store.list_reversals(only_unfinished=True, limit=limit)
         ),
-        "brands.list_changes": len(await admin.configuration_changes(state=ChangeState.OPEN, limit=limit)),
+        "brands.list_changes": len(
+            await admin.configuration_changes(state=ChangeState.OPEN, limit=limit)
+        ),
     }
 
 

@@ -1,5 +1,6 @@
-"""The pages about brands: their methods, limits with what is used of them, keys and holds; and changes of their
-configuration, which one user proposes and another one applies, and which one click takes back."""
+"""The pages about brands: their methods, limits with what is used of them, keys and holds; and
+changes of their configuration, which one user proposes and another one applies, and which one click
+takes back."""
 
 from __future__ import annotations
 
@@ -29,7 +30,14 @@ from mmo_trio.brands.edit import BRAND_LIMITS, METHOD_LIMITS, InvalidEdit, brand
 from mmo_trio.console.context import console
 from mmo_trio.console.differences import show_differences
 from mmo_trio.console.notices import with_notice
-from mmo_trio.console.parameters import PAGE_SIZE, cut_page, form_field, query_argument, read_page, redirect_to
+from mmo_trio.console.parameters import (
+    PAGE_SIZE,
+    cut_page,
+    form_field,
+    query_argument,
+    read_page,
+    redirect_to,
+)
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, require
 from mmo_trio.storage.interface.admin_types import (
@@ -100,7 +108,9 @@ class _BrandStates:
 async def list_brands() -> str:
     """List the brands that a text is found in, by name, id or method."""
     store, text = console().store, query_argument("q")
-    page = cut_page([each for each in await store.admin.brands() if is_found(text or "", each.brand)], PAGE_SIZE)
+    page = cut_page(
+        [each for each in await store.admin.brands() if is_found(text or "", each.brand)], PAGE_SIZE
+    )
     states = await _brand_states()
     return await render_template(
         "brands.html", page=page, rows=[_brand_row(each, states) for each in page.rows], text=text
@@ -116,13 +126,18 @@ async def show_brand(brand: str) -> str:
         raise NotFound(ChangeRefusal.NO_BRAND.value)
     newest: Sequence[Transaction] = ()
     if record.keys:
-        newest = (await store.admin.list_payments(PaymentFilter(brand=brand, limit=NEWEST_READ_MAX))).transactions
+        newest = (
+            await store.admin.list_payments(PaymentFilter(brand=brand, limit=NEWEST_READ_MAX))
+        ).transactions
     keys = [(each, _last_use(each, newest)) for each in record.keys]
-    return await render_template("brand.html", row=_brand_row(record, await _brand_states()), keys=keys)
+    return await render_template(
+        "brand.html", row=_brand_row(record, await _brand_states()), keys=keys
+    )
 
 
 def is_found(text: str, brand: Brand) -> bool:
-    """Return whether a text is part of a brand's name or id, or of a method's key, in capitals or not."""
+    """Return whether a text is part of a brand's name or id, or of a method's key, in capitals or
+    not."""
     words = (brand.name, brand.id, *(each.key for each in brand.methods))
     return any(text.casefold() in word.casefold() for word in words)
 
@@ -139,14 +154,20 @@ async def _brand_states() -> _BrandStates:
 def _brand_row(record: BrandRecord, states: _BrandStates) -> BrandRow:
     brand, today = record.brand, console().now() // DAY
     usage = list(_limit_uses(brand, states.used, today))
-    return BrandRow(brand, states.holds.get(brand.id), states.breakers.get(brand.id), usage, len(record.keys))
+    return BrandRow(
+        brand, states.holds.get(brand.id), states.breakers.get(brand.id), usage, len(record.keys)
+    )
 
 
 def _last_use(key: StoredApiKey, newest: Sequence[Transaction]) -> Instant | None:
-    return next((each.order.created_at for each in newest if each.order.api_key_id == str(key.id)), None)
+    return next(
+        (each.order.created_at for each in newest if each.order.api_key_id == str(key.id)), None
+    )
 
 
-def _limit_uses(brand: Brand, used: Mapping[tuple[str, str], BrandUsage], today: int) -> Iterator[LimitUse]:
+def _limit_uses(
+    brand: Brand, used: Mapping[tuple[str, str], BrandUsage], today: int
+) -> Iterator[LimitUse]:
     """Yield each limit of a brand with what is used of it."""
 
     def amount(counter: str, day: int) -> int:
@@ -157,7 +178,9 @@ def _limit_uses(brand: Brand, used: Mapping[tuple[str, str], BrandUsage], today:
         yield LimitUse("requests a second", f"at most {rate:,}", None)
     if (pending_max := brand.limits.pending_payments) is not None:
         pending = amount(PENDING_COUNTER, 0)
-        yield LimitUse("pending payments", f"{pending:,} of {pending_max:,}", _share(pending, pending_max))
+        yield LimitUse(
+            "pending payments", f"{pending:,} of {pending_max:,}", _share(pending, pending_max)
+        )
     for method in brand.methods:
         for currency, limits in method.limits.items():
             for type, most in limits.daily.items():
@@ -175,10 +198,12 @@ def _share(used: int, most: int) -> int:
 
 @pages.get("/configuration")
 async def list_changes() -> str:
-    """List the changes that wait for a decision and those that were decided, of all brands or of one; and brands to
-    change."""
+    """List the changes that wait for a decision and those that were decided, of all brands or of
+    one; and brands to change."""
     admin, text, brand = console().store.admin, query_argument("q"), query_argument("brand")
-    waiting = await admin.configuration_changes(state=ChangeState.OPEN, brand=brand, limit=WAITING_MAX)
+    waiting = await admin.configuration_changes(
+        state=ChangeState.OPEN, brand=brand, limit=WAITING_MAX
+    )
     read = partial(admin.configuration_changes, brand=brand, without=ChangeState.OPEN)
     page = await read_page(read, lambda each: each.id, CHANGES_PAGE_SIZE)
     brands = [each.brand for each in await admin.brands() if is_found(text or "", each.brand)]
@@ -203,10 +228,14 @@ async def edit(brand: str) -> str:
 
 @pages.post("/brands/<brand>/configuration")
 async def propose(brand: str) -> Response | tuple[str, int]:
-    """Store the proposal of a change of a brand. Show the form again with what was wrong next to its field, and before
-    that with what it changes, as long as that is not what the user has seen."""
+    """Store the proposal of a change of a brand. Show the form again with what was wrong next to
+    its field, and before that with what it changes, as long as that is not what the user has
+    seen."""
     user = await require(Permission.CHANGE_CONFIGURATION)
-    reason, version = await form_field("reason", is_required=False), await form_field("version", length_max=64)
+    reason, version = (
+        await form_field("reason", is_required=False),
+        await form_field("version", length_max=64),
+    )
     before, form = await _changes().brand(brand), await request.form
     if version != brand_version(before):
         raise ChangeRefused(ChangeRefusal.VERSION_CHANGED)
@@ -220,8 +249,12 @@ async def propose(brand: str) -> Response | tuple[str, int]:
         return await _edit_form(before, form, reason, after=after), 200
     if not reason:
         return await _edit_form(before, form, fault=NO_REASON, after=after), 400
-    change = await _changes().propose(user.name, brand, version, partial(edit_brand, form=form), reason)
-    return with_notice(redirect_to("brands.show_change", id=change.id), f"Change {change.id} is proposed.")
+    change = await _changes().propose(
+        user.name, brand, version, partial(edit_brand, form=form), reason
+    )
+    return with_notice(
+        redirect_to("brands.show_change", id=change.id), f"Change {change.id} is proposed."
+    )
 
 
 async def _edit_form(
@@ -233,7 +266,8 @@ async def _edit_form(
     invalid: InvalidEdit | None = None,
     after: Brand | None = None,
 ) -> str:
-    """Return the form with what was typed; `after` is the brand that it makes, whose differences are shown."""
+    """Return the form with what was typed; `after` is the brand that it makes, whose differences
+    are shown."""
     unchanged = brand_form(brand)
     methods = []
     for number, each in enumerate(brand.methods):
@@ -241,7 +275,9 @@ async def _edit_form(
         names = {name for name in (*unchanged, *form) if name.startswith(begin)}
         is_changed = any(form.get(name, "") != unchanged.get(name, "") for name in names)
         is_open = is_changed or (invalid is not None and invalid.field.startswith(begin))
-        methods.append((each, method_name(each), is_changed, is_open or len(brand.methods) <= OPEN_METHODS_MAX))
+        methods.append(
+            (each, method_name(each), is_changed, is_open or len(brand.methods) <= OPEN_METHODS_MAX)
+        )
     return await render_template(
         "configuration/edit.html",
         brand=brand,
@@ -307,14 +343,18 @@ async def reject(id: int) -> Response | tuple[str, int]:
 
 @pages.post("/configuration/<int:id>/revert")
 async def revert(id: int) -> Response | tuple[str, int]:
-    """Bring the version before a change into force again, or propose that; show the page again where no remark says
-    why."""
+    """Bring the version before a change into force again, or propose that; show the page again
+    where no remark says why."""
     user = await require(Permission.CHANGE_CONFIGURATION)
     remark = await form_field("remark", is_required=False)
     if not remark:
         return await show_change(id, lacks_remark=True), 400
     change = await _changes().revert(user.name, id, remark)
-    text = f"Change {id} is taken back." if change.id == id else f"The way back is proposed: change {change.id}."
+    text = (
+        f"Change {id} is taken back."
+        if change.id == id
+        else f"The way back is proposed: change {change.id}."
+    )
     return with_notice(redirect_to("brands.show_change", id=change.id), text)
 
 
@@ -324,7 +364,8 @@ def _changes() -> ConfigurationChanges:
 
 
 def _is_overtaken(change: ConfigurationChange, in_force: Brand | None) -> bool:
-    """Return whether another version is in force than the one that the next action would replace."""
+    """Return whether another version is in force than the one that the next action would
+    replace."""
     match change.state:
         case ChangeState.OPEN:
             return in_force != change.before
@@ -338,6 +379,10 @@ def _sums(tested: BackTestPair) -> Sequence[tuple[str, str, str]]:
     """Return each currency with the accepted amounts under both versions."""
     before, after = tested.before.accepted_minor, tested.after.accepted_minor
     return [
-        (each, format_amount(Money(before.get(each, 0), each)), format_amount(Money(after.get(each, 0), each)))
+        (
+            each,
+            format_amount(Money(before.get(each, 0), each)),
+            format_amount(Money(after.get(each, 0), each)),
+        )
         for each in sorted({*before, *after})
     ]

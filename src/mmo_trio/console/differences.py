@@ -1,4 +1,5 @@
-"""Shows what a change does to a brand: by method, old and new amounts under each other, with what differs marked."""
+"""Shows what a change does to a brand: by method, old and new amounts under each other, with what
+differs marked."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class ShownDifference:
 
 
 def show_differences(before: Brand, after: Brand) -> list[tuple[str, list[ShownDifference]]]:
-    """Return what differs between two versions of a brand: what concerns it as a whole, then each method."""
+    """Return what differs between two versions of a brand: what concerns it as a whole, then each
+    method."""
     groups: dict[str, list[ShownDifference]] = {}
     for (method, place), old, new in changed_values(before, after):
         groups.setdefault(method or WHOLE_BRAND, []).append(_show(_setting_words(place), old, new))
@@ -58,7 +60,10 @@ def show_differences(before: Brand, after: Brand) -> list[tuple[str, list[ShownD
 def _setting_words(place: str) -> str:
     """Return a place in the file in the words of the form: `limits.KES.max` is `Max KES`."""
     table, *names = place.split(".")
-    words = " ".join([table, *names] if table != "limits" else reversed(names)).replace("_", " ") or "provider"
+    words = (
+        " ".join([table, *names] if table != "limits" else reversed(names)).replace("_", " ")
+        or "provider"
+    )
     return words[0].upper() + words[1:]
 
 
@@ -67,9 +72,13 @@ def _show(setting: str, old: Any, new: Any) -> ShownDifference:
         case Money(), Money():
             head = f"{new.currency} "
             texts = (format_amount(each).removeprefix(head) for each in (old, new))
-            return ShownDifference(setting, *_mark(head, *texts), _ratio(old.minor, new.minor), True)
+            return ShownDifference(
+                setting, *_mark(head, *texts), _ratio(old.minor, new.minor), True
+            )
         case int(), int() if not isinstance(new, bool):
-            return ShownDifference(setting, *_mark("", format_count(old), format_count(new)), _ratio(old, new), True)
+            return ShownDifference(
+                setting, *_mark("", format_count(old), format_count(new)), _ratio(old, new), True
+            )
         case frozenset(), frozenset():
             return ShownDifference(setting, None, None, members=list(_members(old, new)))
         case _:
@@ -88,7 +97,8 @@ def _mark(head: str, old: str, new: str) -> tuple[MarkedText, MarkedText]:
 
 
 def _ratio(old: int, new: int) -> str:
-    """Return how the new number compares with the old one, `10 × as much`; a zero too many is easily overlooked."""
+    """Return how the new number compares with the old one, `10 × as much`; a zero too many is
+    easily overlooked."""
     if old <= 0 or new <= 0:
         return ""
     if max(old, new) < 2 * min(old, new):
@@ -105,4 +115,6 @@ def _members(old: frozenset[str], new: frozenset[str]) -> Iterator[tuple[str, st
 def _unmarked(value: Any) -> MarkedText | None:
     if value is None:
         return None
-    return MarkedText("", format_amount(value) if isinstance(value, Money) else value_text(value), "")
+    return MarkedText(
+        "", format_amount(value) if isinstance(value, Money) else value_text(value), ""
+    )

@@ -11,8 +11,9 @@ from markupsafe import escape
 
 
 def fill_form(page: str, action: str, fields: Sequence[Sequence[str]], *, fresh: Set[str]) -> str:
-    """Return the page with these pairs of names and values in its form with this action, which is shown where it was
-    folded; unchanged where it has none. The fields of `fresh` stay as they are."""
+    """Return the page with these pairs of names and values in its form with this action, which is
+    shown where it was folded; unchanged where it has none. The fields of `fresh` stay as they
+    are."""
     filling = _Filling(page, action, fields, fresh)
     filling.feed(page)
     parts, end = list[str](), 0
@@ -25,7 +26,9 @@ def fill_form(page: str, action: str, fields: Sequence[Sequence[str]], *, fresh:
 class _Filling(HTMLParser):
     """Finds the tags of a page to change."""
 
-    def __init__(self, page: str, action: str, fields: Sequence[Sequence[str]], fresh: Set[str]) -> None:
+    def __init__(
+        self, page: str, action: str, fields: Sequence[Sequence[str]], fresh: Set[str]
+    ) -> None:
         super().__init__()
         self.edits: dict[int, tuple[str, str]] = {}
         """What is replaced by what, by where it begins."""
@@ -39,7 +42,11 @@ class _Filling(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         line, column = self.getpos()
-        at, text, attributes = self._line_starts[line - 1] + column, self.get_starttag_text() or "", dict(attrs)
+        at, text, attributes = (
+            self._line_starts[line - 1] + column,
+            self.get_starttag_text() or "",
+            dict(attrs),
+        )
         if tag == "details":
             self._folded.append((at, text))
         elif tag == "form" and unquote(attributes.get("action") or "") == self._action:
@@ -67,5 +74,8 @@ class _Filling(HTMLParser):
             attributes["value"] = values[0]
         elif tag == "textarea" and values:
             self.edits[at + len(text)] = ("", str(escape(values[0])))
-        words = [name if value is None else f'{name}="{escape(value)}"' for name, value in attributes.items()]
+        words = [
+            name if value is None else f'{name}="{escape(value)}"'
+            for name, value in attributes.items()
+        ]
         self.edits[at] = (text, f"<{' '.join([tag, *words])}>")

@@ -1,5 +1,6 @@
-"""Keeps what a user has typed until it is needed again, sealed for that user: the text of a search, which no address
-tells as it may be personal data, and a form that was sent after the end of its session."""
+"""Keeps what a user has typed until it is needed again, sealed for that user: the text of a search,
+which no address tells as it may be personal data, and a form that was sent after the end of its
+session."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def seal_input(user: str, content: object) -> bytes:
 
 
 async def keep_input(user: str, sealed: bytes) -> str:
-    """Store what :func:`seal_input` has sealed for this user, and return its id. Raises SealError for anything else."""
+    """Store what :func:`seal_input` has sealed for this user, and return its id. Raises SealError
+    for anything else."""
     console().keys.unseal_secret(_owner(user), sealed)
     id = secrets.token_urlsafe(_ID_BYTES)
     await console().store.admin.keep_input(user, id, sealed, console().now())
@@ -28,10 +30,15 @@ async def keep_input(user: str, sealed: bytes) -> str:
 
 
 async def kept_input(user: str, id: str) -> Any:
-    """Return the content; None when the user has none with this id, or none that can still be opened."""
+    """Return the content; None when the user has none with this id, or none that can still be
+    opened."""
     sealed = await console().store.admin.kept_input(user, id)
     try:
-        return None if sealed is None else json.loads(console().keys.unseal_secret(_owner(user), sealed))
+        return (
+            None
+            if sealed is None
+            else json.loads(console().keys.unseal_secret(_owner(user), sealed))
+        )
     except SealError:
         return None
 

@@ -1,5 +1,6 @@
-"""Tells open pages that something has happened. Each page and each event of the stream names the state of the store
-that it knows, so that no gap between a page and a stream, or between two streams, hides a change."""
+"""Tells open pages that something has happened. Each page and each event of the stream names the
+state of the store that it knows, so that no gap between a page and a stream, or between two
+streams, hides a change."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ from mmo_trio.storage.interface.admin_types import CountQuery
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 STREAM_LIFETIME_S = 30.0
-"""The lifetime of a stream; the browser then opens the next one, and a session that has ended ends it."""
+"""The lifetime of a stream; the browser then opens the next one, and a session that has ended ends
+it."""
 CHECK_INTERVAL_S = 2.0
-"""Seconds between two looks at the store, for all streams together. Each is an event: a page that hears nothing for
-longer says that it may be out of date."""
+"""Seconds between two looks at the store, for all streams together. Each is an event: a page that
+hears nothing for longer says that it may be out of date."""
 
 
 async def stream_events() -> Response:
@@ -44,16 +46,20 @@ async def stream_events() -> Response:
 
 
 async def store_state(context: ConsoleContext) -> str:
-    """Return what differs after a payment was created or has ended, a callback was sent, a report came into the
-    suspense book, or a user has acted; it is the same in every process."""
+    """Return what differs after a payment was created or has ended, a callback was sent, a report
+    came into the suspense book, or a user has acted; it is the same in every process."""
     known, at_s = context.known_state, trio.current_time()
     if at_s >= known.at_s + CHECK_INTERVAL_S:
         admin, now = context.store.admin, context.now()
         begin = Instant(now - now % HOUR)
-        counts = await admin.count_payments(CountQuery(HOUR, earlier(begin, HOUR), later(begin, HOUR)), by=None)
+        counts = await admin.count_payments(
+            CountQuery(HOUR, earlier(begin, HOUR), later(begin, HOUR)), by=None
+        )
         callback = max((each.at for each in await admin.callbacks(limit=1)), default=0)
         entry = max((each.id for each in await admin.suspense_entries(limit=1)), default=0)
         changes = sum(each.count for each in counts)
-        known.text = f"{begin // HOUR}-{changes}-{(await admin.audit_head()).number}-{callback}-{entry}"
+        known.text = (
+            f"{begin // HOUR}-{changes}-{(await admin.audit_head()).number}-{callback}-{entry}"
+        )
         known.at_s = at_s
     return known.text

@@ -1,4 +1,5 @@
-"""The first page shows key figures, how providers and merchants do, and charts of how payments went."""
+"""The first page shows key figures, how providers and merchants do, and charts of how payments
+went."""
 
 from __future__ import annotations
 
@@ -69,7 +70,10 @@ async def show() -> str:
     period = OVERVIEW_PERIODS.get(request.args.get("view", "day"))
     if period is None:
         raise BadRequest("There is no such view.")
-    by, of = (parse_choice(CountDimension, request.args.get(name), DIMENSION_FAULT) for name in ("by", "of"))
+    by, of = (
+        parse_choice(CountDimension, request.args.get(name), DIMENSION_FAULT)
+        for name in ("by", "of")
+    )
     by = by or CountDimension.BRAND
     value = request.args.get("value", "").strip()[:255]
     only = (of, value) if of is not None and value else None
@@ -78,7 +82,9 @@ async def show() -> str:
     begin = earlier(end, period.length)
     admin = console().store.admin
     both = CountQuery(period.step, earlier(begin, period.length), end, only)
-    steps = statistics_over_time(await admin.count_payments(both, by=None), both.begin, end, period.step)
+    steps = statistics_over_time(
+        await admin.count_payments(both, by=None), both.begin, end, period.step
+    )
     steps_before, steps = steps[: period.step_count], steps[period.step_count :]
     counted = CountQuery(period.step, begin, end, only)
     rows = sorted(
@@ -146,7 +152,10 @@ def _hour_parameter(at: Instant) -> str:
 
 
 async def _waiting_figures(
-    statistics: PaymentStatistics, failed: Sequence[tuple[int, CallbackRecorded]], begin: Instant, begin_before: Instant
+    statistics: PaymentStatistics,
+    failed: Sequence[tuple[int, CallbackRecorded]],
+    begin: Instant,
+    begin_before: Instant,
 ) -> list[KeyFigure]:
     """Return what waits now, and the callbacks that failed since `begin` and in the time before."""
     now = console().gateway_time()
@@ -157,15 +166,32 @@ async def _waiting_figures(
     callbacks_max = FAILED_CALLBACKS_READ_MAX
     before = None if recent + older >= callbacks_max else older
     figures = [
-        waiting_figure("Pending", backlog.pending, max(0, pending_before), "payments.list_payments"),
         waiting_figure(
-            "Stuck", backlog.stuck, None, "work_lists.stuck", note="sent over an hour ago", count_max=STUCK_COUNT_MAX
+            "Pending", backlog.pending, max(0, pending_before), "payments.list_payments"
         ),
-        waiting_figure("Callbacks not delivered", recent, before, "work_lists.callbacks", count_max=callbacks_max),
+        waiting_figure(
+            "Stuck",
+            backlog.stuck,
+            None,
+            "work_lists.stuck",
+            note="sent over an hour ago",
+            count_max=STUCK_COUNT_MAX,
+        ),
+        waiting_figure(
+            "Callbacks not delivered",
+            recent,
+            before,
+            "work_lists.callbacks",
+            count_max=callbacks_max,
+        ),
     ]
     if backlog.reversals:  # They are rare.
         note = "without an outcome"
-        figures.append(waiting_figure("Reversals", backlog.reversals, None, "reversals.list_reversals", note=note))
+        figures.append(
+            waiting_figure(
+                "Reversals", backlog.reversals, None, "reversals.list_reversals", note=note
+            )
+        )
     return figures
 
 
@@ -185,7 +211,9 @@ async def _provider_health(query: CountQuery) -> list[Health]:
     )
 
 
-async def _brand_health(query: CountQuery, failed: Sequence[tuple[int, CallbackRecorded]]) -> list[Health]:
+async def _brand_health(
+    query: CountQuery, failed: Sequence[tuple[int, CallbackRecorded]]
+) -> list[Health]:
     """Return how each merchant does, the worst first."""
     store = console().store
     counted = statistics_by_key(await store.admin.count_payments(query, by=CountDimension.BRAND))
@@ -282,7 +310,8 @@ class KeyFigure:
     title: str
     value: str
     change: str
-    """The change against the period before, such as `+12 %`; empty when there is nothing to compare with."""
+    """The change against the period before, such as `+12 %`; empty when there is nothing to compare
+    with."""
     is_good: bool | None
     """Whether the change is welcome; None when it is neither."""
     note: str = ""
@@ -295,7 +324,9 @@ def payment_figures(now: PaymentStatistics, before: PaymentStatistics) -> list[K
     rate, rate_before = now.success_rate, before.success_rate
     points = None if rate is None or rate_before is None else round((rate - rate_before) * 100, 1)
     return [
-        KeyFigure("Payments created", f"{now.created:,}", format_change(now.created, before.created), None),
+        KeyFigure(
+            "Payments created", f"{now.created:,}", format_change(now.created, before.created), None
+        ),
         KeyFigure(
             "Success rate",
             format_rate(rate),
@@ -306,15 +337,29 @@ def payment_figures(now: PaymentStatistics, before: PaymentStatistics) -> list[K
 
 
 def waiting_figure(
-    title: str, count: int, before: int | None, endpoint: str, *, note: str = "", count_max: int | None = None
+    title: str,
+    count: int,
+    before: int | None,
+    endpoint: str,
+    *,
+    note: str = "",
+    count_max: int | None = None,
 ) -> KeyFigure:
-    """Return the figure of what waits, of which less is better. A count of `count_max` stands for more as well."""
+    """Return the figure of what waits, of which less is better. A count of `count_max` stands for
+    more as well."""
     is_capped = count_max is not None and count >= count_max
     value = f"{count:,}+" if is_capped else f"{count:,}"
     if before is None or is_capped:
         return KeyFigure(title, value, "", None, note, endpoint)
     is_good = None if count == before else count < before
-    return KeyFigure(title, value, f"{count - before:+,}" if count != before else "no change", is_good, note, endpoint)
+    return KeyFigure(
+        title,
+        value,
+        f"{count - before:+,}" if count != before else "no change",
+        is_good,
+        note,
+        endpoint,
+    )
 
 
 def format_change(now: int, before: int) -> str:
@@ -365,7 +410,8 @@ def judge_health(
     breaker_text: str = "stopped by its breaker",
     failed_callbacks: int = 0,
 ) -> Health:
-    """Judge a provider or merchant. `stopped` says in words why nothing more is sent, when staff has stopped it."""
+    """Judge a provider or merchant. `stopped` says in words why nothing more is sent, when staff
+    has stopped it."""
     known = statistics or PaymentStatistics(key)
     rate = known.success_rate if known.ended >= ENDED_MIN else None
     if stopped:
@@ -396,16 +442,28 @@ def worst_first(found: Iterable[Health]) -> list[Health]:
     return sorted(found, key=lambda each: (-levels.index(each.level), -each.created, each.title))
 
 
-def build_charts(statistics: Sequence[PaymentStatistics], labels: Sequence[str]) -> tuple[DrawnChart, ...]:
+def build_charts(
+    statistics: Sequence[PaymentStatistics], labels: Sequence[str]
+) -> tuple[DrawnChart, ...]:
     """Return the charts of volume, success rate and latency."""
     succeeded = Series("succeeded", [each.succeeded for each in statistics], "c2")
     failed = Series("failed", [each.failed for each in statistics], "c3")
     rates = Series("success rate", [each.success_rate for each in statistics], "c2")
-    half = Series("half ended in", [_latency_height(each.quantile(0.5)) for each in statistics], "c1")
-    most = Series("95 % ended in", [_latency_height(each.quantile(0.95)) for each in statistics], "c4")
+    half = Series(
+        "half ended in", [_latency_height(each.quantile(0.5)) for each in statistics], "c1"
+    )
+    most = Series(
+        "95 % ended in", [_latency_height(each.quantile(0.95)) for each in statistics], "c4"
+    )
     top = float(len(LATENCY_BUCKETS) - 1)
     return (
-        draw_bars("volume", "Payments that ended", labels, [succeeded, failed], lambda value: f"{value:,.0f}"),
+        draw_bars(
+            "volume",
+            "Payments that ended",
+            labels,
+            [succeeded, failed],
+            lambda value: f"{value:,.0f}",
+        ),
         draw_lines("rate", "Success rate", labels, [rates], lambda value: f"{value:.0%}", top=1.0),
         draw_lines("latency", "Time to a result", labels, [half, most], _latency_text, top=top),
     )

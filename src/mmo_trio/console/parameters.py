@@ -1,4 +1,5 @@
-"""Query parameters, form fields and positions are read here, and lists are cut into pages that lead both ways."""
+"""Query parameters, form fields and positions are read here, and lists are cut into pages that lead
+both ways."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class ListPage(Generic[Row]):
 
     rows: Sequence[Row]
     first: int | None
-    """The number of its first row in the list, from 1; None where the request doesn't say how it came there."""
+    """The number of its first row in the list, from 1; None where the request doesn't say how it
+    came there."""
     previous: Mapping[str, object] | None
     following: Mapping[str, object] | None
     total: int | None = None
@@ -50,16 +52,25 @@ class ListPage(Generic[Row]):
 
 
 def link_page(
-    rows: Sequence[Row], *, after: object | None, before: object | None, size: int = PAGE_SIZE, total: int | None = None
+    rows: Sequence[Row],
+    *,
+    after: object | None,
+    before: object | None,
+    size: int = PAGE_SIZE,
+    total: int | None = None,
 ) -> ListPage[Row]:
-    """Return a page of a list whose neighbours are found by what they come after or before; None where there is no
-    such page."""
+    """Return a page of a list whose neighbours are found by what they come after or before; None
+    where there is no such page."""
     first = _first_row()
     return ListPage(
         rows,
         first,
-        None if after is None else {"after": after, "row": None if first is None else max(1, first - size)},
-        None if before is None else {"before": before, "row": None if first is None else first + len(rows)},
+        None
+        if after is None
+        else {"after": after, "row": None if first is None else max(1, first - size)},
+        None
+        if before is None
+        else {"before": before, "row": None if first is None else first + len(rows)},
         total if before is not None or first is None else first + len(rows) - 1,
     )
 
@@ -70,10 +81,12 @@ def _first_row() -> int | None:
 
 
 async def read_page(
-    read: Callable[..., Awaitable[Sequence[Row]]], number: Callable[[Row], int], size: int = PAGE_SIZE
+    read: Callable[..., Awaitable[Sequence[Row]]],
+    number: Callable[[Row], int],
+    size: int = PAGE_SIZE,
 ) -> ListPage[Row]:
-    """Return the page that the request asks for of a list by number, the newest first. `read` takes `before`, `after`
-    and `limit`, and returns those that are the nearest."""
+    """Return the page that the request asks for of a list by number, the newest first. `read` takes
+    `before`, `after` and `limit`, and returns those that are the nearest."""
     before, after = (parse_row_number(query_argument(name)) for name in ("before", "after"))
     if after is not None:
         found = await read(before=None, after=after, limit=size + 1)
@@ -106,7 +119,11 @@ BRAND_OPTIONS_MAX = 50
 async def list_brand_options() -> Sequence[tuple[str, str]] | None:
     """Return the choices of a filter by brand; None where there are too many to choose from."""
     brands = [each.brand for each in await console().store.admin.brands()]
-    return [("", "all"), *((each.id, each.name) for each in brands)] if len(brands) <= BRAND_OPTIONS_MAX else None
+    return (
+        [("", "all"), *((each.id, each.name) for each in brands)]
+        if len(brands) <= BRAND_OPTIONS_MAX
+        else None
+    )
 
 
 def redirect_to(endpoint: str, **values: Any) -> Response:

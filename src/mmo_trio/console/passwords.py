@@ -25,7 +25,8 @@ def hash_password(hasher: PasswordHasher, password: str) -> str:
     """Return the hash of a new password, which is slow on purpose. Raises UnusablePassword."""
     if not PASSWORD_LENGTH_MIN <= len(password) <= PASSWORD_LENGTH_MAX:
         raise UnusablePassword(
-            f"a password has {PASSWORD_LENGTH_MIN} to {PASSWORD_LENGTH_MAX} characters: take a few words"
+            f"a password has {PASSWORD_LENGTH_MIN} to {PASSWORD_LENGTH_MAX} characters: take a "
+            f"few words"
         )
     return hasher.hash(_normalize(password))
 
@@ -33,7 +34,9 @@ def hash_password(hasher: PasswordHasher, password: str) -> str:
 def verify_password(hasher: PasswordHasher, password: str, password_hash: str | None) -> bool:
     """Return whether the password is right; without a hash, False after the same time."""
     try:
-        hasher.verify(password_hash or _dummy_hash(hasher), _normalize(password[:PASSWORD_LENGTH_MAX]))
+        hasher.verify(
+            password_hash or _dummy_hash(hasher), _normalize(password[:PASSWORD_LENGTH_MAX])
+        )
     except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
         return False
     return password_hash is not None

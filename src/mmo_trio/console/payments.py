@@ -1,4 +1,5 @@
-"""The pages about payments show a list, its export as CSV, a search, and one payment with its timeline."""
+"""The pages about payments show a list, its export as CSV, a search, and one payment with its
+timeline."""
 
 from __future__ import annotations
 
@@ -14,7 +15,15 @@ from werkzeug.exceptions import BadRequest, NotFound, TooManyRequests
 from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
-from mmo_sansio.values.clock import DAY, Instant, Span, elapsed, format_with_microseconds, from_datetime, later
+from mmo_sansio.values.clock import (
+    DAY,
+    Instant,
+    Span,
+    elapsed,
+    format_with_microseconds,
+    from_datetime,
+    later,
+)
 from mmo_sansio.values.dialling_codes import possible_msisdns
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
@@ -42,7 +51,13 @@ from mmo_trio.console.parameters import (
 )
 from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
-from mmo_trio.console.views import format_words, list_payment_fields, show_event, tell_story, to_reading_text
+from mmo_trio.console.views import (
+    format_words,
+    list_payment_fields,
+    show_event,
+    tell_story,
+    to_reading_text,
+)
 from mmo_trio.http.asgi.host import TakeTurn, turns_of
 from mmo_trio.http.asgi.web_app import stream_response
 from mmo_trio.storage.interface.admin_types import (
@@ -64,8 +79,26 @@ EXPORT_ROWS_MAX = 50_000
 EXPORT_PAGE_SIZE = 500
 """Payments in memory at one time."""
 EXPORT_COLUMNS = (
-    *("createdAt", "gatewayReference", "brand", "merchantReference", "type", "flow", "method", "country"),
-    *("provider", "providerReference", "msisdn", "amount", "currency", "status", "errorCode", "completedAt"),
+    *(
+        "createdAt",
+        "gatewayReference",
+        "brand",
+        "merchantReference",
+        "type",
+        "flow",
+        "method",
+        "country",
+    ),
+    *(
+        "provider",
+        "providerReference",
+        "msisdn",
+        "amount",
+        "currency",
+        "status",
+        "errorCode",
+        "completedAt",
+    ),
 )
 
 COUNTED_MAX = Span(31 * DAY)
@@ -75,7 +108,9 @@ SELECTION_FIELDS = ("brand", "method", "provider", "status", "code", "from", "un
 
 _DAY_FORMAT = "%Y-%m-%d"
 _TIME_FORMATS = ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H")
-TIME_FAULT = "A time is a day, as in 2026-11-21, or a day and an hour, as in 2026-11-21T15:00 (UTC)."
+TIME_FAULT = (
+    "A time is a day, as in 2026-11-21, or a day and an hour, as in 2026-11-21T15:00 (UTC)."
+)
 
 pages = Blueprint("payments", __name__)
 
@@ -112,7 +147,8 @@ def read_selection() -> PaymentSelection:
 
 
 def _parse_time(text: str | None, *, is_end: bool) -> Instant | None:
-    """Parse a day or a time in UTC; a day as the end of a selection is included in it. Raises BadRequest."""
+    """Parse a day or a time in UTC; a day as the end of a selection is included in it. Raises
+    BadRequest."""
     if text is None:
         return None
     for form in (_DAY_FORMAT, *_TIME_FORMATS):
@@ -139,7 +175,9 @@ async def list_payments() -> str:
         quick=_quick_selections(selection.fields),
         has_filters=bool(set(selection.fields) - {"status"}),
         brand_options=await list_brand_options(),
-        method_options=[(key, key) for key in sorted({method.key for each in brands for method in each.methods})],
+        method_options=[
+            (key, key) for key in sorted({method.key for each in brands for method in each.methods})
+        ],
         provider_options=list(console().provider_titles.items()),
         status_options=[(each, each) for each in Status],
         code_options=[(each, format_words(each)) for each in ErrorCode],
@@ -147,7 +185,8 @@ async def list_payments() -> str:
 
 
 async def _read_page(payment_filter: PaymentFilter) -> ListPage[Transaction]:
-    """Return the page of a selection that the request asks for. Upwards, what is less than a page is the first one."""
+    """Return the page of a selection that the request asks for. Upwards, what is less than a page
+    is the first one."""
     admin = console().store.admin
     if payment_filter.after is not None:
         found = await admin.list_payments(payment_filter)
@@ -159,17 +198,34 @@ async def _read_page(payment_filter: PaymentFilter) -> ListPage[Transaction]:
     found = await admin.list_payments(payment_filter)
     rows, before, following = found.transactions, payment_filter.before, found.next_position
     newer = None if before is None else format_position(position_of(rows[0]) if rows else before)
-    page = link_page(rows, after=newer, before=None if following is None else format_position(following))
+    page = link_page(
+        rows, after=newer, before=None if following is None else format_position(following)
+    )
     total = await _count(payment_filter)
-    return evolve(page, first=1 if before is None else page.first, total=page.total if total is None else total)
+    return evolve(
+        page,
+        first=1 if before is None else page.first,
+        total=page.total if total is None else total,
+    )
 
 
 async def _count(payment_filter: PaymentFilter) -> int | None:
-    """Return how many payments a selection of whole days has, where the counts of the charts tell; None elsewhere."""
+    """Return how many payments a selection of whole days has, where the counts of the charts tell;
+    None elsewhere."""
     begin, end = payment_filter.begin, payment_filter.end
-    chosen = [(each, value) for each in CountDimension if (value := getattr(payment_filter, each)) is not None]
+    chosen = [
+        (each, value)
+        for each in CountDimension
+        if (value := getattr(payment_filter, each)) is not None
+    ]
     has_content = payment_filter.status is not None or payment_filter.error_code is not None
-    if begin is None or end is None or begin % DAY or end % DAY or elapsed(begin, end) > COUNTED_MAX:
+    if (
+        begin is None
+        or end is None
+        or begin % DAY
+        or end % DAY
+        or elapsed(begin, end) > COUNTED_MAX
+    ):
         return None
     if has_content or len(chosen) > 1:
         return None
@@ -181,15 +237,21 @@ async def _count(payment_filter: PaymentFilter) -> int | None:
 def _quick_selections(fields: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
     """Return the selections of one click: this one with each status, or with any."""
     rest = {name: text for name, text in fields.items() if name not in ("status", "code")}
-    return [("All", rest), *((each.value.capitalize(), rest | {"status": each.value}) for each in Status)]
+    return [
+        ("All", rest),
+        *((each.value.capitalize(), rest | {"status": each.value}) for each in Status),
+    ]
 
 
 @pages.get("/payments.csv")
 async def export_payments() -> Response:
-    """Send the selected payments as CSV, the newest first; the audit log says who did it and what was selected."""
+    """Send the selected payments as CSV, the newest first; the audit log says who did it and what
+    was selected."""
     selection, exports, user = read_selection(), console().exports, current_user().actor
     if not exports.has_room_for(user):
-        raise TooManyRequests("An export is running. Start the next one when it is complete.", retry_after=10)
+        raise TooManyRequests(
+            "An export is running. Start the next one when it is complete.", retry_after=10
+        )
     await record_action("payments_exported", "payments", selection=selection.fields)
     payment_filter = evolve(selection.payment_filter, limit=EXPORT_PAGE_SIZE)
     csv_pages = _csv_pages(console().store.admin, payment_filter, turns_of(request.scope))
@@ -211,7 +273,9 @@ async def _csv_pages(
     left = EXPORT_ROWS_MAX
     while left > 0:
         async with take_turn():
-            page = await admin.list_payments(evolve(payment_filter, limit=min(left, EXPORT_PAGE_SIZE)))
+            page = await admin.list_payments(
+                evolve(payment_filter, limit=min(left, EXPORT_PAGE_SIZE))
+            )
             lines = csv_lines([_cells(each) for each in page.transactions])
         if lines:
             yield lines
@@ -258,15 +322,16 @@ async def show_search() -> str:
 
 @pages.post("/search")
 async def search() -> Response:
-    """Keep the text, and lead to what it finds: the address doesn't tell it, as it may be personal data."""
+    """Keep the text, and lead to what it finds: the address doesn't tell it, as it may be personal
+    data."""
     text, user = await form_field("text", length_max=TEXT_LENGTH_MAX), current_user().name
     return redirect_to("payments.show_found", id=await keep_input(user, seal_input(user, text)))
 
 
 @pages.get("/search/<id>")
 async def show_found(id: str) -> str | Response:
-    """Search by a reference or a phone number; one exact hit leads to its payment. Where nothing is found, the text is
-    taken for the beginning or the end of a reference."""
+    """Search by a reference or a phone number; one exact hit leads to its payment. Where nothing is
+    found, the text is taken for the beginning or the end of a reference."""
     text = await kept_input(current_user().name, id)
     if not isinstance(text, str):
         raise NotFound("This search is over: type it again, at the top.")
@@ -275,16 +340,22 @@ async def show_found(id: str) -> str | Response:
     may_see = current_user().has_permission(Permission.SEE_PERSONAL_DATA)
     admin, msisdns = console().store.admin, list[str]()
     if may_see and digits is not None:
-        countries = (method.country for each in await admin.brands() for method in each.brand.methods)
+        countries = (
+            method.country for each in await admin.brands() for method in each.brand.methods
+        )
         msisdns = possible_msisdns(digits, countries)
     is_beginning = query_argument("beginning") is not None
     found = PaymentPage((), None)
     if not is_beginning:
-        found = await search_by_reference(admin, text, msisdns=msisdns, before=before, limit=PAGE_SIZE)
+        found = await search_by_reference(
+            admin, text, msisdns=msisdns, before=before, limit=PAGE_SIZE
+        )
         is_beginning = before is None and not found.transactions
     if may_see and digits is not None:
         references = [each.reference for each in found.transactions]
-        await record_action(PERSONAL_DATA_VIEWED, "search", number=mask_number(digits), payments=references)
+        await record_action(
+            PERSONAL_DATA_VIEWED, "search", number=mask_number(digits), payments=references
+        )
     if len(found.transactions) == 1 and before is None and found.next_position is None:
         return redirect_to("payments.show_payment", reference=found.transactions[0].reference)
     if is_beginning:
@@ -316,19 +387,29 @@ async def show_payment(reference: str) -> str:
         payment=transaction,
         fields=list_payment_fields(transaction, mask),
         order=transaction.order,
-        api_object=indent_json(transaction_object(transaction).decode()) if mask.can_see_personal_data else "",
+        api_object=indent_json(transaction_object(transaction).decode())
+        if mask.can_see_personal_data
+        else "",
         alarms=[(mask.text(to_reading_text(each.text)), each.entry) for each in alarms(history)],
         conclusions=[mask.text(to_reading_text(each)) for each in remarks(history)],
         merchant_text=wrong and mask.text(merchant_message(wrong)),
-        story=tell_story(timeline(history, with_free_text=mask.can_see_personal_data), mask, console().provider_titles),
+        story=tell_story(
+            timeline(history, with_free_text=mask.can_see_personal_data),
+            mask,
+            console().provider_titles,
+        ),
         callbacks=history.callbacks,
         suspense=history.suspense,
         proposals=proposals,
         reversals=history.reversals,
         money_left=money_left(transaction, history.suspense, history.reversals),
         reversal_operation=console().reversal_operation(transaction),
-        audit_events=[show_event(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED],
-        views=[show_event(each, mask) for each in rows if each.event.action == PERSONAL_DATA_VIEWED],
+        audit_events=[
+            show_event(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED
+        ],
+        views=[
+            show_event(each, mask) for each in rows if each.event.action == PERSONAL_DATA_VIEWED
+        ],
         outcome_groups=_possible_outcomes(transaction),
         is_proposed=any(each.state in UNFINISHED_STATES for each in proposals),
     )
@@ -345,12 +426,17 @@ async def find_payment(reference: str) -> Transaction:
 
 
 def _possible_outcomes(transaction: Transaction) -> Sequence[tuple[str, Sequence[str]]]:
-    """Return the outcomes that a person may propose now, `success` or error codes, by who can act on them."""
+    """Return the outcomes that a person may propose now, `success` or error codes, by who can act
+    on them."""
     resolution = ResolveManually(transaction.reference, transaction.order.provider, "", "")
     reachable = target_stages(transaction.progress.stage, resolution)
     groups = [("Paid: the money has moved", [SUCCESS])] if Stage.SUCCEEDED in reachable else []
     if Stage.FAILED in reachable:
-        for title, who in (("by the payer", "payer"), ("by the merchant", "merchant"), ("by our staff", "staff")):
+        for title, who in (
+            ("by the payer", "payer"),
+            ("by the merchant", "merchant"),
+            ("by our staff", "staff"),
+        ):
             codes = [code.value for code in ErrorCode if EXPLANATIONS[code].who_acts == who]
             groups.append((f"Failed, to be mended {title}", codes))
     return groups

@@ -66,9 +66,11 @@ class PersonalDataMask:
         return url if self.can_see_personal_data else mask_query(url)
 
     def free_text(self, text: str | None) -> str | None:
-        """Hide what a provider, a merchant or a colleague wrote about a payment, which may contain anything."""
+        """Hide what a provider, a merchant or a colleague wrote about a payment, which may contain
+        anything."""
         return text if self.can_see_personal_data or not text else HIDDEN_TEXT
 
 
 MASKED = PersonalDataMask(can_see_personal_data=False)
-"""The mask of lists: nobody sees personal data there, so that the audit log can say whose data a user saw."""
+"""The mask of lists: nobody sees personal data there, so that the audit log can say whose data a
+user saw."""

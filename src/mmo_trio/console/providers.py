@@ -32,7 +32,8 @@ pages = Blueprint("providers", __name__)
 
 @pages.get("/providers")
 async def list_providers() -> str:
-    """List the providers with their breakers, what the last checks of their accounts found, and their audit events."""
+    """List the providers with their breakers, what the last checks of their accounts found, and
+    their audit events."""
     store, mask = console().store, current_user().mask
     closed = {each.name: each for each in await store.admin.closed_providers()}
     notes = await store.admin.provider_notes(NoteTopic.FINDING)
@@ -54,7 +55,16 @@ async def list_providers() -> str:
     for name, title in page.rows:
         state = breakers.get(name)
         found = [(each.at, read_finding_note(each)) for each in notes if each.provider == name]
-        rows.append((name, title, closed.get(name), state.value if state else "none", found, name in recorded))
+        rows.append(
+            (
+                name,
+                title,
+                closed.get(name),
+                state.value if state else "none",
+                found,
+                name in recorded,
+            )
+        )
         accounts[name] = [
             (each, draw_balances(f"{name}-{number}", each, balances, now))
             for number, each in enumerate(floats)
@@ -73,7 +83,9 @@ async def list_providers() -> str:
     )
 
 
-def draw_balances(id: str, known: KnownFloat, balances: Sequence[AccountBalance], now: Instant) -> DrawnChart:
+def draw_balances(
+    id: str, known: KnownFloat, balances: Sequence[AccountBalance], now: Instant
+) -> DrawnChart:
     """Return a chart of an account's last balance in each hour, up to this time."""
     latest = known.forecast.latest
     hours, end = CHARTED // HOUR, now // HOUR
@@ -113,7 +125,9 @@ async def list_breakers() -> str:
     """List the breakers of the merchants' callbacks, and when they opened and closed."""
     breakers = sorted((await console().store.breakers()).items())
     changes = await console().store.admin.breaker_changes(limit=HISTORY_ROWS_MAX)
-    return await render_template("breakers.html", breakers=breakers, at=console().gateway_time(), changes=changes)
+    return await render_template(
+        "breakers.html", breakers=breakers, at=console().gateway_time(), changes=changes
+    )
 
 
 def _check_name(name: str) -> None:

@@ -1,4 +1,5 @@
-"""The pages show money that staff ask back: ask for it, approve it or refuse it, and end it by hand."""
+"""The pages show money that staff ask back: ask for it, approve it or refuse it, and end it by
+hand."""
 
 from __future__ import annotations
 
@@ -74,16 +75,20 @@ async def list_reversals() -> str:
     )
 
 
-async def _find_page(states: Set[ReversalState], before: Position | None) -> tuple[Sequence[Reversal], Position | None]:
-    """Return the reversals in these states of PAYMENTS_PAGE_SIZE payments, or of the first that have any, and where the
-    next page begins."""
+async def _find_page(
+    states: Set[ReversalState], before: Position | None
+) -> tuple[Sequence[Reversal], Position | None]:
+    """Return the reversals in these states of PAYMENTS_PAGE_SIZE payments, or of the first that
+    have any, and where the next page begins."""
     while True:
         read = await console().store.list_reversals(
             only_unfinished=states <= _UNFINISHED, before=before, limit=PAYMENTS_PAGE_SIZE + 1
         )
         by_payment = [list(each) for _, each in groupby(read, key=lambda each: each.payment)]
         shown, last = split_page(by_payment, PAYMENTS_PAGE_SIZE)
-        before = None if last is None else Position(max(each.asked_at for each in last), last[0].payment)
+        before = (
+            None if last is None else Position(max(each.asked_at for each in last), last[0].payment)
+        )
         found = [each for group in shown for each in reversed(group) if each.state in states]
         if found or before is None:
             return found, before
@@ -115,9 +120,14 @@ async def approve(reference: str, number: int) -> Response:
 @pages.post("/payments/<reference>/reversals/<int:number>/refuse")
 async def refuse(reference: str, number: int) -> Response:
     """Refuse a reversal that was not sent, or take back one's own."""
-    id, remark = reversal_id((await find_payment(reference)).reference, number), await form_field("remark")
+    id, remark = (
+        reversal_id((await find_payment(reference)).reference, number),
+        await form_field("remark"),
+    )
     user = resolution_user(current_user())
-    return _redirect_to_payment(await _reversals().decide(user, id, is_approved=False, remark=remark))
+    return _redirect_to_payment(
+        await _reversals().decide(user, id, is_approved=False, remark=remark)
+    )
 
 
 @pages.post("/payments/<reference>/reversals/<int:number>/resolve")
@@ -131,7 +141,8 @@ async def resolve(reference: str, number: int) -> Response:
         reversal_id((await find_payment(reference)).reference, number),
         succeeded=outcome == "succeeded",
         evidence=await form_field("evidence"),
-        provider_reference=await form_field("provider_reference", length_max=255, is_required=False) or None,
+        provider_reference=await form_field("provider_reference", length_max=255, is_required=False)
+        or None,
     )
     return _redirect_to_payment(reversal)
 
@@ -139,7 +150,13 @@ async def resolve(reference: str, number: int) -> Response:
 def _reversals() -> Reversals:
     context = console()
     settings = context.settings
-    return Reversals(context.store, context.submit, context.audit_log, settings.four_eyes, settings.reversal_limits)
+    return Reversals(
+        context.store,
+        context.submit,
+        context.audit_log,
+        settings.four_eyes,
+        settings.reversal_limits,
+    )
 
 
 def _parse_amount(text: str, currency: str) -> Money:

@@ -1,5 +1,5 @@
-"""The second factor of users: the pages that enrol and remove it, and its codes by time (TOTP, RFC 6238) and recovery
-codes."""
+"""The second factor of users: the pages that enrol and remove it, and its codes by time (TOTP, RFC
+6238) and recovery codes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class CodeKind(StrEnum):
 
 
 async def is_enrolment_due() -> bool:
-    """Return whether the current user asks for another page and has to enrol a second factor before."""
+    """Return whether the current user asks for another page and has to enrol a second factor
+    before."""
     is_allowed = request.blueprint == pages.name or request.endpoint == "sign_in.sign_out"
     if console().settings.second_factor != "required" or is_allowed:
         return False
@@ -73,19 +74,22 @@ async def active_factor(user: str) -> SecondFactor | None:
 async def accept_code(factor: SecondFactor, code: str) -> CodeKind | None:
     """Return the kind of a right code, which is then used up; None when it is wrong.
 
-    The caller limits and records the attempts; that a recovery code is used is recorded here. Raises SealError when the
-    secret can't be opened.
-    """
+    The caller limits and records the attempts; that a recovery code is used is recorded here.
+    Raises SealError when the secret can't be opened."""
     assert factor.sealed is not None
     admin, user = console().store.admin, factor.user
     secret = console().keys.unseal_secret(second_factor_owner(user), factor.sealed)
     step = matching_step(secret, code, console().now())
     if step is not None:
         return CodeKind.TOTP if await admin.use_time_step(user, step) else None
-    if not await admin.use_recovery_code(user, recovery_code_digest(user, code[:CODE_CHARACTERS_MAX])):
+    if not await admin.use_recovery_code(
+        user, recovery_code_digest(user, code[:CODE_CHARACTERS_MAX])
+    ):
         return None
     actor = f"user:{user}"
-    await console().audit_log.record(actor, "recovery_code_used", actor, left=factor.recovery_codes - 1)
+    await console().audit_log.record(
+        actor, "recovery_code_used", actor, left=factor.recovery_codes - 1
+    )
     return CodeKind.RECOVERY_CODE
 
 
@@ -101,7 +105,9 @@ async def show(fault: str | None = None) -> str:
     """Show whether the user has a second factor, and the forms to change that."""
     factor = await active_factor(current_user().name)
     is_required = console().settings.second_factor == "required"
-    return await render_template("second_factor.html", factor=factor, is_required=is_required, fault=fault)
+    return await render_template(
+        "second_factor.html", factor=factor, is_required=is_required, fault=fault
+    )
 
 
 @pages.post("/second-factor/enrol")
@@ -115,8 +121,12 @@ async def enrol() -> Response:
         user.name, context.keys.seal_secret(second_factor_owner(user.name), secret)
     )
     uri = provisioning_uri(secret, user=user.name, issuer=ISSUER)
-    picture = segno.make_qr(uri, error="m").svg_inline(border=4, light="#fff", dark="#000", omitsize=True)
-    page = await render_template("enrol.html", qr_code=Markup(picture), secret=format_secret(secret), fault=None)
+    picture = segno.make_qr(uri, error="m").svg_inline(
+        border=4, light="#fff", dark="#000", omitsize=True
+    )
+    page = await render_template(
+        "enrol.html", qr_code=Markup(picture), secret=format_secret(secret), fault=None
+    )
     return Response(page)
 
 
@@ -185,8 +195,9 @@ async def _check_has_factor() -> None:
 
 
 async def _attempt_to_prove() -> str | None:
-    """Check the code that the user sent, or the password of a user without a second factor, so that a session that was
-    left open changes nothing. Return what is wrong; None when nothing is. Raises BadRequest, TooManyRequests."""
+    """Check the code that the user sent, or the password of a user without a second factor, so that
+    a session that was left open changes nothing. Return what is wrong; None when nothing is. Raises
+    BadRequest, TooManyRequests."""
     user, context = current_user(), console()
     await _check_limit(user.name, context.now())
     factor = await active_factor(user.name)
@@ -194,7 +205,10 @@ async def _attempt_to_prove() -> str | None:
         password = await form_field("password", length_max=256)
         is_right = await context.verify_password(password, user.account.password_hash)
     else:
-        is_right = await accept_code(factor, await form_field("code", length_max=CODE_CHARACTERS_MAX)) is not None
+        is_right = (
+            await accept_code(factor, await form_field("code", length_max=CODE_CHARACTERS_MAX))
+            is not None
+        )
     if is_right:
         await forgive_failures(context.store.admin, user.name, client_address())
         return None
@@ -213,7 +227,8 @@ def generate_secret() -> bytes:
 
 
 def matching_step(secret: bytes, code: str, now: Instant) -> int | None:
-    """Return the step of time whose code this is; None when it is of no step that is close enough to now."""
+    """Return the step of time whose code this is; None when it is of no step that is close enough
+    to now."""
     digits = code.replace(" ", "")
     if not (digits.isascii() and digits.isdigit() and len(digits) == CODE_DIGITS):
         return None
@@ -248,13 +263,15 @@ def _device(secret: bytes) -> TOTP:
 def generate_recovery_codes() -> Sequence[str]:
     """Return new recovery codes of 80 bits each, for the user to keep on paper."""
     codes = [
-        base64.b32encode(secrets.token_bytes(_RECOVERY_CODE_BYTES)).decode().lower() for _ in range(RECOVERY_CODES)
+        base64.b32encode(secrets.token_bytes(_RECOVERY_CODE_BYTES)).decode().lower()
+        for _ in range(RECOVERY_CODES)
     ]
     return ["-".join(code[at : at + 4] for at in range(0, len(code), 4)) for code in codes]
 
 
 def recovery_code_digest(user: str, code: str) -> bytes:
-    """Return the digest by which the store knows a recovery code, in whatever case and grouping it was typed.
+    """Return the digest by which the store knows a recovery code, in whatever case and grouping it
+    was typed.
 
     The codes are random and long, so that a slow hash would add nothing.
     """

@@ -72,8 +72,8 @@ class CurrentUser:
 
 
 async def authenticate() -> bool:
-    """Set `g.user` before a request is handled; return False where it has no session, or one that has ended, whose user
-    is `g.former_user`. Raises Forbidden."""
+    """Set `g.user` before a request is handled; return False where it has no session, or one that
+    has ended, whose user is `g.former_user`. Raises Forbidden."""
     g.former_user = None
     g.user = user = await _load_user()
     if user is not None and request.method == "POST":
@@ -101,8 +101,9 @@ async def record_action(action: str, about: str = "", **detail: object) -> None:
 
 
 async def record_view(about: str, entries: Sequence[int | str] = ()) -> None:
-    """Record that the current user is about to see this personal data, once in a session; a user who sees it masked is
-    not recorded. `entries` are the ids of what a list shows: each is recorded once."""
+    """Record that the current user is about to see this personal data, once in a session; a user
+    who sees it masked is not recorded. `entries` are the ids of what a list shows: each is recorded
+    once."""
     user = current_user()
     if not user.has_permission(Permission.SEE_PERSONAL_DATA):
         return
@@ -129,7 +130,9 @@ async def _load_user() -> CurrentUser | None:
         return None
     session, account = found
     idle = elapsed(session.seen_at, now)
-    is_over = elapsed(session.began_at, now) >= settings.session_life or idle >= settings.session_idle
+    is_over = (
+        elapsed(session.began_at, now) >= settings.session_life or idle >= settings.session_idle
+    )
     user = CurrentUser(account, session, derive_form_token(token))
     if account.disabled_at is not None:
         return None
@@ -142,8 +145,13 @@ async def _load_user() -> CurrentUser | None:
 
 
 def is_automatic() -> bool:
-    """Return whether an open page makes this request by itself: it does not keep the session of a user who has left."""
-    return request.path == LIVE_PATH or LIVE_HEADER in request.headers or request.args.get("refresh") == "1"
+    """Return whether an open page makes this request by itself: it does not keep the session of a
+    user who has left."""
+    return (
+        request.path == LIVE_PATH
+        or LIVE_HEADER in request.headers
+        or request.args.get("refresh") == "1"
+    )
 
 
 async def begin_session(account: ConsoleUser, response: Response) -> None:
@@ -158,7 +166,13 @@ async def begin_session(account: ConsoleUser, response: Response) -> None:
 def set_cookie(response: Response, name: str, value: str, *, max_age_s: int | None = None) -> None:
     """Set a cookie that no script can read and no other site can send, and TLS only if in use."""
     response.set_cookie(
-        cookie_name(name), value, max_age=max_age_s, path="/", httponly=True, samesite="Strict", secure=is_secure()
+        cookie_name(name),
+        value,
+        max_age=max_age_s,
+        path="/",
+        httponly=True,
+        samesite="Strict",
+        secure=is_secure(),
     )
 
 
@@ -171,7 +185,9 @@ def is_secure() -> bool:
     """Return whether the browser uses TLS, according to the connection or a trusted proxy."""
     if request.scheme == "https":
         return True
-    return console().trusted_proxies.is_secure(request.remote_addr or "", request.headers.getlist("X-Forwarded-Proto"))
+    return console().trusted_proxies.is_secure(
+        request.remote_addr or "", request.headers.getlist("X-Forwarded-Proto")
+    )
 
 
 def is_own_host() -> bool:
@@ -181,7 +197,11 @@ def is_own_host() -> bool:
     forwarded = request.headers.getlist("X-Forwarded-Host")
     peer, named = request.remote_addr or "", request.headers.get("Host", "")
     host = console().trusted_proxies.host_of(peer, named, forwarded).rstrip(".")
-    return host == "localhost" or host in console().hosts or parse_address(host.strip("[]")) is not None
+    return (
+        host == "localhost"
+        or host in console().hosts
+        or parse_address(host.strip("[]")) is not None
+    )
 
 
 def client_address() -> str:
@@ -194,7 +214,11 @@ def client_address() -> str:
 
 async def page_path() -> str | None:
     """Return the path of the page that this request is for, or on which its form stands."""
-    text = request.full_path if request.method == "GET" else str((await request.form).get(PAGE_FIELD, ""))
+    text = (
+        request.full_path
+        if request.method == "GET"
+        else str((await request.form).get(PAGE_FIELD, ""))
+    )
     return own_path(text)
 
 
@@ -207,7 +231,9 @@ def own_path(text: str) -> str | None:
         endpoint, values = current_app.url_map.bind("").match(path, "GET")
     except HTTPException:
         return None
-    return url_for(endpoint, **values) + (f"?{urlencode(fields)}" if (fields := parse_qsl(query)) else "")
+    return url_for(endpoint, **values) + (
+        f"?{urlencode(fields)}" if (fields := parse_qsl(query)) else ""
+    )
 
 
 async def check_form_token(expected: str) -> None:

@@ -28,24 +28,39 @@ pages = Blueprint("sign_in", __name__)
 
 
 async def interrupt() -> Response:
-    """Lead to the sign-in, and from there to where the browser was going. A form of a session that has ended is shown
-    again with what was typed. Raises Forbidden where another site has sent it."""
+    """Lead to the sign-in, and from there to where the browser was going. A form of a session that
+    has ended is shown again with what was typed. Raises Forbidden where another site has sent
+    it."""
     former, place = g.former_user, await sessions.page_path()
-    if request.method != "POST" or former is None or request.blueprint in (pages.name, second_factor.pages.name):
-        return redirect_to("sign_in.show_form", to=None if place == url_for("overview.show") else place)
+    if (
+        request.method != "POST"
+        or former is None
+        or request.blueprint in (pages.name, second_factor.pages.name)
+    ):
+        return redirect_to(
+            "sign_in.show_form", to=None if place == url_for("overview.show") else place
+        )
     await sessions.check_form_token(former.form_token)
     form = await request.form
-    fields = [(name, value) for name, value in form.items(multi=True) if name not in sessions.FRESH_FIELDS]
+    fields = [
+        (name, value) for name, value in form.items(multi=True) if name not in sessions.FRESH_FIELDS
+    ]
     typed = b64encode(seal_input(former.name, {"action": request.path, "fields": fields})).decode()
     return await show_form(status=403, to=place, name=former.name, typed=typed)
 
 
 @pages.get("/sign-in")
 async def show_form(
-    fault: str | None = None, status: int = 200, *, to: str | None = None, name: str = "", typed: str = ""
+    fault: str | None = None,
+    status: int = 200,
+    *,
+    to: str | None = None,
+    name: str = "",
+    typed: str = "",
 ) -> Response:
     secret, to = _form_secret(), to or sessions.own_path(request.args.get("to", ""))
-    # A link on another site comes without the cookie of a session; from this page the browser sends it.
+    # A link on another site comes without the cookie of a session; from this page the browser sends
+    # it.
     moves_on = bool(to) and request.headers.get("Sec-Fetch-Site") == "cross-site"
     page = await render_template(
         "sign_in.html",
@@ -75,7 +90,9 @@ async def sign_in() -> Response:
     typed, address, now = form.get("typed", ""), sessions.client_address(), console().now()
     # Counted before the check, so that concurrent attempts are limited as well.
     if wait := await admit_attempt(store, name, address, now):
-        response = await show_form(second_factor.TOO_MANY_ATTEMPTS_TEXT, 429, name=name, typed=typed)
+        response = await show_form(
+            second_factor.TOO_MANY_ATTEMPTS_TEXT, 429, name=name, typed=typed
+        )
         response.headers["Retry-After"] = str(wait // SECOND + 1)
         return response
     user = await _find_user(name, form.get("password", ""))

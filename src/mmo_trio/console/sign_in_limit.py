@@ -1,4 +1,5 @@
-"""Limits failed attempts to sign in, counted in the store for all processes, by name and network together first."""
+"""Limits failed attempts to sign in, counted in the store for all processes, by name and network
+together first."""
 
 from __future__ import annotations
 
@@ -13,15 +14,17 @@ WINDOW = Span(15 * MINUTE)
 FAILURES_PER_PAIR_MAX = 10
 FAILURES_PER_NAME_MAX = 50
 FAILURES_PER_NETWORK_MAX = 50
-"""Limits of failures within the window: with one name from one network, with one name from anywhere, and from one
-network with any names. Strangers elsewhere have to fail more often to lock a user out; users may share a network."""
+"""Limits of failures within the window: with one name from one network, with one name from
+anywhere, and from one network with any names. Strangers elsewhere have to fail more often to lock a
+user out; users may share a network."""
 
 
 def retry_after(attempt: SignInAttempt, failures: Sequence[SignInAttempt]) -> Span:
     """Return the time until this attempt may be made; 0 when it may be now.
 
     `failures` are the other attempts with its name or from its network, in the order of time."""
-    # The clock of another process may be ahead; after a clock was far ahead nobody is locked for as long.
+    # The clock of another process may be ahead; after a clock was far ahead nobody is locked for as
+    # long.
     recent = [each for each in failures if abs(each.at - attempt.at) < WINDOW]
     of_name = [each for each in recent if each.name == attempt.name]
     of_network = [each for each in recent if each.network == attempt.network]
@@ -31,15 +34,24 @@ def retry_after(attempt: SignInAttempt, failures: Sequence[SignInAttempt]) -> Sp
         (of_name, FAILURES_PER_NAME_MAX),
         (of_network, FAILURES_PER_NETWORK_MAX),
     )
-    return Span(max(found[-most].at + WINDOW - attempt.at if len(found) >= most else 0 for found, most in limits))
+    return Span(
+        max(
+            found[-most].at + WINDOW - attempt.at if len(found) >= most else 0
+            for found, most in limits
+        )
+    )
 
 
 async def admit_attempt(store: AdminStore, name: str, address: str, now: Instant) -> Span:
-    """Count an attempt as a failure until `forgive_failures`, and return 0; otherwise return the time to wait."""
+    """Count an attempt as a failure until `forgive_failures`, and return 0; otherwise return the
+    time to wait."""
     attempt, since = SignInAttempt(name, subscriber_network(address), now), earlier(now, WINDOW)
-    if wait := retry_after(attempt, await store.sign_in_attempts(name, attempt.network, since=since)):
+    if wait := retry_after(
+        attempt, await store.sign_in_attempts(name, attempt.network, since=since)
+    ):
         return wait
-    # Judged again once it is counted: of attempts at the same time, in whatever processes, the last one sees all.
+    # Judged again once it is counted: of attempts at the same time, in whatever processes, the last
+    # one sees all.
     await store.record_sign_in_attempt(attempt, expire_before=since)
     others = list(await store.sign_in_attempts(name, attempt.network, since=since))
     others.remove(attempt)
@@ -47,5 +59,6 @@ async def admit_attempt(store: AdminStore, name: str, address: str, now: Instant
 
 
 async def forgive_failures(store: AdminStore, name: str, address: str) -> None:
-    """Forget the failures of a name from the network of this address after a success; those of other networks stay."""
+    """Forget the failures of a name from the network of this address after a success; those of
+    other networks stay."""
     await store.forget_sign_in_attempts(name, subscriber_network(address))

@@ -1,4 +1,5 @@
-"""Formats what the pages of the console show: times, amounts, a payment's members and its story, and audit events."""
+"""Formats what the pages of the console show: times, amounts, a payment's members and its story,
+and audit events."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ def format_words(name: str | None) -> str:
 
 
 def to_reading_text(sentence: str) -> str:
-    """Return a sentence with its amounts and times as pages write them: `KES 1,250.00`, `2026-11-21 15:04:05 UTC`,
-    and reasons of failure as words."""
+    """Return a sentence with its amounts and times as pages write them: `KES 1,250.00`, `2026-11-21
+    15:04:05 UTC`, and reasons of failure as words."""
     sentence = _ERROR_CODE.sub(lambda found: format_words(found[0]), sentence)
     sentence = _TIME.sub(r"\1 \2 UTC", sentence)
     return format_amounts_in(sentence)
@@ -57,7 +58,9 @@ def _utc(at: Instant | None) -> str:
     return "" if at is None else f"{format_utc_seconds(at)} UTC"
 
 
-def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Sequence[tuple[str, str]]:
+def list_payment_fields(
+    transaction: Transaction, mask: PersonalDataMask
+) -> Sequence[tuple[str, str]]:
     """Return the names and values of a payment's members; absent ones are left out."""
     order, progress = transaction.order, transaction.progress
     data, party = progress.provider_data, order.party
@@ -82,14 +85,23 @@ def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Seq
         ("Fee", data and data.fee and format_amount(data.fee)),
         ("Labels", order.labels and mask.free_text(format_members(order.labels))),
         ("Created", _utc(order.created_at)),
-        ("Sent to the provider", _utc(progress.submitted_at and order.to_utc(progress.submitted_at))),
+        (
+            "Sent to the provider",
+            _utc(progress.submitted_at and order.to_utc(progress.submitted_at)),
+        ),
         ("Expires", "" if has_ended else _utc(order.to_utc(order.expires_at))),
         ("Completed", _utc(progress.completed_at)),
         ("Result by", progress.completion_source),
         ("Reason of failure", format_words(progress.error_code)),
         ("Meaning", progress.error_message),
-        ("Provider's error", data and _provider_error_text(data.error_code, data.error_message, mask)),
-        ("Provider's data on the customer", data and mask.free_text(format_members(data.party_data))),
+        (
+            "Provider's error",
+            data and _provider_error_text(data.error_code, data.error_message, mask),
+        ),
+        (
+            "Provider's data on the customer",
+            data and mask.free_text(format_members(data.party_data)),
+        ),
         ("Callback to", order.result_url and mask.url(order.result_url)),
     ]
     return [(name, str(value)) for name, value in rows if value]
@@ -162,7 +174,10 @@ def tell_story(
 
 
 def _icon(entry: TimelineEntry) -> str:
-    if entry.kind == "CallbackConcluded" and entry.members.get("outcome") not in (None, "delivered"):
+    if entry.kind == "CallbackConcluded" and entry.members.get("outcome") not in (
+        None,
+        "delivered",
+    ):
         return "alert"
     if entry.stages is not None and entry.stages[1] == Stage.FAILED:
         return "cross"
@@ -194,7 +209,8 @@ _TONES: Mapping[str, str] = {"check": "good", "cross": "bad", "alert": "warn", "
 
 
 def actor_name(actor: str, provider_titles: Mapping[str, str]) -> str:
-    """Return who acted, for a person: `provider:momo` becomes the provider's title, `user:ada` becomes `ada`."""
+    """Return who acted, for a person: `provider:momo` becomes the provider's title, `user:ada`
+    becomes `ada`."""
     kind, _, name = actor.partition(":")
     if kind == "provider":
         return provider_titles.get(name, name)
@@ -202,7 +218,8 @@ def actor_name(actor: str, provider_titles: Mapping[str, str]) -> str:
 
 
 def parse_actor(text: str) -> str:
-    """Return the actor whom a user names as the list shows it, `ada` or `root (command line)`, or as the log does."""
+    """Return the actor whom a user names as the list shows it, `ada` or `root (command line)`, or
+    as the log does."""
     if ":" in text or text in ("gateway", "nobody"):
         return text
     name = text.removesuffix(" (command line)")
@@ -231,7 +248,9 @@ def show_event(row: AuditRow, mask: PersonalDataMask) -> ShownEvent:
     ]
     kind, _, name = event.actor.partition(":")
     actor = f"{name} (command line)" if kind == "cli" else name or kind
-    return ShownEvent(event.at, actor, format_words(event.action), event.about.replace(":", " ", 1), details)
+    return ShownEvent(
+        event.at, actor, format_words(event.action), event.about.replace(":", " ", 1), details
+    )
 
 
 def _detail_text(name: str, value: object, mask: PersonalDataMask) -> str:
@@ -256,13 +275,24 @@ LISTED_MAX = 12
 """Members of a list in an event's details that are shown; `mmo audit list --json` has them all."""
 
 _PLAIN_MEMBERS = frozenset(
-    {"loginUser", "outcome", "proposedBy", "role", "session", "user", "versionAfter", "versionBefore", "wanted"}
+    {
+        "loginUser",
+        "outcome",
+        "proposedBy",
+        "role",
+        "session",
+        "user",
+        "versionAfter",
+        "versionBefore",
+        "wanted",
+    }
 )
 """The members of an audit event's detail that are no free text."""
 
 
 def format_members(text: str | None) -> str | None:
-    """Return the members of a JSON object as words, `first name Jane, last name Doe`; any other text stays as it is."""
+    """Return the members of a JSON object as words, `first name Jane, last name Doe`; any other
+    text stays as it is."""
     try:
         members = json.loads(text or "")
     except ValueError:

@@ -1,5 +1,5 @@
-"""The pages list what waits for staff: stuck payments, proposals to end one by hand, which another user approves, the
-suspense book, failed callbacks; and the audit log."""
+"""The pages list what waits for staff: stuck payments, proposals to end one by hand, which another
+user approves, the suspense book, failed callbacks; and the audit log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from werkzeug.exceptions import Conflict
 from mmo_sansio.values.clock import elapsed
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
-from mmo_trio.admin.resolution import SUCCESS, ResolutionRefusal, ResolutionRefused, Resolutions, ResolutionUser
+from mmo_trio.admin.resolution import (
+    SUCCESS,
+    ResolutionRefusal,
+    ResolutionRefused,
+    Resolutions,
+    ResolutionUser,
+)
 from mmo_trio.admin.reversals import find_paid_after_all
 from mmo_trio.admin.told_wrong import list_told_wrong, merchant_message
 from mmo_trio.console.context import console
@@ -50,11 +56,16 @@ pages = Blueprint("work_lists", __name__)
 async def stuck() -> str:
     """List the payments whose outcome has been unknown for too long, the oldest first."""
     after = parse_position(query_argument("after"))
-    found = await console().store.admin.stuck_transactions(console().gateway_time(), after=after, limit=PAGE_SIZE + 1)
+    found = await console().store.admin.stuck_transactions(
+        console().gateway_time(), after=after, limit=PAGE_SIZE + 1
+    )
     shown, last = split_page(found)
     now = console().gateway_time()
     following = None if last is None else {"after": format_position(position_of(last))}
-    rows = [(each, format_span(elapsed(each.progress.submitted_at or each.order.created_at, now))) for each in shown]
+    rows = [
+        (each, format_span(elapsed(each.progress.submitted_at or each.order.created_at, now)))
+        for each in shown
+    ]
     page = ListPage(rows, None if after else 1, {} if after else None, following)
     return await render_template("stuck.html", page=page)
 
@@ -63,7 +74,9 @@ async def stuck() -> str:
 async def list_proposals() -> str:
     """List the proposals that are not finished."""
     store = console().store
-    unfinished = [each for state in UNFINISHED_STATES for each in await store.admin.proposals(state=state)]
+    unfinished = [
+        each for state in UNFINISHED_STATES for each in await store.admin.proposals(state=state)
+    ]
     page = cut_page(unfinished, PROPOSALS_PAGE_SIZE)
     if page.rows:
         await record_view("resolutions", [each.id for each in page.rows])
@@ -80,7 +93,9 @@ async def propose(reference: str) -> Response:
     proposal = await _resolutions().propose(
         resolution_user(user),
         reference,
-        None if outcome == SUCCESS else parse_choice(ErrorCode, outcome, "There is no such outcome."),
+        None
+        if outcome == SUCCESS
+        else parse_choice(ErrorCode, outcome, "There is no such outcome."),
         reason=await form_field("reason"),
         evidence=await form_field("evidence"),
         provider_reference=provider_reference or None,
@@ -131,17 +146,22 @@ def _redirect_to_payment(proposal: Proposal) -> Response:
 
 @pages.get("/suspense")
 async def suspense() -> str:
-    """List the entries of the suspense book, the newest first: the open ones, all, or those that contradict what a
-    merchant was told."""
+    """List the entries of the suspense book, the newest first: the open ones, all, or those that
+    contradict what a merchant was told."""
     store, selected = console().store, query_argument("show")
     messages: dict[int, str] = {}
     if selected == "told-wrong":
         before = parse_row_number(query_argument("before"))
         wrong = await list_told_wrong(store, before=before, limit=CARDS_PAGE_SIZE + 1)
-        messages = {each.entry.id: current_user().mask.text(merchant_message(each)) for each in wrong}
+        messages = {
+            each.entry.id: current_user().mask.text(merchant_message(each)) for each in wrong
+        }
         found, last = split_page([each.entry for each in wrong], CARDS_PAGE_SIZE)
         page = ListPage(
-            found, None if before else 1, {} if before else None, None if last is None else {"before": last.id}
+            found,
+            None if before else 1,
+            {} if before else None,
+            None if last is None else {"before": last.id},
         )
     else:
         read = partial(store.admin.suspense_entries, with_closed=selected == "all")
@@ -149,19 +169,26 @@ async def suspense() -> str:
     shown = page.rows
     if shown:
         await record_view("suspense", [each.id for each in shown])
-    payments = await store.transactions([each.gateway_reference for each in shown if each.gateway_reference])
+    payments = await store.transactions(
+        [each.gateway_reference for each in shown if each.gateway_reference]
+    )
     return await render_template(
         "suspense.html",
         page=page,
         messages=messages,
         payments=payments,
-        reversible={each.id for each in shown if _is_reversible(payments.get(each.gateway_reference or ""), each)},
+        reversible={
+            each.id
+            for each in shown
+            if _is_reversible(payments.get(each.gateway_reference or ""), each)
+        },
         selected=selected,
     )
 
 
 def _is_reversible(payment: Transaction | None, entry: SuspenseEntry) -> bool:
-    """Return whether money that came after its merchant was told of a failure, by this entry, can be asked back."""
+    """Return whether money that came after its merchant was told of a failure, by this entry, can
+    be asked back."""
     if payment is None or find_paid_after_all(payment, [entry]) is None:
         return False
     return console().reversal_operation(payment) is not None
@@ -173,7 +200,9 @@ async def close_suspense(id: int) -> Response:
     user = await require(Permission.CLOSE_SUSPENSE)
     note, now = await form_field("note"), console().now()
     await record_action("suspense_closed", f"suspense:{id}", note=note)
-    closed = id < 2**63 and await console().store.admin.close_suspense(id, by=user.name, note=note, now=now)
+    closed = id < 2**63 and await console().store.admin.close_suspense(
+        id, by=user.name, note=note, now=now
+    )
     if not closed:
         await record_action("suspense_was_not_open", f"suspense:{id}")
         raise Conflict("There is no open entry with this number.")
@@ -185,13 +214,15 @@ async def callbacks() -> str:
     """List the callbacks that failed. Nothing here sends a callback again (K3)."""
     admin, brand = console().store.admin, query_argument("brand")
     page = await read_page(partial(admin.failed_callbacks, brand=brand), lambda row: row[0])
-    return await render_template("callbacks.html", page=page, brand=brand, brand_options=await list_brand_options())
+    return await render_template(
+        "callbacks.html", page=page, brand=brand, brand_options=await list_brand_options()
+    )
 
 
 @pages.get("/audit")
 async def audit() -> str:
-    """List the audit log, or what somebody did, or what was done to something; the newest row comes first.
-    `mmo audit verify` checks it."""
+    """List the audit log, or what somebody did, or what was done to something; the newest row comes
+    first. `mmo audit verify` checks it."""
     await require(Permission.READ_AUDIT)
     admin = console().store.admin
     actor, about = query_argument("actor"), query_argument("about")

@@ -1,1 +1,2 @@
-"""Holds the design system: one stylesheet, the macros that draw its parts, and the geometry of charts."""
+"""Holds the design system: one stylesheet, the macros that draw its parts, and the geometry of
+charts."""

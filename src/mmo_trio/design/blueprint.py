@@ -47,7 +47,8 @@ def _stylesheet() -> _Stylesheet:
 
 
 def create_design_blueprint() -> Blueprint:
-    """Create `/design.css`, and `stylesheet_url` for templates, which changes with the stylesheet."""
+    """Create `/design.css`, and `stylesheet_url` for templates, which changes with the
+    stylesheet."""
     served = _stylesheet()
     design = Blueprint("design", __name__, template_folder="templates")
 

@@ -1,5 +1,5 @@
-"""Makes the colour of a brand readable: surfaces keep it, under black or white text; links and thin lines are darker on
-light pages and lighter on dark ones, as far as contrast needs it."""
+"""Makes the colour of a brand readable: surfaces keep it, under black or white text; links and thin
+lines are darker on light pages and lighter on dark ones, as far as contrast needs it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ CONTRAST_MIN = 4.5
 """WCAG 2.2, success criterion 1.4.3 (AA)."""
 
 _LIGHT_SURFACES, _DARK_SURFACES = ("#eef0f4", "#ffffff"), ("#20252e", "#0f1217")
-"""The surfaces of the stylesheet between which all others lie: --sunk with --on, and --sunk with --bg."""
+"""The surfaces of the stylesheet between which all others lie: --sunk with --on, and --sunk with
+--bg."""
 _STEP = 0.04
 _TINT = 0.12
 
 
 def brand_stylesheet(colour: str) -> str:
-    """Return the tokens of the stylesheet that have another value for this colour, which is `#rrggbb`."""
+    """Return the tokens of the stylesheet that have another value for this colour, which is
+    `#rrggbb`."""
     light, light_tint = _readable(colour, _LIGHT_SURFACES, "#000000")
     dark, dark_tint = _readable(colour, _DARK_SURFACES, "#ffffff")
     on = (
@@ -32,7 +34,8 @@ def contrast(one: str, other: str) -> float:
 
 
 def _readable(colour: str, surfaces: tuple[str, str], towards: str) -> tuple[str, str]:
-    """Return the colour, mixed with another one until it can be read on all surfaces, and its tint of the last one."""
+    """Return the colour, mixed with another one until it can be read on all surfaces, and its tint
+    of the last one."""
     tint, found = _mix(surfaces[1], colour, _TINT), colour
     for step in range(round(1 / _STEP) + 1):
         found = _mix(colour, towards, step * _STEP)
@@ -43,7 +46,9 @@ def _readable(colour: str, surfaces: tuple[str, str], towards: str) -> tuple[str
 
 def _mix(one: str, other: str, share: float) -> str:
     share = min(share, 1.0)
-    mixed = (round(a + (b - a) * share) for a, b in zip(_channels(one), _channels(other), strict=True))
+    mixed = (
+        round(a + (b - a) * share) for a, b in zip(_channels(one), _channels(other), strict=True)
+    )
     return "#" + "".join(f"{each:02x}" for each in mixed)
 
 
@@ -53,5 +58,7 @@ def _channels(colour: str) -> tuple[int, ...]:
 
 def _luminance(colour: str) -> float:
     shares = (each / 255 for each in _channels(colour))
-    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
+    red, green, blue = (
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in shares
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -1,4 +1,5 @@
-"""Computes charts of one family: bars or lines over steps, each step with its values at hand for mouse and keyboard."""
+"""Computes charts of one family: bars or lines over steps, each step with its values at hand for
+mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -74,7 +75,11 @@ class DrawnChart:
 
 
 def draw_bars(
-    id: str, title: str, labels: Sequence[str], series: Sequence[Series], format_value: Callable[[float], str]
+    id: str,
+    title: str,
+    labels: Sequence[str],
+    series: Sequence[Series],
+    format_value: Callable[[float], str],
 ) -> DrawnChart:
     """Return a chart of bars that stand on each other, from zero upwards."""
     totals = [sum(each.values[n] or 0 for each in series) for n in range(len(labels))]
@@ -91,9 +96,14 @@ def draw_lines(
     *,
     top: float | None = None,
 ) -> DrawnChart:
-    """Return a chart of lines from zero to `top`, or to the greatest value; an unknown value interrupts its line."""
-    greatest = max((value for each in series for value in each.values if value is not None), default=0)
-    return _draw(id, title, labels, series, format_value, top=top or round_up_scale(greatest), is_line=True)
+    """Return a chart of lines from zero to `top`, or to the greatest value; an unknown value
+    interrupts its line."""
+    greatest = max(
+        (value for each in series for value in each.values if value is not None), default=0
+    )
+    return _draw(
+        id, title, labels, series, format_value, top=top or round_up_scale(greatest), is_line=True
+    )
 
 
 def round_up_scale(number: float) -> float:
@@ -120,7 +130,11 @@ def _draw(
     for n, label in enumerate(labels):
         texts = [_text(each.values[n], format_value) for each in series]
         lines = [label, *(f"{each.name}: {text}" for each, text in zip(series, texts, strict=True))]
-        marks = _points(series, classes, n, width, top) if is_line else _bars(series, classes, n, width, top)
+        marks = (
+            _points(series, classes, n, width, top)
+            if is_line
+            else _bars(series, classes, n, width, top)
+        )
         steps.append(Step(", ".join(lines), _round(LEFT + n * width), _round(width), marks))
     every = max(1, -(-len(labels) // X_LABELS_MAX))
     return DrawnChart(
@@ -128,14 +142,21 @@ def _draw(
         title=title,
         legend=[(css_class, each.name) for css_class, each in zip(classes, series, strict=True)],
         levels=[Level(_y(share), format_value(top * share)) for share in (0.0, 0.5, 1.0)],
-        x_labels=[(_round(LEFT + (n + 0.5) * width), label) for n, label in enumerate(labels) if n % every == 0],
+        x_labels=[
+            (_round(LEFT + (n + 0.5) * width), label)
+            for n, label in enumerate(labels)
+            if n % every == 0
+        ],
         lines=[
             (css_class, points)
             for css_class, each in zip(classes, series, strict=True)
             for points in (_lines(each, width, top) if is_line else ())
         ],
         steps=steps,
-        rows=[(label, [_text(each.values[n], format_value) for each in series]) for n, label in enumerate(labels)],
+        rows=[
+            (label, [_text(each.values[n], format_value) for each in series])
+            for n, label in enumerate(labels)
+        ],
     )
 
 
@@ -143,21 +164,29 @@ def _text(value: float | None, format_value: Callable[[float], str]) -> str:
     return "–" if value is None else format_value(value)
 
 
-def _bars(series: Sequence[Series], classes: Sequence[str], n: int, width: float, top: float) -> list[Mark]:
+def _bars(
+    series: Sequence[Series], classes: Sequence[str], n: int, width: float, top: float
+) -> list[Mark]:
     floor, marks = HEIGHT - BOTTOM, []
     for each, css_class in zip(series, classes, strict=True):
         height = _height((each.values[n] or 0) / top)
         floor -= height
         if height:
             x = LEFT + (n + 0.2) * width
-            marks.append(Mark(_round(x), _round(floor), _round(width * 0.6), _round(height), css_class))
+            marks.append(
+                Mark(_round(x), _round(floor), _round(width * 0.6), _round(height), css_class)
+            )
     return marks
 
 
-def _points(series: Sequence[Series], classes: Sequence[str], n: int, width: float, top: float) -> list[Mark]:
+def _points(
+    series: Sequence[Series], classes: Sequence[str], n: int, width: float, top: float
+) -> list[Mark]:
     x = _round(LEFT + (n + 0.5) * width)
     found = ((each.values[n], css_class) for each, css_class in zip(series, classes, strict=True))
-    return [Mark(x, _y(value / top), 0, 0, css_class) for value, css_class in found if value is not None]
+    return [
+        Mark(x, _y(value / top), 0, 0, css_class) for value, css_class in found if value is not None
+    ]
 
 
 def _lines(series: Series, width: float, top: float) -> list[str]:

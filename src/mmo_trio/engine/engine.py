@@ -1,12 +1,13 @@
-"""The engine takes waiting inputs, decides them, makes the decisions durable, replies, then acts. A process has one.
+"""The engine takes waiting inputs, decides them, makes the decisions durable, replies, then acts. A
+process has one.
 
-While a batch is being made durable, inputs for the next one collect, so group commit hardly needs a timer: only
-where few callers have just got their replies does a batch wait for their next inputs, for a moment. Where the store
-allows it, further batches begin before the end of the first, as soon as enough inputs wait that share no key with it:
-enough is a share of those that are being made durable, so batches are small under low load and large under high load.
-The store calls the payment rules with a working set that contains exactly what the batch reads; they are pure, so it
-doesn't matter in which thread, or how often, that happens.
-"""
+While a batch is being made durable, inputs for the next one collect, so group commit hardly needs a
+timer: only where few callers have just got their replies does a batch wait for their next inputs,
+for a moment. Where the store allows it, further batches begin before the end of the first, as soon
+as enough inputs wait that share no key with it: enough is a share of those that are being made
+durable, so batches are small under low load and large under high load. The store calls the payment
+rules with a working set that contains exactly what the batch reads; they are pure, so it doesn't
+matter in which thread, or how often, that happens."""
 
 from __future__ import annotations
 
@@ -22,7 +23,13 @@ import trio
 from attrs import Factory, define, field
 
 from mmo_sansio.messages.changes import TransactionAdvanced, TransactionCreated
-from mmo_sansio.messages.inputs import CallbackConcluded, CreatePayment, Input, ProviderAccepted, QrConcluded
+from mmo_sansio.messages.inputs import (
+    CallbackConcluded,
+    CreatePayment,
+    Input,
+    ProviderAccepted,
+    QrConcluded,
+)
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
@@ -30,7 +37,13 @@ from mmo_sansio.payments.ledger import Ledger, Reads, merge_reads
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
-from mmo_trio.storage.interface.store import STORE_ERRORS, OutcomeUnknown, StoreUnavailable, WorkItem, log_store_failure
+from mmo_trio.storage.interface.store import (
+    STORE_ERRORS,
+    OutcomeUnknown,
+    StoreUnavailable,
+    WorkItem,
+    log_store_failure,
+)
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.fault_report import describe_fault
@@ -40,22 +53,25 @@ from mmo_trio.system.waiting import ParkingSpot
 logger = structlog.get_logger(__name__)
 
 ACTIVE_PER_WAITING = 2
-"""Inputs in active batches for each one that must wait before a further batch begins. During large batches a small one
-would cost much for the few who get their replies sooner; during small ones to wait would cost more."""
+"""Inputs in active batches for each one that must wait before a further batch begins. During large
+batches a small one would cost much for the few who get their replies sooner; during small ones to
+wait would cost more."""
 
 COALESCED_MAX = 8
-"""Inputs for which a batch may wait, and for which unhurried inputs wait: what more of them save is little for each."""
+"""Inputs for which a batch may wait, and for which unhurried inputs wait: what more of them save is
+little for each."""
 
 UNHURRIED = (ProviderAccepted, CallbackConcluded, QrConcluded)
-"""Inputs for whose record nobody waits. Where one gets lost with its process, its payment is polled, its callback or
-code is sent again (S5, K3)."""
+"""Inputs for whose record nobody waits. Where one gets lost with its process, its payment is
+polled, its callback or code is sent again (S5, K3)."""
 
 PATIENCE_S = 0.01
-"""Seconds that such an input waits for others to share their commit: at 100 payments a second nine of ten do."""
+"""Seconds that such an input waits for others to share their commit: at 100 payments a second nine
+of ten do."""
 
 SCAN_MAX = 512
-"""Waiting inputs that are scanned for a second batch: when many wait for an active key, a longer scan would cost more
-than it finds."""
+"""Waiting inputs that are scanned for a second batch: when many wait for an active key, a longer
+scan would cost more than it finds."""
 
 _MAY_HAVE_WAITED = "this process was suspended, and the request may have waited as long"
 """Why nothing is created."""
@@ -69,11 +85,13 @@ class DecisionFailed(Exception):
 
 @define(eq=False)
 class PendingInput(ParkingSpot[Reply]):
-    """An input on its way through the engine. The engine decides it even if no task waits for the reply."""
+    """An input on its way through the engine. The engine decides it even if no task waits for the
+    reply."""
 
     input: Input
     received_at: MonotonicInstant
-    """When its request was read, as time since the machine started; when the engine got it where there is none."""
+    """When its request was read, as time since the machine started; when the engine got it where
+    there is none."""
     reads: Reads = field(init=False)
     keys: frozenset[Hashable] = field(init=False)
     _outcome: outcome.Outcome[Reply] | None = None
@@ -83,8 +101,8 @@ class PendingInput(ParkingSpot[Reply]):
         self.keys = conflict_keys(self.input, self.reads)
 
     async def reply(self) -> Reply:
-        """Return the reply once what the input changed is durable; one task may call this, once. Raises what
-        `Engine.submit` does."""
+        """Return the reply once what the input changed is durable; one task may call this, once.
+        Raises what `Engine.submit` does."""
         if self._outcome is not None:
             return self._outcome.unwrap()
         return await self.park()
@@ -96,10 +114,12 @@ class PendingInput(ParkingSpot[Reply]):
 
 
 def conflict_keys(input_: Input, reads: Reads) -> frozenset[Hashable]:
-    """Return the keys of an input, which order it among others; an intent's key is that of its payment. Merchants'
-    breakers are one key: an outcome brings the breaker as it is afterwards, the later one counts, and its merchant
-    isn't known before the payment is loaded."""
-    keys: frozenset[Hashable] = reads.transactions.union(reads.references, reads.deposits, reads.claims)
+    """Return the keys of an input, which order it among others; an intent's key is that of its
+    payment. Merchants' breakers are one key: an outcome brings the breaker as it is afterwards, the
+    later one counts, and its merchant isn't known before the payment is loaded."""
+    keys: frozenset[Hashable] = reads.transactions.union(
+        reads.references, reads.deposits, reads.claims
+    )
     if isinstance(input_, CallbackConcluded) and input_.breaker is not None:
         return keys | _BREAKERS_KEY
     return keys
@@ -109,9 +129,10 @@ def conflict_keys(input_: Input, reads: Reads) -> frozenset[Hashable]:
 class InputQueue:
     """Holds waiting inputs, and chooses those that may be decided during another batch.
 
-    Inputs with a common key are decided in the order of their arrival. While one of them is in a batch, the later ones
-    wait, and none overtakes another with which it shares a key. No input waits longer than for the active batches: once
-    they have ended, the first in the queue is taken first."""
+    Inputs with a common key are decided in the order of their arrival. While one of them is in a
+    batch, the later ones wait, and none overtakes another with which it shares a key. No input
+    waits longer than for the active batches: once they have ended, the first in the queue is taken
+    first."""
 
     _queued: deque[PendingInput] = Factory(deque)
     _active_keys: set[Hashable] = Factory(set)
@@ -124,8 +145,8 @@ class InputQueue:
         self._queued.append(input_)
 
     def take_batch(self, limit: int) -> Sequence[PendingInput]:
-        """Take the first inputs that share no key with an active or an earlier waiting one, at most so many; they are
-        active from now on."""
+        """Take the first inputs that share no key with an active or an earlier waiting one, at most
+        so many; they are active from now on."""
         if not self._active_keys:
             taken = [self._queued.popleft() for _ in range(min(limit, len(self._queued)))]
         else:
@@ -159,7 +180,8 @@ class InputQueue:
 
 @define(eq=False)
 class Outbox:
-    """Passes work that has just become durable from the engine to its subscriber, at once and in order."""
+    """Passes work that has just become durable from the engine to its subscriber, at once and in
+    order."""
 
     put: Callable[[WorkItem], None] = field(init=False)
     """Hands over work; work from before the subscription is kept for the subscriber."""
@@ -198,13 +220,14 @@ Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
 """Returns the reply once what the input changed is durable; see `Engine.submit`."""
 
 Enqueue: TypeAlias = Callable[[Input], PendingInput]
-"""The same for callers that need an order: of inputs with a common key, the first to be enqueued is decided first; see
-`Engine.enqueue`."""
+"""The same for callers that need an order: of inputs with a common key, the first to be enqueued is
+decided first; see `Engine.enqueue`."""
 
 
 @define(eq=False)
 class Engine:
-    """Takes inputs from any task; `run` decides them, those with a common key in the order of their arrival."""
+    """Takes inputs from any task; `run` decides them, those with a common key in the order of their
+    arrival."""
 
     store: Store
     clock: GatewayClock
@@ -213,16 +236,18 @@ class Engine:
     batch_max: int = ENGINE_BATCH_MAX
     active_per_waiting: int = ACTIVE_PER_WAITING
     coalescing_pause_s: float = 0.0
-    """Seconds without a further input after which a batch begins although fewer wait than were on their way at the end
-    of the one before; 0 lets every batch begin at once."""
+    """Seconds without a further input after which a batch begins although fewer wait than were on
+    their way at the end of the one before; 0 lets every batch begin at once."""
     statistics: EngineStatistics = Factory(EngineStatistics)
     _context: Context = Factory(copy_context)
-    """The context of the engine, in which the work that follows begins; a caller's may be another process's."""
+    """The context of the engine, in which the work that follows begins; a caller's may be another
+    process's."""
     _queue: InputQueue = Factory(InputQueue)
     _active_inputs: int = 0
     """Inputs in batches that are not yet durable."""
     _expected_inputs: int = 0
-    """How many callers had an input in the last batch or waited at its end: as many may send their next one soon."""
+    """How many callers had an input in the last batch or waited at its end: as many may send their
+    next one soon."""
     _awaited_inputs: int = 0
     """How many inputs a task of this engine waits for; 0 when one is enough."""
     _idle: list[ParkingSpot[None]] = Factory(list)
@@ -230,7 +255,8 @@ class Engine:
     _patient: list[PendingInput] = Factory(list)
     """Inputs that wait for others before they are queued, in the order of their arrival."""
     _patience: trio.CancelScope = Factory(trio.CancelScope)
-    """Ends when the first of these has waited long enough: one deadline that moves costs less than a scope for each."""
+    """Ends when the first of these has waited long enough: one deadline that moves costs less than
+    a scope for each."""
 
     @property
     def queued(self) -> int:
@@ -238,13 +264,13 @@ class Engine:
         return len(self._queue) + len(self._patient)
 
     async def submit(self, input_: Input, received_at: MonotonicInstant | None = None) -> Reply:
-        """Return the reply to this input, once what it changed is durable. `received_at`: when its request was read, as
-        time since the machine started; now by default. One of `UNHURRIED` waits for others for a moment.
+        """Return the reply to this input, once what it changed is durable. `received_at`: when its
+        request was read, as time since the machine started; now by default. One of `UNHURRIED`
+        waits for others for a moment.
 
-        Raises StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that, DecisionFailed for
-        an error in this program. A caller's cancellation doesn't stop its input; one whose input is being made durable
-        may go on only then.
-        """
+        Raises StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that,
+        DecisionFailed for an error in this program. A caller's cancellation doesn't stop its input;
+        one whose input is being made durable may go on only then."""
         if isinstance(input_, UNHURRIED):
             return await self._add_patient(input_).reply()
         call = self._add(input_, received_at)
@@ -255,14 +281,15 @@ class Engine:
         return await call.reply()
 
     def enqueue(self, input_: Input) -> PendingInput:
-        """Add an input to the queue, behind all that share a key with it; the caller may wait for its reply later.
-        Raises StoreUnavailable when the queue is full."""
+        """Add an input to the queue, behind all that share a key with it; the caller may wait for
+        its reply later. Raises StoreUnavailable when the queue is full."""
         call = self._add(input_)
         self._start_batch_if_possible()
         return call
 
     def _add_patient(self, input_: Input) -> PendingInput:
-        """Queue the input ahead of the next one that comes, or with enough of its kind, or after `PATIENCE_S`."""
+        """Queue the input ahead of the next one that comes, or with enough of its kind, or after
+        `PATIENCE_S`."""
         call = self._admit(input_)
         if not self._patient:
             self._patience.deadline = trio.current_time() + PATIENCE_S
@@ -286,14 +313,16 @@ class Engine:
         return PendingInput(input_, self.clock.since_boot() if received_at is None else received_at)
 
     def _queue_patient(self) -> None:
-        """Queue what waits for others, ahead of what comes now: inputs with a common key keep their order."""
+        """Queue what waits for others, ahead of what comes now: inputs with a common key keep their
+        order."""
         for each in self._patient:
             self._queue.add(each)
         self._patient.clear()
         self._patience.deadline = math.inf
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Decide batches until cancelled; then raise StoreUnavailable in the callers that still wait."""
+        """Decide batches until cancelled; then raise StoreUnavailable in the callers that still
+        wait."""
         try:
             self._context = copy_context()
             await begin_clock(self.clock, self.store)
@@ -317,14 +346,15 @@ class Engine:
             self._start_batch_if_possible()
 
     async def _decide_batches(self) -> None:
-        """Decide one batch after the other; as many tasks run this as the store allows batches at once."""
+        """Decide one batch after the other; as many tasks run this as the store allows batches at
+        once."""
         while True:
             await self._coalesce_inputs()
             while not (calls := self._next_batch()):
                 await self._wait_for_batch()
                 await self._coalesce_inputs()
-            # The callers of a batch get their replies even when the engine ends. A scope costs 6 us, so one serves all
-            # batches that follow each other.
+            # The callers of a batch get their replies even when the engine ends. A scope costs 6
+            # us, so one serves all batches that follow each other.
             with trio.CancelScope(shield=True):
                 while calls:
                     await self._decide_batch(calls)
@@ -332,8 +362,8 @@ class Engine:
                     calls = self._next_batch()
 
     async def _decide_as_caller(self) -> None:
-        """Decide the next batch in the task of a caller who is alone: to wake a task of the engine for it, and that one
-        the caller, would cost two more turns of Trio's loop."""
+        """Decide the next batch in the task of a caller who is alone: to wake a task of the engine
+        for it, and that one the caller, would cost two more turns of Trio's loop."""
         spot = self._idle.pop()
         try:
             with trio.CancelScope(shield=True):
@@ -351,8 +381,9 @@ class Engine:
         self._expected_inputs = min(len(calls) + len(self._queue), self.batch_max, COALESCED_MAX)
 
     async def _coalesce_inputs(self) -> None:
-        """Let the callers of the last batch, who have just got their replies, send their next inputs before another
-        batch begins: with few callers, each batch would otherwise leave out those who were answered last."""
+        """Let the callers of the last batch, who have just got their replies, send their next
+        inputs before another batch begins: with few callers, each batch would otherwise leave out
+        those who were answered last."""
         if not self.coalescing_pause_s:
             return
         self._awaited_inputs = self._expected_inputs
@@ -381,8 +412,8 @@ class Engine:
         return calls
 
     async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> None:
-        """Decide these in one commit. When the store raises an error of this program, decide them one by one, so that
-        only the input with the error fails."""
+        """Decide these in one commit. When the store raises an error of this program, decide them
+        one by one, so that only the input with the error fails."""
         batch = Batch(pending_inputs, self.clock, self.clock.since_boot())
         needed = merge_reads(call.reads for call in pending_inputs)
         began = trio.current_time()
@@ -406,7 +437,9 @@ class Engine:
         else:
             now = trio.current_time()
             self.statistics.batches += 1
-            if batch.has_changes():  # What stores nothing does not show that the store can be written to.
+            if (
+                batch.has_changes()
+            ):  # What stores nothing does not show that the store can be written to.
                 self.statistics.last_commit_at = now
             self.statistics.commit_durations.observe(now - began)
             # What follows belongs to this engine's process, whichever task has decided the batch.
@@ -435,10 +468,10 @@ class Batch:
     results: list[Decision | Exception] = Factory(list)
 
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
-        """Decide one after the other, each at a moment of its own, so that later inputs see what earlier ones changed.
-        An error in the payment rules fails only its own input, of which nothing is applied. Nothing is
-        created for a request that may be as old as a suspension: its sender may have given it up, and paid
-        otherwise."""
+        """Decide one after the other, each at a moment of its own, so that later inputs see what
+        earlier ones changed. An error in the payment rules fails only its own input, of which
+        nothing is applied. Nothing is created for a request that may be as old as a suspension: its
+        sender may have given it up, and paid otherwise."""
         requests_count_since = self.clock.requests_count_since()
         moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
         self.results = []
@@ -471,7 +504,9 @@ class Batch:
                     put_work(WorkItem(intent, subject, self.begun_at))
 
     @staticmethod
-    def _decide_one(ledger: Ledger, input_: Input, now: Instant, utc: Instant) -> Decision | Exception:
+    def _decide_one(
+        ledger: Ledger, input_: Input, now: Instant, utc: Instant
+    ) -> Decision | Exception:
         try:
             decision = decide(ledger, input_, now=now, utc=utc)
         except Exception as error:
@@ -494,20 +529,23 @@ def _transaction_of(decision: Decision) -> Transaction:
 
 
 async def continue_clock(clock: GatewayClock, store: Store) -> None:
-    """Continue the gateway's own time from the latest record in the store, if there is one. Raises StoreUnavailable."""
+    """Continue the gateway's own time from the latest record in the store, if there is one. Raises
+    StoreUnavailable."""
     if (found := await store.clock_record(clock.boot_id())) is not None:
         clock.continue_from(found.record, down_for=found.age)
 
 
 async def begin_clock(clock: GatewayClock, store: Store) -> None:
-    """Continue the gateway's own time, and save where it goes on, before anything is dated by it: after a restart of
-    the machine with a clock that was ahead, a later process with the right clock would else wait days for what is due.
-    Raises StoreUnavailable."""
+    """Continue the gateway's own time, and save where it goes on, before anything is dated by it:
+    after a restart of the machine with a clock that was ahead, a later process with the right clock
+    would else wait days for what is due. Raises StoreUnavailable."""
     await continue_clock(clock, store)
     try:
         await store.save_clock_record(clock.record())
     except OutcomeUnknown as error:
-        raise StoreUnavailable("it is not known whether the gateway's own time was saved") from error
+        raise StoreUnavailable(
+            "it is not known whether the gateway's own time was saved"
+        ) from error
 
 
 async def submit_once(store: Store, input_: Input, clock: GatewayClock) -> Reply:
@@ -516,13 +554,14 @@ async def submit_once(store: Store, input_: Input, clock: GatewayClock) -> Reply
     return reply
 
 
-async def submit_batch_once(store: Store, inputs: Sequence[Input], clock: GatewayClock) -> Sequence[Reply]:
-    """Decide inputs in a store that this process does not serve, as commands do: return the replies once what the
-    inputs changed is durable, in one commit.
+async def submit_batch_once(
+    store: Store, inputs: Sequence[Input], clock: GatewayClock
+) -> Sequence[Reply]:
+    """Decide inputs in a store that this process does not serve, as commands do: return the replies
+    once what the inputs changed is durable, in one commit.
 
-    Their intents, such as callbacks, wait in the store for the process that serves it. Raises StoreUnavailable and
-    OutcomeUnknown as the store does.
-    """
+    Their intents, such as callbacks, wait in the store for the process that serves it. Raises
+    StoreUnavailable and OutcomeUnknown as the store does."""
     await continue_clock(clock, store)
 
     def decide_all(ledger: Ledger) -> Sequence[Decision]:

@@ -1,7 +1,7 @@
 """Counts and times requests for the metrics, and writes a log line for each rejected one.
 
-A line names the request, the route, the brand and the cause. It never holds a path, a value or a text of the client:
-references and names are the merchant's own."""
+A line names the request, the route, the brand and the cause. It never holds a path, a value or a
+text of the client: references and names are the merchant's own."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ logger = structlog.get_logger(__name__)
 
 LINES_PER_SECOND: Final = 20.0
 LINES_BURST: Final = 100
-"""Lines for single rejections; of a flood only the number is logged. While the store fails every request may be
-rejected, which is worth one line a second."""
+"""Lines for single rejections; of a flood only the number is logged. While the store fails every
+request may be rejected, which is worth one line a second."""
 FIELDS_MAX: Final = 10
 """Invalid fields that a line names."""
 
@@ -48,8 +48,11 @@ class HttpMetrics:
         self.requests[context.route, status // 100] += 1
         self.durations[context.route].observe(duration_s)
 
-    def count_problem(self, context: RequestContext, problem: Problem, fault: str | None = None) -> None:
-        """Count and log a rejected request; `fault` describes an internal error, without values (P3)."""
+    def count_problem(
+        self, context: RequestContext, problem: Problem, fault: str | None = None
+    ) -> None:
+        """Count and log a rejected request; `fault` describes an internal error, without values
+        (P3)."""
         self.problems[problem.segment] += 1
         is_ours = problem.status == INTERNAL.status
         if not (self.log_rejections or is_ours):
@@ -82,5 +85,7 @@ class HttpMetrics:
 
 def _field_names(problem: Problem) -> list[str]:
     """Return the names of the invalid fields, without the merchant's own text after `labels.`."""
-    names = ("labels" if each.field.startswith("labels.") else each.field for each in problem.errors)
+    names = (
+        "labels" if each.field.startswith("labels.") else each.field for each in problem.errors
+    )
     return list(dict.fromkeys(names))[:FIELDS_MAX]

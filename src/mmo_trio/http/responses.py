@@ -1,5 +1,5 @@
-"""Writes responses as bytes: head and body in one string, so that one call sends them, or in pieces (RFC 9112 sections
-4 and 7.1)."""
+"""Writes responses as bytes: head and body in one string, so that one call sends them, or in pieces
+(RFC 9112 sections 4 and 7.1)."""
 
 from __future__ import annotations
 
@@ -26,20 +26,31 @@ BODYLESS_STATUSES: Final = frozenset({204, 304})
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
 DISCARDED_BYTES_MAX: Final = 64 * 1024
-"""Bytes that a client may send while it receives a stream; they are discarded, as no request follows a stream."""
+"""Bytes that a client may send while it receives a stream; they are discarded, as no request
+follows a stream."""
 
 _FIELD_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n")
 _PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
 
 
 def response_bytes(
-    response: HttpResponse, *, request_id: str, connection: bytes = b"", extra: bytes = b"", without_body: bool = False
+    response: HttpResponse,
+    *,
+    request_id: str,
+    connection: bytes = b"",
+    extra: bytes = b"",
+    without_body: bool = False,
 ) -> bytes:
     """Return the whole response with the fields that every response has (G9).
 
-    `connection` is the value of that field, empty for none; `extra` holds whole field lines. `without_body` answers
-    HEAD: the length stays, the body goes. Raises ValueError for a header field that would break out of its line."""
-    length = b"" if response.status in BODYLESS_STATUSES else b"Content-Length: %d\r\n" % len(response.body)
+    `connection` is the value of that field, empty for none; `extra` holds whole field lines.
+    `without_body` answers HEAD: the length stays, the body goes. Raises ValueError for a header
+    field that would break out of its line."""
+    length = (
+        b""
+        if response.status in BODYLESS_STATUSES
+        else b"Content-Length: %d\r\n" % len(response.body)
+    )
     return b"".join(
         (
             _cached_status_line_and_fields(response.status, response.headers),
@@ -56,20 +67,33 @@ def response_bytes(
 
 
 def head_bytes(status: int, headers: Headers, *, request_id: str, extra: bytes) -> bytes:
-    """Return the head of a response that is written in pieces; `extra` holds the field lines of its framing.
+    """Return the head of a response that is written in pieces; `extra` holds the field lines of its
+    framing.
 
     Raises ValueError like `response_bytes`."""
     fields = _status_line_and_fields(status, headers)
-    parts = (fields, b"X-Request-Id: ", request_id.encode("ascii"), _date_line(int(time.time())), extra, b"\r\n")
+    parts = (
+        fields,
+        b"X-Request-Id: ",
+        request_id.encode("ascii"),
+        _date_line(int(time.time())),
+        extra,
+        b"\r\n",
+    )
     return b"".join(parts)
 
 
 def response_fields(response: HttpResponse, *, request_id: str) -> list[tuple[bytes, bytes]]:
-    """Return the same fields as a list, with names in lower case, for a server that writes them itself.
+    """Return the same fields as a list, with names in lower case, for a server that writes them
+    itself.
 
     That server adds the date and the connection. Raises ValueError like `response_bytes`."""
     _cached_status_line_and_fields(response.status, response.headers)
-    fields = [*response.headers, (b"cache-control", NO_STORE), (b"x-request-id", request_id.encode("ascii"))]
+    fields = [
+        *response.headers,
+        (b"cache-control", NO_STORE),
+        (b"x-request-id", request_id.encode("ascii")),
+    ]
     if response.status not in BODYLESS_STATUSES:
         fields.append((b"content-length", b"%d" % len(response.body)))
     return fields
@@ -96,15 +120,17 @@ def _date_line(second: int) -> bytes:
 
 @define(eq=False)
 class PieceWriter:
-    """Writes one response to its connection in pieces, as fast as its client reads: with its length, or in chunks when
-    the length is not known."""
+    """Writes one response to its connection in pieces, as fast as its client reads: with its
+    length, or in chunks when the length is not known."""
 
     _send: Callable[[bytes, bytes, bool], Awaitable[None]]
-    """Sends a head or framing and then a piece; the flag says whether the piece has a deadline of its own."""
+    """Sends a head or framing and then a piece; the flag says whether the piece has a deadline of
+    its own."""
     _receive: Callable[[], Awaitable[bytes | bytearray]]
     _request_id: str
     _connection: Callable[[bool], bytes]
-    """Returns the value of `Connection`, given whether another request may follow; empty for none."""
+    """Returns the value of `Connection`, given whether another request may follow; empty for
+    none."""
     _extra: bytes
     """Field lines of every response."""
     _is_head_request: bool
@@ -121,13 +147,14 @@ class PieceWriter:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the client can tell where the response ends, so that another one may follow on the connection."""
+        """Whether the client can tell where the response ends, so that another one may follow on
+        the connection."""
         return self.status is not None and self._missing_bytes == 0 and not self.is_lost
 
     async def begin(self, status: int, headers: Headers, *, length: int | None) -> None:
-        """Set the head, which is sent with the first piece. `length` is the number of bytes of the body; None for a
-        stream, which is sent in chunks and is the last response on its connection. Raises ValueError for a header field
-        that would break out of its line."""
+        """Set the head, which is sent with the first piece. `length` is the number of bytes of the
+        body; None for a stream, which is sent in chunks and is the last response on its connection.
+        Raises ValueError for a header field that would break out of its line."""
         if status in BODYLESS_STATUSES:
             framing, self._missing_bytes = b"", 0
         elif length is not None:
@@ -138,14 +165,16 @@ class PieceWriter:
         connection = self._connection(self._missing_bytes is not None)
         if connection:
             framing += b"Connection: " + connection + b"\r\n"
-        self._head = head_bytes(status, headers, request_id=self._request_id, extra=framing + self._extra)
+        self._head = head_bytes(
+            status, headers, request_id=self._request_id, extra=framing + self._extra
+        )
         self.status = status
         if self._missing_bytes is None:
             self._is_stream.set()
 
     async def write(self, data: bytes) -> None:
-        """Send a piece of the body. Raises BrokenResourceError when the client is gone, and ValueError for bytes beyond
-        the length."""
+        """Send a piece of the body. Raises BrokenResourceError when the client is gone, and
+        ValueError for bytes beyond the length."""
         assert self.status is not None
         if not data or self._is_head_request or self.status in BODYLESS_STATUSES:
             return
@@ -160,15 +189,19 @@ class PieceWriter:
             await self._send_piece(b"%x\r\n" % len(data), data + b"\r\n")
 
     async def finish(self) -> None:
-        """End the response. Raises ValueError when it has not begun, or lacks a part of its body."""
+        """End the response. Raises ValueError when it has not begun, or lacks a part of its
+        body."""
         if self.status is None or self._missing_bytes:
             raise ValueError("a response ended before it was complete")
-        is_chunked = self._missing_bytes is None and not self._is_http_1_0 and not self._is_head_request
+        is_chunked = (
+            self._missing_bytes is None and not self._is_http_1_0 and not self._is_head_request
+        )
         await self._send_piece(LAST_CHUNK if is_chunked else b"", b"")
 
     async def wait_disconnected(self) -> None:
-        """Wait until the client closes its connection while a stream is sent, or wanted only the head of one. The end
-        of a client whose response has a length shows when a piece is written."""
+        """Wait until the client closes its connection while a stream is sent, or wanted only the
+        head of one. The end of a client whose response has a length shows when a piece is
+        written."""
         await self._is_stream.wait()
         if self._is_head_request:
             await self.finish()

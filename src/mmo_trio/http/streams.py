@@ -1,4 +1,5 @@
-"""Defines what both ends of a connection need of its transport, and wraps the system's TCP sockets in it."""
+"""Defines what both ends of a connection need of its transport, and wraps the system's TCP sockets
+in it."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def unmap_ipv4(address: str) -> str:
 
 
 class TransportStream(trio.abc.Stream):
-    """Is a connection as the HTTP server and client need it, over the system's sockets or a simulated network."""
+    """Is a connection as the HTTP server and client need it, over the system's sockets or a
+    simulated network."""
 
     @property
     @abstractmethod
@@ -36,16 +38,18 @@ class TransportStream(trio.abc.Stream):
 
     @abstractmethod
     def peer_address(self) -> str | None:
-        """Return the peer's address without its port; empty for a Unix socket, None when the peer is gone."""
+        """Return the peer's address without its port; empty for a Unix socket, None when the peer
+        is gone."""
 
     @abstractmethod
     def try_send(self, data: SendBuffer) -> SendBuffer:
-        """Send as much as is taken at once and return the remainder. Raises BrokenResourceError when the peer is
-        gone."""
+        """Send as much as is taken at once and return the remainder. Raises BrokenResourceError
+        when the peer is gone."""
 
     @abstractmethod
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Return the bytes that have arrived, b"" at the end; raises BrokenResourceError when the peer is gone."""
+        """Return the bytes that have arrived, b"" at the end; raises BrokenResourceError when the
+        peer is gone."""
 
     @abstractmethod
     def close(self) -> None:
@@ -56,7 +60,8 @@ class TransportStream(trio.abc.Stream):
         return False
 
     def seconds_since_arrival(self) -> float:
-        """Return how long ago the peer's last bytes arrived, or its connection; 0 where nobody knows."""
+        """Return how long ago the peer's last bytes arrived, or its connection; 0 where nobody
+        knows."""
         return 0.0
 
     async def send_all_now(self, data: bytes) -> None:
@@ -69,8 +74,8 @@ class TransportStream(trio.abc.Stream):
 class PlainStream(TransportStream):
     """Owns the system's socket of a connection.
 
-    Both ends wait before they read, as the peer has not sent yet when it is its turn, and what they send fits into the
-    socket's buffer. So neither needs Trio's checkpoints before each call."""
+    Both ends wait before they read, as the peer has not sent yet when it is its turn, and what they
+    send fits into the socket's buffer. So neither needs Trio's checkpoints before each call."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
@@ -152,16 +157,17 @@ class PlainStream(TransportStream):
 class LingeringStream(PlainStream):
     """Closes an accepted connection so that its last response arrives (RFC 9112 section 9.6).
 
-    Closing a socket that holds unread input resets the connection, and the reset may overtake a response that the
-    client has not read yet. So `aclose` ends the sending direction, then discards what still arrives until the client
-    closes too. It may wait; cancelled, it closes at once."""
+    Closing a socket that holds unread input resets the connection, and the reset may overtake a
+    response that the client has not read yet. So `aclose` ends the sending direction, then discards
+    what still arrives until the client closes too. It may wait; cancelled, it closes at once."""
 
     def __init__(self, accepted: trio.socket.SocketType | socket.socket) -> None:
         family, kind, protocol = accepted.family, accepted.type, accepted.proto
         super().__init__(socket.socket(family, kind, protocol, fileno=accepted.detach()))
 
     async def aclose(self) -> None:
-        """Close so that the client can still read what was sent; the caller's deadline bounds the wait."""
+        """Close so that the client can still read what was sent; the caller's deadline bounds the
+        wait."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
             while await self.receive_some():
@@ -172,7 +178,9 @@ class LingeringStream(PlainStream):
             self.close()
 
 
-ConnectionListener: TypeAlias = trio.abc.Listener[trio.SocketStream] | trio.abc.Listener[TransportStream]
+ConnectionListener: TypeAlias = (
+    trio.abc.Listener[trio.SocketStream] | trio.abc.Listener[TransportStream]
+)
 """Accepts connections of the system, or of a network of its own."""
 
 
@@ -182,10 +190,13 @@ def accepted_stream(accepted: trio.SocketStream | TransportStream) -> TransportS
 
 
 def accept_waiting(listener: ConnectionListener) -> Iterator[TransportStream]:
-    """Accept the connections that wait already: together with another one, or before the listener is closed, which
-    would reset them with the requests that they may have brought."""
+    """Accept the connections that wait already: together with another one, or before the listener
+    is closed, which would reset them with the requests that they may have brought."""
     if isinstance(listener, trio.SocketListener):
-        with suppress(OSError), socket.socket(fileno=os.dup(listener.socket.fileno())) as same_socket:
+        with (
+            suppress(OSError),
+            socket.socket(fileno=os.dup(listener.socket.fileno())) as same_socket,
+        ):
             same_socket.setblocking(False)
             while True:
                 connected = trio.socket.from_stdlib_socket(same_socket.accept()[0])

@@ -1,7 +1,7 @@
 """Files in one directory, by which the processes of one service exchange their metrics.
 
-Each process writes its file every few seconds, and exports the metrics of all, as a scrape can't choose its process.
-"""
+Each process writes its file every few seconds, and exports the metrics of all, as a scrape can't
+choose its process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class ProcessMetricsFiles:
             except OSError as error:
                 logger.warning("metrics_write_failed", error=error.strerror, once_a_minute=True)
             except Exception as error:
-                logger.error("metrics_write_failed", fault=describe_fault(error), once_a_minute=True)
+                logger.error(
+                    "metrics_write_failed", fault=describe_fault(error), once_a_minute=True
+                )
             await trio.sleep(WRITE_INTERVAL_S)
 
     def write(self, text: bytes) -> None:
@@ -54,7 +56,10 @@ class ProcessMetricsFiles:
         """Yield the metrics of the other processes that are alive."""
         for file in sorted(self.directory.glob(f"*{SUFFIX}")):
             try:
-                if file.stem != self.process_name and time.time() - file.stat().st_mtime < STALE_AFTER_S:
+                if (
+                    file.stem != self.process_name
+                    and time.time() - file.stat().st_mtime < STALE_AFTER_S
+                ):
                     yield file.read_text(encoding="utf-8")
             except OSError:
                 continue  # The file was removed meanwhile.

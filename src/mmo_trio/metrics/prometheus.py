@@ -1,8 +1,8 @@
 """Exports the metrics of one gateway process in the text format of Prometheus.
 
-The parts keep plain counts, which a scrape formats, so no request is slowed. Every label has a closed set of values or
-is the name of a provider, or of a brand with limits; none is a reference or a number.
-"""
+The parts keep plain counts, which a scrape formats, so no request is slowed. Every label has a
+closed set of values or is the name of a provider, or of a brand with limits; none is a reference or
+a number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ import structlog
 import trio
 from attrs import Factory, define, frozen
 from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
@@ -58,26 +63,44 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_qr_codes": "Concluded QR code deliveries, by outcome.",
         "mmo_provider_conversations": "Active conversations with providers.",
         "mmo_provider_waiting": "Submissions and polls waiting for a conversation.",
-        "mmo_provider_breaker_state": "1 for the current state of this process's circuit breaker for the provider.",
+        "mmo_provider_breaker_state": "1 for the current state of this process's circuit "
+        "breaker for the "
+        "provider.",
         "mmo_provider_closed": "1 while the provider is closed by hand for new payments.",
-        "mmo_provider_account_state": "1 for what is known of a part of the account with a provider, on all nodes.",
-        "mmo_provider_balance": "What is in an account with a provider, in whole units of its currency, on all nodes.",
-        "mmo_provider_balance_seconds_old": "Seconds since a provider has told the balance of an account.",
-        "mmo_provider_float_hours": "Hours until a float is empty at the rate of the last hours; absent while nothing"
+        "mmo_provider_account_state": "1 for what is known of a part of the account with a "
+        "provider, on "
+        "all nodes.",
+        "mmo_provider_balance": "What is in an account with a provider, in whole units of its "
+        "currency, on "
+        "all nodes.",
+        "mmo_provider_balance_seconds_old": "Seconds since a provider has told the balance of "
+        "an account.",
+        "mmo_provider_float_hours": "Hours until a float is empty at the rate of the last "
+        "hours; absent "
+        "while nothing"
         " is spent.",
         "mmo_provider_float_low": "1 while a float is below a threshold of the settings.",
-        "mmo_provider_float_refusals": "Pay-outs that a provider has refused because a float lacked money.",
+        "mmo_provider_float_refusals": "Pay-outs that a provider has refused because a float "
+        "lacked money.",
         "mmo_provider_submissions": "Submissions sent to a provider.",
         "mmo_provider_questions": "Polls of a provider for the status of a payment.",
-        "mmo_provider_reports": "Outcomes of conversations with a provider: a payment's result, or none.",
+        "mmo_provider_reports": "Outcomes of conversations with a provider: a payment's "
+        "result, or none.",
         "mmo_provider_exchange_failures": "Requests to a provider without a usable response.",
-        "mmo_provider_exchange_seconds": "Time from a request to a provider to its response or its failure.",
+        "mmo_provider_exchange_seconds": "Time from a request to a provider to its response or "
+        "its failure.",
         "mmo_http_requests": "Responses of the merchant API, by route and status class.",
         "mmo_http_problems": "Rejected requests, by the problem type of the response.",
         "mmo_http_request_seconds": "Time from the first byte of a request to its response.",
-        "mmo_wall_clock_trusted": "1 while the machine's wall clock is trusted; 0 for a minute after it has stepped.",
-        "mmo_wall_clock_seconds_ahead": "Seconds by which the trusted wall time is ahead of the gateway's own time.",
-        "mmo_store_clock_seconds_ahead": "Seconds by which recorded wall time is ahead of the clock of the database's"
+        "mmo_wall_clock_trusted": "1 while the machine's wall clock is trusted; 0 for a minute "
+        "after it "
+        "has stepped.",
+        "mmo_wall_clock_seconds_ahead": "Seconds by which the trusted wall time is ahead of the "
+        "gateway's "
+        "own time.",
+        "mmo_store_clock_seconds_ahead": "Seconds by which recorded wall time is ahead of the "
+        "clock of the "
+        "database's"
         " server.",
         "mmo_engine_batches": "Committed batches.",
         "mmo_engine_batch_failures": "Batches whose commit failed or is in doubt.",
@@ -87,23 +110,34 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_store_commit_seconds": "Time from loading a batch's reads to its commit.",
         "mmo_store_up": "1 if the store could be queried, else 0.",
         "mmo_transactions_pending": "Pending transactions, on all nodes.",
-        "mmo_transactions_stuck": "Transactions whose outcome has been unknown for an hour, counted up to 1,000.",
-        "mmo_transactions_overdue": "Transactions whose poll or expiry is overdue by more than a minute.",
+        "mmo_transactions_stuck": "Transactions whose outcome has been unknown for an hour, "
+        "counted up "
+        "to 1,000.",
+        "mmo_transactions_overdue": "Transactions whose poll or expiry is overdue by more than "
+        "a minute.",
         "mmo_callbacks_open": "Callbacks without an outcome, on all nodes.",
-        "mmo_store_restorations": "How often the store was restored from a backup, or a failover has lost commits.",
+        "mmo_store_restorations": "How often the store was restored from a backup, or a "
+        "failover has "
+        "lost commits.",
         "mmo_brands_on_hold": "Brands of which no payment is submitted any more.",
-        "mmo_brand_usage": "What a brand with limits uses: pending payments, or an amount of today in minor units.",
+        "mmo_brand_usage": "What a brand with limits uses: pending payments, or an amount of "
+        "today in "
+        "minor units.",
         "mmo_suspense_open": "Open entries of the suspense book.",
         "mmo_reversals_open": "Reversals without an outcome, with those that wait for an approval.",
         "mmo_reversal_reports": "Ended conversations about reversals, by provider and report.",
-        "mmo_deposit_claims_open": "Reported deposits that wait for the operator's confirmation or for the end of the"
+        "mmo_deposit_claims_open": "Reported deposits that wait for the operator's confirmation "
+        "or for the "
+        "end of the"
         " payment that they name.",
         "mmo_retention_rows": "Old rows that this process has masked or removed, by what they are.",
         "mmo_retention_running": "1 while this process removes old rows.",
         "mmo_retention_failures": "Removals of old rows that ended early.",
         "mmo_callbacks_waiting": "Callbacks waiting for a delivery slot.",
         "mmo_callbacks_under_way": "Callbacks being delivered.",
-        "mmo_callbacks_unrecorded": "Callbacks that wait for another attempt after a fault of ours; nothing of them was"
+        "mmo_callbacks_unrecorded": "Callbacks that wait for another attempt after a fault of "
+        "ours; nothing "
+        "of them was"
         " sent.",
         "mmo_callback_breakers_open": "Brands whose callback breaker is not closed.",
         "mmo_callbacks": "Concluded callbacks, by outcome.",
@@ -128,7 +162,8 @@ class BacklogCache:
     _lock: trio.Lock = Factory(trio.Lock)
 
     async def backlog(self) -> Backlog | None:
-        """Return the backlog, at most ten seconds old; None while it can't be read, whatever the reason."""
+        """Return the backlog, at most ten seconds old; None while it can't be read, whatever the
+        reason."""
         async with self._lock:
             if trio.current_time() >= self._expires_at:
                 self._backlog = await self._read()
@@ -138,7 +173,9 @@ class BacklogCache:
     async def _read(self) -> Backlog | None:
         now = self.now()
         try:
-            return await self.store.admin.backlog(now, overdue_before=earlier(now, OVERDUE_METRIC_AFTER))
+            return await self.store.admin.backlog(
+                now, overdue_before=earlier(now, OVERDUE_METRIC_AFTER)
+            )
         except Exception as error:
             log_store_failure(logger, "backlog_read_failed", error)
             return None
@@ -192,7 +229,10 @@ class PrometheusExporter:
     async def _labelled_families(self, process_name: str) -> list[Metric]:
         families = list(self._own_families(await self.backlog_cache.backlog()))
         for family in families:
-            family.samples = [each._replace(labels={**each.labels, "process": process_name}) for each in family.samples]
+            family.samples = [
+                each._replace(labels={**each.labels, "process": process_name})
+                for each in family.samples
+            ]
         return families
 
     def _own_families(self, backlog: Backlog | None) -> Iterator[Metric]:
@@ -214,7 +254,10 @@ class PrometheusExporter:
         counts = dict(sorted(self.providers.counts.items()))
         yield from _provider_counters(counts)
         reports = sorted(self.reversal_reports.items())
-        yield _counter("mmo_reversal_reports", *(({"provider": p, "report": r}, times) for (p, r), times in reports))
+        yield _counter(
+            "mmo_reversal_reports",
+            *(({"provider": p, "report": r}, times) for (p, r), times in reports),
+        )
         yield _gauge(
             "mmo_provider_breaker_state",
             *(
@@ -228,17 +271,24 @@ class PrometheusExporter:
         yield _gauge(
             "mmo_provider_account_state",
             *(
-                ({"provider": each.provider, "part": each.part, "state": state.value}, int(each.state is state))
+                (
+                    {"provider": each.provider, "part": each.part, "state": state.value},
+                    int(each.state is state),
+                )
                 for each in self.account_findings()
                 for state in AccountState
             ),
         )
         yield from _float_metrics(self.float_monitor.floats)
         monitor, now = self.float_monitor, self.float_monitor.now()
-        ages = (({"provider": p, "account": a}, elapsed(at, now) / SECOND) for (p, a), at in monitor.known_at.items())
+        ages = (
+            ({"provider": p, "account": a}, elapsed(at, now) / SECOND)
+            for (p, a), at in monitor.known_at.items()
+        )
         yield _gauge("mmo_provider_balance_seconds_old", *ages)
         yield _counter(
-            "mmo_provider_float_refusals", *(({"provider": name}, monitor.refusals[name]) for name in counts)
+            "mmo_provider_float_refusals",
+            *(({"provider": name}, monitor.refusals[name]) for name in counts),
         )
 
 
@@ -256,12 +306,20 @@ def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]
             for report in REPORT_LABELS.values()
         ),
     )
-    yield _counter("mmo_provider_exchange_failures", *by_provider(lambda each: each.failed_exchanges))
-    yield _histogram("mmo_provider_exchange_seconds", *by_provider(lambda each: each.exchange_durations))
+    yield _counter(
+        "mmo_provider_exchange_failures", *by_provider(lambda each: each.failed_exchanges)
+    )
+    yield _histogram(
+        "mmo_provider_exchange_seconds", *by_provider(lambda each: each.exchange_durations)
+    )
 
 
 def _float_metrics(floats: Sequence[KnownFloat]) -> Iterator[Metric]:
-    balances, hours, low = list[tuple[Labels, float]](), list[tuple[Labels, float]](), list[tuple[Labels, float]]()
+    balances, hours, low = (
+        list[tuple[Labels, float]](),
+        list[tuple[Labels, float]](),
+        list[tuple[Labels, float]](),
+    )
     for each in floats:
         latest = each.forecast.latest
         labels = {"provider": latest.provider, "account": latest.account}
@@ -284,7 +342,10 @@ def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:
             for digit in (2, 4, 5)
         ),
     )
-    problems = (({"problem": each.segment}, http_metrics.problems.get(each.segment, 0)) for each in PROBLEM_TYPES)
+    problems = (
+        ({"problem": each.segment}, http_metrics.problems.get(each.segment, 0))
+        for each in PROBLEM_TYPES
+    )
     yield _counter("mmo_http_problems", *problems)
     durations = (({"route": route}, each) for route, each in sorted(http_metrics.durations.items()))
     yield _histogram("mmo_http_request_seconds", *durations)
@@ -292,8 +353,12 @@ def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:
 
 def _clock_metrics(gateway_clock: GatewayClock, ahead_of_store: Span | None) -> Iterator[Metric]:
     yield _gauge("mmo_wall_clock_trusted", ({}, int(gateway_clock.guard.is_trusted)))
-    yield _gauge("mmo_wall_clock_seconds_ahead", ({}, round(gateway_clock.guard.utc_offset / SECOND)))
-    ahead: list[tuple[Labels, float]] = [] if ahead_of_store is None else [({}, round(ahead_of_store / SECOND, 3))]
+    yield _gauge(
+        "mmo_wall_clock_seconds_ahead", ({}, round(gateway_clock.guard.utc_offset / SECOND))
+    )
+    ahead: list[tuple[Labels, float]] = (
+        [] if ahead_of_store is None else [({}, round(ahead_of_store / SECOND, 3))]
+    )
     yield _gauge("mmo_store_clock_seconds_ahead", *ahead)
 
 
@@ -317,7 +382,9 @@ def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
     yield _gauge("mmo_callbacks_open", ({}, backlog.callbacks))
     yield _gauge("mmo_store_restorations", ({}, backlog.restorations))
     yield _gauge("mmo_brands_on_hold", ({}, backlog.held_brands))
-    usage = (({"brand": each.brand, "counter": each.counter}, each.amount) for each in backlog.usage)
+    usage = (
+        ({"brand": each.brand, "counter": each.counter}, each.amount) for each in backlog.usage
+    )
     yield _gauge("mmo_brand_usage", *usage)
     yield _gauge("mmo_reversals_open", ({}, backlog.reversals))
     yield _gauge("mmo_suspense_open", ({}, backlog.suspense))
@@ -341,7 +408,9 @@ def _callback_metrics(callbacks: CallbackStatistics) -> Iterator[Metric]:
 
 
 def _outcome_counter(name: str, outcomes: Mapping[DeliveryOutcome, int]) -> Metric:
-    return _counter(name, *(({"outcome": each.value}, outcomes.get(each, 0)) for each in DeliveryOutcome))
+    return _counter(
+        name, *(({"outcome": each.value}, outcomes.get(each, 0)) for each in DeliveryOutcome)
+    )
 
 
 def _merge_families(families: Iterable[Metric]) -> list[Metric]:
@@ -366,14 +435,18 @@ class _StaticCollector(Collector):
 
 
 def _counter(name: str, *samples: tuple[Labels, int]) -> Metric:
-    return _add_samples(CounterMetricFamily(name, HELP[name], labels=_label_names(samples)), samples)
+    return _add_samples(
+        CounterMetricFamily(name, HELP[name], labels=_label_names(samples)), samples
+    )
 
 
 def _gauge(name: str, *samples: tuple[Labels, float]) -> Metric:
     return _add_samples(GaugeMetricFamily(name, HELP[name], labels=_label_names(samples)), samples)
 
 
-def _add_samples(family: CounterMetricFamily | GaugeMetricFamily, samples: Sequence[tuple[Labels, float]]) -> Metric:
+def _add_samples(
+    family: CounterMetricFamily | GaugeMetricFamily, samples: Sequence[tuple[Labels, float]]
+) -> Metric:
     for labels, value in samples:
         family.add_metric(list(labels.values()), value)
     return family

@@ -30,6 +30,11 @@ def create_pages_app(context: PagesContext, api_docs: ApiDocs) -> WebApp:
     app.register_blueprint(create_payment_page_blueprint(context))
     app.register_blueprint(create_docs_blueprint(api_docs))
     if context.sandbox is not None:
-        for blueprint in (controls.pages, guide.pages, phone.pages, create_trial_blueprint(api_docs)):
+        for blueprint in (
+            controls.pages,
+            guide.pages,
+            phone.pages,
+            create_trial_blueprint(api_docs),
+        ):
             app.register_blueprint(blueprint)
     return app

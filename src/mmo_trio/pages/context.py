@@ -1,5 +1,5 @@
-"""Defines the contexts of the pages: the parts of the gateway and of a sandbox that they use; and keeps other
-sites from using a sandbox through the browser of its developer."""
+"""Defines the contexts of the pages: the parts of the gateway and of a sandbox that they use; and
+keeps other sites from using a sandbox through the browser of its developer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ EXTENSION = "mmo_pages"
 """The key of the context among the extensions of the app."""
 
 OWN_SITES = ("same-origin", "none")
-"""Values of `Sec-Fetch-Site` for requests of our own pages and of the person at the browser (W3C Fetch Metadata)."""
+"""Values of `Sec-Fetch-Site` for requests of our own pages and of the person at the browser (W3C
+Fetch Metadata)."""
 
 
 @frozen
@@ -82,7 +83,8 @@ def sandbox_context() -> SandboxContext:
 
 
 async def find_shown_key() -> str | None:
-    """Return the demo brand's API key for a page of a sandbox that is asked for by an address; None elsewhere.
+    """Return the demo brand's API key for a page of a sandbox that is asked for by an address; None
+    elsewhere.
 
     Another site can have a name of its own lead to this machine, and would then read the page."""
     sandbox = pages_context().sandbox
@@ -92,7 +94,8 @@ async def find_shown_key() -> str | None:
 
 
 async def reject_cross_site_post() -> Response | None:
-    """Answer 403 to a request that changes something and that another site has made the browser send.
+    """Answer 403 to a request that changes something and that another site has made the browser
+    send.
 
     Programs other than browsers send neither field and are not affected."""
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
@@ -102,4 +105,6 @@ async def reject_cross_site_post() -> Response | None:
         is_own = origin is None or urlsplit(origin).netloc.lower() == request.host.lower()
     if is_own or request.method in ("GET", "HEAD", "OPTIONS"):
         return None
-    return Response("This request comes from another site, so it is refused.", 403, content_type="text/plain")
+    return Response(
+        "This request comes from another site, so it is refused.", 403, content_type="text/plain"
+    )

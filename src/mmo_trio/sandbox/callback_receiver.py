@@ -1,10 +1,9 @@
-"""Receives callbacks over HTTPS for `mmo listen`, `mmo trigger` and the demo, as a merchant's endpoint should, and
-forwards them to a server on this machine.
+"""Receives callbacks over HTTPS for `mmo listen`, `mmo trigger` and the demo, as a merchant's
+endpoint should, and forwards them to a server on this machine.
 
-It accepts a callback only with one of its own API keys, compared in constant time; it recognises repeats by
-gatewayReference, as a callback may arrive twice (K3); and it responds at once, or with the status of the local server
-to which it forwards.
-"""
+It accepts a callback only with one of its own API keys, compared in constant time; it recognises
+repeats by gatewayReference, as a callback may arrive twice (K3); and it responds at once, or with
+the status of the local server to which it forwards."""
 
 from __future__ import annotations
 
@@ -35,10 +34,12 @@ BODY_BYTES_MAX: Final = 1024 * 1024
 REMEMBERED_REFERENCES_MAX: Final = 100_000
 """Number of gatewayReferences by which repeats are recognised; the oldest are dropped beyond it."""
 DEFAULT_PORT: Final = 8443
-"""Where `mmo listen` listens without --port, and where results of the demo brand's offline deposits go."""
+"""Where `mmo listen` listens without --port, and where results of the demo brand's offline deposits
+go."""
 LIMITS: Final = ListenerLimits()
 KEEP_ALIVE: Final = ((b"keep-alive", b"timeout=%d" % LIMITS.short_idle_timeout_s),)
-"""Announces how long an idle connection stays open at least, so that the gateway keeps it for the next callback."""
+"""Announces how long an idle connection stays open at least, so that the gateway keeps it for the
+next callback."""
 DOCS_URL: Final = "about:blank"
 """Base of the problem type URIs in the receiver's own responses."""
 NO_RESPONSE_STATUS: Final = 502
@@ -46,10 +47,12 @@ NO_RESPONSE_STATUS: Final = 502
 TIMEOUT_STATUS: Final = 504
 """The status for the sender when the local server took too long (RFC 9110 section 15.6.5)."""
 FORWARD_TIMEOUT_S: Final = 14.5
-"""Seconds for the local server: a little less than the 15 s of the sender (K2), so that it learns the reason."""
+"""Seconds for the local server: a little less than the 15 s of the sender (K2), so that it learns
+the reason."""
 _NOT_FORWARDED: Final = frozenset(
     (
-        b"host", b"user-agent", b"accept-encoding", b"content-length",  # The client writes these itself.
+        # The client writes these itself.
+        b"host", b"user-agent", b"accept-encoding", b"content-length",
         b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect",
         b"proxy-authorization", b"proxy-connection",
     )
@@ -58,12 +61,13 @@ _NOT_FORWARDED: Final = frozenset(
 
 
 def callback_forwarder(url: str, context: ssl.SSLContext) -> Forward:
-    """Return what forwards requests, with their headers and bodies as they came, to a merchant's server on this
-    machine (`mmo listen --forward-to`): its answer is the local server's status, or 502 or 504 with the reason when
-    there is none.
+    """Return what forwards requests, with their headers and bodies as they came, to a merchant's
+    server on this machine (`mmo listen --forward-to`): its answer is the local server's status, or
+    502 or 504 with the reason when there is none.
 
-    `url` may be an http or https URL; with `/` or nothing as its path, each request keeps its own path. The context
-    verifies the server of an https URL. Raises ValueError, with a sentence, for a URL that cannot be called."""
+    `url` may be an http or https URL; with `/` or nothing as its path, each request keeps its own
+    path. The context verifies the server of an https URL. Raises ValueError, with a sentence, for a
+    URL that cannot be called."""
     try:
         parse_url(url)
     except UrlError as error:
@@ -86,8 +90,8 @@ def callback_forwarder(url: str, context: ssl.SSLContext) -> Forward:
 
 
 def forward_target(url: str, path: str) -> str:
-    """Return where a request to this path of the receiver goes: to the URL, with the request's path where the URL has
-    none, and with the request's query where the URL has none."""
+    """Return where a request to this path of the receiver goes: to the URL, with the request's path
+    where the URL has none, and with the request's query where the URL has none."""
     to, came = urlsplit(url), urlsplit(path)
     if to.path in ("", "/"):
         to = to._replace(path=came.path)
@@ -107,7 +111,8 @@ class ReceivedKind(StrEnum):
 
 @frozen
 class ReceiverAnswer:
-    """Is the status that the sender gets, and a remark where the receiver did not decide it as usual."""
+    """Is the status that the sender gets, and a remark where the receiver did not decide it as
+    usual."""
 
     status: int
     remark: str = ""
@@ -120,7 +125,8 @@ class ReceivedRequest:
     path: str
     """The path, with the query."""
     has_right_key: bool
-    """Whether it has exactly one X-API-KEY, and that is expected. The body of another one is not read."""
+    """Whether it has exactly one X-API-KEY, and that is expected. The body of another one is not
+    read."""
     kind: ReceivedKind
     content: Mapping[str, Any]
     """The JSON object; empty for OTHER."""
@@ -139,8 +145,8 @@ class ReceivedRequest:
 
 
 OnRequest: TypeAlias = Callable[[ReceivedRequest], None]
-"""Called with each POST request before the answer to it; must not wait. If it raises, the answer is 500, and a callback
-counts as not received."""
+"""Called with each POST request before the answer to it; must not wait. If it raises, the answer is
+500, and a callback counts as not received."""
 Forward: TypeAlias = Callable[[HttpRequest], Awaitable[ReceiverAnswer]]
 """Sends a genuine request on and returns the answer for its sender; see `callback_forwarder`."""
 
@@ -156,11 +162,11 @@ async def receive_callbacks(
 ) -> None:
     """Receive callbacks at any path until cancelled.
 
-    The response is 204 to a genuine callback, new or repeated; 401 to a missing, repeated or wrong key; 405 to any
-    method but POST; 400 to a body that is no transaction object and no QR code. Several keys are expected while a
-    merchant changes keys, or for several brands. With `forward`, every request with a right key is sent on, repeated
-    ones too, and the response is what `forward` returns.
-    """
+    The response is 204 to a genuine callback, new or repeated; 401 to a missing, repeated or wrong
+    key; 405 to any method but POST; 400 to a body that is no transaction object and no QR code.
+    Several keys are expected while a merchant changes keys, or for several brands. With `forward`,
+    every request with a right key is sent on, repeated ones too, and the response is what `forward`
+    returns."""
     await serve_http(
         _CallbackReceiverHandler(expected_keys, on_request, forward),
         listeners,
@@ -228,7 +234,8 @@ def _readable_path(head: RequestHead) -> str:
 
 
 def _parse_body(body: bytes) -> tuple[ReceivedKind, Mapping[str, Any]]:
-    """Return what this body is, and its JSON object; an empty one when it is neither callback nor QR code."""
+    """Return what this body is, and its JSON object; an empty one when it is neither callback nor
+    QR code."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):

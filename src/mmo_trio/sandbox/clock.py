@@ -14,8 +14,8 @@ from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 
 BATCH_WINDOW: Span = SECOND
-"""Transactions that are due within this span are woken together, in their order, as a thousand that are pending for
-three days are polled 80 times each."""
+"""Transactions that are due within this span are woken together, in their order, as a thousand that
+are pending for three days are polled 80 times each."""
 
 
 @define(eq=False)
@@ -32,14 +32,19 @@ class SandboxClock:
     """The file in which the offset survives a restart."""
 
     async def advance(self, span: Span) -> Instant:
-        """Return the new time once everything that was due on the way is decided, in the order of its due time, and
-        committed. Raises ValueError for a negative span and StoreUnavailable when the store can't serve."""
+        """Return the new time once everything that was due on the way is decided, in the order of
+        its due time, and committed. Raises ValueError for a negative span and StoreUnavailable when
+        the store can't serve."""
         async with self.scheduler.lock:
             await self._run_due_work()
             target = self.clock.time() + span  # Counted from what was accepted before the call.
-            write_offset(self.offset_file, Span(self.clock.offset + span))  # A restart goes on, never back.
+            write_offset(
+                self.offset_file, Span(self.clock.offset + span)
+            )  # A restart goes on, never back.
             while (due := await self._next_due_at()) is not None and due <= target:
-                self.clock.advance(Span(max(0, min(self._next_stop(due), target) - self.clock.time())))
+                self.clock.advance(
+                    Span(max(0, min(self._next_stop(due), target) - self.clock.time()))
+                )
                 await self._run_due_work()
             self.clock.advance(Span(max(0, target - self.clock.time())))
             await self._run_due_work()
@@ -47,8 +52,9 @@ class SandboxClock:
             return self.clock.now()
 
     async def _run_due_work(self) -> None:
-        """Do everything that is due by now, and everything that follows at once. Time passes meanwhile, so operator and
-        scheduler use one `now`: a result that is due before a poll is stored before the poll."""
+        """Do everything that is due by now, and everything that follows at once. Time passes
+        meanwhile, so operator and scheduler use one `now`: a result that is due before a poll is
+        stored before the poll."""
         now = self.clock.time()
         if self.operator is not None:
             await self.operator.wait_idle(now)

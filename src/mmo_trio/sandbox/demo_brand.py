@@ -39,17 +39,25 @@ def build_demo_brand(*, provider: str, title: str) -> Brand:
                 provider_title=title,
                 country=country,
                 operations=frozenset(Operation),
-                limits={currency: Limits(to_money(Decimal(least), currency), to_money(Decimal(largest), currency))},
+                limits={
+                    currency: Limits(
+                        to_money(Decimal(least), currency), to_money(Decimal(largest), currency)
+                    )
+                },
             )
             for key, country, currency, least, largest in _METHODS
         ),
     )
 
 
-async def ensure_demo_brand(store: Store, keyring: KeyRing, *, provider: str, title: str, now: Instant) -> str:
+async def ensure_demo_brand(
+    store: Store, keyring: KeyRing, *, provider: str, title: str, now: Instant
+) -> str:
     """Create the demo brand and a key unless they exist, and return its oldest key in use."""
     await store.admin.save_brands([build_demo_brand(provider=provider, title=title)])
-    return await find_demo_key(store, keyring) or await create_key(store, keyring, DEMO_BRAND_ID, now=now)
+    return await find_demo_key(store, keyring) or await create_key(
+        store, keyring, DEMO_BRAND_ID, now=now
+    )
 
 
 async def find_demo_key(store: Store, keyring: KeyRing) -> str | None:

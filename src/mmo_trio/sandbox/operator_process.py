@@ -1,7 +1,8 @@
 """Shares one simulated operator, in a process of its own, among the workers of a machine.
 
-A worker may poll a payment that another worker has submitted, so there is one operator with one journal. Workers reach
-it through a Unix socket next to the journal. Each message is a line of JSON, and either end may send requests:
+A worker may poll a payment that another worker has submitted, so there is one operator with one
+journal. Workers reach it through a Unix socket next to the journal. Each message is a line of JSON,
+and either end may send requests:
 
     ["request", 1, ["POST", "https://...", "{...}"]]    worker: a submission or a poll
     ["reply", 1, [202, "{...}"]]                        operator: the response, or 0 and why not
@@ -109,14 +110,16 @@ class _Connection:
         finally:
             self._has_ended = True
             for each in self._pending_replies.values():
-                each.unpark(outcome.Error(trio.EndOfChannel("the other end has closed the connection")))
+                each.unpark(
+                    outcome.Error(trio.EndOfChannel("the other end has closed the connection"))
+                )
 
     async def _reply(self, answer: AnswerRequest, number: int, content: object) -> None:
         self._send("reply", number, await answer(content))
 
     def _send(self, *message: object) -> None:
-        """Send a message at once, or as soon as the socket takes it. What is unsent at the end of the connection is
-        dropped, like what was sent and not read."""
+        """Send a message at once, or as soon as the socket takes it. What is unsent at the end of
+        the connection is dropped, like what was sent and not read."""
         line = json.dumps(message).encode() + b"\n"
         rest = line if self._unsent else self.stream.try_send(line)
         if rest:
@@ -278,7 +281,8 @@ class OperatorProcess:
 
 
 def _transport(stream: trio.SocketStream) -> TransportStream:
-    """Return the connection as one that neither checks for cancellation nor yields where nothing has to be awaited."""
+    """Return the connection as one that neither checks for cancellation nor yields where nothing
+    has to be awaited."""
     return PlainStream(socket.socket(fileno=stream.socket.detach()))
 
 

@@ -1,7 +1,8 @@
-"""Runs the simulated operator in this process: it sends notifications in time and writes the journal.
+"""Runs the simulated operator in this process: it sends notifications in time and writes the
+journal.
 
-Nothing leaves before the journal holds it. Writing to the journal doesn't wait for a disk, so no thread is needed.
-"""
+Nothing leaves before the journal holds it. Writing to the journal doesn't wait for a disk, so no
+thread is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_sansio.providers.sandbox.journal import SandboxJournalEntry, SandboxSubmission, format_entry, parse_entry
+from mmo_sansio.providers.sandbox.journal import (
+    SandboxJournalEntry,
+    SandboxSubmission,
+    format_entry,
+    parse_entry,
+)
 from mmo_sansio.providers.sandbox.simulated_operator import SandboxNotification, SimulatedOperator
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
@@ -35,11 +41,12 @@ RETRY_DELAY_S = 1.0
 
 
 class OperatorJournal:
-    """The operator's journal while it is open: a file with one line for each entry, so that `kill -9` loses nothing.
+    """The operator's journal while it is open: a file with one line for each entry, so that `kill
+    -9` loses nothing.
 
-    The file belongs to one process at a time. Lines that the operating system has survive the process; a power failure
-    may lose the last lines, which a sandbox tolerates. Entries that can't be written are written first by the next
-    `append`."""
+    The file belongs to one process at a time. Lines that the operating system has survive the
+    process; a power failure may lose the last lines, which a sandbox tolerates. Entries that can't
+    be written are written first by the next `append`."""
 
     def __init__(self, path: Path) -> None:
         """Open or create the file, and cut off an incomplete last line. Raises OSError."""
@@ -52,7 +59,9 @@ class OperatorJournal:
         """Write the entries. Raises OSError while they can't be written."""
         self._unwritten_bytes += b"".join(map(format_entry, entries))
         while self._unwritten_bytes:
-            self._unwritten_bytes = self._unwritten_bytes[os.write(self._descriptor, self._unwritten_bytes) :]
+            self._unwritten_bytes = self._unwritten_bytes[
+                os.write(self._descriptor, self._unwritten_bytes) :
+            ]
 
     def close(self) -> None:
         """Close the file; `append` raises OSError from now on."""
@@ -63,8 +72,8 @@ class OperatorJournal:
 def read_operator_journal(path: Path) -> list[SandboxJournalEntry]:
     """Return every entry of a journal, also while its owner writes; [] when there is no file.
 
-    Raises DamagedFile, naming the line, for a damaged entry; an incomplete last line is no entry yet.
-    """
+    Raises DamagedFile, naming the line, for a damaged entry; an incomplete last line is no entry
+    yet."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -85,8 +94,8 @@ def _complete_lines_size(content: bytes) -> int:
 
 
 class PendingReply(Protocol):
-    """A notification that the gateway has not stored yet, such as a `mmo_trio.engine.engine.PendingInput`, has a
-    reply."""
+    """A notification that the gateway has not stored yet, such as a
+    `mmo_trio.engine.engine.PendingInput`, has a reply."""
 
     async def reply(self) -> object:
         """Return once it is durable. Raises StoreUnavailable or OutcomeUnknown."""
@@ -110,7 +119,8 @@ class SandboxOperatorWorker:
     """Set, and replaced, whenever notifications were concluded, or nothing was due."""
     _sleeps_until: float = math.inf
     _in_flight: Counter[Instant] = Factory(Counter)
-    """The number of notifications that are sent and not concluded, by the instant at which their round was due."""
+    """The number of notifications that are sent and not concluded, by the instant at which their
+    round was due."""
 
     def __attrs_post_init__(self) -> None:
         self._operator.restore(read_operator_journal(self.journal.path))
@@ -126,15 +136,15 @@ class SandboxOperatorWorker:
         return response
 
     def approve(self, reference: str) -> bool:
-        """Approve a payment at the virtual phone; False when no such payment waits. Raises OSError when the journal
-        can't be written."""
+        """Approve a payment at the virtual phone; False when no such payment waits. Raises OSError
+        when the journal can't be written."""
         was_waiting = self._operator.approve(reference, now=self.now())
         self._save_journal()
         return was_waiting
 
     def decline(self, reference: str, *, error_code: ErrorCode = ErrorCode.USER_CANCELLED) -> bool:
-        """Decline a payment at the virtual phone for the reason of `error_code`; False when no such payment waits.
-        Raises OSError when the journal can't be written."""
+        """Decline a payment at the virtual phone for the reason of `error_code`; False when no such
+        payment waits. Raises OSError when the journal can't be written."""
         was_waiting = self._operator.decline(reference, reason=error_code, now=self.now())
         self._save_journal()
         return was_waiting
@@ -150,7 +160,9 @@ class SandboxOperatorWorker:
     async def wait_idle(self, until: Instant) -> None:
         """Return once every notification that is due until then was sent and concluded."""
         self._changed.set()
-        while any(at <= until for at in (self._operator.next_due(), *self._in_flight) if at is not None):
+        while any(
+            at <= until for at in (self._operator.next_due(), *self._in_flight) if at is not None
+        ):
             await self._notifications_concluded.wait()
         await trio.lowlevel.checkpoint()
 
@@ -204,9 +216,11 @@ class SandboxOperatorWorker:
             sent = self._send_notifications(deferred)
         self._count_concluded(due, count)
 
-    async def _is_concluded(self, notification: SandboxNotification, pending_reply: PendingReply) -> bool:
-        """Tell whether the notification is stored, or has failed with an internal error, which ends it until a
-        restart."""
+    async def _is_concluded(
+        self, notification: SandboxNotification, pending_reply: PendingReply
+    ) -> bool:
+        """Tell whether the notification is stored, or has failed with an internal error, which ends
+        it until a restart."""
         try:
             await pending_reply.reply()
         except (StoreUnavailable, OutcomeUnknown):

@@ -1,4 +1,5 @@
-"""Keeps the latest requests of a sandbox's merchants and what each was answered, for who builds a shop."""
+"""Keeps the latest requests of a sandbox's merchants and what each was answered, for who builds a
+shop."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ UNLOGGED_ROUTES: Final = frozenset({"healthz", "readyz", "hooks"})
 
 @define(eq=False)
 class RequestLog:
-    """Handles requests as the merchant API, and keeps what it answered. What a listener refuses by itself, such as a
-    body that is too large, is not seen here."""
+    """Handles requests as the merchant API, and keeps what it answered. What a listener refuses by
+    itself, such as a body that is too large, is not seen here."""
 
     answer: Callable[[RequestHead, RequestContext], Awaitable[HttpResponse | Problem | Admitted]]
     """Answers requests; see `Handler.admit`."""
@@ -32,7 +33,9 @@ class RequestLog:
     _entries: deque[dict[str, Any]] = Factory(lambda: deque(maxlen=REQUESTS_MAX))
     _last: int = 0
 
-    async def admit(self, head: RequestHead, context: RequestContext, /) -> HttpResponse | Problem | Admitted:
+    async def admit(
+        self, head: RequestHead, context: RequestContext, /
+    ) -> HttpResponse | Problem | Admitted:
         """Return the answer of the merchant API."""
         note = partial(self._note, head, context, trio.current_time())
         answer = await self.answer(head, context)
@@ -46,12 +49,16 @@ class RequestLog:
         return Admitted(answer.body_limit, respond_and_note)
 
     def since(self, number: int) -> Sequence[dict[str, Any]]:
-        """Return the requests after this one as JSON objects, the oldest first. A number that no request has yet is of
-        a sandbox that ran before: then all of them."""
+        """Return the requests after this one as JSON objects, the oldest first. A number that no
+        request has yet is of a sandbox that ran before: then all of them."""
         return [each for each in self._entries if each["number"] > number or number > self._last]
 
     def _note(
-        self, head: RequestHead, context: RequestContext, began_at: float, answer: HttpResponse | Problem
+        self,
+        head: RequestHead,
+        context: RequestContext,
+        began_at: float,
+        answer: HttpResponse | Problem,
     ) -> HttpResponse | Problem:
         if context.route in UNLOGGED_ROUTES:
             return answer

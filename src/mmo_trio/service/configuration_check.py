@@ -1,4 +1,5 @@
-"""Checks a configuration as the start of a gateway does, without listening, storing or sending anything."""
+"""Checks a configuration as the start of a gateway does, without listening, storing or sending
+anything."""
 
 from __future__ import annotations
 
@@ -24,9 +25,12 @@ STAND_INS: Final = (None, "174379", "true", "1", "2026-11-30", "https://operator
 """Values of which each kind of option takes one; None leaves the option out."""
 
 
-def configuration_faults(settings: Settings, *, known: Sequence[SettingsError] = ()) -> list[SettingsError]:
-    """Return everything for which `mmo serve` would refuse to start, as far as it can be seen without the store; of a
-    key whose own fault is `known` nothing, as the settings have its default."""
+def configuration_faults(
+    settings: Settings, *, known: Sequence[SettingsError] = ()
+) -> list[SettingsError]:
+    """Return everything for which `mmo serve` would refuse to start, as far as it can be seen
+    without the store; of a key whose own fault is `known` nothing, as the settings have its
+    default."""
     checks: list[Callable[[], object]] = [
         partial(open_certificates, settings.listen),
         partial(load_master_keys, settings.keys.master_key_file),
@@ -37,7 +41,8 @@ def configuration_faults(settings: Settings, *, known: Sequence[SettingsError] =
 
 
 def _provider_faults(settings: Settings) -> list[SettingsError]:
-    """Return the faults of each provider that could not be opened; when there is none, what two of them share."""
+    """Return the faults of each provider that could not be opened; when there is none, what two of
+    them share."""
     environment = AccountEnvironment(
         _refuse_request,
         lambda: Instant(0),
@@ -48,13 +53,19 @@ def _provider_faults(settings: Settings) -> list[SettingsError]:
         settings.provider_kinds,
     )
     titles, providers = provider_titles(settings, is_sandbox=False), settings.providers
-    alone = [fault for each in providers.values() for fault in _faults_of_one(each, titles[each.name], environment)]
+    alone = [
+        fault
+        for each in providers.values()
+        for fault in _faults_of_one(each, titles[each.name], environment)
+    ]
     return alone or list(_faults_of([partial(open_accounts, providers, titles, environment)]))
 
 
-def _faults_of_one(section: ProviderSection, title: str, environment: AccountEnvironment) -> Iterator[SettingsError]:
-    """Yield the faults of one provider's options. Its adapter tells the first one; a stand-in for that option leads to
-    the next, until none does."""
+def _faults_of_one(
+    section: ProviderSection, title: str, environment: AccountEnvironment
+) -> Iterator[SettingsError]:
+    """Yield the faults of one provider's options. Its adapter tells the first one; a stand-in for
+    that option leads to the next, until none does."""
     name, told = section.name, set[str]()
 
     def faults_with(options: Mapping[str, object]) -> list[SettingsError]:

@@ -2,9 +2,8 @@
 
     store ─ engine ─ workers ─ listeners
 
-Each part uses the parts to its left and ends before them: the listeners accept no more requests, the workers finish
-what they have begun, the engine records it, and the store is closed.
-"""
+Each part uses the parts to its left and ends before them: the listeners accept no more requests,
+the workers finish what they have begun, the engine records it, and the store is closed."""
 
 from __future__ import annotations
 
@@ -55,8 +54,8 @@ from mmo_trio.system.ids import request_id_generator
 from mmo_trio.system.logs import sandbox_time_in_logs
 
 PROXY_GRACE_S: Final = 2.0
-"""The longest time that a stop leaves idle connections of a trusted proxy: those in use have their last request within
-it, and no request is likely to meet the end of the others."""
+"""The longest time that a stop leaves idle connections of a trusted proxy: those in use have their
+last request within it, and no request is likely to meet the end of the others."""
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -82,18 +81,21 @@ async def run_service(
 ) -> None:
     """Serve until SIGTERM, SIGINT or `drain`, then drain; SIGHUP reloads the certificates.
 
-    With `drain` given no signal is handled; else a process that was asked to end ignores further requests until it
-    ends. A worker process serves on the sockets that it has `inherited`, ends also when its supervisor is gone, and
-    ends gently on SIGUSR2. `password_hasher` checks the passwords of the console; None is that of production. Raises
-    SettingsError, StoreUnusable or StoreUnavailable when the service can't begin.
-    """
+    With `drain` given no signal is handled; else a process that was asked to end ignores further
+    requests until it ends. A worker process serves on the sockets that it has `inherited`, ends
+    also when its supervisor is gone, and ends gently on SIGUSR2. `password_hasher` checks the
+    passwords of the console; None is that of production. Raises SettingsError, StoreUnusable or
+    StoreUnavailable when the service can't begin."""
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
     settings = config.settings
     shutdown = Shutdown(trio.Event() if drain is None else drain, _idle_grace_s(settings))
     certificates = open_certificates(settings.listen)
     with ignore_repeated_stops(shutdown.requested) if drain is None else nullcontext():
-        async with open_store(settings.database.url, serving=True) as store, trio.open_nursery() as signals:
+        async with (
+            open_store(settings.database.url, serving=True) as store,
+            trio.open_nursery() as signals,
+        ):
             if drain is None:
                 idle_grace_s = None
                 if inherited is not None:
@@ -108,7 +110,9 @@ async def run_service(
                 mark_keeper = await recognise_store(store, config)
                 signals.start_soon(mark_keeper.run, shutdown.requested.set)
                 addresses = listener_urls(config, listening_sockets)
-                resources = await build_resources(config, store, addresses, password_hasher=password_hasher)
+                resources = await build_resources(
+                    config, store, addresses, password_hasher=password_hasher
+                )
                 listeners = Listeners(
                     assemble(resources),
                     settings,
@@ -128,8 +132,9 @@ async def run_service(
 async def run_components(
     resources: Resources, listeners: Listeners, on_ready: Callable[[ServiceAddresses], None]
 ) -> None:
-    """Run listeners inside workers inside the engine until the listeners' shutdown is requested; each level ends before
-    the outer one. Raises SettingsError or StoreUnavailable when the brands can't be applied."""
+    """Run listeners inside workers inside the engine until the listeners' shutdown is requested;
+    each level ends before the outer one. Raises SettingsError or StoreUnavailable when the brands
+    can't be applied."""
     components, shutdown = listeners.components, listeners.shutdown
     async with trio.open_nursery() as engine:
         await engine.start(components.engine.run)
@@ -162,7 +167,8 @@ class Listeners:
     components: Components
     settings: Settings
     connection_listeners: Mapping[str, ConnectionListener]
-    """Accept the connections of `api`, `pages` and `console`, and those of `http2` where it is set."""
+    """Accept the connections of `api`, `pages` and `console`, and those of `http2` where it is
+    set."""
     certificates: Certificates | None
     shutdown: Shutdown
 
@@ -191,7 +197,9 @@ class Listeners:
             from mmo_trio.http.asgi.http2_connection import Http2Connection
 
             http2_tls = None if certificates is None else certificates.http2_context
-            await nursery.start(partial(serve_api, "http2", tls=http2_tls, open_connection=Http2Connection))
+            await nursery.start(
+                partial(serve_api, "http2", tls=http2_tls, open_connection=Http2Connection)
+            )
         await nursery.start(
             partial(
                 self._serve,
@@ -213,8 +221,11 @@ class Listeners:
         )
 
     def _host(self, app: WebApp, share: float) -> AsgiHost:
-        """Return the handler of a listener for people, who share one event loop with the merchants."""
-        return AsgiHost(app, BODY_BYTES_MAX, Pacer(share), TrustedProxies.of(self.settings.listen).client_of)
+        """Return the handler of a listener for people, who share one event loop with the
+        merchants."""
+        return AsgiHost(
+            app, BODY_BYTES_MAX, Pacer(share), TrustedProxies.of(self.settings.listen).client_of
+        )
 
     async def _serve(
         self,
@@ -252,25 +263,36 @@ class Listeners:
 
 
 def _transport_security(settings: Settings) -> Headers:
-    """Return the field that tells browsers to use only TLS (RFC 6797); none where it is switched off."""
+    """Return the field that tells browsers to use only TLS (RFC 6797); none where it is switched
+    off."""
     hsts = settings.listen.hsts
-    return () if hsts is None else ((b"strict-transport-security", b"max-age=%d" % to_seconds(hsts)),)
+    return (
+        () if hsts is None else ((b"strict-transport-security", b"max-age=%d" % to_seconds(hsts)),)
+    )
 
 
 def _idle_grace_s(settings: Settings) -> float:
-    """Return the seconds that a stop leaves idle connections: proxies repeat no POST that finds its connection closed,
-    and learn by the next response that it was the last one."""
-    return min(PROXY_GRACE_S, to_seconds(settings.limits.drain_timeout) / 2) if settings.listen.proxy_trusted else 0.0
+    """Return the seconds that a stop leaves idle connections: proxies repeat no POST that finds its
+    connection closed, and learn by the next response that it was the last one."""
+    return (
+        min(PROXY_GRACE_S, to_seconds(settings.limits.drain_timeout) / 2)
+        if settings.listen.proxy_trusted
+        else 0.0
+    )
 
 
-def listener_urls(config: ServiceConfig, listening_sockets: Mapping[str, socket.socket]) -> ServiceAddresses:
+def listener_urls(
+    config: ServiceConfig, listening_sockets: Mapping[str, socket.socket]
+) -> ServiceAddresses:
     """Return the addresses of a gateway that listens on these sockets."""
     tls = config.settings.listen.tls_certificate is not None
     return ServiceAddresses(
         api=socket_url(listening_sockets["api"], tls=tls),
         pages=socket_url(listening_sockets["pages"], tls=tls),
         console=socket_url(listening_sockets["console"], tls=False),
-        http2=socket_url(listening_sockets["http2"], tls=tls) if "http2" in listening_sockets else None,
+        http2=socket_url(listening_sockets["http2"], tls=tls)
+        if "http2" in listening_sockets
+        else None,
     )
 
 
@@ -281,8 +303,8 @@ async def _handle_signals(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Handle signals until cancelled. `idle_grace_s` is what SIGUSR2 leaves idle connections; None where no other
-    process would serve."""
+    """Handle signals until cancelled. `idle_grace_s` is what SIGUSR2 leaves idle connections; None
+    where no other process would serve."""
     with trio.open_signal_receiver(*STOP_SIGNALS, signal.SIGHUP, signal.SIGUSR2) as signals:
         task_status.started()
         async for number in signals:
@@ -330,10 +352,12 @@ def _running_file(config: ServiceConfig, ready: ServiceAddresses) -> Iterator[No
 
 @contextmanager
 def ignore_repeated_stops(stop_requested: trio.Event) -> Iterator[None]:
-    """Ignore SIGTERM and SIGINT once the stop was requested, and from then on until the process ends.
+    """Ignore SIGTERM and SIGINT once the stop was requested, and from then on until the process
+    ends.
 
-    A receiver of signals (`trio.open_signal_receiver`) within the block takes precedence while it is open. Before the
-    request the signals have the effect that they had outside. Must be used in the main thread."""
+    A receiver of signals (`trio.open_signal_receiver`) within the block takes precedence while it
+    is open. Before the request the signals have the effect that they had outside. Must be used in
+    the main thread."""
     outside = {number: signal.getsignal(number) or signal.SIG_DFL for number in STOP_SIGNALS}
 
     def handle(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,5 @@
-"""Builds the resources that all parts of a gateway share: settings, store, keys, clock and HTTP client."""
+"""Builds the resources that all parts of a gateway share: settings, store, keys, clock and HTTP
+client."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID, ensure_demo_brand
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.settings import LimitsSection, Settings, SettingsError
-from mmo_trio.settings.service import CLOCK_OFFSET_FILE, PublicUrls, ServiceAddresses, ServiceConfig, provider_titles
+from mmo_trio.settings.service import (
+    CLOCK_OFFSET_FILE,
+    PublicUrls,
+    ServiceAddresses,
+    ServiceConfig,
+    provider_titles,
+)
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock, read_offset
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
@@ -69,8 +76,8 @@ class HttpClients:
     deliveries: HttpClient
     """Sends callbacks and QR codes to merchants' receivers."""
     providers: HttpClient
-    """Sends requests to operators: with authorities and name look-ups of its own, so that nothing that merchants do or
-    need has a part in it."""
+    """Sends requests to operators: with authorities and name look-ups of its own, so that nothing
+    that merchants do or need has a part in it."""
 
 
 OpenClients: TypeAlias = Callable[[ServiceConfig, EgressRules], HttpClients]
@@ -78,7 +85,8 @@ OpenClients: TypeAlias = Callable[[ServiceConfig, EgressRules], HttpClients]
 
 
 def open_system_clients(config: ServiceConfig, rules: EgressRules) -> HttpClients:
-    """Return clients that use the system's network and the configured authorities. Raises SettingsError."""
+    """Return clients that use the system's network and the configured authorities. Raises
+    SettingsError."""
     authorities = authorities_file(config.settings, "provider_ca_file")
     return HttpClients(
         deliveries=HttpClient(rules=rules, context=tls_context(*_receiver_authorities(config))),
@@ -95,15 +103,18 @@ async def build_resources(
     open_clients: OpenClients = open_system_clients,
     password_hasher: PasswordHasher | None = None,
 ) -> Resources:
-    """Build the resources of a gateway on this store and these addresses, by the clock of the machine unless there is
-    another one, and with Argon2id as RFC 9106 recommends it unless there is another hasher.
+    """Build the resources of a gateway on this store and these addresses, by the clock of the
+    machine unless there is another one, and with Argon2id as RFC 9106 recommends it unless there is
+    another hasher.
 
-    Raises SettingsError, also when the master key is not that of the store, and StoreUnusable when the machine's clock
-    differs too much from the store's."""
+    Raises SettingsError, also when the master key is not that of the store, and StoreUnusable when
+    the machine's clock differs too much from the store's."""
     clock = clock or GatewayClock(offset=_stored_clock_offset(config))
     await require_right_clock(clock, store)
     master_key_file = config.settings.keys.master_key_file
-    keyring = await open_keyring(store, master_key_file, may_create=config.is_sandbox, now=clock.now())
+    keyring = await open_keyring(
+        store, master_key_file, may_create=config.is_sandbox, now=clock.now()
+    )
     urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)
     return Resources(
@@ -139,7 +150,9 @@ async def prepare_store(resources: Resources) -> ServiceAddresses:
     if not config.has_demo_brand:
         return resources.addresses
     provider, title = next(iter(resources.provider_titles.items()))
-    key = await ensure_demo_brand(resources.store, resources.keyring, provider=provider, title=title, now=now)
+    key = await ensure_demo_brand(
+        resources.store, resources.keyring, provider=provider, title=title, now=now
+    )
     return evolve(resources.addresses, brand=DEMO_BRAND_ID, api_key=key)
 
 
@@ -150,7 +163,8 @@ def _stored_clock_offset(config: ServiceConfig) -> Span:
 
 
 def _receiver_authorities(config: ServiceConfig) -> tuple[Path | None, Path | None]:
-    """Return the authorities of receivers: those of the settings, and a sandbox's own, which `mmo listen` uses."""
+    """Return the authorities of receivers: those of the settings, and a sandbox's own, which `mmo
+    listen` uses."""
     own = None
     if config.is_sandbox and config.data_directory is not None:
         own = ensure_authority(config.data_directory).certificate_file
@@ -158,7 +172,8 @@ def _receiver_authorities(config: ServiceConfig) -> tuple[Path | None, Path | No
 
 
 def authorities_file(settings: Settings, key: AuthoritiesKey) -> Path | None:
-    """Return the configured file of authorities, if any. Raises SettingsError when it does not exist."""
+    """Return the configured file of authorities, if any. Raises SettingsError when it does not
+    exist."""
     egress = settings.egress
     file = egress.extra_ca_file if key == "extra_ca_file" else egress.provider_ca_file
     if file is not None and not file.is_file():

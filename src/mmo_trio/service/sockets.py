@@ -19,12 +19,19 @@ BACKLOG = 1_024
 
 def open_listening_sockets(listen: ListenSection) -> Mapping[str, socket.socket]:
     """Return the listening sockets by name. Raises SettingsError naming the setting at fault."""
-    addresses = {"api": listen.api, "http2": listen.http2, "pages": listen.pages, "console": listen.console}
+    addresses = {
+        "api": listen.api,
+        "http2": listen.http2,
+        "pages": listen.pages,
+        "console": listen.console,
+    }
     listening_sockets: dict[str, socket.socket] = {}
     with ExitStack() as opened:
         for name, address in addresses.items():
             if address is not None:
-                listening_sockets[name] = opened.enter_context(_open_listening_socket(name, address))
+                listening_sockets[name] = opened.enter_context(
+                    _open_listening_socket(name, address)
+                )
         opened.pop_all()
     return listening_sockets
 
@@ -79,7 +86,8 @@ class Certificates:
         return self._context
 
     def http2_context(self) -> ssl.SSLContext:
-        """Return the context for a new connection, which agrees on HTTP/2 where the client offers it."""
+        """Return the context for a new connection, which agrees on HTTP/2 where the client offers
+        it."""
         return self._http2_context
 
     def reload(self) -> None:

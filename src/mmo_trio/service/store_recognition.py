@@ -1,4 +1,5 @@
-"""Recognises at the start a store that was restored from a backup, and keeps the mark by which the next start does."""
+"""Recognises at the start a store that was restored from a backup, and keeps the mark by which the
+next start does."""
 
 from __future__ import annotations
 
@@ -36,11 +37,12 @@ WRITE_INTERVAL_S: Final = 0.25
 
 
 async def recognise_store(store: Store, config: ServiceConfig) -> MarkKeeper:
-    """Return what keeps the mark of this store, once it is known to have everything that was served.
+    """Return what keeps the mark of this store, once it is known to have everything that was
+    served.
 
-    What a failover has lost within `database.failover_loss_s` is logged, and what had not ended is marked. Raises
-    StoreUnusable when the store was restored or may have been, SettingsError when the mark can't be written, and what
-    the store raises."""
+    What a failover has lost within `database.failover_loss_s` is logged, and what had not ended is
+    marked. Raises StoreUnusable when the store was restored or may have been, SettingsError when
+    the mark can't be written, and what the store raises."""
     settings = config.settings
     loss_max = Span(settings.database.failover_loss_s * SECOND)
     file = None if config.is_sandbox else find_mark_file(settings)
@@ -68,24 +70,29 @@ async def recognise_store(store: Store, config: ServiceConfig) -> MarkKeeper:
         write_mark(file, stored.mark)
     except OSError as error:
         remedy = "Let the gateway's user write its folder, or name another file."
-        raise SettingsError(f"database.mark_file ({file})", f"can't be written: {error.strerror}.", remedy) from None
+        raise SettingsError(
+            f"database.mark_file ({file})", f"can't be written: {error.strerror}.", remedy
+        ) from None
     return MarkKeeper(store, file, loss_max)
 
 
 def _refusal(found: Recognition, file: Path) -> str:
     if found is Recognition.UNMARKED:
         return (
-            f"{file} is missing, which says how far the store had come: copy it from the machine that served the store"
+            f"{file} is missing, which says how far the store had come: copy it from the machine "
+            f"that served the store"
             " last; if a backup was restored, or nobody knows, run `mmo db restored`"
         )
     return (
-        f"it lacks what this gateway has served, or is another store, by {file}: if a backup was restored, run"
+        f"it lacks what this gateway has served, or is another store, by {file}: if a backup was "
+        f"restored, run"
         " `mmo db restored`; if this is a new store, remove that file"
     )
 
 
 async def _accept_loss(store: Store, stored: StoreState, mark: StoreMark) -> StoreState:
-    """Go on with a promoted standby that lacks a little: what had not ended there may have been submitted since."""
+    """Go on with a promoted standby that lacks a little: what had not ended there may have been
+    submitted since."""
     logger.error("failover_lost_commits", epochs=mark.epoch - stored.mark.epoch)
     clock = GatewayClock()
     submit = partial(submit_batch_once, store, clock=clock)
@@ -96,8 +103,8 @@ async def _accept_loss(store: Store, stored: StoreState, mark: StoreMark) -> Sto
 
 @define(eq=False)
 class MarkKeeper:
-    """Writes how far the store has come, in a file outside of it where no restore of the store reaches it, and looks
-    whether it is still the same store."""
+    """Writes how far the store has come, in a file outside of it where no restore of the store
+    reaches it, and looks whether it is still the same store."""
 
     store: Store
     file: Path | None
@@ -107,8 +114,8 @@ class MarkKeeper:
     _written: StoreMark | None = None
 
     async def run(self, restart: Callable[[], None]) -> None:
-        """Write the mark whenever it has changed, until cancelled. `restart` is called when a failover has lost no more
-        than it may: the next start deals with that."""
+        """Write the mark whenever it has changed, until cancelled. `restart` is called when a
+        failover has lost no more than it may: the next start deals with that."""
         look_at = trio.current_time() + LOOK_INTERVAL_S
         while self.file is not None:
             await self.write()
@@ -134,9 +141,15 @@ class MarkKeeper:
         except Exception as error:
             log_store_failure(logger, "store_not_recognised", error)
             return
-        match recognise(found, self._written, must_be_marked=False, is_served=True, loss_max=self.loss_max):
+        match recognise(
+            found, self._written, must_be_marked=False, is_served=True, loss_max=self.loss_max
+        ):
             case Recognition.RESTORED:
-                logger.error("store_restored", remedy="stop the gateway and run `mmo db restored`", once_a_minute=True)
+                logger.error(
+                    "store_restored",
+                    remedy="stop the gateway and run `mmo db restored`",
+                    once_a_minute=True,
+                )
             case Recognition.BEHIND:
                 restart()
             case _:
@@ -151,7 +164,8 @@ async def keep_mark(store: Store, settings: Settings) -> None:
 
 
 def find_mark_file(settings: Settings) -> Path | None:
-    """Return where the mark of the store is; None where there is no place for it outside of the store."""
+    """Return where the mark of the store is; None where there is no place for it outside of the
+    store."""
     database, key = settings.database, settings.keys.master_key_file
     if database.mark_file is not None:
         return database.mark_file
@@ -163,7 +177,8 @@ def find_mark_file(settings: Settings) -> Path | None:
 
 
 def read_mark(file: Path) -> StoreMark | None:
-    """Return the mark; None where there is no file. Raises DamagedFile, and OSError when it can't be read."""
+    """Return the mark; None where there is no file. Raises DamagedFile, and OSError when it can't
+    be read."""
     try:
         text = file.read_bytes()
     except FileNotFoundError:
@@ -176,8 +191,9 @@ def read_mark(file: Path) -> StoreMark | None:
 
 
 def write_mark(file: Path, mark: StoreMark, *, replaces: bool = False) -> None:
-    """Write the mark durably, as a whole or not at all. Several processes may write one file: it never goes back to an
-    earlier epoch of the same store, unless it `replaces` what is there. Raises OSError and DamagedFile."""
+    """Write the mark durably, as a whole or not at all. Several processes may write one file: it
+    never goes back to an earlier epoch of the same store, unless it `replaces` what is there.
+    Raises OSError and DamagedFile."""
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

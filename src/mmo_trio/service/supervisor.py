@@ -3,8 +3,8 @@
     supervisor ─┬─ worker-1, worker-2, ...    complete gateways, each with engine and store
                 └─ sandbox-operator           only with a provider of kind `sandbox`
 
-The supervisor opens the listening sockets, lets a child prepare the store, and from then on only watches. It has
-imported everything that a worker needs, and has neither a connection nor a thread.
+The supervisor opens the listening sockets, lets a child prepare the store, and from then on only
+watches. It has imported everything that a worker needs, and has neither a connection nor a thread.
 """
 
 from __future__ import annotations
@@ -73,10 +73,9 @@ def supervise(
 ) -> int:
     """Serve with `config.workers` processes until SIGTERM or SIGINT, and return the exit code.
 
-    On SIGHUP every worker reads its certificates again; on SIGUSR2 the supervisor reads the settings by `read_settings`
-    and replaces one worker after the other. `on_serving` is called in each worker once it serves. Raises SettingsError
-    when the service can't begin.
-    """
+    On SIGHUP every worker reads its certificates again; on SIGUSR2 the supervisor reads the
+    settings by `read_settings` and replaces one worker after the other. `on_serving` is called in
+    each worker once it serves. Raises SettingsError when the service can't begin."""
     import_module("mmo_trio.storage.postgres")  # Before the first fork: no worker has to load it.
     open_certificates(config.settings.listen)
     listening_sockets = open_listening_sockets(config.settings.listen)
@@ -87,7 +86,12 @@ def supervise(
         return exit_code
     with TemporaryDirectory(prefix="mmo-metrics-") as metrics_directory:
         jobs = _ProcessJobs(
-            config, listening_sockets, read_settings, run_reporting_errors, on_serving, Path(metrics_directory)
+            config,
+            listening_sockets,
+            read_settings,
+            run_reporting_errors,
+            on_serving,
+            Path(metrics_directory),
         )
         workers = tuple(f"worker-{number}" for number in range(1, config.workers + 1))
         helpers = (SANDBOX_OPERATOR_SLOT,) if _has_sandbox(config.settings) else ()
@@ -113,8 +117,9 @@ def _has_sandbox(settings: Settings) -> bool:
 class Supervisor:
     """Keeps a process in every slot until the service shall stop, as `supervisor_policy` decides.
 
-    It runs no event loop and no thread, so it can fork at any time, and children have every imported module at once. It
-    waits in one place for signals, for reports of its children, and for time."""
+    It runs no event loop and no thread, so it can fork at any time, and children have every
+    imported module at once. It waits in one place for signals, for reports of its children, and for
+    time."""
 
     jobs: _ProcessJobs
     state: policy.SupervisorState
@@ -143,7 +148,10 @@ class Supervisor:
             if key.fd == signal_pipe:
                 for number in os.read(signal_pipe, 4_096):
                     event = SIGNAL_EVENTS[number]()
-                    if not isinstance(event, policy.RollingRestartRequested) or self.jobs.reload_settings():
+                    if (
+                        not isinstance(event, policy.RollingRestartRequested)
+                        or self.jobs.reload_settings()
+                    ):
                         self._handle_event(event)
             else:
                 self._read_ready_pipe(key.fd, key.data)
@@ -282,12 +290,20 @@ class _ProcessJobs:
 
     def run(self, link: SupervisorLink) -> int:
         """Run as the process of this slot, and return its exit code."""
-        return self._run_sandbox_operator(link) if link.slot == SANDBOX_OPERATOR_SLOT else self._run_worker(link)
+        return (
+            self._run_sandbox_operator(link)
+            if link.slot == SANDBOX_OPERATOR_SLOT
+            else self._run_worker(link)
+        )
 
     def _run_worker(self, link: SupervisorLink) -> int:
-        socket_path = operator_socket_path(self.journal_path) if _has_sandbox(self.config.settings) else None
+        socket_path = (
+            operator_socket_path(self.journal_path) if _has_sandbox(self.config.settings) else None
+        )
         metrics_files = (self.metrics_directory, link.slot)
-        config = evolve(self.config, brands_file=None, operator_socket=socket_path, metrics_files=metrics_files)
+        config = evolve(
+            self.config, brands_file=None, operator_socket=socket_path, metrics_files=metrics_files
+        )
         inherited = Inherited(self.listening_sockets, link.parent_pipe)
 
         def report_serving(_: ServiceAddresses) -> None:
@@ -320,7 +336,9 @@ class _ProcessJobs:
             return self.run_reporting_errors(partial(trio.run, serve))
 
 
-async def _stop_after_workers(parent_pipe: int, operator: OperatorProcess, nursery: trio.Nursery) -> None:
+async def _stop_after_workers(
+    parent_pipe: int, operator: OperatorProcess, nursery: trio.Nursery
+) -> None:
     """Stop the operator once the supervisor and the workers are gone."""
     await trio.lowlevel.wait_readable(parent_pipe)
     with trio.move_on_after(WORK_DRAIN_TIMEOUT_S):

@@ -21,7 +21,8 @@ UPTIME_MIN_S = 1.0
 """A process that ends sooner than this after it began to serve counts as a failed start."""
 
 START_FAILURES_MAX = 5
-"""This many failed starts of one slot in a row end a service that has not served yet, unless another worker serves."""
+"""This many failed starts of one slot in a row end a service that has not served yet, unless
+another worker serves."""
 
 RESTART_DELAY_S = 0.2
 """Seconds before the second start in a row, doubled each time. The first start is immediate."""
@@ -183,8 +184,8 @@ class SupervisorState:
 
     workers: tuple[str, ...]
     helpers: tuple[str, ...] = ()
-    """Slots that the workers need, which start first, end last and are never rolled. Only the simulated operator of a
-    sandbox provider has one."""
+    """Slots that the workers need, which start first, end last and are never rolled. Only the
+    simulated operator of a sandbox provider has one."""
     stop_timeout_s: float = 60.0
     """Seconds that a process has to end before it is killed."""
     processes: Mapping[int, Process] = MappingProxyType({})
@@ -198,7 +199,11 @@ class SupervisorState:
 
     def pids_in(self, slot: str, *phases: ProcessPhase) -> list[int]:
         """Return the processes of a slot that are in one of these phases."""
-        return [pid for pid, each in self.processes.items() if each.slot == slot and each.phase in phases]
+        return [
+            pid
+            for pid, each in self.processes.items()
+            if each.slot == slot and each.phase in phases
+        ]
 
     def worker_pids(self, *phases: ProcessPhase) -> list[int]:
         """Return the workers' processes that are in one of these phases."""
@@ -222,7 +227,13 @@ def transition(state: SupervisorState, event: SupervisorEvent, *, now: float) ->
     """Return the next state and the actions that follow from the event."""
     state, first = _apply_event(state, event, now)
     actions = [*first]
-    for step in (_kill_overdue, _start_due, _announce_ready, _continue_rolling_restart, _finish_stop):
+    for step in (
+        _kill_overdue,
+        _start_due,
+        _announce_ready,
+        _continue_rolling_restart,
+        _finish_stop,
+    ):
         state, further = step(state, now)
         actions += further
     return state, tuple(actions)
@@ -301,14 +312,18 @@ def _abort_rolling_restart(state: SupervisorState) -> Transition:
 def _schedule_restart(
     state: SupervisorState, process: Process, exit_code: int, now: float, exited: LogMessage
 ) -> Transition:
-    """Start a process for the empty slot, at once the first time, or give up before the service has served: what it
-    needs may come back later, and until then connections wait for it."""
+    """Start a process for the empty slot, at once the first time, or give up before the service has
+    served: what it needs may come back later, and until then connections wait for it."""
     is_failure = process.phase is ProcessPhase.STARTING or now - process.since < UPTIME_MIN_S
     failures = state.backoffs[process.slot].failures + 1 if is_failure else 0
     serving = state.worker_pids(ProcessPhase.SERVING)
     is_hopeless = failures >= START_FAILURES_MAX and not serving and not state.is_announced
     if is_hopeless and process.slot in state.workers:
-        last = f"was ended by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
+        last = (
+            f"was ended by signal {-exit_code}"
+            if exit_code < 0
+            else f"ended with exit code {exit_code}"
+        )
         reason = f"{failures} workers in a row couldn't start; the last one {last}."
         failed = evolve(state, exit_code=exit_code if exit_code > 0 else 1, reason=reason)
         return _begin_stop(failed, now)
@@ -345,7 +360,11 @@ def _kill_overdue(state: SupervisorState, now: float) -> Transition:
 
 
 def _start_due(state: SupervisorState, now: float) -> Transition:
-    due = [slot for slot, each in state.backoffs.items() if each.start_at is not None and each.start_at <= now]
+    due = [
+        slot
+        for slot, each in state.backoffs.items()
+        if each.start_at is not None and each.start_at <= now
+    ]
     started = {slot: evolve(state.backoffs[slot], start_at=None) for slot in due}
     return evolve(state, backoffs={**state.backoffs, **started}), tuple(map(StartProcess, due))
 
@@ -357,8 +376,8 @@ def _announce_ready(state: SupervisorState, now: float) -> Transition:
 
 
 def _continue_rolling_restart(state: SupervisorState, now: float) -> Transition:
-    """Replace the next worker once all slots are filled and no process is stopping, so that there is never more than
-    one process too many."""
+    """Replace the next worker once all slots are filled and no process is stopping, so that there
+    is never more than one process too many."""
     is_changing = state.worker_pids(ProcessPhase.STARTING, ProcessPhase.STOPPING)
     if not state.workers_to_restart or not state.all_workers_serve or is_changing:
         return state, ()
@@ -376,7 +395,9 @@ def _finish_stop(state: SupervisorState, now: float) -> Transition:
     return _stop_processes(state, helpers, ProcessCommand.DRAIN, now)
 
 
-def _stop_processes(state: SupervisorState, pids: list[int], command: ProcessCommand, now: float) -> Transition:
+def _stop_processes(
+    state: SupervisorState, pids: list[int], command: ProcessCommand, now: float
+) -> Transition:
     for pid in pids:
         stopping = evolve(state.processes[pid], phase=ProcessPhase.STOPPING, since=now)
         state = _with_process(state, pid, stopping)

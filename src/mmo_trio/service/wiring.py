@@ -50,7 +50,12 @@ from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.configuration_watch import ConfigurationWatch
 from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
-from mmo_trio.workers.housekeeping import AuditHeadLogger, RefusalRecorder, RetentionStatistics, RetentionWorker
+from mmo_trio.workers.housekeeping import (
+    AuditHeadLogger,
+    RefusalRecorder,
+    RetentionStatistics,
+    RetentionWorker,
+)
 from mmo_trio.workers.providers.account import ProviderAccount, SendRequest
 from mmo_trio.workers.providers.account_notes import AccountChecks, AccountRecorder
 from mmo_trio.workers.providers.deposits import DepositClaimWorker, DepositLister
@@ -66,8 +71,9 @@ from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
 from mmo_trio.workers.scheduler import Dispatcher, DueBacklog, Scheduler
 
 COALESCING_PAUSE_S = 0.0003
-"""Seconds that a batch waits for a further input: about what a client needs to read a reply and send its next request.
-Only where batches are committed one after the other; elsewhere an input that comes later begins a batch of its own."""
+"""Seconds that a batch waits for a further input: about what a client needs to read a reply and
+send its next request. Only where batches are committed one after the other; elsewhere an input that
+comes later begins a batch of its own."""
 
 RETENTION_QUEUED_MAX = 64
 """Inputs that may wait for the engine while old rows are removed; with more, that waits."""
@@ -121,7 +127,9 @@ def assemble(resources: Resources) -> Components:
         batch_max=limits.batch,
         coalescing_pause_s=COALESCING_PAUSE_S if has_one_writer else 0.0,
     )
-    foundation = Foundation(resources, open_configured_accounts(resources), known, authenticator, engine)
+    foundation = Foundation(
+        resources, open_configured_accounts(resources), known, authenticator, engine
+    )
     workers = build_workers(foundation)
     outbox.subscribe(workers.take)
     http_metrics = HttpMetrics()
@@ -144,11 +152,15 @@ def assemble(resources: Resources) -> Components:
             sandbox=_sandbox_context(resources, workers, api),
         ),
         api_docs=build_docs(
-            base_url=resources.urls.base, error_docs_url=resources.urls.error_docs, sandbox_scenarios=scenarios
+            base_url=resources.urls.base,
+            error_docs_url=resources.urls.error_docs,
+            sandbox_scenarios=scenarios,
         ),
         console_context=_console_context(foundation, closing),
         http_metrics=http_metrics,
-        prometheus_exporter=_prometheus_exporter(foundation, workers, http_metrics, retention.statistics),
+        prometheus_exporter=_prometheus_exporter(
+            foundation, workers, http_metrics, retention.statistics
+        ),
         audit_head_logger=AuditHeadLogger(resources.audit_log),
         retention=retention,
         refusals=refusals,
@@ -178,7 +190,9 @@ class ConfiguredAccounts:
     @property
     def providers(self) -> Mapping[str, Provider]:
         """Return the adapters of all accounts by the provider's name."""
-        providers: dict[str, Provider] = {name: each.provider for name, each in self.operator_accounts.items()}
+        providers: dict[str, Provider] = {
+            name: each.provider for name, each in self.operator_accounts.items()
+        }
         if self.sandbox is not None:
             providers[self.sandbox.name] = self.sandbox
         return providers
@@ -192,7 +206,11 @@ class ConfiguredAccounts:
     def with_listings(self) -> Sequence[OpenAccount]:
         """Return the accounts for which what was paid can be listed."""
         accounts = [(each, each.adapter) for each in self.operator_accounts.values()]
-        return [each for each, by in accounts if isinstance(by, DarajaProvider) and by.account.pull_number]
+        return [
+            each
+            for each, by in accounts
+            if isinstance(by, DarajaProvider) and by.account.pull_number
+        ]
 
 
 def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
@@ -217,7 +235,8 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
 
 
 def trusts_anybody(opened: OpenAccount) -> bool:
-    """Return whether anybody who knows an address could report deposits that are booked without a question."""
+    """Return whether anybody who knows an address could report deposits that are booked without a
+    question."""
     adapter = opened.adapter
     if not isinstance(adapter, DarajaProvider):
         return False
@@ -235,7 +254,9 @@ def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
         return None
     [name] = names
     section = providers.get(name) or ProviderSection(name, "sandbox", {})
-    return open_sandbox_account(section, titles[name], is_lenient=resources.settings.sandbox.lenient)
+    return open_sandbox_account(
+        section, titles[name], is_lenient=resources.settings.sandbox.lenient
+    )
 
 
 def build_workers(foundation: Foundation) -> Workers:
@@ -244,7 +265,9 @@ def build_workers(foundation: Foundation) -> Workers:
     simulated_operator = _simulated_operator(foundation)
     opened, admin = accounts.operator_accounts.items(), resources.store.admin
     asked = [name for name, each in opened if isinstance(each.adapter, ReportsAvailability)]
-    account_checks = AccountChecks(admin, accounts.provider_accounts, resources.clock.time, with_availability=asked)
+    account_checks = AccountChecks(
+        admin, accounts.provider_accounts, resources.clock.time, with_availability=asked
+    )
     providers = _provider_worker(foundation, account_checks, simulated_operator)
     deadline_s = to_seconds(resources.limits.callback_timeout)
     deliver = partial(resources.clients.deliveries.deliver, deadline_s=deadline_s)
@@ -269,7 +292,12 @@ def build_workers(foundation: Foundation) -> Workers:
     qr_codes = QrWorker(deliver=deliver, find_key=find_key, record_outcome=submit)
     dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
     scheduler = Scheduler(
-        resources.store, engine.enqueue, dispatcher.dispatch, dispatcher.has_room, clock.time, backlog
+        resources.store,
+        engine.enqueue,
+        dispatcher.dispatch,
+        dispatcher.has_room,
+        clock.time,
+        backlog,
     )
     return Workers(
         store=resources.store,
@@ -284,12 +312,20 @@ def build_workers(foundation: Foundation) -> Workers:
         recorder=AccountRecorder(
             resources.store.admin,
             accounts.provider_accounts,
-            {name: tuple(find_secrets(each.adapter)) for name, each in accounts.operator_accounts.items()},
+            {
+                name: tuple(find_secrets(each.adapter))
+                for name, each in accounts.operator_accounts.items()
+            },
             resources.clock.time,
         ),
         deposit_claims=_deposit_claims(foundation, account_checks),
         deposit_lister=DepositLister(
-            resources.store, submit, accounts.with_listings, clock.time, clock.now, resources.references.next
+            resources.store,
+            submit,
+            accounts.with_listings,
+            clock.time,
+            clock.now,
+            resources.references.next,
         ),
         reversals=ReversalWorker(resources.store, providers),
         dispatcher=dispatcher,
@@ -327,7 +363,9 @@ class Workers:
         self.dispatcher.dispatch(work)
         self.float_monitor.note_result(work)
 
-    async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(
+        self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
         """Run all workers until `drain` is set and active conversations and deliveries end."""
         if self.channel_owner is None:
             for brand, snapshot in (await self.store.breakers()).items():
@@ -358,13 +396,17 @@ class Workers:
                 task_status.started()
             background.cancel_scope.cancel()
 
-    async def _run_callbacks(self, drain: trio.Event, ended: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
+    async def _run_callbacks(
+        self, drain: trio.Event, ended: trio.Event, *, task_status: trio.TaskStatus[None]
+    ) -> None:
         await self.callbacks.run(drain=drain, task_status=task_status)
         ended.set()
 
-    async def _run_scheduler(self, drain: trio.Event, ended: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
-        """Take on what is due until `drain` is set. `ended` is set once no payment is woken any more, so that each poll
-        that was used up finds its worker."""
+    async def _run_scheduler(
+        self, drain: trio.Event, ended: trio.Event, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        """Take on what is due until `drain` is set. `ended` is set once no payment is woken any
+        more, so that each poll that was used up finds its worker."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.deposit_lister.run)
             await nursery.start(self.scheduler.run)
@@ -378,14 +420,22 @@ class Workers:
 
 
 def _provider_worker(
-    foundation: Foundation, checks: AccountChecks, simulated_operator: SandboxOperatorWorker | OperatorClient | None
+    foundation: Foundation,
+    checks: AccountChecks,
+    simulated_operator: SandboxOperatorWorker | OperatorClient | None,
 ) -> ProviderWorker:
     """Return the worker that reaches each provider through its own account."""
     accounts = foundation.accounts
-    exchanges: dict[str, SendRequest] = {name: each.exchange for name, each in accounts.provider_accounts.items()}
-    questions: dict[str, SendRequest] = {name: partial(checks.ask, name) for name in accounts.provider_accounts}
+    exchanges: dict[str, SendRequest] = {
+        name: each.exchange for name, each in accounts.provider_accounts.items()
+    }
+    questions: dict[str, SendRequest] = {
+        name: partial(checks.ask, name) for name in accounts.provider_accounts
+    }
     if accounts.sandbox is not None and simulated_operator is not None:
-        exchanges[accounts.sandbox.name] = questions[accounts.sandbox.name] = simulated_operator.exchange
+        exchanges[accounts.sandbox.name] = questions[accounts.sandbox.name] = (
+            simulated_operator.exchange
+        )
     for name in foundation.resources.provider_titles:
         if name not in exchanges:
             fault = "has no account with an operator."
@@ -405,7 +455,9 @@ def _float_monitor(foundation: Foundation, ask_for: Callable[[str], SendRequest]
     accounts, resources = foundation.accounts, foundation.resources
     opened = accounts.operator_accounts
     providers: dict[str, ReportsBalances] = {
-        name: each.provider for name, each in opened.items() if isinstance(each.adapter, ReportsBalances)
+        name: each.provider
+        for name, each in opened.items()
+        if isinstance(each.adapter, ReportsBalances)
     }
     if accounts.sandbox is not None:
         providers[accounts.sandbox.name] = accounts.sandbox
@@ -414,8 +466,8 @@ def _float_monitor(foundation: Foundation, ask_for: Callable[[str], SendRequest]
 
 
 def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | OperatorClient | None:
-    """Return the simulated operator, a client of the process in which it runs, or None where no account with it is
-    configured."""
+    """Return the simulated operator, a client of the process in which it runs, or None where no
+    account with it is configured."""
     resources, account = foundation.resources, foundation.accounts.sandbox
     if account is None:
         return None
@@ -437,7 +489,9 @@ def operator_journal_file(config: ServiceConfig) -> Path:
 def _deposit_claims(foundation: Foundation, checks: AccountChecks) -> DepositClaimWorker | None:
     """Return the worker that asks about deposits, or None where no provider needs it."""
     accounts, resources = foundation.accounts.operator_accounts, foundation.resources
-    opened = {name: each for name, each in accounts.items() if isinstance(each.adapter, VerifiesDeposits)}
+    opened = {
+        name: each for name, each in accounts.items() if isinstance(each.adapter, VerifiesDeposits)
+    }
     if not opened:
         return None
     providers = {name: each.provider for name, each in opened.items()}
@@ -454,9 +508,13 @@ def _api_handler(
 ) -> ApiHandler:
     resources, engine, store = foundation.resources, foundation.engine, foundation.resources.store
     accounts = foundation.accounts.operator_accounts.values()
-    # Where several processes share the store, a creation needs no load as long as it asks for its merchantReference
-    # only, and a submission of its own costs less than that round trip.
-    create = engine.submit if store.ownership else PaymentCreator(engine.submit, workers.providers).create
+    # Where several processes share the store, a creation needs no load as long as it asks for its
+    # merchantReference only, and a submission of its own costs less than that round trip.
+    create = (
+        engine.submit
+        if store.ownership
+        else PaymentCreator(engine.submit, workers.providers).create
+    )
     merchant_api = MerchantApi(
         settings=ApiSettings(
             error_docs_url=resources.urls.error_docs,
@@ -474,7 +532,9 @@ def _api_handler(
         references=resources.references,
         page_tokens=resources.page_tokens,
         clock=resources.clock,
-        served_windows=ServedWindows(resources.clock, save=None if store.ownership else store.save_clock_record),
+        served_windows=ServedWindows(
+            resources.clock, save=None if store.ownership else store.save_clock_record
+        ),
         note_refusal=note_refusal,
         is_restored=foundation.known.is_restored,
     )
@@ -502,13 +562,20 @@ def _api_handler(
     )
 
 
-def _sandbox_context(resources: Resources, workers: Workers, api: ApiHandler) -> SandboxContext | None:
+def _sandbox_context(
+    resources: Resources, workers: Workers, api: ApiHandler
+) -> SandboxContext | None:
     """Build what only a sandbox can do; None in production."""
     directory, operator = resources.config.data_directory, workers.simulated_operator
     if directory is None or isinstance(operator, OperatorClient):
         return None
     clock = SandboxClock(
-        resources.clock, resources.store, workers.scheduler, operator, workers.providers, directory / CLOCK_OFFSET_FILE
+        resources.clock,
+        resources.store,
+        workers.scheduler,
+        operator,
+        workers.providers,
+        directory / CLOCK_OFFSET_FILE,
     )
     find_key = partial(find_demo_key, resources.store, resources.keyring)
     return SandboxContext(
@@ -538,8 +605,12 @@ def _console_context(foundation: Foundation, closing: trio.Event) -> ConsoleCont
         lambda: {name: each.breaker.state for name, each in accounts.items()},
         TrustedProxies.of(resources.settings.listen),
         PasswordVerifier(resources.password_hasher),
-        frozenset((*resources.settings.console.hosts, resources.settings.listen.console.host.lower())),
-        reversal_operation=lambda payment: reversal_operation(providers.get(payment.order.provider), payment),
+        frozenset(
+            (*resources.settings.console.hosts, resources.settings.listen.console.host.lower())
+        ),
+        reversal_operation=lambda payment: reversal_operation(
+            providers.get(payment.order.provider), payment
+        ),
         is_sandbox=resources.config.is_sandbox,
         closing=closing,
     )
@@ -557,7 +628,10 @@ def _retention_worker(resources: Resources, engine: Engine) -> RetentionWorker:
 
 
 def _prometheus_exporter(
-    foundation: Foundation, workers: Workers, http_metrics: HttpMetrics, retention: RetentionStatistics
+    foundation: Foundation,
+    workers: Workers,
+    http_metrics: HttpMetrics,
+    retention: RetentionStatistics,
 ) -> PrometheusExporter:
     """Build the exporter of what this process counts and of what the store holds."""
     resources = foundation.resources

@@ -3,7 +3,13 @@
 from mmo_trio.settings.describe import effective_settings
 from mmo_trio.settings.load import load_settings
 from mmo_trio.settings.sections import ConsoleSection, LimitsSection, Settings
-from mmo_trio.settings.values import ListenAddress, SettingsError, format_span, parse_span, to_seconds
+from mmo_trio.settings.values import (
+    ListenAddress,
+    SettingsError,
+    format_span,
+    parse_span,
+    to_seconds,
+)
 
 __all__ = [
     "ConsoleSection",

@@ -63,9 +63,15 @@ def settings_page() -> str:
         for each in SETTINGS.values():
             if each.section == section:
                 default = each.default_text or f"`{each.kind.format(each.default)}`"
-                parts.append(f"| `{each.name}` | `{each.variable}` | {each.kind.name} | {default} | {each.meaning} |\n")
+                parts.append(
+                    f"| `{each.name}` | `{each.variable}` | {each.kind.name} | {default} | "
+                    f"{each.meaning} |\n"
+                )
     parts.append(_PROVIDER_HEAD.format(", ".join(f"`{kind}`" for kind in PROVIDER_KINDS)))
-    parts += [f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |\n" for each in COMMON_OPTIONS]
+    parts += [
+        f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |\n"
+        for each in COMMON_OPTIONS
+    ]
     return "".join(parts)
 
 
@@ -81,4 +87,6 @@ def effective_settings(settings: Settings) -> Iterator[EffectiveRow]:
         written = f"{provider.kind} (from {kind.origin})" if kind.origin else provider.kind
         yield EffectiveRow(f"provider.{name}.kind", written, False)
         for key, option in provider.options.items():
-            yield EffectiveRow(f"provider.{name}.{key}", MASK if key in kind.secrets else str(option), False)
+            yield EffectiveRow(
+                f"provider.{name}.{key}", MASK if key in kind.secrets else str(option), False
+            )

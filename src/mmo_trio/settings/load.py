@@ -1,8 +1,8 @@
-"""Loads settings from the file, the environment and the command line, and reports every error before anything starts.
+"""Loads settings from the file, the environment and the command line, and reports every error
+before anything starts.
 
-Each layer overrides the one before: the defaults, the presets of the sandbox, the file, the environment, the command
-line. Every value has its location, so that an error can name it.
-"""
+Each layer overrides the one before: the defaults, the presets of the sandbox, the file, the
+environment, the command line. Every value has its location, so that an error can name it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,20 @@ from attrs import frozen
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_sansio.values.near_match import near_match
-from mmo_trio.settings.providers import PROVIDER_PREFIX, find_extensions, load_provider_kind, parse_providers
-from mmo_trio.settings.sections import API_KEY_CACHE_MAX, ENV_PREFIX, SECTIONS, SETTINGS, Setting, Settings
+from mmo_trio.settings.providers import (
+    PROVIDER_PREFIX,
+    find_extensions,
+    load_provider_kind,
+    parse_providers,
+)
+from mmo_trio.settings.sections import (
+    API_KEY_CACHE_MAX,
+    ENV_PREFIX,
+    SECTIONS,
+    SETTINGS,
+    Setting,
+    Settings,
+)
 from mmo_trio.settings.values import InvalidSettingValue, SettingsError, collected, raise_faults
 from mmo_trio.storage.open_store import POSTGRES_SCHEMES, url_scheme
 
@@ -42,12 +54,11 @@ def load_settings(
 ) -> Settings:
     """Return the settings in force.
 
-    `options` (command line) and `presets` (of the sandbox) are text by dotted key: `{"listen.api": "[::1]:0"}`.
-    `provider_kinds` are kinds by name, besides the built-in and installed ones.
-    Raises SettingsError for an unreadable file; for unknown keys, unusable values, and values that contradict each
-    other, it names all of them. Where `found_faults` is given, they are added to it instead, and each faulty key has
-    its default.
-    """
+    `options` (command line) and `presets` (of the sandbox) are text by dotted key: `{"listen.api":
+    "[::1]:0"}`. `provider_kinds` are kinds by name, besides the built-in and installed ones. Raises
+    SettingsError for an unreadable file; for unknown keys, unusable values, and values that
+    contradict each other, it names all of them. Where `found_faults` is given, they are added to it
+    instead, and each faulty key has its default."""
     faults: list[SettingsError] = []
     document = {} if file is None else _read_toml(file)
     variables = environment or {}
@@ -55,7 +66,9 @@ def load_settings(
         **{key: _RawSetting(f"preset {key}", text) for key, text in (presets or {}).items()},
         **_from_document(document, str(file), faults),
         **_from_environment(variables, faults),
-        **{key: _RawSetting(f"command line ({key})", text) for key, text in (options or {}).items()},
+        **{
+            key: _RawSetting(f"command line ({key})", text) for key, text in (options or {}).items()
+        },
     }
     kinds = {**PROVIDER_KINDS, **(provider_kinds or {})}
     installed = find_extensions(provider_kinds or {})
@@ -88,7 +101,9 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise SettingsError(str(file), f"is not TOML: {error}.", "Correct that line.") from None
 
 
-def _from_document(document: Mapping[str, Any], file: str, faults: list[SettingsError]) -> dict[str, _RawSetting]:
+def _from_document(
+    document: Mapping[str, Any], file: str, faults: list[SettingsError]
+) -> dict[str, _RawSetting]:
     found = {}
     for section, table in document.items():
         if section == "provider":
@@ -111,7 +126,9 @@ def _from_document(document: Mapping[str, Any], file: str, faults: list[Settings
     return found
 
 
-def _from_environment(environment: Mapping[str, str], faults: list[SettingsError]) -> dict[str, _RawSetting]:
+def _from_environment(
+    environment: Mapping[str, str], faults: list[SettingsError]
+) -> dict[str, _RawSetting]:
     known = {each.variable: key for key, each in SETTINGS.items()}
     found = {}
     for name in sorted(environment):
@@ -133,7 +150,9 @@ def _parse(setting: Setting, raw: _RawSetting) -> Any:
         raise SettingsError(raw.location, f"{fault}.", now) from None
 
 
-def _contradictions(settings: Settings, found: Mapping[str, _RawSetting]) -> Iterator[SettingsError]:
+def _contradictions(
+    settings: Settings, found: Mapping[str, _RawSetting]
+) -> Iterator[SettingsError]:
     """Yield a fault for values that contradict each other."""
 
     def fault_of(key: str, fault: str, remedy: str) -> SettingsError:
@@ -145,7 +164,12 @@ def _contradictions(settings: Settings, found: Mapping[str, _RawSetting]) -> Ite
         yield fault_of("limits.api_key_cache", fault, 'Set it to "60s" or less.')
     for key, count, total_key, total in (
         ("callbacks_per_merchant", limits.callbacks_per_merchant, "callbacks", limits.callbacks),
-        ("connections_per_address", limits.connections_per_address, "connections", limits.connections),
+        (
+            "connections_per_address",
+            limits.connections_per_address,
+            "connections",
+            limits.connections,
+        ),
     ):
         if count > total:
             fault = f"is more than limits.{total_key} ({total})."
@@ -154,10 +178,17 @@ def _contradictions(settings: Settings, found: Mapping[str, _RawSetting]) -> Ite
     if is_misread:
         fault = "has an @ or a / in the user name or the password."
         yield fault_of("database.url", fault, "Write %40 for @ and %2F for /.")
-    host = None if settings.database.allow_clear or is_misread else _unverified_postgres_host(settings.database.url)
+    host = (
+        None
+        if settings.database.allow_clear or is_misread
+        else _unverified_postgres_host(settings.database.url)
+    )
     if host is not None:
         fault = f"would reach PostgreSQL on {host} without checking who answers, or in the clear."
-        remedy = "Add sslmode=verify-full (and sslrootcert, the authority that signed its certificate) to the address,"
+        remedy = (
+            "Add sslmode=verify-full (and sslrootcert, the authority that signed its certificate) "
+            "to the address,"
+        )
         yield fault_of("database.url", fault, f"{remedy} or set database.allow_clear = true.")
     if (listen.tls_certificate is None) != (listen.tls_key is None):
         files = ("listen.tls_certificate", "listen.tls_key")
@@ -166,24 +197,30 @@ def _contradictions(settings: Settings, found: Mapping[str, _RawSetting]) -> Ite
 
 
 def _has_unescaped_user(url: str) -> bool:
-    """Return whether the user name or the password in a PostgreSQL address has an `@` or a `/` as it is: what follows
-    would be read as the host, and shown in messages."""
+    """Return whether the user name or the password in a PostgreSQL address has an `@` or a `/` as
+    it is: what follows would be read as the host, and shown in messages."""
     scheme, _, rest = url.partition("://")
     address = rest.partition("?")[0]
-    return scheme in POSTGRES_SCHEMES and (address.count("@") > 1 or "@" in address.partition("/")[2])
+    return scheme in POSTGRES_SCHEMES and (
+        address.count("@") > 1 or "@" in address.partition("/")[2]
+    )
 
 
 def _unverified_postgres_host(url: str) -> str | None:
-    """Return the host of another machine to which this address connects without `sslmode=verify-full`, so that somebody
-    between could read and change everything; None when there is none. Other databases than PostgreSQL have none."""
+    """Return the host of another machine to which this address connects without
+    `sslmode=verify-full`, so that somebody between could read and change everything; None when
+    there is none. Other databases than PostgreSQL have none."""
     if url_scheme(url) not in POSTGRES_SCHEMES:
         return None
-    # Imported here, as no other setting needs it: libpq itself reads the address, its own variables and its services.
+    # Imported here, as no other setting needs it: libpq itself reads the address, its own variables
+    # and its services.
     import trio_asyncio  # noqa: F401  Before psycopg: see `mmo_trio.storage.postgres.trio_connection`.
     from psycopg import ProgrammingError, pq
     from psycopg.conninfo import conninfo_to_dict
 
-    defaults = {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
+    defaults = {
+        each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val
+    }
     try:
         given = {**defaults, **conninfo_to_dict(url)}
     except ProgrammingError:
@@ -195,7 +232,8 @@ def _unverified_postgres_host(url: str) -> str | None:
 
 
 def _is_on_this_machine(host: str) -> bool:
-    """Whether the host is a socket's directory, an abstract socket, or a loopback name or address."""
+    """Whether the host is a socket's directory, an abstract socket, or a loopback name or
+    address."""
     if not host or host.startswith(("/", "@")) or host == "localhost":
         return True
     try:

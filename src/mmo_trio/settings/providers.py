@@ -1,5 +1,5 @@
-"""Defines and parses the providers of `mmo.toml`, a table for each, whose keys its kind checks; finds the kinds that
-other distributions bring as entry points.
+"""Defines and parses the providers of `mmo.toml`, a table for each, whose keys its kind checks;
+finds the kinds that other distributions bring as entry points.
 
     [project.entry-points."mmo_gateway.providers"]
     pesaplus = "mmo_pesaplus:PESAPLUS"
@@ -36,7 +36,8 @@ class ProviderSection:
     kind: str
     """One of the settings' `provider_kinds`."""
     options: Mapping[str, Any] = field(repr=False)
-    """The keys of that kind, as written (from the environment: as text); its adapter checks them."""
+    """The keys of that kind, as written (from the environment: as text); its adapter checks
+    them."""
 
 
 @frozen
@@ -83,18 +84,24 @@ HOOKS_GENERATION = CommonOption(
     1,
     1,
     COMMON_OPTION_MAX,
-    "Raise it by 1 to change the secret part of its addresses for notifications; those of the generation before are"
+    "Raise it by 1 to change the secret part of its addresses for notifications; those of the "
+    "generation before are"
     " accepted as well.",
 )
 BALANCE_INTERVAL = CommonOption(
-    "balance_interval_s", 300, 0, 3600, "How often our balance with it is asked for, where it offers that; 0: never."
+    "balance_interval_s",
+    300,
+    0,
+    3600,
+    "How often our balance with it is asked for, where it offers that; 0: never.",
 )
 FLOAT_HOURS = CommonOption(
     "float_hours",
     6,
     0,
     1000,
-    "A float that lasts for fewer hours at the rate of the last six is low; 0: that does not count.",
+    "A float that lasts for fewer hours at the rate of the last six is low; 0: that does "
+    "not count.",
 )
 COMMON_OPTIONS = (
     HOOKS_GENERATION,
@@ -110,13 +117,17 @@ COMMON_OPTIONS = (
 
 
 def parse_providers(
-    tables: Any, file: str, environment: Mapping[str, str], kinds: Collection[str], faults: list[SettingsError]
+    tables: Any,
+    file: str,
+    environment: Mapping[str, str],
+    kinds: Collection[str],
+    faults: list[SettingsError],
 ) -> Mapping[str, ProviderSection]:
     """Return the providers by name; the environment's values replace the file's.
 
-    `MMO_PROVIDER__MPESA_KE__PASSKEY` is the key `passkey` of `[provider.mpesa_ke]` or `[provider.mpesa-ke]`, depending
-    on the file. What is unusable, a name, table or kind, is left out, and is among the `faults` then.
-    """
+    `MMO_PROVIDER__MPESA_KE__PASSKEY` is the key `passkey` of `[provider.mpesa_ke]` or
+    `[provider.mpesa-ke]`, depending on the file. What is unusable, a name, table or kind, is left
+    out, and is among the `faults` then."""
     if not isinstance(tables, dict):
         remedy = "Write [provider.NAME] above it."
         faults.append(SettingsError(f"{file}: provider", "is a section, not a value.", remedy))
@@ -139,7 +150,9 @@ def parse_providers(
 
 def _read_table(where: str, name: str, table: Any) -> dict[str, Any]:
     if _NAME.fullmatch(name) is None:
-        raise SettingsError(where, "is no good name.", "Use letters, digits, - and _, at most 64 of them.")
+        raise SettingsError(
+            where, "is no good name.", "Use letters, digits, - and _, at most 64 of them."
+        )
     if not isinstance(table, dict):
         raise SettingsError(where, "must be a table.", f"Write [provider.{name}] above its keys.")
     return dict(table)
@@ -172,7 +185,8 @@ def _parse_provider(name: str, table: Mapping[str, Any], kinds: Collection[str])
 
 
 PROVIDERS_GROUP: Final = "mmo_gateway.providers"
-"""Group of entry points; a value is a ProviderKind or a function without parameters that returns one."""
+"""Group of entry points; a value is a ProviderKind or a function without parameters that returns
+one."""
 
 _KIND_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 
@@ -180,11 +194,13 @@ _KIND_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 def find_extensions(given: Collection[str]) -> Mapping[str, EntryPoint]:
     """Return the entry points by name; none is loaded.
 
-    `given` are names that the caller brings itself. Raises SettingsError for a name that is unusable or taken.
-    """
+    `given` are names that the caller brings itself. Raises SettingsError for a name that is
+    unusable or taken."""
     for name in given:
         if name in PROVIDER_KINDS:
-            raise SettingsError(f"{name!r} ({PROVIDERS_GROUP})", "is built in.", "Give it another name.")
+            raise SettingsError(
+                f"{name!r} ({PROVIDERS_GROUP})", "is built in.", "Give it another name."
+            )
     found: dict[str, EntryPoint] = {}
     for each in _installed():
         if _KIND_NAME.fullmatch(each.name) is None:

@@ -15,11 +15,16 @@ from mmo_trio.settings.values import mask_database_url
 def readable_secret_files(
     config: Path | None, brands: Path | None, kinds: Mapping[str, ProviderKind]
 ) -> Iterator[Path]:
-    """Yield those of these files, mmo.toml and brands.toml, that hold secrets and that everybody can read. A file that
-    cannot be read or parsed is not among them.
+    """Yield those of these files, mmo.toml and brands.toml, that hold secrets and that everybody
+    can read. A file that cannot be read or parsed is not among them.
 
-    Secrets are the secret options of providers of these kinds, a password in `database.url`, and API keys."""
-    if config is not None and _is_readable_by_all(config) and _holds_settings_secret(_document(config), kinds):
+    Secrets are the secret options of providers of these kinds, a password in `database.url`, and
+    API keys."""
+    if (
+        config is not None
+        and _is_readable_by_all(config)
+        and _holds_settings_secret(_document(config), kinds)
+    ):
         yield config
     if brands is not None and _is_readable_by_all(brands) and _holds_api_key(_document(brands)):
         yield brands

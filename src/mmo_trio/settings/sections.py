@@ -1,8 +1,7 @@
 """Defines the settings: a class for each section of `mmo.toml`, each key with default and meaning.
 
-Limits of the specification that may be set have the specification's values as defaults (V1). Durations are spans of the
-core, in microseconds; sizes are octets.
-"""
+Limits of the specification that may be set have the specification's values as defaults (V1).
+Durations are spans of the core, in microseconds; sizes are octets."""
 
 from __future__ import annotations
 
@@ -59,7 +58,9 @@ ENGINE_BATCH_MAX = 256
 
 def setting(kind: ValueKind, default: Any, meaning: str, *, default_text: str = "") -> Any:
     """Define a key of a section; `default_text` describes a default of None."""
-    return field(default=default, metadata={"kind": kind, "meaning": meaning, "default_text": default_text})
+    return field(
+        default=default, metadata={"kind": kind, "meaning": meaning, "default_text": default_text}
+    )
 
 
 @frozen
@@ -82,7 +83,10 @@ class GatewaySection:
         URL, None, "Base of the type URIs of errors.", default_text="`/errors` under hpp_url"
     )
     hooks_url: str | None = setting(
-        URL, None, "Scheme and host under which providers send their notifications.", default_text="base_url"
+        URL,
+        None,
+        "Scheme and host under which providers send their notifications.",
+        default_text="base_url",
     )
 
 
@@ -96,14 +100,19 @@ class ListenSection:
     http2: ListenAddress | None = setting(
         LISTEN_ADDRESS,
         None,
-        "The same by HTTP/2, with the same certificate; without one only for clients that know (h2c).",
+        "The same by HTTP/2, with the same certificate; without one only for clients that "
+        "know (h2c).",
         default_text="no HTTP/2",
     )
     pages: ListenAddress = setting(
-        LISTEN_ADDRESS, ListenAddress("127.0.0.1", 8081), "The hosted payment page, error pages and API documentation."
+        LISTEN_ADDRESS,
+        ListenAddress("127.0.0.1", 8081),
+        "The hosted payment page, error pages and API documentation.",
     )
     console: ListenAddress = setting(
-        LISTEN_ADDRESS, ListenAddress("127.0.0.1", 8082), "The console and metrics; keep it private."
+        LISTEN_ADDRESS,
+        ListenAddress("127.0.0.1", 8082),
+        "The console and metrics; keep it private.",
     )
     tls_certificate: Path | None = setting(
         FILE,
@@ -111,20 +120,26 @@ class ListenSection:
         "Certificate chain (PEM) of the API, HTTP/2 and pages listeners; read again on SIGHUP.",
         default_text="clear HTTP",
     )
-    tls_key: Path | None = setting(FILE, None, "Private key (PEM) of that certificate.", default_text="clear HTTP")
+    tls_key: Path | None = setting(
+        FILE, None, "Private key (PEM) of that certificate.", default_text="clear HTTP"
+    )
     proxy_trusted: tuple[Network, ...] = setting(
         NETWORKS, (), "Proxies in front of the gateway whose `X-Forwarded-For` is trusted (A6)."
     )
     proxy_host: bool = setting(
         SWITCH,
         False,
-        "Whether they write `X-Forwarded-Host` and `X-Forwarded-Proto`, too, so that no client's own comes through.",
+        "Whether they write `X-Forwarded-Host` and `X-Forwarded-Proto`, too, so that no client's "
+        "own comes through.",
     )
-    allow_clear: bool = setting(SWITCH, False, "Whether clear HTTP may be served beyond this machine, to anybody.")
+    allow_clear: bool = setting(
+        SWITCH, False, "Whether clear HTTP may be served beyond this machine, to anybody."
+    )
     hsts: Span | None = setting(
         SPAN_OR_OFF,
         Span(365 * clock.DAY),
-        'How long browsers may use only TLS after a visit, where TLS is the gateway\'s own; "off": no such rule.',
+        "How long browsers may use only TLS after a visit, where TLS is the gateway's own; "
+        '"off": no such rule.',
     )
 
 
@@ -138,20 +153,26 @@ class DatabaseSection:
         'A SQLite file ("sqlite:///FILE") or PostgreSQL ("postgresql://USER@HOST/DATABASE").',
     )
     allow_clear: bool = setting(
-        SWITCH, False, "Whether PostgreSQL on another machine may be used without `sslmode=verify-full`."
+        SWITCH,
+        False,
+        "Whether PostgreSQL on another machine may be used without `sslmode=verify-full`.",
     )
     mark_file: Path | None = setting(
         FILE,
         None,
-        "How far this machine has seen the store come, by which a restored backup is recognised: a file outside of what"
+        "How far this machine has seen the store come, by which a restored backup is recognised: "
+        "a file outside of what"
         " a backup takes, on a disk that stays.",
-        default_text="beside `keys.master_key_file`, with `.mark` after its name, unless the store is there or nothing"
+        default_text="beside `keys.master_key_file`, with `.mark` after its name, unless the "
+        "store is "
+        "there or nothing"
         " can be written",
     )
     failover_loss_s: int = setting(
         SECONDS,
         0,
-        "How much an asynchronous standby of PostgreSQL may lack when it is promoted, for the gateway to serve it.",
+        "How much an asynchronous standby of PostgreSQL may lack when it is promoted, for the "
+        "gateway to serve it.",
     )
 
 
@@ -167,37 +188,55 @@ class LimitsSection:
     idempotency_window: Span = setting(
         SPAN,
         _TERMS.idempotency_window,
-        "How long a used merchantReference is refused in any case; then the brand's `reference_reuse` decides (C12).",
+        "How long a used merchantReference is refused in any case; then the brand's "
+        "`reference_reuse` decides (C12).",
     )
-    api_key_cache: Span = setting(SPAN, API_KEY_CACHE_MAX, "How long a verified key is trusted; at most 60s (A3).")
+    api_key_cache: Span = setting(
+        SPAN, API_KEY_CACHE_MAX, "How long a verified key is trusted; at most 60s (A3)."
+    )
     callback_timeout: Span = setting(
         SPAN, from_seconds(DELIVERY_TIMEOUT_S), "How long one callback may take in all (K2)."
     )
     page_session: Span | None = setting(
         SPAN_OR_OFF,
         _TERMS.page_session,
-        'How long a hosted payment page can be used; "off": as long as the transaction is pending (W1).',
+        'How long a hosted payment page can be used; "off": as long as the transaction is '
+        "pending (W1).",
     )
     body: int = setting(SIZE, LARGEST_BODY_BYTES, "The largest request body (G7).")
     handshake_timeout: Span = setting(
-        SPAN, from_seconds(_LISTENER.handshake_timeout_s), "From an accepted connection to the end of its handshake."
+        SPAN,
+        from_seconds(_LISTENER.handshake_timeout_s),
+        "From an accepted connection to the end of its handshake.",
     )
     idle_timeout: Span = setting(
-        SPAN, from_seconds(_LISTENER.idle_timeout_s), "How long a connection may wait between requests."
+        SPAN,
+        from_seconds(_LISTENER.idle_timeout_s),
+        "How long a connection may wait between requests.",
     )
     head_timeout: Span = setting(
-        SPAN, from_seconds(_LISTENER.head_timeout_s), "From the first byte of a request to the end of its head."
+        SPAN,
+        from_seconds(_LISTENER.head_timeout_s),
+        "From the first byte of a request to the end of its head.",
     )
     body_timeout: Span = setting(
-        SPAN, from_seconds(_LISTENER.body_timeout_s), "From the end of the head to the end of the body."
+        SPAN,
+        from_seconds(_LISTENER.body_timeout_s),
+        "From the end of the head to the end of the body.",
     )
-    write_timeout: Span = setting(SPAN, from_seconds(_LISTENER.write_timeout_s), "To send one answer.")
+    write_timeout: Span = setting(
+        SPAN, from_seconds(_LISTENER.write_timeout_s), "To send one answer."
+    )
     drain_timeout: Span = setting(
-        SPAN, from_seconds(_LISTENER.drain_timeout_s), "How long active requests may take during a shutdown."
+        SPAN,
+        from_seconds(_LISTENER.drain_timeout_s),
+        "How long active requests may take during a shutdown.",
     )
     connections: int = setting(COUNT, _LISTENER.connections, "Open connections in all.")
     connections_per_address: int = setting(
-        COUNT, _LISTENER.connections_per_address, "Open connections from one address, or from one /64 of IPv6."
+        COUNT,
+        _LISTENER.connections_per_address,
+        "Open connections from one address, or from one /64 of IPv6.",
     )
     pages_connections: int = setting(
         COUNT, 2048, "Open connections to the pages in all; one address may have an eighth of them."
@@ -208,12 +247,14 @@ class LimitsSection:
     pages_share: float = setting(
         RATIO,
         0.1,
-        "Share of a process's time that requests to the pages may take, and half as much those to the console; 1: all.",
+        "Share of a process's time that requests to the pages may take, and half as much those to "
+        "the console; 1: all.",
     )
     write_buffer: int = setting(
         SIZE,
         2 * _LISTENER.write_buffer_bytes,
-        "Large responses to slow readers, and large bodies of slow senders: half for the API, the rest for the others.",
+        "Large responses to slow readers, and large bodies of slow senders: half for the API, the "
+        "rest for the others.",
     )
     callbacks_per_merchant: int = setting(
         COUNT, DELIVERY_SLOTS_PER_BRAND, "Simultaneous callbacks to one merchant (K6)."
@@ -222,9 +263,14 @@ class LimitsSection:
     callback_bodies: int = setting(
         SIZE,
         16 * 1024 * 1024,
-        "Answers of receivers that are stored whole for each merchant in an hour; of others the first 4 KiB (K4).",
+        "Answers of receivers that are stored whole for each merchant in an hour; of others the "
+        "first 4 KiB (K4).",
     )
-    queue: int = setting(COUNT, ENGINE_QUEUE_MAX, "Requests waiting to be decided; the next one is answered 503 (P5).")
+    queue: int = setting(
+        COUNT,
+        ENGINE_QUEUE_MAX,
+        "Requests waiting to be decided; the next one is answered 503 (P5).",
+    )
     batch: int = setting(COUNT, ENGINE_BATCH_MAX, "Decisions that are made durable in one commit.")
 
     @property
@@ -270,17 +316,25 @@ class LimitsSection:
 class BreakerSection:
     """Configures the circuit breaker of each merchant's callbacks (K5)."""
 
-    window: Span = setting(SPAN, _BREAKER.window, "How long an outcome counts; a tenth of it is one step.")
-    minimum_requests: int = setting(
-        COUNT, _BREAKER.minimum_requests, "The number of outcomes in the window below which it stays closed."
+    window: Span = setting(
+        SPAN, _BREAKER.window, "How long an outcome counts; a tenth of it is one step."
     )
-    failure_ratio: float = setting(RATIO, _BREAKER.failure_ratio, "Share of failures among them at which it opens.")
+    minimum_requests: int = setting(
+        COUNT,
+        _BREAKER.minimum_requests,
+        "The number of outcomes in the window below which it stays closed.",
+    )
+    failure_ratio: float = setting(
+        RATIO, _BREAKER.failure_ratio, "Share of failures among them at which it opens."
+    )
     open_for: Span = setting(SPAN, _BREAKER.open_for, "How long it stays open.")
 
     @property
     def breaker_settings(self) -> BreakerSettings:
         """Return the settings of one merchant's breaker."""
-        return BreakerSettings(self.window, self.minimum_requests, self.failure_ratio, self.open_for)
+        return BreakerSettings(
+            self.window, self.minimum_requests, self.failure_ratio, self.open_for
+        )
 
 
 @frozen
@@ -288,18 +342,22 @@ class EgressSection:
     """Sets where merchant-supplied URLs may lead (K7)."""
 
     allow_private: bool = setting(
-        SWITCH, False, "Whether loopback, private and unique-local addresses are allowed (sandbox: true)."
+        SWITCH,
+        False,
+        "Whether loopback, private and unique-local addresses are allowed (sandbox: true).",
     )
     extra_ca_file: Path | None = setting(
         FILE,
         None,
-        "Further authorities (PEM) that may have signed a receiver's certificate; a sandbox trusts its own, too.",
+        "Further authorities (PEM) that may have signed a receiver's certificate; a sandbox "
+        "trusts its own, too.",
         default_text="the system's only",
     )
     provider_ca_file: Path | None = setting(
         FILE,
         None,
-        "Further authorities (PEM) that may have signed an operator's certificate; `extra_ca_file` is not trusted for"
+        "Further authorities (PEM) that may have signed an operator's certificate; "
+        "`extra_ca_file` is not trusted for"
         " operators.",
         default_text="the system's only",
     )
@@ -311,26 +369,37 @@ class ConsoleSection:
     """Configures the console."""
 
     four_eyes: bool = setting(
-        SWITCH, True, "Whether a second user has to approve before a payment is ended by hand or its money asked back."
+        SWITCH,
+        True,
+        "Whether a second user has to approve before a payment is ended by hand or its money "
+        "asked back.",
     )
     hosts: tuple[str, ...] = setting(
         HOST_NAMES,
         (),
-        "Names under which browsers and Prometheus reach the console; addresses and `localhost` need no entry.",
+        "Names under which browsers and Prometheus reach the console; addresses and `localhost` "
+        "need no entry.",
     )
     reversal_limits: tuple[ReversalLimit, ...] = setting(
         REVERSAL_LIMITS,
         (),
-        "What one user of a role may ask back in a day (UTC) of one brand's payments, in one currency; commands have"
-        " the role `admin`. With any limit, a role without one in a currency may ask nothing back in it.",
+        "What one user of a role may ask back in a day (UTC) of one brand's payments, in one "
+        "currency; commands have"
+        " the role `admin`. With any limit, a role without one in a currency may ask nothing "
+        "back in it.",
     )
     second_factor: str = setting(
         one_of("off", "optional", "required"),
         "optional",
-        "Whether users sign in with a code of a device as well; `required` shows a user without one nothing else.",
+        "Whether users sign in with a code of a device as well; `required` shows a user without "
+        "one nothing else.",
     )
-    session_idle: Span = setting(SPAN, 30 * clock.MINUTE, "How long a session may be idle before it ends.")
-    session_life: Span = setting(SPAN, 12 * clock.HOUR, "How long a session lasts, even if it is in use.")
+    session_idle: Span = setting(
+        SPAN, 30 * clock.MINUTE, "How long a session may be idle before it ends."
+    )
+    session_life: Span = setting(
+        SPAN, 12 * clock.HOUR, "How long a session lasts, even if it is in use."
+    )
 
 
 @frozen
@@ -340,7 +409,8 @@ class KeysSection:
     master_key_file: Path = setting(
         FILE,
         Path("master.key"),
-        "The file with the key that seals API keys. Commands that need one create it, such as `mmo brands apply`;"
+        "The file with the key that seals API keys. Commands that need one create it, such as "
+        "`mmo brands apply`;"
         " `mmo serve` does not. Every node needs the same.",
     )
 
@@ -350,38 +420,50 @@ class RetentionSection:
     """Sets how long what is stored is kept; see `docs/retention.md`."""
 
     callback_bodies: Span | None = setting(
-        SPAN_OR_OFF, Span(30 * clock.DAY), 'How long the bodies of answers to callbacks are kept (K4); "off": for ever.'
+        SPAN_OR_OFF,
+        Span(30 * clock.DAY),
+        'How long the bodies of answers to callbacks are kept (K4); "off": for ever.',
     )
     personal_data: Span | None = setting(
         SPAN_OR_OFF,
         Span(400 * clock.DAY),
-        'How long after its creation a payment that has ended keeps personal data; "off": for ever.',
+        'How long after its creation a payment that has ended keeps personal data; "off": '
+        "for ever.",
     )
     hourly_counts: Span | None = setting(
         SPAN_OR_OFF,
         Span(90 * clock.DAY),
-        'How long numbers of payments by the hour, changes of breakers and balances are kept; "off": for ever.',
+        "How long numbers of payments by the hour, changes of breakers and balances are kept; "
+        '"off": for ever.',
     )
-    time_share: float = setting(RATIO, 0.1, "Share of the time that the removal of old rows may take while it runs.")
+    time_share: float = setting(
+        RATIO, 0.1, "Share of the time that the removal of old rows may take while it runs."
+    )
 
 
 @frozen
 class LogSection:
     """Configures what a serving process writes to standard error."""
 
-    format: str = setting(one_of("console", "json"), "console", "For people, or one JSON object in each line.")
+    format: str = setting(
+        one_of("console", "json"), "console", "For people, or one JSON object in each line."
+    )
     level: str = setting(
         one_of("debug", "info", "warning", "error"),
         "info",
-        "The lowest level that is written; `info` includes rejected requests, `debug` also delivered callbacks.",
+        "The lowest level that is written; `info` includes rejected requests, `debug` also "
+        "delivered callbacks.",
     )
 
 
 @frozen
 class SandboxSection:
-    """Configures the simulated operator behind a provider of kind `sandbox`; see `docs/sandbox.md`."""
+    """Configures the simulated operator behind a provider of kind `sandbox`; see
+    `docs/sandbox.md`."""
 
-    lenient: bool = setting(SWITCH, False, "Whether it takes fractions of a shilling, which real operators reject.")
+    lenient: bool = setting(
+        SWITCH, False, "Whether it takes fractions of a shilling, which real operators reject."
+    )
 
 
 @frozen
@@ -440,7 +522,9 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {
         each.key: each
         for section, kind in SECTIONS.items()
-        for each in (Setting(section, key.name, default=key.default, **key.metadata) for key in fields(kind))
+        for each in (
+            Setting(section, key.name, default=key.default, **key.metadata) for key in fields(kind)
+        )
     }
 )
 """All keys, in the order of the documentation."""

@@ -17,8 +17,8 @@ CLOCK_OFFSET_FILE = "clock-offset"
 """The file in a sandbox's data directory with the offset of its clock; see `read_offset`."""
 
 RUNNING_FILE = "running.json"
-"""The file in a sandbox's data directory with its addresses while it serves: a JSON object with `api`, `pages`,
-`console`."""
+"""The file in a sandbox's data directory with its addresses while it serves: a JSON object with
+`api`, `pages`, `console`."""
 
 
 @frozen
@@ -27,7 +27,8 @@ class ServiceConfig:
 
     settings: Settings
     data_directory: Path | None = None
-    """The directory of a sandbox's store, keys, authority, clock and `running.json`; None in production."""
+    """The directory of a sandbox's store, keys, authority, clock and `running.json`; None in
+    production."""
     is_sandbox: bool = False
     """Whether sandbox provider, virtual phone and sandbox controls run; never in production."""
     has_demo_brand: bool = False
@@ -37,9 +38,11 @@ class ServiceConfig:
     workers: int = 1
     """Serving processes; more than one needs PostgreSQL."""
     metrics_files: tuple[Path, str] | None = None
-    """The directory of the metrics of a service's processes, and this one's name; None for a single process."""
+    """The directory of the metrics of a service's processes, and this one's name; None for a single
+    process."""
     operator_socket: Path | None = None
-    """The socket of a sandbox operator in a process of its own; None when it is to live in this one."""
+    """The socket of a sandbox operator in a process of its own; None when it is to live in this
+    one."""
 
 
 @frozen
@@ -97,7 +100,9 @@ class PublicUrls:
         return EgressRules(
             allow_private=settings.egress.allow_private,
             allowed_ports=frozenset(settings.egress.allowed_ports),
-            own_hosts=frozenset(parse_url(each).authority for each in (self.base, self.hosted_pages, self.webhooks)),
+            own_hosts=frozenset(
+                parse_url(each).authority for each in (self.base, self.hosted_pages, self.webhooks)
+            ),
         )
 
 
@@ -132,12 +137,17 @@ def check_plaintext_http(settings: Settings) -> None:
 
 
 def plaintext_faults(settings: Settings) -> Iterator[SettingsError]:
-    """Yield a fault for each listener through which keys and payments would leave this machine unencrypted."""
+    """Yield a fault for each listener through which keys and payments would leave this machine
+    unencrypted."""
     listen = settings.listen
     allowed = bool(listen.proxy_trusted) or listen.allow_clear
     addresses: dict[str, ListenAddress | None] = {"listen.console": listen.console}
     if listen.tls_certificate is None:
-        addresses |= {"listen.api": listen.api, "listen.http2": listen.http2, "listen.pages": listen.pages}
+        addresses |= {
+            "listen.api": listen.api,
+            "listen.http2": listen.http2,
+            "listen.pages": listen.pages,
+        }
     for key, endpoint in addresses.items():
         if endpoint is not None and not endpoint.is_loopback and not allowed:
             yield SettingsError(
@@ -149,7 +159,8 @@ def plaintext_faults(settings: Settings) -> Iterator[SettingsError]:
 
 
 def provider_titles(settings: Settings, *, is_sandbox: bool) -> Mapping[str, str]:
-    """Return the display names of the configured providers by name; a sandbox without any has `sandbox`."""
+    """Return the display names of the configured providers by name; a sandbox without any has
+    `sandbox`."""
     kinds = settings.provider_kinds
     titles = {"sandbox": kinds["sandbox"].title} if is_sandbox and not settings.providers else {}
     for name, provider in settings.providers.items():

@@ -1,7 +1,8 @@
-"""Parses and formats the written forms of settings: durations, sizes, addresses and lists; defines their errors.
+"""Parses and formats the written forms of settings: durations, sizes, addresses and lists; defines
+their errors.
 
-A parser accepts a value of a TOML file (text, a number, a boolean, an array) or the text of an environment variable,
-and raises InvalidSettingValue with a sentence that says what is acceptable.
+A parser accepts a value of a TOML file (text, a number, a boolean, an array) or the text of an
+environment variable, and raises InvalidSettingValue with a sentence that says what is acceptable.
 """
 
 from __future__ import annotations
@@ -63,7 +64,13 @@ class InvalidSettingValue(ValueError):
 SPAN_MAX = Span(3650 * clock.DAY)
 """The longest duration, so that every instant is within the calendar."""
 
-_UNITS = {"d": clock.DAY, "h": clock.HOUR, "m": clock.MINUTE, "s": clock.SECOND, "ms": clock.MILLISECOND}
+_UNITS = {
+    "d": clock.DAY,
+    "h": clock.HOUR,
+    "m": clock.MINUTE,
+    "s": clock.SECOND,
+    "ms": clock.MILLISECOND,
+}
 _SIZES = {"GiB": 1024**3, "MiB": 1024**2, "KiB": 1024, "B": 1}
 _DURATION = re.compile(r"(?:[0-9]{1,9}(?:ms|[dhms]))+", re.ASCII)
 _DURATION_PART = re.compile(r"([0-9]{1,9})(ms|[dhms])", re.ASCII)
@@ -100,13 +107,17 @@ class ListenAddress:
     @property
     def is_loopback(self) -> bool:
         """Tell whether only this machine can reach it."""
-        return self.host in ("localhost", "::1") or bool(re.fullmatch(r"127(\.[0-9]{1,3}){3}", self.host, re.ASCII))
+        return self.host in ("localhost", "::1") or bool(
+            re.fullmatch(r"127(\.[0-9]{1,3}){3}", self.host, re.ASCII)
+        )
 
 
 def parse_span(value: Any) -> Span:
     """Parse a duration above 0: `3d`, `15m`, `1h30m`, `500ms`."""
     if not isinstance(value, str) or _DURATION.fullmatch(value.strip()) is None:
-        raise InvalidSettingValue('must be a duration with its unit, such as "3d", "15m", "60s" or "500ms"')
+        raise InvalidSettingValue(
+            'must be a duration with its unit, such as "3d", "15m", "60s" or "500ms"'
+        )
     span = Span(sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(value)))
     if not 0 < span <= SPAN_MAX:
         raise InvalidSettingValue("must be a duration above 0 and at most 3650d")
@@ -218,7 +229,9 @@ def _parse_url(value: Any) -> str:
     except ValueError:
         good = False
     if not good or parts.query or parts.fragment or "@" in parts.netloc:
-        raise InvalidSettingValue('must be an http or https address, such as "https://pay.example.com"')
+        raise InvalidSettingValue(
+            'must be an http or https address, such as "https://pay.example.com"'
+        )
     try:
         parse_url(text)
     except UrlError as error:
@@ -226,9 +239,7 @@ def _parse_url(value: Any) -> str:
     return text
 
 
-_DATABASE_URL_FORM = (
-    '"sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path) or "postgresql://USER@HOST/DATABASE"'
-)
+_DATABASE_URL_FORM = '"sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path) or "postgresql://USER@HOST/DATABASE"'
 
 
 def _parse_database_url(value: Any) -> str:
@@ -243,12 +254,14 @@ def _parse_database_url(value: Any) -> str:
 
 
 _SECRET_PARAMETERS = ("password", "passwd", "pwd", "secret", "token")
-"""What the name of a parameter with a secret holds, such as `password` and `sslpassword` of PostgreSQL."""
+"""What the name of a parameter with a secret holds, such as `password` and `sslpassword` of
+PostgreSQL."""
 MASK = "***"
 
 
 def mask_database_url(url: str) -> str:
-    """Return the address of a database without passwords, before the host and in the query alike."""
+    """Return the address of a database without passwords, before the host and in the query
+    alike."""
     scheme, separator, rest = url.partition("://")
     if scheme != "sqlite" and "@" in rest.partition("?")[0]:
         user, at, host = rest.partition("?")[0].rpartition("@")
@@ -261,7 +274,11 @@ def mask_database_url(url: str) -> str:
 def _mask_parameter(parameter: str) -> str:
     name, equals, _ = parameter.partition("=")
     plain = unquote(name).lower()
-    return f"{name}={MASK}" if equals and any(each in plain for each in _SECRET_PARAMETERS) else parameter
+    return (
+        f"{name}={MASK}"
+        if equals and any(each in plain for each in _SECRET_PARAMETERS)
+        else parameter
+    )
 
 
 def _parse_file(value: Any) -> Path:
@@ -271,10 +288,13 @@ def _parse_file(value: Any) -> Path:
 
 
 def _list_of(what: str, parse: Callable[[str], T]) -> Callable[[Any], tuple[T, ...]]:
-    """Return the parser of a list, or of text with commas; of an element it raises ValueError or KeyError."""
+    """Return the parser of a list, or of text with commas; of an element it raises ValueError or
+    KeyError."""
 
     def read(value: Any) -> tuple[T, ...]:
-        parts = [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+        parts = (
+            [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+        )
         try:
             if not isinstance(parts, list):
                 raise ValueError("it is no list")
@@ -341,7 +361,9 @@ def _format_list(values: tuple[object, ...]) -> str:
 
 
 SPAN = ValueKind('duration, e.g. "15m"', parse_span, format_span)
-SPAN_OR_OFF = ValueKind('duration or "off"', _parse_span_or_off, lambda s: "off" if s is None else format_span(s))
+SPAN_OR_OFF = ValueKind(
+    'duration or "off"', _parse_span_or_off, lambda s: "off" if s is None else format_span(s)
+)
 SIZE = ValueKind('size, e.g. "64KiB"', parse_size, format_size)
 COUNT = ValueKind("number", parse_count, str)
 SECONDS = ValueKind("seconds", partial(parse_count, least=0), str)
@@ -352,8 +374,12 @@ URL = ValueKind("address (URL)", _parse_url, str)
 DATABASE = ValueKind("address (URL)", _parse_database_url, mask_database_url, is_private=True)
 FILE = ValueKind("file", _parse_file, str)
 NETWORKS = ValueKind("list of networks", parse_networks, _format_list)
-PORTS = ValueKind("list of ports", _list_of("port numbers, such as [443, 8443]", _parse_port), _format_list)
+PORTS = ValueKind(
+    "list of ports", _list_of("port numbers, such as [443, 8443]", _parse_port), _format_list
+)
 _LIMITS = 'limits, such as ["support 5000 KES", "approver 50000 KES"]'
-REVERSAL_LIMITS = ValueKind("list of limits", _list_of(_LIMITS, _parse_reversal_limit), _format_list)
+REVERSAL_LIMITS = ValueKind(
+    "list of limits", _list_of(_LIMITS, _parse_reversal_limit), _format_list
+)
 _HOST_NAMES = 'host names, such as ["console.example.com"], without scheme or port'
 HOST_NAMES = ValueKind("list of host names", _list_of(_HOST_NAMES, _parse_host_name), _format_list)

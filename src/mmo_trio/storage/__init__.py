@@ -1,1 +1,2 @@
-"""Stores, which make decisions durable: shared SQL, one store for each database, one suite that both pass."""
+"""Stores, which make decisions durable: shared SQL, one store for each database, one suite that
+both pass."""

@@ -26,14 +26,19 @@ def is_shared_store(url: str) -> bool:
 
 
 def open_store(
-    url: str, *, serving: bool, create: bool = True, report_migration: ReportMigration = report_nothing
+    url: str,
+    *,
+    serving: bool,
+    create: bool = True,
+    report_migration: ReportMigration = report_nothing,
 ) -> AbstractAsyncContextManager[Store]:
-    """Return the store, for serving or for administration at the same time; without `create` it must exist.
+    """Return the store, for serving or for administration at the same time; without `create` it
+    must exist.
 
-    A store to serve from is made or migrated when it is entered; `report_migration` learns each step, maybe in another
-    thread. Raises StoreUnusable for a scheme that no store has. Entering raises StoreUnusable when the store can't be
-    used as it is, StoreUnavailable when it can't be reached; for a missing file, StoreUnavailable is raised at once.
-    """
+    A store to serve from is made or migrated when it is entered; `report_migration` learns each
+    step, maybe in another thread. Raises StoreUnusable for a scheme that no store has. Entering
+    raises StoreUnusable when the store can't be used as it is, StoreUnavailable when it can't be
+    reached; for a missing file, StoreUnavailable is raised at once."""
     scheme = url_scheme(url)
     if scheme not in STORE_SCHEMES:
         raise StoreUnusable(f"no kind of store has the scheme {scheme}")
@@ -45,14 +50,19 @@ def open_store(
 
     file = Path(url.removeprefix("sqlite:///"))
     if not create and not file.exists():
-        raise StoreUnavailable(f"there is no file {file}; `mmo sandbox` or `mmo db migrate` makes one")
+        raise StoreUnavailable(
+            f"there is no file {file}; `mmo sandbox` or `mmo db migrate` makes one"
+        )
     if not file.parent.is_dir():
-        raise StoreUnavailable(f"there is no folder {file.parent}; make it, or name the folder of a store")
+        raise StoreUnavailable(
+            f"there is no folder {file.parent}; make it, or name the folder of a store"
+        )
     return open_sqlite(file, serving=serving, report_migration=report_migration)
 
 
 async def migrate_store(url: str, report: ReportMigration) -> None:
-    """Make the store, or bring its schema to this version; `report` learns each step, maybe in another thread.
+    """Make the store, or bring its schema to this version; `report` learns each step, maybe in
+    another thread.
 
     Raises what opening the store to serve raises."""
     async with open_store(url, serving=True, report_migration=report):
@@ -62,10 +72,12 @@ async def migrate_store(url: str, report: ReportMigration) -> None:
 async def distribute_store(url: str) -> None:
     """Migrate the store and distribute its tables over servers; do nothing where that is done.
 
-    Raises StoreUnusable for a store whose tables can't be distributed, and what opening it to serve raises.
-    """
+    Raises StoreUnusable for a store whose tables can't be distributed, and what opening it to serve
+    raises."""
     if url_scheme(url) not in POSTGRES_SCHEMES:
-        raise StoreUnusable("only tables in PostgreSQL with Citus can be distributed: look at database.url")
+        raise StoreUnusable(
+            "only tables in PostgreSQL with Citus can be distributed: look at database.url"
+        )
     from mmo_trio.storage.postgres.startup import distribute_postgres
 
     await distribute_postgres(url)

@@ -1,1 +1,2 @@
-"""Wraps the process and its machine: clocks, identifiers, ciphers, logs, durations and fault reports."""
+"""Wraps the process and its machine: clocks, identifiers, ciphers, logs, durations and fault
+reports."""

@@ -6,7 +6,12 @@ import os
 from typing import assert_never
 
 from attrs import frozen
-from cryptography.hazmat.primitives.asymmetric.padding import MGF1, OAEP, AsymmetricPadding, PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.padding import (
+    MGF1,
+    OAEP,
+    AsymmetricPadding,
+    PKCS1v15,
+)
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
@@ -35,16 +40,19 @@ class SystemCiphers:
         return _load_rsa_key(public_key).key_size
 
     def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
-        """Encrypt a text for the owner of the private key. Raises CipherError for an unusable key or a text that is too
-        long."""
+        """Encrypt a text for the owner of the private key. Raises CipherError for an unusable key
+        or a text that is too long."""
         key = _load_rsa_key(public_key)
         try:
             return key.encrypt(plain, rsa_padding(padding))
         except ValueError:
-            raise CipherError(f"a key of {key.key_size} bits is too short for this text with {padding}") from None
+            raise CipherError(
+                f"a key of {key.key_size} bits is too short for this text with {padding}"
+            ) from None
 
     def aes_cbc_encrypt(self, key: bytes, iv: bytes, plain: bytes) -> bytes:
-        """Encrypt with AES in CBC mode and PKCS#7 padding. Raises CipherError for a key or vector of a wrong length."""
+        """Encrypt with AES in CBC mode and PKCS#7 padding. Raises CipherError for a key or vector
+        of a wrong length."""
         try:
             encryptor = Cipher(AES(key), CBC(iv)).encryptor()
         except ValueError:

@@ -1,5 +1,5 @@
-"""Provides the gateway's clocks: its own time and wall time, an offset that a sandbox moves, and the clock of Trio's
-deadlines, which runs on while the machine sleeps."""
+"""Provides the gateway's clocks: its own time and wall time, an offset that a sandbox moves, and
+the clock of Trio's deadlines, which runs on while the machine sleeps."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span, ear
 from mmo_trio.system.fault_report import DamagedFile
 
 SUSPENDED_AFTER = Span(10 * SECOND)
-"""The process counts as suspended once it has not run for so long; nothing of its own takes a tenth of this."""
+"""The process counts as suspended once it has not run for so long; nothing of its own takes a tenth
+of this."""
 
 RESUMING = Span(2 * SECOND)
 """How long after a suspension requests are read that may have waited through it."""
 
 
 def boot_time() -> MonotonicInstant:
-    """Return the microseconds since the machine started, including the time that it was suspended."""
+    """Return the microseconds since the machine started, including the time that it was
+    suspended."""
     return MonotonicInstant(time.clock_gettime_ns(_BOOT_CLOCK_ID) // 1_000)
 
 
@@ -32,8 +34,8 @@ _BOOT_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class BootClock(trio.abc.Clock):
-    """A Trio clock that runs on while the machine is suspended. With Trio's own clock, a submission could be sent hours
-    after its deadline (S6)."""
+    """A Trio clock that runs on while the machine is suspended. With Trio's own clock, a submission
+    could be sent hours after its deadline (S6)."""
 
     def start_clock(self) -> None:
         """Do nothing; Trio calls this once."""
@@ -57,11 +59,11 @@ class Suspension:
 
 
 class GatewayClock:
-    """Keeps the gateway's own time and wall time, guarded against a wrong wall clock, and adds an offset, which only a
-    sandbox changes.
+    """Keeps the gateway's own time and wall time, guarded against a wrong wall clock, and adds an
+    offset, which only a sandbox changes.
 
-    A step of the machine's wall clock shows only after `observe`, which a worker calls every second.
-    """
+    A step of the machine's wall clock shows only after `observe`, which a worker calls every
+    second."""
 
     def __init__(self, *, offset: Span = Span(0)) -> None:
         self.offset = offset
@@ -69,7 +71,8 @@ class GatewayClock:
         self._guard: ClockGuard | None = None
         self._last_time = Instant(0)
         self.served_until = Instant(0)
-        """The wall time below which nothing is created any more (R7); the first instant when there is none."""
+        """The wall time below which nothing is created any more (R7); the first instant when there
+        is none."""
         self._ran_at: MonotonicInstant | None = None
         self.last_suspension: Suspension | None = None
         """When this process was last suspended, as far as it knows."""
@@ -108,22 +111,24 @@ class GatewayClock:
         return boot_id()
 
     def observe(self) -> Span | None:
-        """Compare the clocks; return by how much the wall clock has stepped since the last time, or None."""
+        """Compare the clocks; return by how much the wall clock has stepped since the last time, or
+        None."""
         self._note_running()
         if self._ran_at is None:
             self._ran_at = self.since_boot()
         return self.guard.observe(wall=self.wall(), monotonic=self.monotonic())
 
     def requests_count_since(self) -> MonotonicInstant:
-        """Return the time, as `since_boot` shows it, since which a request that is read has certainly not waited
-        through a suspension of this process. The sender of an earlier one may have given it up."""
+        """Return the time, as `since_boot` shows it, since which a request that is read has
+        certainly not waited through a suspension of this process. The sender of an earlier one may
+        have given it up."""
         self._note_running()
         suspension = self.last_suspension
         return MonotonicInstant(0) if suspension is None else later(suspension.ended_at, RESUMING)
 
     def _note_running(self) -> None:
-        """Notice whether the process has run lately. Before the first `observe`, which a worker repeats, a long pause
-        means nothing."""
+        """Notice whether the process has run lately. Before the first `observe`, which a worker
+        repeats, a long pause means nothing."""
         if self._ran_at is None:
             return
         now = self.since_boot()
@@ -144,19 +149,21 @@ class GatewayClock:
 
     def continue_from(self, record: ClockRecord, *, down_for: Span | None = None) -> None:
         """Continue from an earlier process; see :meth:`ClockGuard.continue_from`."""
-        self.guard.continue_from(record, boot_id=self.boot_id(), monotonic=self.monotonic(), down_for=down_for)
+        self.guard.continue_from(
+            record, boot_id=self.boot_id(), monotonic=self.monotonic(), down_for=down_for
+        )
         self.served_until = max(self.served_until, record.served_until)
 
     def mark_served(self, end: Instant) -> None:
-        """Create nothing below this wall time from now on, as records up to there are being served (R7). A window that
-        ends in the future promises nothing."""
+        """Create nothing below this wall time from now on, as records up to there are being served
+        (R7). A window that ends in the future promises nothing."""
         if self.served_until < end <= self.now():
             self.served_until = end
 
     def next_moments(self, count: int, *, after: Instant) -> Sequence[tuple[Instant, Instant]]:
-        """Return this many moments as `now` and `utc` of `decide`, strictly increasing by both clocks within a call and
-        in the gateway's own time also across calls (law 6). None is at or below the wall time `after`, nor in a window
-        that was served."""
+        """Return this many moments as `now` and `utc` of `decide`, strictly increasing by both
+        clocks within a call and in the gateway's own time also across calls (law 6). None is at or
+        below the wall time `after`, nor in a window that was served."""
         time = max(self.time(), self._last_time + 1)
         utc = max(time + self.guard.utc_offset, after + 1, self.served_until)
         self._last_time = Instant(time + count - 1)
@@ -180,13 +187,16 @@ def boot_id() -> str:
 
 
 def read_offset(path: Path) -> Span:
-    """Return the stored offset of a sandbox; 0 when its clock was never moved. Raises DamagedFile."""
+    """Return the stored offset of a sandbox; 0 when its clock was never moved. Raises
+    DamagedFile."""
     try:
         return Span(int(path.read_text(encoding="ascii")))
     except FileNotFoundError:
         return Span(0)
     except ValueError:
-        raise DamagedFile(f"{path} holds no offset of a clock: remove it to use the machine's time.") from None
+        raise DamagedFile(
+            f"{path} holds no offset of a clock: remove it to use the machine's time."
+        ) from None
 
 
 def write_offset(path: Path, offset: Span) -> None:

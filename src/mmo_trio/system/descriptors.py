@@ -10,7 +10,8 @@ from attrs import frozen
 RAISED_MAX: Final = 1_048_576
 """The highest limit that is asked for; a hard limit may be without bound."""
 OTHER_DESCRIPTORS: Final = 128
-"""Descriptors of a process besides its connections: the store, logs, look-ups, conversations with operators."""
+"""Descriptors of a process besides its connections: the store, logs, look-ups, conversations with
+operators."""
 CONSOLE_DESCRIPTORS: Final = 64
 """Descriptors that are left to the console when the pages have used up theirs."""
 
@@ -19,8 +20,8 @@ CONSOLE_DESCRIPTORS: Final = 64
 class DescriptorShares:
     """Holds the number of open descriptors from which each listener accepts no more connections.
 
-    Each number is lower than that of what is more important: the pages stop first, then the console, then the API; the
-    rest stays for the store, the operators and the callbacks."""
+    Each number is lower than that of what is more important: the pages stop first, then the
+    console, then the API; the rest stays for the store, the operators and the callbacks."""
 
     api: int
     console: int
@@ -41,7 +42,8 @@ def raise_descriptor_limit() -> int:
 
 
 def share_descriptors(limit: int, *, callbacks: int, api_connections: int) -> DescriptorShares:
-    """Share out `limit` descriptors, given how many callbacks and API connections may be open at a time.
+    """Share out `limit` descriptors, given how many callbacks and API connections may be open at a
+    time.
 
     Neither reserve takes more than a quarter of the limit."""
     api = limit - min(callbacks + OTHER_DESCRIPTORS, limit // 4)

@@ -1,10 +1,10 @@
-r"""Makes texts fit to be shown: masks personal data for people who may not see it, and keeps a text from acting on the
-program that shows it, a terminal, a browser or a spreadsheet.
+r"""Makes texts fit to be shown: masks personal data for people who may not see it, and keeps a text
+from acting on the program that shows it, a terminal, a browser or a spreadsheet.
 
-Every character is made visible that would change how the text around it is shown. A merchant's reference or an
-operator's message may hold U+202E, which turns the rest of the line around, so that somebody reads another amount or
-name than there is. Such characters are shown as `\u202e`, which is also their escape in JSON: the value of a JSON text
-stays the same."""
+Every character is made visible that would change how the text around it is shown. A merchant's
+reference or an operator's message may hold U+202E, which turns the rest of the line around, so that
+somebody reads another amount or name than there is. Such characters are shown as `\u202e`, which is
+also their escape in JSON: the value of a JSON text stays the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from mmo_sansio.values.strict_json import JsonNumber
 MASK_CHARACTER = "•"
 _DIGITS = re.compile(r"\+?[0-9]{6,}")
 _EMAIL = re.compile(r"(?<![^\s@\"<>])[^\s@\"<>]++@[^\s@\"<>]++")
-"""Looks for an address only where a word begins: from each character of a long word it would read all that follow."""
+"""Looks for an address only where a word begins: from each character of a long word it would read
+all that follow."""
 _CONTROL_CHARACTERS: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 _DIRECTIONS: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """The characters that set a direction of writing (UAX 9 section 2)."""
@@ -30,7 +31,8 @@ _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _SIGNS: Final = r"=+\-@\u207a\u207c\u208a\u208c\u2212\ufe62-\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20"
 """With those of full, small or raised width, which mean the same to some programs."""
 _FORMULA: Final = re.compile(rf"(^|[;\t\r\n])([^\S\t\r\n]*+)(?=[{_SIGNS}])")
-"""Where a formula may begin: at the start, and behind what many programs take for the end of a cell."""
+"""Where a formula may begin: at the start, and behind what many programs take for the end of a
+cell."""
 
 
 def mask_number(number: str, *, visible: int = 3) -> str:
@@ -69,7 +71,8 @@ def visible_text(text: str) -> str:
 
 
 def ascii_json(text: str) -> str:
-    """Return JSON text with all characters beyond ASCII escaped, for an output that cannot show them."""
+    """Return JSON text with all characters beyond ASCII escaped, for an output that cannot show
+    them."""
     return _BEYOND_ASCII.sub(_escape, text)
 
 
@@ -77,9 +80,12 @@ _MARKED_NUMBER = re.compile(r'"\\u0000(-?[0-9][-+.0-9Ee]*)"')
 
 
 def indent_json(text: str) -> str:
-    """Return the JSON text with a member on each line; numbers keep their digits, as money is no float (G6)."""
+    """Return the JSON text with a member on each line; numbers keep their digits, as money is no
+    float (G6)."""
     document = json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber)
-    marked = json.dumps(document, ensure_ascii=False, indent=2, default=lambda number: f"\0{number.text}")
+    marked = json.dumps(
+        document, ensure_ascii=False, indent=2, default=lambda number: f"\0{number.text}"
+    )
     return _MARKED_NUMBER.sub(r"\1", marked)
 
 

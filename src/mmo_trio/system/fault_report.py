@@ -1,4 +1,5 @@
-"""Describes unexpected exceptions for the log by their types and places, never by values (P3, A5)."""
+"""Describes unexpected exceptions for the log by their types and places, never by values (P3,
+A5)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Iterator
 
 
 class DamagedFile(Exception):
-    """A file that the gateway wrote holds something else now; the message names it and the remedy in one sentence."""
+    """A file that the gateway wrote holds something else now; the message names it and the remedy
+    in one sentence."""
 
 
 def describe_fault(error: BaseException) -> str:

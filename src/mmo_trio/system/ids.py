@@ -15,11 +15,13 @@ from mmo_sansio.values.clock import MILLISECOND, SECOND, Instant
 
 PAGE_TOKEN_BYTES: Final = 24
 _PAGE_TOKEN_SHARED_BITS: Final = 0xFFFFFF << 168
-"""The first 24 bits of a page token, before 168 random ones that no other has: it cannot be guessed (W3)."""
+"""The first 24 bits of a page token, before 168 random ones that no other has: it cannot be guessed
+(W3)."""
 
 _RANDOM_BITS: Final = 80
 _SUFFIX_SHARED_BITS: Final = 0xFFFFF << 40
-"""The first four of the last 12 characters of a ULID, which some operators repeat and by which there is an index."""
+"""The first four of the last 12 characters of a ULID, which some operators repeat and by which
+there is an index."""
 
 NEIGHBOURS_MAX: Final = 64
 """Values that share bits at most: about as many as a page of an index holds."""
@@ -27,11 +29,12 @@ NEIGHBOURS_MAX: Final = 64
 
 @define(eq=False)
 class NeighbouringBits:
-    """Lets random values that are drawn in the same second share some of their bits, so that they are neighbours in an
-    index of a store.
+    """Lets random values that are drawn in the same second share some of their bits, so that they
+    are neighbours in an index of a store.
 
-    Each entry at a place of its own would make every payment of a commit change one more page of the index, all of
-    which are written to the log. What is shared tells of a value no more than about when it was drawn."""
+    Each entry at a place of its own would make every payment of a commit change one more page of
+    the index, all of which are written to the log. What is shared tells of a value no more than
+    about when it was drawn."""
 
     shared_mask: int
     _shared: int = 0
@@ -39,7 +42,8 @@ class NeighbouringBits:
     _neighbours: int = NEIGHBOURS_MAX
 
     def apply(self, drawn: int, now: Instant) -> int:
-        """Return the value that was drawn now, with the bits that it shares with those before it."""
+        """Return the value that was drawn now, with the bits that it shares with those before
+        it."""
         if self._neighbours < NEIGHBOURS_MAX and 0 <= now - self._began_at < SECOND:
             self._neighbours += 1
             return drawn & ~self.shared_mask | self._shared
@@ -48,7 +52,8 @@ class NeighbouringBits:
 
 
 class ReferenceGenerator:
-    """Generates ULIDs that increase within this process, even within a millisecond and when the clock steps back."""
+    """Generates ULIDs that increase within this process, even within a millisecond and when the
+    clock steps back."""
 
     def __init__(self, now: Callable[[], Instant]) -> None:
         self._now = now
@@ -56,8 +61,8 @@ class ReferenceGenerator:
         self._last = 0
 
     def next(self) -> str:
-        """Return a new ULID: the time in milliseconds and 80 random bits, 20 of which are those of its neighbours, or
-        the last ULID plus one if that is greater."""
+        """Return a new ULID: the time in milliseconds and 80 random bits, 20 of which are those of
+        its neighbours, or the last ULID plus one if that is greater."""
         now = self._now()
         drawn = self._neighbouring.apply(secrets.randbits(_RANDOM_BITS), now)
         candidate = now // MILLISECOND << _RANDOM_BITS | drawn
@@ -80,7 +85,8 @@ class PageTokenGenerator:
 
 
 def request_id_generator() -> Callable[[], str]:
-    """Return a function that generates request ids of equal length: 40 random bits of the generator, then a count."""
+    """Return a function that generates request ids of equal length: 40 random bits of the
+    generator, then a count."""
     prefix = secrets.token_hex(5)
     counts = itertools.count(1)
     return lambda: f"{prefix}-{next(counts):08x}"

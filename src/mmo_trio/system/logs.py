@@ -1,7 +1,9 @@
-"""The logs of a serving process: one line on standard error for each event, which nothing waits for.
+"""The logs of a serving process: one line on standard error for each event, which nothing waits
+for.
 
-The gateway's modules log with structlog; records of libraries, from `logging`, look the same. Exceptions are logged by
-their types and places, never by their messages, which may contain a customer's number (P3)."""
+The gateway's modules log with structlog; records of libraries, from `logging`, look the same.
+Exceptions are logged by their types and places, never by their messages, which may contain a
+customer's number (P3)."""
 
 from __future__ import annotations
 
@@ -38,12 +40,14 @@ _STDERR: Final = 2
 
 
 class LogOutput:
-    """Writes lines to standard error, from any thread of this process, without ever holding up the gateway.
+    """Writes lines to standard error, from any thread of this process, without ever holding up the
+    gateway.
 
-    A pipe that nobody reads blocks who writes to it. So lines wait in a bounded queue, and a thread of their own writes
-    them; what finds the queue full is dropped and counted. The standard library's `QueueHandler` bounds the number of
-    lines, not of bytes, and a line with a stack for each of many exceptions is large; its `QueueListener` ends only
-    once all is written, which a pipe that nobody reads prevents."""
+    A pipe that nobody reads blocks who writes to it. So lines wait in a bounded queue, and a thread
+    of their own writes them; what finds the queue full is dropped and counted. The standard
+    library's `QueueHandler` bounds the number of lines, not of bytes, and a line with a stack for
+    each of many exceptions is large; its `QueueListener` ends only once all is written, which a
+    pipe that nobody reads prevents."""
 
     def __init__(self, descriptor: int | None = None, *, bytes_max: int = QUEUE_BYTES_MAX) -> None:
         """Write to this descriptor; by default to standard error, if the process has one."""
@@ -76,9 +80,12 @@ class LogOutput:
     def in_background(self, report_dropped: Callable[[int], object]) -> Iterator[None]:
         """Write in a thread while the block lasts; then wait a limited time for the last lines.
 
-        `report_dropped` is called in that thread, with the number of lines that were dropped, once lines are written
-        again. Without the thread, e.g. in a process that forks, a line that cannot be written at once is dropped."""
-        thread = threading.Thread(target=self._run, args=(report_dropped,), name="log output", daemon=True)
+        `report_dropped` is called in that thread, with the number of lines that were dropped, once
+        lines are written again. Without the thread, e.g. in a process that forks, a line that
+        cannot be written at once is dropped."""
+        thread = threading.Thread(
+            target=self._run, args=(report_dropped,), name="log output", daemon=True
+        )
         self._is_ending = False
         self._thread = thread
         thread.start()
@@ -141,8 +148,8 @@ class LogOutput:
 
 
 def _stderr_descriptor() -> int | None:
-    """Return standard error's descriptor; None when the process began without one, as the number then belongs to some
-    other file."""
+    """Return standard error's descriptor; None when the process began without one, as the number
+    then belongs to some other file."""
     return None if sys.__stderr__ is None else _STDERR
 
 
@@ -157,7 +164,10 @@ def configure_logs(*, log_format: str, level: str) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_COMMON_PROCESSORS],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_final_processors(log_format)],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_final_processors(log_format),
+            ],
         )
     )
     logging.root.handlers = [handler]
@@ -171,15 +181,16 @@ def configure_logs(*, log_format: str, level: str) -> None:
 
 @contextmanager
 def logs_in_background() -> Iterator[None]:
-    """Let nothing wait for who reads the log while the block lasts; a process that forks must not be in it."""
+    """Let nothing wait for who reads the log while the block lasts; a process that forks must not
+    be in it."""
     with OUTPUT.in_background(lambda lines: logger.warning("log_lines_dropped", lines=lines)):
         yield
 
 
 @contextmanager
 def sandbox_time_in_logs(clock: GatewayClock) -> Iterator[None]:
-    """Give each line the sandbox's time, too, as `sandbox_time`, while this clock is ahead of the machine's; for what
-    this task and those that it starts write while the block lasts."""
+    """Give each line the sandbox's time, too, as `sandbox_time`, while this clock is ahead of the
+    machine's; for what this task and those that it starts write while the block lasts."""
     token = _SANDBOX_CLOCK.set(clock)
     try:
         yield
@@ -188,7 +199,8 @@ def sandbox_time_in_logs(clock: GatewayClock) -> Iterator[None]:
 
 
 def name_process(name: str) -> None:
-    """Name one of several processes of a service: in its lines of the log, and in what `ps` shows."""
+    """Name one of several processes of a service: in its lines of the log, and in what `ps`
+    shows."""
     setproctitle(f"mmo: {name}")
     structlog.contextvars.bind_contextvars(process=name)
 
@@ -275,15 +287,16 @@ class LogRateLimit(TokenBucket):
 
 @define(eq=False)
 class RepetitionLimit:
-    """Processes events: one that is marked, as it repeats while the store fails, passes once in the time that its mark
-    names."""
+    """Processes events: one that is marked, as it repeats while the store fails, passes once in the
+    time that its mark names."""
 
     now: Callable[[], float] = time.monotonic
     _limits: dict[str, LogRateLimit] = Factory(dict)
     """The limits by event and mark; the names of events are few."""
 
     def __call__(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
-        """Return the event, with the number of those `suppressed` before it. Raises DropEvent to suppress it."""
+        """Return the event, with the number of those `suppressed` before it. Raises DropEvent to
+        suppress it."""
         marks = [mark for mark in MARKS if event.pop(mark, False)]
         if not marks:
             return event

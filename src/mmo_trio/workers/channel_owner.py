@@ -1,13 +1,14 @@
-"""Owns merchants' channels of a store that several processes share, and passes their callbacks to the worker (K3).
+"""Owns merchants' channels of a store that several processes share, and passes their callbacks to
+the worker (K3).
 
-The store is authoritative: a few times a second it is queried for channels without a live owner and for callbacks that
-wait in this process's channels, whichever process committed them. What this process has committed itself, for a channel
-that it owns, it takes at once. To take a callback changes nothing in the store: only the channel's owner sends it, and
-the owner remembers what it has taken until its outcome is recorded.
+The store is authoritative: a few times a second it is queried for channels without a live owner and
+for callbacks that wait in this process's channels, whichever process committed them. What this
+process has committed itself, for a channel that it owns, it takes at once. To take a callback
+changes nothing in the store: only the channel's owner sends it, and the owner remembers what it has
+taken until its outcome is recorded.
 
-When the outcome of a query is unknown, the process keeps its lease and claims its channels again, under new fences, so
-no other process sends what this one has sent.
-"""
+When the outcome of a query is unknown, the process keeps its lease and claims its channels again,
+under new fences, so no other process sends what this one has sent."""
 
 from __future__ import annotations
 
@@ -20,7 +21,12 @@ from attrs import Factory, define
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.resilience import ownership
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
-from mmo_trio.storage.interface.store import ChannelOwnership, StoreUnavailable, WorkItem, log_store_failure
+from mmo_trio.storage.interface.store import (
+    ChannelOwnership,
+    StoreUnavailable,
+    WorkItem,
+    log_store_failure,
+)
 from mmo_trio.system.clock import boot_time
 from mmo_trio.workers.deliveries import CallbackWorker, fence_of
 
@@ -30,11 +36,12 @@ SCAN_INTERVAL_S = 0.3
 """Seconds between two queries of the store."""
 
 SCAN_INTERVAL_MIN_S = 0.03
-"""The shortest time between the beginnings of two queries: callbacks committed meanwhile are found together."""
+"""The shortest time between the beginnings of two queries: callbacks committed meanwhile are found
+together."""
 
 CLAIMED_PER_BRAND_MAX = 64
-"""Callbacks of one merchant that are taken: enough to use all its slots. Others wait in the store, so that no
-merchant's backlog blocks another merchant."""
+"""Callbacks of one merchant that are taken: enough to use all its slots. Others wait in the store,
+so that no merchant's backlog blocks another merchant."""
 
 CLAIMED_MAX = 32_768
 """Callbacks of all merchants that are taken."""
@@ -57,7 +64,9 @@ class OwnedChannels:
 
     def owns(self, brand: str, fence: int) -> bool:
         """Tell whether this process owns the brand's channel under this fence now."""
-        return not self.is_store_shared or (self.fences.get(brand) == fence and self.clock() < self.trusted_until)
+        return not self.is_store_shared or (
+            self.fences.get(brand) == fence and self.clock() < self.trusted_until
+        )
 
 
 @define(eq=False)
@@ -72,7 +81,8 @@ class ChannelOwner:
     _renew_lease_at: MonotonicInstant = MonotonicInstant(-1)
     _renewals: ownership.RenewalHistory = ownership.RenewalHistory()
     _uncertain_fences: dict[str, int] = Factory(dict)
-    """The last known fences of channels that this process may own and does not use before it has claimed them again."""
+    """The last known fences of channels that this process may own and does not use before it has
+    claimed them again."""
     _committed_brands: set[str] = Factory(set)
     """Brands of callbacks that this process has committed since the last claim of channels."""
     _backlogged_brands: set[str] = Factory(set)
@@ -80,14 +90,15 @@ class ChannelOwner:
     _owned_since: dict[str, MonotonicInstant] = Factory(dict)
     """When each owned channel was claimed."""
     _to_search: set[str] = Factory(set)
-    """Brands for whose callbacks the next query searches, however early it is; meanwhile none is taken at once, as
-    older ones may wait."""
+    """Brands for whose callbacks the next query searches, however early it is; meanwhile none is
+    taken at once, as older ones may wait."""
     _search_all_at: MonotonicInstant = MonotonicInstant(-1)
     """When to search for the callbacks of all brands again."""
     _taken_meanwhile: set[str] = Factory(set)
     """What was taken at once since the last query began: its answer may still contain that."""
     _outdated_brands: frozenset[str] = frozenset()
-    """Brands of which this process had callbacks under an earlier fence at the last query: it releases these."""
+    """Brands of which this process had callbacks under an earlier fence at the last query: it
+    releases these."""
     _brands_to_release: set[str] = Factory(set)
     """Brands whose channels others should own: no more of their callbacks are claimed."""
     _released_at: dict[str, MonotonicInstant] = Factory(dict)
@@ -95,8 +106,8 @@ class ChannelOwner:
     _wake_up: trio.Event = Factory(trio.Event)
 
     def try_enqueue(self, work: WorkItem) -> bool:
-        """Take a callback that this process has just committed, or query the store for it soon, as another process may
-        own its channel, or older ones may wait. This never waits."""
+        """Take a callback that this process has just committed, or query the store for it soon, as
+        another process may own its channel, or older ones may wait. This never waits."""
         brand = work.transaction.order.brand
         if not self._take_at_once(work, brand):
             self._committed_brands.add(brand)
@@ -106,8 +117,8 @@ class ChannelOwner:
         return True
 
     def _take_at_once(self, work: WorkItem, brand: str) -> bool:
-        """Take a callback without a query. One of a commit that was begun before this process owned the channel is not:
-        the owner of then may have found, sent and recorded it."""
+        """Take a callback without a query. One of a commit that was begun before this process owned
+        the channel is not: the owner of then may have found, sent and recorded it."""
         fence = self.owned.fences.get(brand)
         if (
             fence is None
@@ -121,7 +132,9 @@ class ChannelOwner:
         ):
             return False
         reference = work.transaction.reference
-        if not self.callbacks.try_enqueue(WorkItem(DeliverCallback(reference, fence), work.transaction)):
+        if not self.callbacks.try_enqueue(
+            WorkItem(DeliverCallback(reference, fence), work.transaction)
+        ):
             return False
         self._taken_meanwhile.add(reference)
         return True
@@ -133,8 +146,9 @@ class ChannelOwner:
         callbacks_ended: trio.Event,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Own channels until `drain` is set. Then claim nothing more, release each channel once it has no active
-        delivery, and end the lease once `callbacks_ended` is set. No error of the store ends this."""
+        """Own channels until `drain` is set. Then claim nothing more, release each channel once it
+        has no active delivery, and end the lease once `callbacks_ended` is set. No error of the
+        store ends this."""
         task_status.started()
         while not callbacks_ended.is_set():
             next_round_at = trio.current_time() + SCAN_INTERVAL_MIN_S
@@ -171,7 +185,9 @@ class ChannelOwner:
         for channel in await self.channels.claim(
             excluding=cooling, known=known, waiting=waiting, end_leases=may_end_leases
         ):
-            fence_before = self.owned.fences.get(channel.brand, self._uncertain_fences.pop(channel.brand, None))
+            fence_before = self.owned.fences.get(
+                channel.brand, self._uncertain_fences.pop(channel.brand, None)
+            )
             self.owned.fences[channel.brand] = channel.fence
             self._owned_since[channel.brand] = self.owned.clock()
             self._to_search.add(channel.brand)
@@ -183,7 +199,8 @@ class ChannelOwner:
         return max(0.0, (self._search_all_at - self.owned.clock()) / SECOND)
 
     async def _search(self) -> None:
-        """Take callbacks from the store: of all brands if it is time, or else of those for which that cannot wait."""
+        """Take callbacks from the store: of all brands if it is time, or else of those for which
+        that cannot wait."""
         now = self.owned.clock()
         is_of_all = now >= self._search_all_at
         brands = self.owned.fences.keys() - self._brands_to_release
@@ -196,14 +213,18 @@ class ChannelOwner:
 
     async def _take_from_store(self, brands: Collection[str]) -> None:
         taken, outdated = self._taken_callbacks()
-        room = {brand: CLAIMED_PER_BRAND_MAX - len(taken.get(brand, ())) for brand in sorted(brands)}
+        room = {
+            brand: CLAIMED_PER_BRAND_MAX - len(taken.get(brand, ())) for brand in sorted(brands)
+        }
         room = {brand: count for brand, count in room.items() if count > 0}
         afresh = (outdated | self._outdated_brands) & room.keys()
         sought = self._to_search & room.keys()
         self._to_search -= sought
         self._taken_meanwhile.clear()
         try:
-            found = await self.channels.find_callbacks(room, known=dict(self.owned.fences), taken=taken, afresh=afresh)
+            found = await self.channels.find_callbacks(
+                room, known=dict(self.owned.fences), taken=taken, afresh=afresh
+            )
         except BaseException:
             self._to_search |= sought
             raise
@@ -216,8 +237,9 @@ class ChannelOwner:
         self._outdated_brands = outdated | self._outdated_brands - afresh
 
     def _taken_callbacks(self) -> tuple[Mapping[str, Collection[str]], frozenset[str]]:
-        """Return the references of callbacks that are taken and not concluded, by brand, and the brands of which some
-        are active, or about to be released, under an earlier fence than the present one."""
+        """Return the references of callbacks that are taken and not concluded, by brand, and the
+        brands of which some are active, or about to be released, under an earlier fence than the
+        present one."""
         taken: dict[str, list[str]] = {}
         outdated: set[str] = set()
         for work in self.callbacks.claimed():
@@ -228,12 +250,14 @@ class ChannelOwner:
         return taken, frozenset(outdated)
 
     async def _wait(self, timeout_s: float, wake_up: trio.Event) -> None:
-        """Wait this long, or until `wake_up`, or until a backlogged brand has room for half of what it may have."""
+        """Wait this long, or until `wake_up`, or until a backlogged brand has room for half of what
+        it may have."""
         with trio.move_on_after(timeout_s):
             while self._backlogged_brands & self.owned.fences.keys():
                 await trio.sleep(SCAN_INTERVAL_MIN_S)
                 if wake_up.is_set() or any(
-                    self.callbacks.claimed_of(brand) <= CLAIMED_PER_BRAND_MAX // 2 for brand in self._backlogged_brands
+                    self.callbacks.claimed_of(brand) <= CLAIMED_PER_BRAND_MAX // 2
+                    for brand in self._backlogged_brands
                 ):
                     return
             await wake_up.wait()
@@ -250,7 +274,8 @@ class ChannelOwner:
             self._lease_number = number
             self._drop_channels()
         elif now >= self.owned.trusted_until:
-            self._distrust_channels()  # Meanwhile callbacks were released that are to be taken again.
+            # Meanwhile callbacks were released that are to be taken again.
+            self._distrust_channels()
         self.owned.trusted_until = ownership.trusted_until(requested_at)
         self._renew_lease_at = later(requested_at, ownership.LEASE_RENEWAL_INTERVAL)
 
@@ -259,7 +284,11 @@ class ChannelOwner:
         counts = await self.channels.counts()
         settled = self._released_since(ownership.RELEASE_AGAIN_AFTER)
         self._released_at = {brand: self._released_at[brand] for brand in settled}
-        return {brand for brand in ownership.beyond_share(self.owned.fences, counts) if brand not in settled}
+        return {
+            brand
+            for brand in ownership.beyond_share(self.owned.fences, counts)
+            if brand not in settled
+        }
 
     def _released_since(self, span: Span) -> Collection[str]:
         since = self.owned.clock() - span
@@ -272,15 +301,20 @@ class ChannelOwner:
         self._uncertain_fences.clear()
 
     def _distrust_channels(self) -> None:
-        """Use no channel before it is claimed again, as it is not known what the store holds of it; nobody else gets it
-        while the lease lasts."""
+        """Use no channel before it is claimed again, as it is not known what the store holds of it;
+        nobody else gets it while the lease lasts."""
         self._uncertain_fences |= self.owned.fences
         self.owned.fences.clear()
 
     async def _release_idle(self, brands: Collection[str]) -> Collection[str]:
-        """Release the channels of these brands that have no active delivery, and return their brands."""
+        """Release the channels of these brands that have no active delivery, and return their
+        brands."""
         busy = self.callbacks.active_brands()
-        idle = {brand: fence for brand, fence in self.owned.fences.items() if brand in brands and brand not in busy}
+        idle = {
+            brand: fence
+            for brand, fence in self.owned.fences.items()
+            if brand in brands and brand not in busy
+        }
         if not idle:
             return idle
         for brand in idle:  # From here on none of their deliveries starts.
@@ -297,8 +331,8 @@ class ChannelOwner:
         return idle
 
     async def _end_lease(self) -> None:
-        """Pass on the breakers of which the store lacks successes, drop all channels, and end the lease in the store if
-        it is available."""
+        """Pass on the breakers of which the store lacks successes, drop all channels, and end the
+        lease in the store if it is available."""
         try:
             if self.callbacks.unstored_breakers(self.owned.fences):
                 await self._release_idle(self.owned.fences)

@@ -1,5 +1,5 @@
-"""Watches the machine's clocks, compares them with the store's, and saves the gateway's own time for the process after
-this one (S3)."""
+"""Watches the machine's clocks, compares them with the store's, and saves the gateway's own time
+for the process after this one (S3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from mmo_trio.system.clock import GatewayClock
 logger = structlog.get_logger(__name__)
 
 OBSERVATION_INTERVAL_S = 1.0
-"""Seconds between two comparisons of the clocks: how long a step of the wall clock may go unnoticed."""
+"""Seconds between two comparisons of the clocks: how long a step of the wall clock may go
+unnoticed."""
 
 SAVE_INTERVAL_S = 60.0
 """Seconds between two records of the clocks, while nothing steps."""
@@ -37,14 +38,15 @@ class ClockMonitor:
     _compare_at: float = 0.0
     """Trio's time of the next comparison with the store's clock."""
     fault: str | None = None
-    """Why this process should get no requests, as far as its clock is concerned; None when it may."""
+    """Why this process should get no requests, as far as its clock is concerned; None when it
+    may."""
     ahead_of_store: Span | None = None
-    """By how much this machine's wall time was ahead of the store's clock at the last comparison, at least; negative
-    when behind, None before the first one and for a store without a clock."""
+    """By how much this machine's wall time was ahead of the store's clock at the last comparison,
+    at least; negative when behind, None before the first one and for a store without a clock."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Compare the clocks every second until cancelled, and save a record every minute, and when wall time has
-        changed. The engine has saved one at its start."""
+        """Compare the clocks every second until cancelled, and save a record every minute, and when
+        wall time has changed. The engine has saved one at its start."""
         self._save_at = trio.current_time() + SAVE_INTERVAL_S
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._observe)
@@ -108,8 +110,8 @@ class ClockMonitor:
 
 
 async def compare_with_store(clock: GatewayClock, store: Store) -> ClockComparison | None:
-    """Compare the wall time that is recorded with the store's clock; None when it has none. Raises what the store
-    raises."""
+    """Compare the wall time that is recorded with the store's clock; None when it has none. Raises
+    what the store raises."""
     before = clock.now()
     found = await store.read_clock(clock.boot_id())
     if found is None:
@@ -119,16 +121,20 @@ async def compare_with_store(clock: GatewayClock, store: Store) -> ClockComparis
 
 
 async def require_right_clock(clock: GatewayClock, store: Store) -> None:
-    """Return when this machine's wall time is near enough to the store's. Raises StoreUnusable, and what the store
-    raises."""
+    """Return when this machine's wall time is near enough to the store's. Raises StoreUnusable, and
+    what the store raises."""
     found = await compare_with_store(clock, store)
     if found is not None and found.forbids_start:
         raise StoreUnusable(
-            f"{describe_difference(found)}: set the clock of this machine right, or that of the database's server"
+            f"{describe_difference(found)}: set the clock of this machine right, or that of the "
+            f"database's server"
         )
 
 
 def describe_difference(comparison: ClockComparison) -> str:
     """Return a sentence about a difference between the clocks."""
     side = "ahead of" if comparison.ahead > 0 else "behind"
-    return f"this machine's clock is {abs(comparison.ahead) / SECOND:.0f} s {side} the clock of the database"
+    return (
+        f"this machine's clock is {abs(comparison.ahead) / SECOND:.0f} s {side} the clock of "
+        f"the database"
+    )

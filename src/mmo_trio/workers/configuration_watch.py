@@ -1,4 +1,5 @@
-"""Reads once a second whether brands, keys or closed providers have changed, and records that this process knows it."""
+"""Reads once a second whether brands, keys or closed providers have changed, and records that this
+process knows it."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ REFRESH_INTERVAL_S = 1.0
 """Seconds for which a process may go on with what staff have changed."""
 
 TRUSTED_FOR = Span(5 * SECOND)
-"""How long what is kept in memory is used without another read: less than the lease lasts of a process that is stopped,
-so that it has nothing of before in use when commands no longer wait for it."""
+"""How long what is kept in memory is used without another read: less than the lease lasts of a
+process that is stopped, so that it has nothing of before in use when commands no longer wait for
+it."""
 
 
 @define(eq=False)
@@ -32,12 +34,14 @@ class ConfigurationWatch:
     store: Store
     known: KnownConfiguration
     monotonic: Callable[[], MonotonicInstant]
-    _process: str = field(factory=lambda: f"process {os.getpid()} on {socket.gethostname()}", init=False)
+    _process: str = field(
+        factory=lambda: f"process {os.getpid()} on {socket.gethostname()}", init=False
+    )
     """The name under which staff see this process."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Read repeatedly until cancelled; the first read precedes `started`. When reads fail, the closed providers of
-        the last one stay closed."""
+        """Read repeatedly until cancelled; the first read precedes `started`. When reads fail, the
+        closed providers of the last one stay closed."""
         await self._refresh()
         task_status.started()
         while True:
@@ -49,8 +53,14 @@ class ConfigurationWatch:
         try:
             found = await self.store.configuration()
             for name in found.closed_providers ^ self.known.closed_providers:
-                logger.info("provider_closed" if name in found.closed_providers else "provider_opened", provider=name)
-            self.known.closed_providers, self.known.restored_brands = found.closed_providers, found.restored_brands
+                logger.info(
+                    "provider_closed" if name in found.closed_providers else "provider_opened",
+                    provider=name,
+                )
+            self.known.closed_providers, self.known.restored_brands = (
+                found.closed_providers,
+                found.restored_brands,
+            )
             self.known.generation = found.generation
             self.known.trusted_until = later(began_at, TRUSTED_FOR)
             await self.store.use_configuration(found.generation, process=self._process)

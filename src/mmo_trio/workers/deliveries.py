@@ -1,12 +1,14 @@
-"""Delivers callbacks and QR codes to merchants: one attempt for each, with fair shares (K1 to K7, Q1).
+"""Delivers callbacks and QR codes to merchants: one attempt for each, with fair shares (K1 to K7,
+Q1).
 
-No task loops over the work. Enqueued work and the end of a delivery both start the next deliveries; a task lives until
-the outcome of its delivery is recorded. This process never sends the same delivery twice: what may have been sent stays
-claimed until its outcome is recorded. What failed before anything was sent is tried again after a pause.
+No task loops over the work. Enqueued work and the end of a delivery both start the next deliveries;
+a task lives until the outcome of its delivery is recorded. This process never sends the same
+delivery twice: what may have been sent stays claimed until its outcome is recorded. What failed
+before anything was sent is tried again after a pause.
 
-Where several processes share a store, callbacks are sent under the fence of their claim, for as long as this process
-owns the merchant's channel. The others are released unsent, and the next owner claims them again (K3).
-"""
+Where several processes share a store, callbacks are sent under the fence of their claim, for as
+long as this process owns the merchant's channel. The others are released unsent, and the next owner
+claims them again (K3)."""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ logger = structlog.get_logger(__name__)
 DRAIN_GRACE_S: Final = 20.0
 """Seconds that active deliveries have while the pool drains: their 15 s, and time to record."""
 POSTPONED_PER_BRAND_MAX: Final = 1_024
-"""Deliveries of one merchant that may wait for another attempt before no more of this merchant are accepted."""
+"""Deliveries of one merchant that may wait for another attempt before no more of this merchant are
+accepted."""
 RETRY_DELAY_MIN_S: Final = 0.1
 RETRY_DELAY_MAX_S: Final = 5.0
 """Limits of the pause between two calls of an unavailable store; the pause doubles each time."""
@@ -60,8 +63,8 @@ RETRY_DELAY_MAX_S: Final = 5.0
 FREQUENT_OUTCOMES: Final = frozenset({DeliveryOutcome.DELIVERED, DeliveryOutcome.BREAKER_OPEN})
 
 FindDeliveryKey: TypeAlias = Callable[[Order, str], Awaitable[bytes | DeliveryRefused]]
-"""Returns the API key that a delivery for a payment to a URL carries now, or why nothing may be sent (A4). May raise
-StoreUnavailable."""
+"""Returns the API key that a delivery for a payment to a URL carries now, or why nothing may be
+sent (A4). May raise StoreUnavailable."""
 
 ResultT = TypeVar("ResultT")
 
@@ -89,7 +92,9 @@ class DeliveryPool(ABC):
     _pauses: trio.Nursery | None = field(default=None, init=False)
     """Runs the pauses of what is postponed."""
     _is_draining: bool = field(default=False, init=False)
-    _logger: structlog.typing.FilteringBoundLogger = field(factory=lambda: logger.bind(), init=False)
+    _logger: structlog.typing.FilteringBoundLogger = field(
+        factory=lambda: logger.bind(), init=False
+    )
     """Bound once, as binding costs more than a line that is not written."""
 
     @property
@@ -102,7 +107,8 @@ class DeliveryPool(ABC):
         return self._claimed.values()
 
     def claimed_of(self, brand: str) -> int:
-        """Return how much work of this brand is accepted and not concluded, without what waits for another attempt."""
+        """Return how much work of this brand is accepted and not concluded, without what waits for
+        another attempt."""
         return self._claimed_by_brand[brand] - self._postponed_by_brand[brand]
 
     def active_brands(self) -> Collection[str]:
@@ -110,14 +116,14 @@ class DeliveryPool(ABC):
         return self._queue.active_brands()
 
     def has_room_for(self, brand: str) -> bool:
-        """Tell whether one more delivery to this brand would be accepted. A brand without a backlog is accepted as long
-        as any room is left."""
+        """Tell whether one more delivery to this brand would be accepted. A brand without a backlog
+        is accepted as long as any room is left."""
         is_postponing = self._postponed_by_brand[brand] >= POSTPONED_PER_BRAND_MAX
         return not self._is_draining and not is_postponing and self._queue.has_room_for(brand)
 
     def try_enqueue(self, work: WorkItem) -> bool:
-        """Accept work, or return False so that the caller offers it again later. Work that is offered twice is
-        delivered once. This never waits."""
+        """Accept work, or return False so that the caller offers it again later. Work that is
+        offered twice is delivered once. This never waits."""
         reference, brand = work.transaction.reference, work.transaction.order.brand
         if reference in self._claimed:
             return True
@@ -136,8 +142,9 @@ class DeliveryPool(ABC):
         grace_s: float = DRAIN_GRACE_S,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Deliver until `drain` is set; then start nothing more and give active deliveries `grace_s` seconds.
-        Deliveries that are cancelled or not started are not concluded, and their intents stay open."""
+        """Deliver until `drain` is set; then start nothing more and give active deliveries
+        `grace_s` seconds. Deliveries that are cancelled or not started are not concluded, and their
+        intents stay open."""
         async with trio.open_nursery() as self._nursery:
             async with trio.open_nursery() as self._pauses:
                 self._start_next()
@@ -151,8 +158,8 @@ class DeliveryPool(ABC):
 
     @abstractmethod
     async def _process(self, work: WorkItem) -> None:
-        """Make the one attempt and record it, or release the work unsent. An exception means an internal error.
-        `_note_sending` is called immediately before anything is sent."""
+        """Make the one attempt and record it, or release the work unsent. An exception means an
+        internal error. `_note_sending` is called immediately before anything is sent."""
 
     def _note_sending(self, reference: str) -> bool:
         """Note that a delivery may have been sent from now on; return True."""
@@ -162,24 +169,26 @@ class DeliveryPool(ABC):
     async def _send_once(
         self, reference: str, url: str, send: Callable[[], Awaitable[DeliveryAttempt]]
     ) -> DeliveryAttempt:
-        """Return the attempt. After a fault of ours it has failed if something may have been sent, as when a connection
-        breaks; if nothing was, the fault is raised."""
+        """Return the attempt. After a fault of ours it has failed if something may have been sent,
+        as when a connection breaks; if nothing was, the fault is raised."""
         try:
             return await send()
         except Exception as error:
             if reference in self._unsent:
                 raise
             logger.error("delivery_broken_off", reference=reference, fault=describe_fault(error))
-            return DeliveryAttempt(DeliveryOutcome.TRANSPORT_ERROR, url, detail="It was broken off by a fault of ours.")
+            return DeliveryAttempt(
+                DeliveryOutcome.TRANSPORT_ERROR, url, detail="It was broken off by a fault of ours."
+            )
 
     async def _delivery_key(self, order: Order, url: str) -> bytes | DeliveryRefused:
         return await retry_until_available(lambda: self._find_key(order, url))
 
     def _conclude(self, work: WorkItem, attempt: DeliveryAttempt) -> None:
-        """Count and log a recorded attempt: one that did not arrive as a warning with its reason, and for `debug` only
-        those of which a busy gateway has hundreds a second: the usual ones, and those behind an open breaker, of which
-        its opening has warned. The URL and the answer's body are in the delivery record only: either may be private to
-        the merchant."""
+        """Count and log a recorded attempt: one that did not arrive as a warning with its reason,
+        and for `debug` only those of which a busy gateway has hundreds a second: the usual ones,
+        and those behind an open breaker, of which its opening has warned. The URL and the answer's
+        body are in the delivery record only: either may be private to the merchant."""
         self.outcomes[attempt.outcome] += 1
         is_delivered = attempt.outcome is DeliveryOutcome.DELIVERED
         (self._logger.debug if attempt.outcome in FREQUENT_OUTCOMES else self._logger.warning)(
@@ -243,8 +252,8 @@ class DeliveryPool(ABC):
 async def retry_until_available(
     operation: Callable[[], Awaitable[ResultT]], errors: tuple[type[Exception], ...] = STORE_ERRORS
 ) -> ResultT:
-    """Return the result of a store operation, repeated while it raises one of these errors: an outcome, which nobody
-    else knows, is recorded whatever they are."""
+    """Return the result of a store operation, repeated while it raises one of these errors: an
+    outcome, which nobody else knows, is recorded whatever they are."""
     pause_s = RETRY_DELAY_MIN_S
     while True:
         try:
@@ -260,19 +269,22 @@ STORED_BODIES_BYTES: Final = 16 * 1024 * 1024
 SMALL_BODY_BYTES: Final = 4 * 1024
 """Bytes of an answer that are stored in any case."""
 CALLBACKS_WAITING_MAX: Final = 32_768
-"""Callbacks that may wait in memory with their transactions, some 50 MB: half of them of one merchant."""
+"""Callbacks that may wait in memory with their transactions, some 50 MB: half of them of one
+merchant."""
 
 
 class SendCallback(Protocol):
-    """Makes one attempt of a brand within the delivery deadline; raises nothing that others cause, and SendForbidden
-    when `may_send` returns False at the last moment."""
+    """Makes one attempt of a brand within the delivery deadline; raises nothing that others cause,
+    and SendForbidden when `may_send` returns False at the last moment."""
 
-    async def __call__(self, request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt: ...
+    async def __call__(
+        self, request: HttpRequest, *, brand: str, may_send: MaySend
+    ) -> DeliveryAttempt: ...
 
 
 OwnsChannel: TypeAlias = Callable[[str, int], bool]
-"""Tells whether this process owns a brand's channel under this fence now, by a clock that runs on while the process is
-stopped."""
+"""Tells whether this process owns a brand's channel under this fence now, by a clock that runs on
+while the process is stopped."""
 RecordCallbackOutcome: TypeAlias = Callable[[CallbackConcluded], Awaitable[object]]
 """Records an outcome and may be repeated; may raise StoreUnavailable and OutcomeUnknown."""
 
@@ -297,7 +309,9 @@ class CallbackStatistics:
     """Brands whose breaker is not closed."""
     unrecorded: int
     """Callbacks that wait for another attempt, after a fault of ours before anything was sent."""
-    durations: LatencyHistogram = field(eq=False, factory=lambda: LatencyHistogram(EXTERNAL_BUCKETS_S))
+    durations: LatencyHistogram = field(
+        eq=False, factory=lambda: LatencyHistogram(EXTERNAL_BUCKETS_S)
+    )
     """Durations of the attempts that opened a connection, whatever their outcome."""
 
 
@@ -310,10 +324,12 @@ class CallbackWorker(DeliveryPool):
     _send: SendCallback = field(alias="deliver")
     _record_outcome: RecordCallbackOutcome
     _now: Callable[[], Instant]
-    """Returns the gateway's own time, in which breakers are stored for the next owner of a channel."""
+    """Returns the gateway's own time, in which breakers are stored for the next owner of a
+    channel."""
     _monotonic: Callable[[], MonotonicInstant]
-    """The breakers' clock, in microseconds. A sandbox moves it, so it does not measure deliveries; `deliver` has a
-    deadline of its own, and every permit ends with its delivery, so permits need no deadline on this clock."""
+    """The breakers' clock, in microseconds. A sandbox moves it, so it does not measure deliveries;
+    `deliver` has a deadline of its own, and every permit ends with its delivery, so permits need no
+    deadline on this clock."""
     _breaker_settings: BreakerSettings = field(alias="breaker")
     _owns_channel: OwnsChannel = lambda brand, fence: True
     _active_max: int = DELIVERY_SLOTS
@@ -321,23 +337,30 @@ class CallbackWorker(DeliveryPool):
     _waiting_max: int = CALLBACKS_WAITING_MAX
     _stored_bodies_bytes: int = STORED_BODIES_BYTES
     _wait_for_due: WaitForDue = trio.lowlevel.checkpoint
-    """A callback that an open breaker holds back is asked for once more after this, so that those of many payments that
-    expire together don't slow their expiry."""
+    """A callback that an open breaker holds back is asked for once more after this, so that those
+    of many payments that expire together don't slow their expiry."""
     _queue: FairQueue[WorkItem] = field(init=False)
     _breakers: dict[str, CircuitBreaker] = field(factory=dict, init=False)
     _stored: dict[str, BreakerSnapshot] = field(factory=dict, init=False)
-    """What the store holds of each breaker, in the breakers' own time; a new one where nothing is said."""
-    _durations: LatencyHistogram = field(factory=lambda: LatencyHistogram(EXTERNAL_BUCKETS_S), init=False)
+    """What the store holds of each breaker, in the breakers' own time; a new one where nothing is
+    said."""
+    _durations: LatencyHistogram = field(
+        factory=lambda: LatencyHistogram(EXTERNAL_BUCKETS_S), init=False
+    )
     _stored_bodies: dict[str, TokenBucket] = field(init=False)
     """The bytes of large answers that each brand may have stored."""
 
     def __attrs_post_init__(self) -> None:
         self._breaker_settings = evolve(self._breaker_settings, permit_deadline=None)
         self._queue = FairQueue(
-            waiting_max=self._waiting_max, slots=self._active_max, slots_per_brand=self._active_per_brand_max
+            waiting_max=self._waiting_max,
+            slots=self._active_max,
+            slots_per_brand=self._active_per_brand_max,
         )
         bytes_max = self._stored_bodies_bytes
-        self._stored_bodies = defaultdict(lambda: TokenBucket(bytes_max * SECOND / HOUR, burst=bytes_max))
+        self._stored_bodies = defaultdict(
+            lambda: TokenBucket(bytes_max * SECOND / HOUR, burst=bytes_max)
+        )
 
     def load_breaker(self, brand: str, snapshot: BreakerSnapshot) -> None:
         """Replace this brand's breaker by a stored one, whose times are the gateway's own."""
@@ -353,8 +376,11 @@ class CallbackWorker(DeliveryPool):
             self._stored.pop(brand, None)
 
     def unstored_breakers(self, brands: Collection[str]) -> Mapping[str, BreakerSnapshot]:
-        """Return those of these brands' breakers, in the gateway's own time, that are not stored as they are."""
-        snapshots = {brand: self._breakers[brand].snapshot() for brand in brands if brand in self._breakers}
+        """Return those of these brands' breakers, in the gateway's own time, that are not stored as
+        they are."""
+        snapshots = {
+            brand: self._breakers[brand].snapshot() for brand in brands if brand in self._breakers
+        }
         return {
             brand: self._in_gateway_time(snapshot)
             for brand, snapshot in snapshots.items()
@@ -393,8 +419,11 @@ class CallbackWorker(DeliveryPool):
             self._durations.observe(attempt.duration_ms / 1_000)
         self._conclude(work, attempt)
 
-    async def _attempt(self, transaction: Transaction, fence: int) -> tuple[DeliveryAttempt, CircuitBreaker | None]:
-        """Make the one attempt, if the breaker permits it. The breaker is returned if it counted the attempt."""
+    async def _attempt(
+        self, transaction: Transaction, fence: int
+    ) -> tuple[DeliveryAttempt, CircuitBreaker | None]:
+        """Make the one attempt, if the breaker permits it. The breaker is returned if it counted
+        the attempt."""
         brand, url = transaction.order.brand, transaction.order.result_url
         assert url is not None
         breaker = self._breakers.get(brand)
@@ -414,7 +443,9 @@ class CallbackWorker(DeliveryPool):
                 self._send,
                 callback_request(transaction, key),
                 brand=brand,
-                may_send=lambda: self._owns_channel(brand, fence) and self._note_sending(transaction.reference),
+                may_send=lambda: (
+                    self._owns_channel(brand, fence) and self._note_sending(transaction.reference)
+                ),
             )
             attempt = await self._send_once(transaction.reference, url, send)
             if attempt.outcome is DeliveryOutcome.EGRESS_REFUSED:
@@ -429,20 +460,31 @@ class CallbackWorker(DeliveryPool):
             breaker.abandon(permit, now=self._monotonic())  # No effect once it is recorded.
 
     def _limit_body(self, brand: str, attempt: DeliveryAttempt) -> DeliveryAttempt:
-        """Return what is stored of an attempt: the whole body (K4), as long as its merchant's answers do not fill the
-        disk."""
+        """Return what is stored of an attempt: the whole body (K4), as long as its merchant's
+        answers do not fill the disk."""
         size = len(attempt.body)
         if size <= SMALL_BODY_BYTES or not self._stored_bodies[brand].take(self._monotonic(), size):
             return attempt
-        detail = f"{attempt.detail} Of its answer's {size} bytes, the first {SMALL_BODY_BYTES} are stored."
+        detail = (
+            f"{attempt.detail} Of its answer's {size} bytes, the first {SMALL_BODY_BYTES} "
+            f"are stored."
+        )
         return evolve(attempt, body=attempt.body[:SMALL_BODY_BYTES], detail=detail)
 
     async def _record(
-        self, reference: str, brand: str, attempt: DeliveryAttempt, fence: int, breaker: CircuitBreaker | None
+        self,
+        reference: str,
+        brand: str,
+        attempt: DeliveryAttempt,
+        fence: int,
+        breaker: CircuitBreaker | None,
     ) -> object:
-        """Record an outcome, with the present state of the breaker that counted it if its successor has to know it."""
+        """Record an outcome, with the present state of the breaker that counted it if its successor
+        has to know it."""
         snapshot = None if breaker is None else breaker.snapshot()
-        if snapshot is None or not snapshot.must_be_stored_after(self._stored.get(brand, INITIAL_SNAPSHOT)):
+        if snapshot is None or not snapshot.must_be_stored_after(
+            self._stored.get(brand, INITIAL_SNAPSHOT)
+        ):
             return await self._record_outcome(CallbackConcluded(reference, attempt, fence))
         stored = self._in_gateway_time(snapshot)
         reply = await self._record_outcome(CallbackConcluded(reference, attempt, fence, stored))
@@ -474,7 +516,8 @@ RecordQrOutcome: TypeAlias = Callable[[QrConcluded], Awaitable[object]]
 
 
 class SendQrCode(Protocol):
-    """Makes one attempt of a brand within the delivery deadline; raises nothing that others cause."""
+    """Makes one attempt of a brand within the delivery deadline; raises nothing that others
+    cause."""
 
     async def __call__(self, request: HttpRequest, *, brand: str) -> DeliveryAttempt: ...
 

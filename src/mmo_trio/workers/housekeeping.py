@@ -1,5 +1,5 @@
-"""What a process does on the side, and no payment waits for: it logs the end of the audit log, records refused
-requests, and removes what is too old."""
+"""What a process does on the side, and no payment waits for: it logs the end of the audit log,
+records refused requests, and removes what is too old."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ REFUSALS_LAST_WRITE_TIMEOUT_S = 2.0
 
 @define(eq=False)
 class RefusalRecorder:
-    """Collects refused requests in memory, and writes them together; what a failing store does not take is dropped."""
+    """Collects refused requests in memory, and writes them together; what a failing store does not
+    take is dropped."""
 
     store: AdminStore
     now: Callable[[], Instant]
@@ -86,7 +87,8 @@ class RefusalRecorder:
     _arrived: trio.Event = Factory(trio.Event)
 
     def note(self, input_: CreatePayment, problem: Problem) -> None:
-        """Keep a refused request for the next write, if other limits or flows would have accepted it."""
+        """Keep a refused request for the next write, if other limits or flows would have accepted
+        it."""
         refused = refused_request(input_, problem, now=self.now())
         if refused is None:
             return
@@ -146,7 +148,8 @@ class RetentionWorker:
     section: RetentionSection
     audit_log: AuditLog
     now: Callable[[], Instant]
-    """Returns the time by which rows are old: the wall time, and never later than the gateway's own."""
+    """Returns the time by which rows are old: the wall time, and never later than the gateway's
+    own."""
     is_busy: Callable[[], bool]
     statistics: RetentionStatistics = Factory(RetentionStatistics)
 
@@ -158,7 +161,8 @@ class RetentionWorker:
             await trio.sleep(RETENTION_LOOK_INTERVAL_S)
 
     async def run_if_due(self) -> None:
-        """Remove what is too old, if no run has ended in the last day and no other process is at it."""
+        """Remove what is too old, if no run has ended in the last day and no other process is at
+        it."""
         pace = RetentionPace(self.store, self.section.time_share, self.is_busy)
         try:
             now = self.now()
@@ -178,13 +182,18 @@ class RetentionWorker:
             logger.error("retention_failed", fault=describe_fault(error))
 
     async def _run(self, pace: RetentionPace, now: Instant) -> None:
-        due = {duty.value: format_with_microseconds(before)[:10] for duty, before in cutoffs(self.section, now).items()}
+        due = {
+            duty.value: format_with_microseconds(before)[:10]
+            for duty, before in cutoffs(self.section, now).items()
+        }
         if not due:
             return
         self.statistics.is_running = True
         logger.info("retention_begun")
         await self.audit_log.record("gateway", "retention_begun", older_than=due)
-        rows = rows_by_name(await RetentionRun(self.store, self.section, pace, self._count).run(now))
+        rows = rows_by_name(
+            await RetentionRun(self.store, self.section, pace, self._count).run(now)
+        )
         logger.info("retention_ended", **rows)
         await self.audit_log.record("gateway", "retention_ended", rows=rows)
 

@@ -1,4 +1,5 @@
-"""Remembers what could not be done, and when each of it is tried again: after a pause that doubles each time."""
+"""Remembers what could not be done, and when each of it is tried again: after a pause that doubles
+each time."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 @define(eq=False)
 class Postponed(Generic[KeyT]):
-    """Knows what has failed, by key. Nothing is forgotten for want of room: else it would hold up what comes after."""
+    """Knows what has failed, by key. Nothing is forgotten for want of room: else it would hold up
+    what comes after."""
 
     _by_key: dict[KeyT, tuple[float, float]] = Factory(dict)
     """Trio's time of the next attempt, and the pause before it."""
@@ -26,7 +28,11 @@ class Postponed(Generic[KeyT]):
 
     def add(self, key: KeyT) -> float:
         """Postpone this, after it has failed, and return for how many seconds."""
-        pause_s = min(2 * self._by_key[key][1], RETRY_DELAY_MAX_S) if key in self._by_key else RETRY_DELAY_S
+        pause_s = (
+            min(2 * self._by_key[key][1], RETRY_DELAY_MAX_S)
+            if key in self._by_key
+            else RETRY_DELAY_S
+        )
         self._by_key[key] = trio.current_time() + pause_s, pause_s
         return pause_s
 

@@ -1,5 +1,6 @@
-"""Gives work to the workers: wakes transactions that are due, claims the work of processes that have ended, passes each
-intent to its worker, and offers it again when the worker had no room (clauses S3, S6)."""
+"""Gives work to the workers: wakes transactions that are due, claims the work of processes that
+have ended, passes each intent to its worker, and offers it again when the worker had no room
+(clauses S3, S6)."""
 
 from __future__ import annotations
 
@@ -28,9 +29,10 @@ from mmo_trio.workers.providers.worker import ProviderWorker
 logger = structlog.get_logger(__name__)
 
 ROUND_SIZE_MAX = 40
-"""Transactions that are woken in one round: less than a sixth of an engine's batch. A round is enqueued once the one
-before it is decided, so that other inputs wait for one round and are decided with the next. With 64 the slowest of them
-waited half as long again, and no more transactions ended in a second; with 24 a fifth fewer ended."""
+"""Transactions that are woken in one round: less than a sixth of an engine's batch. A round is
+enqueued once the one before it is decided, so that other inputs wait for one round and are decided
+with the next. With 64 the slowest of them waited half as long again, and no more transactions ended
+in a second; with 24 a fifth fewer ended."""
 
 CLAIMED_MAX = 128
 """Intents that are claimed at a time."""
@@ -39,8 +41,8 @@ SCAN_INTERVAL_S = 1.0
 """Seconds between two searches for abandoned work; the maximum between two for due work."""
 
 SCAN_INTERVAL_MIN_S = 0.02
-"""The minimum between two rounds of which the second finds the same again, so that a transaction that can't be woken
-costs little. After a full round of others the next one follows at once."""
+"""The minimum between two rounds of which the second finds the same again, so that a transaction
+that can't be woken costs little. After a full round of others the next one follows at once."""
 
 RETRY_DELAY_S = 1.0
 """Seconds before the next round when the store can't serve."""
@@ -51,7 +53,8 @@ BACKLOG_WAIT_MAX_S = 5.0
 
 @define(eq=False)
 class DueBacklog:
-    """Tells whether more transactions are due than one round wakes. Work that nobody waits for lets them go first."""
+    """Tells whether more transactions are due than one round wakes. Work that nobody waits for lets
+    them go first."""
 
     _ended: trio.Event | None = None
     """Set at the end of the present backlog; None while there is none."""
@@ -95,7 +98,8 @@ class Scheduler:
     _woken_last: frozenset[str] = frozenset()
     """References of the transactions that the last round has tried to wake."""
     _postponed: Postponed[str] = Factory(Postponed)
-    """Payments that could not be woken, by reference: each round passes over those whose time has not come."""
+    """Payments that could not be woken, by reference: each round passes over those whose time has
+    not come."""
 
     def wake_up(self) -> None:
         """Start the next round now, as the clock has moved or something is due sooner."""
@@ -117,7 +121,8 @@ class Scheduler:
             self._wake_up = trio.Event()
 
     async def wake_all_due(self, until: Instant) -> int:
-        """Wake all transactions that are due by then, and return their number. The caller holds `lock`.
+        """Wake all transactions that are due by then, and return their number. The caller holds
+        `lock`.
 
         Raises StoreUnavailable when the store can't serve.
         """
@@ -133,8 +138,9 @@ class Scheduler:
                 return count
 
     async def _run_round(self) -> float:
-        """Wake and claim once, and return the seconds until the next round. A payment that cannot be woken holds up
-        neither the others nor the claim. Raises the first error when none could be woken because of the store."""
+        """Wake and claim once, and return the seconds until the next round. A payment that cannot
+        be woken holds up neither the others nor the claim. Raises the first error when none could
+        be woken because of the store."""
         before, self._woken_last = self._woken_last, frozenset()
         until = self.now()
         tried, errors = await self._wake_due(until)
@@ -164,15 +170,16 @@ class Scheduler:
         return len(abandoned)
 
     async def _pause_s(self, until: Instant) -> float:
-        """Return the seconds until something is due that is not postponed; everything else was due by `until`."""
+        """Return the seconds until something is due that is not postponed; everything else was due
+        by `until`."""
         at = await self.store.next_wake(after=until if self._postponed else FIRST_INSTANT)
         if at is None:
             return self.scan_interval_s
         return min(max((at - self.now()) / clock.SECOND, SCAN_INTERVAL_MIN_S), self.scan_interval_s)
 
     async def _wake_due(self, until: Instant) -> tuple[frozenset[str], Sequence[Exception]]:
-        """Wake one round of due transactions in the order of their times. Return the references of all, and the errors
-        of those that could not be woken and are postponed."""
+        """Wake one round of due transactions in the order of their times. Return the references of
+        all, and the errors of those that could not be woken and are postponed."""
         limit = ROUND_SIZE_MAX + len(self._postponed)
         found = await self.store.due(until, limit=limit)
         if len(found) < limit:  # All that are due were found; the others have ended or moved on.
@@ -181,7 +188,9 @@ class Scheduler:
         del due[ROUND_SIZE_MAX:]
         self.backlog.update(is_present=len(due) == ROUND_SIZE_MAX)
         errors: list[Exception] = []
-        for reference, each in [(reference, self.enqueue(TransactionWoke(reference))) for reference in due]:
+        for reference, each in [
+            (reference, self.enqueue(TransactionWoke(reference))) for reference in due
+        ]:
             try:
                 await each.reply()
             except Exception as error:
@@ -202,17 +211,18 @@ READ_AT_ONCE_MAX = 64
 """Transactions that are read at a time, once the first of a round has found room."""
 
 WAITING_MAX = 262_144
-"""Intents that wait, in some 30 MB, before no further ones are claimed. So many open callbacks of one slow merchant do
-not hold back anybody's unsent payments."""
+"""Intents that wait, in some 30 MB, before no further ones are claimed. So many open callbacks of
+one slow merchant do not hold back anybody's unsent payments."""
 
 WaitingQueueKey: TypeAlias = tuple[intents.IntentKind, str]
-"""Names the queue of a provider's submissions or polls, a brand's callbacks or a brand's QR codes."""
+"""Names the queue of a provider's submissions or polls, a brand's callbacks or a brand's QR
+codes."""
 
 
 @define(eq=False)
 class Dispatcher:
-    """Knows all workers. Of intents that wait only the gatewayReference is kept: a hundred thousand of them take little
-    memory, and the garbage collector has nothing to examine."""
+    """Knows all workers. Of intents that wait only the gatewayReference is kept: a hundred thousand
+    of them take little memory, and the garbage collector has nothing to examine."""
 
     store: Store
     providers: ProviderWorker
@@ -223,8 +233,8 @@ class Dispatcher:
     """The gatewayReferences of intents that wait, by queue; no queue is empty."""
 
     def dispatch(self, work: WorkItem) -> None:
-        """Pass work to its worker, or let it wait at the end of its queue. The poll of a pending transaction never
-        waits: it is polled again at its time."""
+        """Pass work to its worker, or let it wait at the end of its queue. The poll of a pending
+        transaction never waits: it is polled again at its time."""
         if isinstance(work.intent, intents.PollProvider):
             self._try_enqueue(work)
             return
@@ -251,8 +261,8 @@ class Dispatcher:
                 log_store_failure(logger, "waiting_work_read_failed", error)
 
     async def _retry_waiting(self, queue_key: WaitingQueueKey) -> bool:
-        """Offer the intents of a queue in order until the worker has no more room; tell whether a whole round found
-        room, and more intents wait."""
+        """Offer the intents of a queue in order until the worker has no more room; tell whether a
+        whole round found room, and more intents wait."""
         waiting, (kind, _) = self._waiting[queue_key], queue_key
         left, to_read = min(RETRIES_PER_ROUND_MAX, len(waiting)), 1
         while left:

@@ -28,7 +28,9 @@ async def main() -> None:
     headers = {"X-Api-Key": KEY}
     async with ClientSession() as session:
         as_json = headers | {"Content-Type": "application/json"}
-        async with session.post(f"{API}/direct/payin/mpesa_ke", data=BODY, headers=as_json) as created:
+        async with session.post(
+            f"{API}/direct/payin/mpesa_ke", data=BODY, headers=as_json
+        ) as created:
             reference = (await created.json())["gatewayReference"]
         result = await asyncio.wait_for(callback, 30)
         async with session.get(f"{API}/status/{reference}", headers=headers) as found:

@@ -41,6 +41,9 @@ def wait_for_callback() -> Any:
 
 def report(created: int, callback: Any, found: Any) -> None:
     """Print what happened, and end when the standard input does."""
-    print(json.dumps({"created": created, "callback": callback["status"], "found": found["status"]}), flush=True)
+    print(
+        json.dumps({"created": created, "callback": callback["status"], "found": found["status"]}),
+        flush=True,
+    )
     while os.read(0, 100):
         pass

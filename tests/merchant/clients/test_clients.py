@@ -54,15 +54,22 @@ def for_demo(payment: NewPayment, gateway: Running) -> NewPayment:
 
 @pytest.mark.spec("C1", "C2", "C3", "C4", "C5", "L1", "L2", "L3", "R1", "R6", "K1")
 async def test_the_async_client_makes_and_reads_all_payments(tmp_path: Path) -> None:
-    async with serving(tmp_path) as gateway, AsyncMerchantClient(gateway.merchant.api, gateway.merchant.key) as client:
+    async with (
+        serving(tmp_path) as gateway,
+        AsyncMerchantClient(gateway.merchant.api, gateway.merchant.key) as client,
+    ):
         started = []
         for payment in one_of_each():
             started.append(await client.create_or_get(for_demo(payment, gateway)))
-        assert [each.merchant_reference for each in started] == [each.merchant_reference for each in one_of_each()]
+        assert [each.merchant_reference for each in started] == [
+            each.merchant_reference for each in one_of_each()
+        ]
         assert [each.page_url is not None for each in started] == [False, True, False, False, False]
         direct, web, *_ = started
         received = await gateway.callback_for(direct.gateway_reference)
-        result = read_callback({"X-API-KEY": gateway.merchant.key}, received.body, [gateway.merchant.key])
+        result = read_callback(
+            {"X-API-KEY": gateway.merchant.key}, received.body, [gateway.merchant.key]
+        )
         assert result == await client.look_up(direct.gateway_reference)
         assert result == await client.look_up_by_reference("a/b?c=d&e 100%")
         assert isinstance(result, TransactionObject)
@@ -70,14 +77,18 @@ async def test_the_async_client_makes_and_reads_all_payments(tmp_path: Path) -> 
         again = await client.create_or_get(for_demo(one_of_each()[1], gateway))
         assert (again.gateway_reference, again.page_url) == (web.gateway_reference, None)
         window = RecordsWindow(
-            begin=web.created_at - timedelta(hours=1), end=web.created_at + timedelta(hours=1), page_size=2
+            begin=web.created_at - timedelta(hours=1),
+            end=web.created_at + timedelta(hours=1),
+            page_size=2,
         )
         listed = [each.gateway_reference async for each in client.records(window)]
         assert sorted(listed) == sorted(each.gateway_reference for each in started)
         with pytest.raises(TransactionNotFound):
             await client.look_up_by_reference("nothing")
         with pytest.raises(ApiRejection) as rejected:
-            await client.create(evolve(a_pay_in("order-9"), **changes_for(gateway) | {"amount": Money(1, "KES")}))
+            await client.create(
+                evolve(a_pay_in("order-9"), **changes_for(gateway) | {"amount": Money(1, "KES")})
+            )
         assert rejected.value.problem.request_id is not None
 
 
@@ -93,12 +104,19 @@ async def test_the_blocking_client_does_the_same(tmp_path: Path) -> None:
                 assert found.gateway_reference == started.gateway_reference
                 assert client.look_up(started.gateway_reference).requested_amount == payment.amount
                 for number in range(2, 5):
-                    client.create_or_get(evolve(payment, merchant_reference=f"order-{number}"), is_first_attempt=True)
+                    client.create_or_get(
+                        evolve(payment, merchant_reference=f"order-{number}"), is_first_attempt=True
+                    )
                 hour = timedelta(hours=1)
-                window = RecordsWindow(begin=started.created_at - hour, end=started.created_at + hour, page_size=2)
+                window = RecordsWindow(
+                    begin=started.created_at - hour, end=started.created_at + hour, page_size=2
+                )
                 listed = [each.merchant_reference for each in client.records(window)]
                 assert listed == [f"order-{number}" for number in range(1, 5)]
-            with MerchantClient(gateway.merchant.api, "wrong") as client, pytest.raises(KeyRejected):
+            with (
+                MerchantClient(gateway.merchant.api, "wrong") as client,
+                pytest.raises(KeyRejected),
+            ):
                 client.look_up(started.gateway_reference)
 
         await trio.to_thread.run_sync(shop)
@@ -114,7 +132,9 @@ class Lossy(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         self.methods.append(request.method)
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)
-        answer = self.api.answer(HttpRequest(request.method, str(request.url).encode(), headers, request.read()))
+        answer = self.api.answer(
+            HttpRequest(request.method, str(request.url).encode(), headers, request.read())
+        )
         if len(self.methods) <= self.lost:
             raise httpx.ReadTimeout("nothing came", request=request)
         return httpx.Response(answer.status, headers=list(answer.headers), content=answer.body)

@@ -1,4 +1,5 @@
-"""The check of endpoints passes the example receiver, and names each fault that is planted into a copy of it."""
+"""The check of endpoints passes the example receiver, and names each fault that is planted into a
+copy of it."""
 
 from __future__ import annotations
 
@@ -34,13 +35,16 @@ pytestmark = pytest.mark.long
 EXAMPLE = Path(__file__).parents[3] / "examples/callback_receiver.py"
 KEY = "The-key-0123456789abcdef"
 BOOKING = """book(word, reference, content.get("status"), (content.get("finalAmount") or {}).get("value"))"""
-COMMENT = "# The result is stored: do your own work with it in another place, not before the answer."
+COMMENT = (
+    "# The result is stored: do your own work with it in another place, not before the answer."
+)
 FAST_S, SLOW_S = 0.02, 1.5
 
 
 @frozen
 class Fault:
-    """A fault that is planted by replacing a piece of the example, and the situation that must show it."""
+    """A fault that is planted by replacing a piece of the example, and the situation that must show
+    it."""
 
     name: str
     old: str
@@ -63,22 +67,29 @@ LINK = """        try:
 """
 
 FAULTS = (
-    Fault("no check of the key", f"if not is_one_of(self.keys, {RECEIVED}):", "if False:", "key-wrong"),
-    Fault("a missing key passes", RECEIVED, 'self.headers.get("X-API-KEY", self.keys[0])', "key-missing"),
+    Fault("no check of the key", f"if not is_one_of(self.keys, "
+        f"{RECEIVED}):", "if False:", "key-wrong"),
+    Fault("a missing key passes", RECEIVED, 'self.headers.get("X-API-KEY", '
+        'self.keys[0])', "key-missing"),
     Fault("an empty key passes", COMPARISON, "received in ('', key)", "key-empty"),
-    Fault("a beginning passes", COMPARISON, "bool(received) and key.startswith(received)", "key-beginning"),
+    Fault("a beginning passes", COMPARISON, "bool(received) and "
+        "key.startswith(received)", "key-beginning"),
     Fault("more than the key passes", COMPARISON, "received.startswith(key)", "key-longer"),
-    Fault("letter case is ignored", COMPARISON, "received.lower() == key.lower()", "key-other-case"),
+    Fault("letter case is ignored", COMPARISON, "received.lower() == "
+        "key.lower()", "key-other-case"),
     Fault("keys are compared as text", COMPARISON, "hmac.compare_digest(received, key)", "key-not-ascii"),
-    Fault("any of several keys", RECEIVED, 'self.headers.get_all("X-API-KEY", [""])[-1]', "key-twice"),
+    Fault("any of several keys", RECEIVED, 'self.headers.get_all("X-API-KEY", '
+        '[""])[-1]', "key-twice"),
     Fault("the key in the answer", 'send_header("Content-Length", "0")', 'send_header("X-Key", KEY)', "key-right"),
     Fault("a redirect", "self.answer(204)", "self.answer(302)", "key-right"),
     Fault("repeats are booked", RETURNS, RETURNS.replace("return False", "pass"), "repeated"),
-    Fault("repeats are errors", "self.answer(204)", "self.answer(204 if is_new else 409)", "repeated-later"),
+    Fault("repeats are errors", "self.answer(204)", "self.answer(204 if is_new "
+        "else 409)", "repeated-later"),
     Fault(
         "looks first and writes later",
         LINK,
-        "        if file.exists():\n            return False\n        sleep(0.2)\n        file.write_bytes(body)\n",
+        "        if file.exists():\n            return False\n        sleep(0.2)\n        "
+        "file.write_bytes(body)\n",
         "repeated-at-once",
     ),
     Fault(
@@ -95,7 +106,8 @@ FAULTS = (
     ),
     Fault("a QR code is booked", '"status" in content', "True", "qr-code"),
     Fault("successes only", '("success", "failed")', '("success",)', "failed"),
-    Fault("pending is booked", '("success", "failed")', '("success", "failed", "pending")', "status-pending"),
+    Fault("pending is booked", '("success", "failed")', '("success", "failed", '
+        '"pending")', "status-pending"),
     Fault(
         "known codes only",
         "return found if is_known else None",
@@ -118,14 +130,18 @@ FAULTS = (
     Fault("the requested amount is booked", '"finalAmount"', '"requestedAmount"', "other-amount"),
     Fault("amounts are floats", "parse_float=Decimal", "parse_float=float", "exact-decimals"),
     Fault("file names of others", " or not ULID.fullmatch(reference)", "", "reference-path"),
-    Fault("no JSON breaks it", "except (ValueError, RecursionError):", "except RecursionError:", "body-no-json"),
-    Fault("deep JSON breaks it", "except (ValueError, RecursionError):", "except ValueError:", "body-deep"),
-    Fault("any method will do", ANSWER, f"do_GET = lambda self: self.answer(204)\n\n    {ANSWER}", "method-get"),
+    Fault("no JSON breaks it", "except (ValueError, "
+        "RecursionError):", "except RecursionError:", "body-no-json"),
+    Fault("deep JSON breaks it", "except (ValueError, "
+        "RecursionError):", "except ValueError:", "body-deep"),
+    Fault("any method will do", ANSWER, f"do_GET = lambda self: self.answer(204)\n\n   "
+        f" {ANSWER}", "method-get"),
     Fault("impatient", "timeout = 10", "timeout = 0.5", "slow-head", SLOW_S),
     Fault("reads once", "self.rfile.read(int(length))", "self.rfile.read1(int(length))", "slow-body", SLOW_S),
     Fault("one at a time", SERVER, ONE_BY_ONE, "silent-connections", deadline_s=4.0),
     Fault(
-        "leaves a body unread", "    timeout = 10", '    protocol_version = "HTTP/1.1"\n    timeout = 10',
+        "leaves a body unread", "    timeout = 10", '    protocol_version = "HTTP/1.1"\n    '
+            'timeout = 10',
         "kept-after-rejection",
     ),
 )  # fmt: skip
@@ -151,7 +167,11 @@ class Books:
         booked = self._booked.get(reference, [])
         status, amount = booked[0] if booked else (None, None)
         return json.dumps(
-            {"handled": len(booked), "status": str(status), "amount": None if amount is None else f"{amount:f}"}
+            {
+                "handled": len(booked),
+                "status": str(status),
+                "amount": None if amount is None else f"{amount:f}",
+            }
         )
 
 
@@ -167,7 +187,10 @@ def shop(results: Path, fault: Fault | None = None) -> Iterator[tuple[str, Books
     books, module = Books(), ModuleType("copy_of_the_example")
     module.__dict__.update(book=books.book, KEY=KEY, print=lambda *_, **__: None)
     sys.modules[module.__name__] = module
-    exec(compile(source.replace("sleep(", "__import__('time').sleep("), "copy", "exec"), module.__dict__)
+    exec(
+        compile(source.replace("sleep(", "__import__('time').sleep("), "copy", "exec"),
+        module.__dict__,
+    )
     results.mkdir(parents=True)
     module.Receiver.keys, module.Receiver.results = [KEY], results
     server_class: type[HTTPServer] = module.ThreadingHTTPServer
@@ -179,10 +202,16 @@ def shop(results: Path, fault: Fault | None = None) -> Iterator[tuple[str, Books
 
 
 async def check(
-    url: str, books: Books | None, names: set[str], pause_s: float = FAST_S, deadline_s: float = 15.0
+    url: str,
+    books: Books | None,
+    names: set[str],
+    pause_s: float = FAST_S,
+    deadline_s: float = 15.0,
 ) -> dict[str, Verdict]:
     """Play some situations and return their verdicts by name."""
-    endpoint = evolve(played_endpoint(parse_url(url), KEY.encode(), None), pause_s=pause_s, deadline_s=deadline_s)
+    endpoint = evolve(
+        played_endpoint(parse_url(url), KEY.encode(), None), pause_s=pause_s, deadline_s=deadline_s
+    )
     played = numbered(SITUATIONS, run=UNUSED_REFERENCE[:18], now=START)
     probe: Probe | None = None if books is None else books.report
     verdicts = await check_endpoint(
@@ -199,25 +228,34 @@ ALL = {each.name for each in SITUATIONS}
 def test_the_example_passes_in_every_situation(backend: str, tmp_path: Path) -> None:
     with shop(tmp_path / "results") as (url, books):
         verdicts = anyio.run(check, url, books, ALL, backend=backend)
-    wrong = {name: each.reasons for name, each in verdicts.items() if each.kind is not VerdictKind.PASSED}
+    wrong = {
+        name: each.reasons for name, each in verdicts.items() if each.kind is not VerdictKind.PASSED
+    }
     assert set(wrong) == {"tls-1.2", "tls-1.3"}, wrong
-    assert all(each.question is None for each in verdicts.values()), "its books answer every question"
+    assert all(each.question is None for each in verdicts.values()), (
+        "its books answer every question"
+    )
 
 
 @pytest.mark.finding("new-users-conform")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda each: each.name)
 async def test_each_planted_fault_is_named(tmp_path: Path, fault: Fault) -> None:
     with shop(tmp_path / "a" / "b" / "c", fault) as (url, books):
-        verdicts = await check(url, books, {"key-right", fault.situation}, fault.pause_s, fault.deadline_s)
+        verdicts = await check(
+            url, books, {"key-right", fault.situation}, fault.pause_s, fault.deadline_s
+        )
     verdict = verdicts[fault.situation]
     is_advised = fault.situation in ADVISED
-    assert verdict.kind is (VerdictKind.ADVICE if is_advised else VerdictKind.FAILED), verdict.reasons
+    assert verdict.kind is (VerdictKind.ADVICE if is_advised else VerdictKind.FAILED), (
+        verdict.reasons
+    )
     assert verdict.reasons
 
 
 @pytest.mark.finding("new-users-conform")
 async def test_a_key_in_an_answer_is_a_fault_in_every_situation(tmp_path: Path) -> None:
-    """Also where another answer is only advised: whoever opens the URL in a browser would see the key."""
+    """Also where another answer is only advised: whoever opens the URL in a browser would see the
+    key."""
     told = """do_GET = lambda self: (self.send_response(405), self.send_header("X-Key", KEY), self.end_headers())"""
     fault = Fault("the key for everybody", ANSWER, f"{told}\n\n    {ANSWER}", "method-get")
     with shop(tmp_path / "results", fault) as (url, books):
@@ -229,7 +267,8 @@ async def test_a_key_in_an_answer_is_a_fault_in_every_situation(tmp_path: Path) 
 @pytest.mark.spec("K2")
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "silent"])
 async def test_the_head_is_the_answer_as_for_the_gateway(is_closed: bool) -> None:
-    """A body that breaks off, or never ends, changes nothing but where the next request needs the connection."""
+    """A body that breaks off, or never ends, changes nothing but where the next request needs the
+    connection."""
 
     async def serve(stream: trio.SocketStream) -> None:
         async with stream:
@@ -244,14 +283,18 @@ async def test_the_head_is_the_answer_as_for_the_gateway(is_closed: bool) -> Non
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
         nursery.start_soon(trio.serve_listeners, serve, [listener])
         url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/"
-        verdicts = await check(url, None, {"key-right", "failed", "kept-connection"}, deadline_s=1.0)
+        verdicts = await check(
+            url, None, {"key-right", "failed", "kept-connection"}, deadline_s=1.0
+        )
         nursery.cancel_scope.cancel()
     assert {name: each.kind for name, each in verdicts.items()} == {
         "key-right": VerdictKind.PASSED,
         "failed": VerdictKind.PASSED,
         "kept-connection": VerdictKind.FAILED,
     }
-    assert verdicts["kept-connection"].reasons == ("The body of the answer did not come to its end.",)
+    assert verdicts["kept-connection"].reasons == (
+        "The body of the answer did not come to its end.",
+    )
 
 
 @pytest.mark.spec("Q1")

@@ -1,5 +1,5 @@
-"""The gap closer brings each result that callbacks did not bring, once, and asks gently: against the real rules of the
-gateway, in virtual time, with programs that are killed."""
+"""The gap closer brings each result that callbacks did not bring, once, and asks gently: against
+the real rules of the gateway, in virtual time, with programs that are killed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ class SlowProvider(FakeProvider):
 
     def submit(self, transaction: Transaction) -> ProviderReport:
         delay_s = self.chance.choice([0, 1, 60, 20 * 60, 90 * 60])
-        self.decides_at[transaction.reference] = later(transaction.order.created_at, Span(delay_s * SECOND))
+        self.decides_at[transaction.reference] = later(
+            transaction.order.created_at, Span(delay_s * SECOND)
+        )
         return self.poll(transaction, now=self.clock[0].now)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> ProviderReport:
@@ -66,7 +68,8 @@ class SlowProvider(FakeProvider):
 
 @define(eq=False)
 class Network(httpx.BaseTransport):
-    """The way from the merchant's program to the gateway, which may fail; it notes who was asked about when."""
+    """The way from the merchant's program to the gateway, which may fail; it notes who was asked
+    about when."""
 
     api: SimulatedApi
     chance: random.Random
@@ -85,7 +88,9 @@ class Network(httpx.BaseTransport):
         if path.endswith("/records") and "page" not in request.url.params:
             self.listings.append((now, request.url.params["from"], request.url.params["to"]))
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)
-        answer = self.api.answer(HttpRequest(request.method, str(request.url).encode(), headers, request.read()))
+        answer = self.api.answer(
+            HttpRequest(request.method, str(request.url).encode(), headers, request.read())
+        )
         self._note(path, answer.body, now)
         self._kill_perhaps()
         if self.chance.random() < self.loss:
@@ -125,7 +130,9 @@ class MortalInbox(SqliteInbox):
             self._kill_perhaps()
         self._kill_perhaps()
 
-    def save_progress(self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = ()) -> bool:
+    def save_progress(
+        self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = ()
+    ) -> bool:
         self._kill_perhaps()
         saved = super().save_progress(progress, watched=watched)
         self._kill_perhaps()
@@ -137,7 +144,9 @@ class MortalInbox(SqliteInbox):
         self._kill_perhaps()
         return begun
 
-    def save_watched(self, watched: Sequence[WatchedPayment], *, forgotten: Sequence[str] = ()) -> None:
+    def save_watched(
+        self, watched: Sequence[WatchedPayment], *, forgotten: Sequence[str] = ()
+    ) -> None:
         self._kill_perhaps()
         super().save_watched(watched, forgotten=forgotten)
         self._kill_perhaps()
@@ -178,10 +187,13 @@ class Shop:
         """Do the merchant's own work."""
         if self.network.deadliness and self.network.chance.random() < 0.05:
             raise RuntimeError("The handler's own fault.")
-        connection.execute("INSERT INTO handled VALUES (?, ?)", (result.gateway_reference, result.status))
+        connection.execute(
+            "INSERT INTO handled VALUES (?, ?)", (result.gateway_reference, result.status)
+        )
 
     def work(self) -> None:
-        """Receive the callbacks that were sent, and close the gaps that are due, with a new start after each kill."""
+        """Receive the callbacks that were sent, and close the gaps that are due, with a new start
+        after each kill."""
         while True:
             try:
                 self._receive()
@@ -199,12 +211,16 @@ class Shop:
             headers = {name.decode(): value.decode() for name, value in request.headers}
             if self.is_up and self.network.chance.random() < 0.8:
                 with suppress(RuntimeError):
-                    receive_callback(headers, request.body, keys=[KEY], inbox=self.inbox, handle=self.handle)
+                    receive_callback(
+                        headers, request.body, keys=[KEY], inbox=self.inbox, handle=self.handle
+                    )
 
     def handled(self) -> list[tuple[str, str]]:
         """Return what the handler was given, as its own table has it."""
         with sqlite3.connect(self.path) as connection:
-            return connection.execute("SELECT reference, status FROM handled ORDER BY reference").fetchall()
+            return connection.execute(
+                "SELECT reference, status FROM handled ORDER BY reference"
+            ).fetchall()
 
 
 def a_shop(path: Path, seed: int = 0, *, deadliness: float = 0.0, **members: object) -> Shop:
@@ -234,7 +250,8 @@ def too_early(shop: Shop) -> list[str]:
 
 
 def play(path: Path, seed: int) -> Shop:
-    """Two hours of payments, an hour of which the shop is down, with kills at any point; then it catches up."""
+    """Two hours of payments, an hour of which the shop is down, with kills at any point; then it
+    catches up."""
     chance = random.Random(f"play {seed}")
     has_date = chance.random() < 0.5
     skews = [timedelta(0), timedelta(minutes=-3), timedelta(minutes=40 if has_date else 5)]
@@ -253,10 +270,15 @@ def play(path: Path, seed: int) -> Shop:
         at = elapsed(begin, world.now)
         while orders and orders[0] <= at:
             orders.pop(0)
-            world.create(f"01K5TESTTESTTEST00000000{len(orders):02}", merchant_reference=f"order-{len(orders)}")
+            world.create(
+                f"01K5TESTTESTTEST00000000{len(orders):02}",
+                merchant_reference=f"order-{len(orders)}",
+            )
             reference = shop.api.payments[-1].reference
             shop.api.unlisted.add(reference)
-            listed_at[reference] = later(world.now, Span(chance.choice([0, 30 * SECOND, 4 * MINUTE])))
+            listed_at[reference] = later(
+                world.now, Span(chance.choice([0, 30 * SECOND, 4 * MINUTE]))
+            )
         shop.api.unlisted -= {each for each, listed in listed_at.items() if listed <= world.now}
         shop.is_up = not down_from <= at < down_from + HOUR
         shop.work()
@@ -323,7 +345,9 @@ def test_the_first_start_goes_back_as_far_as_it_is_told(tmp_path: Path) -> None:
     second.network.api = shop.api
     second.api = shop.api
     client = MerchantClient(BASE_URL, KEY, http=httpx.Client(transport=second.network))
-    closer = GapCloser(client, second.inbox, second.handle, now=shop.now, since=shop.now() - timedelta(days=11))
+    closer = GapCloser(
+        client, second.inbox, second.handle, now=shop.now, since=shop.now() - timedelta(days=11)
+    )
     assert closer.close_due() > 0
     assert len(second.handled()) == 1
 

@@ -26,7 +26,8 @@ AnyInbox = Inbox[Any]
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def open_inbox(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], AnyInbox]:
-    """Return a function that opens the same inbox, as another program would, with a table of the merchant's own."""
+    """Return a function that opens the same inbox, as another program would, with a table of the
+    merchant's own."""
     if request.param == "sqlite":
         path = tmp_path / "shop.db"
         with sqlite3.connect(path) as connection:
@@ -88,7 +89,9 @@ def test_work_that_fails_takes_nothing(inbox: AnyInbox, error: type[BaseExceptio
 
 
 @pytest.mark.parametrize("first_fails", [False, True])
-def test_of_two_at_the_same_time_one_waits_for_the_other(open_inbox: Callable[[], AnyInbox], first_fails: bool) -> None:
+def test_of_two_at_the_same_time_one_waits_for_the_other(
+    open_inbox: Callable[[], AnyInbox], first_fails: bool
+) -> None:
     """The second learns whether the first has succeeded, and takes the result if it has not."""
     began, outcomes = threading.Event(), list[bool]()
 
@@ -108,7 +111,9 @@ def test_of_two_at_the_same_time_one_waits_for_the_other(open_inbox: Callable[[]
 
 def test_of_many_at_once_one_takes_it(open_inbox: Callable[[], AnyInbox]) -> None:
     outcomes: list[bool] = []
-    threads = [threading.Thread(target=lambda: outcomes.append(take(open_inbox(), "A"))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: outcomes.append(take(open_inbox(), "A"))) for _ in range(8)
+    ]
     for each in threads:
         each.start()
     for each in threads:
@@ -120,7 +125,9 @@ def test_of_many_at_once_one_takes_it(open_inbox: Callable[[], AnyInbox]) -> Non
 def a_progress(**changes: Any) -> GapProgress:
     """The progress of a listing that is active."""
     hour = timedelta(hours=1)
-    progress = GapProgress(through=NOW, list_at=NOW + hour, window_end=NOW + hour, through_after=NOW, page="cursor")
+    progress = GapProgress(
+        through=NOW, list_at=NOW + hour, window_end=NOW + hour, through_after=NOW, page="cursor"
+    )
     return evolve(progress, **changes)
 
 
@@ -154,8 +161,11 @@ def test_of_two_programs_that_go_on_at_once_one_fails(open_inbox: Callable[[], A
 
 
 @pytest.mark.finding("rules-11")
-def test_a_look_up_of_one_program_hinders_no_listing_of_another(open_inbox: Callable[[], AnyInbox]) -> None:
-    """Of two that look one payment up at once, one fails; a listing that goes on meanwhile doesn't."""
+def test_a_look_up_of_one_program_hinders_no_listing_of_another(
+    open_inbox: Callable[[], AnyInbox],
+) -> None:
+    """Of two that look one payment up at once, one fails; a listing that goes on meanwhile
+    doesn't."""
     one, other = open_inbox(), open_inbox()
     first, then, last = (a_watch("A", ask_s=seconds) for seconds in (0, 120, 240))
     assert one.save_progress(a_progress(), watched=[first])
@@ -169,7 +179,11 @@ def test_a_look_up_of_one_program_hinders_no_listing_of_another(open_inbox: Call
 
 def test_the_watched_payment_that_is_due_first_comes_first(inbox: AnyInbox) -> None:
     day = NOW + timedelta(days=1)
-    watched = [a_watch("late", ask_s=30), a_watch("soon", ask_s=10, created_s=100), a_watch("next", ask_s=20)]
+    watched = [
+        a_watch("late", ask_s=30),
+        a_watch("soon", ask_s=10, created_s=100),
+        a_watch("next", ask_s=20),
+    ]
     inbox.save_progress(a_progress(), watched=watched)
     assert inbox.next_watched(day) == watched[1]
     assert inbox.next_watched(NOW + timedelta(seconds=100)) == watched[2], "created before"
@@ -178,7 +192,9 @@ def test_the_watched_payment_that_is_due_first_comes_first(inbox: AnyInbox) -> N
     assert take(inbox, "late")
     assert inbox.next_watched(day) == a_watch("soon", ask_s=40, created_s=100)
     inbox.save_progress(a_progress(version=1), watched=[a_watch("late", ask_s=5)])
-    assert inbox.next_watched(day) == a_watch("soon", ask_s=40, created_s=100), "its result was taken"
+    assert inbox.next_watched(day) == a_watch("soon", ask_s=40, created_s=100), (
+        "its result was taken"
+    )
 
 
 def test_old_results_are_forgotten_when_asked(
@@ -197,8 +213,9 @@ def test_old_results_are_forgotten_when_asked(
 def test_what_is_forgotten_is_not_watched_any_more(
     open_inbox: Callable[[], SqliteInbox | PostgresInbox], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A callback may come while the listing that shows its payment as pending is read: the watch is stored after the
-    result was taken, and must not bring the result again when its mark is purged."""
+    """A callback may come while the listing that shows its payment as pending is read: the watch is
+    stored after the result was taken, and must not bring the result again when its mark is
+    purged."""
     inbox = open_inbox()
     monkeypatch.setattr(sql_inbox, "_now", lambda: 1_000_000)
     assert take(inbox, "A")

@@ -1,4 +1,5 @@
-"""`mmo pay-outs` says what it pays and what became of it, goes on where it was, and refuses what it must not pay."""
+"""`mmo pay-outs` says what it pays and what became of it, goes on where it was, and refuses what it
+must not pay."""
 
 from __future__ import annotations
 
@@ -64,7 +65,16 @@ def write(file: Path, *lines: str, headings: str = HEADINGS) -> None:
 
 async def pay(file: Path, gateway: Running | str, *further: str) -> Result:
     url = gateway if isinstance(gateway, str) else gateway.merchant.api
-    options = ("--settings", str(file.parent / "settings.toml"), "--gateway", url, "--key", KEY, "--per-second", "100")
+    options = (
+        "--settings",
+        str(file.parent / "settings.toml"),
+        "--gateway",
+        url,
+        "--key",
+        KEY,
+        "--per-second",
+        "100",
+    )
     return await trio.to_thread.run_sync(mmo, "pay-outs", str(file), *options, *further)
 
 
@@ -86,11 +96,18 @@ def statuses(file: Path) -> list[tuple[str, str]]:
 async def test_each_line_ends_with_what_became_of_it_and_a_second_run_pays_nothing(
     gateway: Running, file: Path
 ) -> None:
-    write(file, "254712345001,1500.00,a", "254712345107,20,b", "254712345002,1,c", "254712345120,30,d")
+    write(
+        file, "254712345001,1500.00,a", "254712345107,20,b", "254712345002,1,c", "254712345120,30,d"
+    )
     done = await pay(file, gateway)
     assert done.exit_code == 1, done.output
     limit = ("failed", "config_method_transaction_min_limit")
-    assert statuses(file) == [("success", ""), ("failed", "user_account_blocked"), limit, ("success", "")]
+    assert statuses(file) == [
+        ("success", ""),
+        ("failed", "user_account_blocked"),
+        limit,
+        ("success", ""),
+    ]
     paid, failed, rejected, less = results(file)
     assert (paid["line"], paid["merchantReference"], paid["finalAmount"], less["finalAmount"]) == (
         "2",
@@ -98,7 +115,9 @@ async def test_each_line_ends_with_what_became_of_it_and_a_second_run_pays_nothi
         "1500.00",
         "29.99",
     )
-    assert all(paid[name] for name in ("gatewayReference", "providerReference", "createdAt", "completedAt"))
+    assert all(
+        paid[name] for name in ("gatewayReference", "providerReference", "createdAt", "completedAt")
+    )
     assert failed["message"]
     assert "below the minimum of 10.00 KES" in rejected["message"]
     assert "success: 2 pay-outs; KES 1,529.99" in done.output
@@ -108,16 +127,24 @@ async def test_each_line_ends_with_what_became_of_it_and_a_second_run_pays_nothi
 
 
 @pytest.mark.spec("C12", "L2")
-async def test_a_copy_of_a_file_is_looked_up_and_not_paid_again(gateway: Running, file: Path, tmp_path: Path) -> None:
+async def test_a_copy_of_a_file_is_looked_up_and_not_paid_again(
+    gateway: Running, file: Path, tmp_path: Path
+) -> None:
     write(file, "254712345001,1500", "254712345002,1500", headings="msisdn,amount")
     assert (await pay(file, gateway)).exit_code == 0
-    (tmp_path / "copy.csv").write_text('"msisdn", amount\n254712345001,"1500.00"\n\n+254712345002,1500\n')
+    (tmp_path / "copy.csv").write_text(
+        '"msisdn", amount\n254712345001,"1500.00"\n\n+254712345002,1500\n'
+    )
     copied = await pay(tmp_path / "copy.csv", gateway)
     assert copied.exit_code == 0
     assert "2 of them were there before this journal began" in copied.output
     first, second = results(file), results(tmp_path / "copy.csv")
-    assert [each["gatewayReference"] for each in first] == [each["gatewayReference"] for each in second]
-    assert {each["message"] for each in second} == {"The payment was there before this journal began."}
+    assert [each["gatewayReference"] for each in first] == [
+        each["gatewayReference"] for each in second
+    ]
+    assert {each["message"] for each in second} == {
+        "The payment was there before this journal began."
+    }
     write(tmp_path / "next.csv", "254712345001,1500", "254712345002,1500", headings="msisdn,amount")
     assert (await pay(tmp_path / "next.csv", gateway, "--name", "2026-12")).exit_code == 0
     new = {each["gatewayReference"] for each in results(tmp_path / "next.csv")}
@@ -125,7 +152,9 @@ async def test_a_copy_of_a_file_is_looked_up_and_not_paid_again(gateway: Running
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.parametrize("other", ["254712345001,1600,a", "254712345009,1500,a"], ids=["amount", "payee"])
+@pytest.mark.parametrize(
+    "other", ["254712345001,1600,a", "254712345009,1500,a"], ids=["amount", "payee"]
+)
 async def test_another_payment_under_a_used_reference_is_an_error_of_its_line(
     gateway: Running, file: Path, tmp_path: Path, other: str
 ) -> None:
@@ -136,7 +165,9 @@ async def test_another_payment_under_a_used_reference_is_an_error_of_its_line(
     assert statuses(tmp_path / "other.csv") == [("failed", "reference_mismatch"), ("success", "")]
 
 
-async def test_a_file_that_has_changed_is_refused_with_what_has_changed(gateway: Running, file: Path) -> None:
+async def test_a_file_that_has_changed_is_refused_with_what_has_changed(
+    gateway: Running, file: Path
+) -> None:
     write(file, "254712345001,20,a", "254712345002,20,b", "254712345003,20,c")
     assert (await pay(file, gateway)).exit_code == 0
     write(file, "254712345001,20,a", "254712345003,30,c", "254712345004,20,d", "254712345005,20,e")
@@ -183,11 +214,16 @@ async def test_a_dry_run_names_the_totals_and_every_fault_and_writes_nothing(fil
     done = await pay(file, "https://acme.example")
     assert done.exit_code == 2
     assert "line 2, msisdn: must be digits" in done.output
-    assert "line 3, amount: is no plain number. Write digits, with a point before decimals" in done.output
+    assert (
+        "line 3, amount: is no plain number. Write digits, with a point before decimals"
+        in done.output
+    )
     assert sorted(each.name for each in file.parent.iterdir()) == ["salaries.csv", "settings.toml"]
 
 
-async def test_a_journal_is_used_by_one_program_and_never_begun_anew(gateway: Running, file: Path) -> None:
+async def test_a_journal_is_used_by_one_program_and_never_begun_anew(
+    gateway: Running, file: Path
+) -> None:
     write(file, "254712345001,20,a")
     journal = file.with_name(f"{file.name}.journal")
     with journal.open("wb") as held:
@@ -206,7 +242,14 @@ async def test_a_journal_is_used_by_one_program_and_never_begun_anew(gateway: Ru
 
 def program(file: Path, url: str) -> list[str]:
     """The command for a process of its own."""
-    options = ("--settings", str(file.parent / "settings.toml"), "--gateway", url, "--patience-s", "60")
+    options = (
+        "--settings",
+        str(file.parent / "settings.toml"),
+        "--gateway",
+        url,
+        "--patience-s",
+        "60",
+    )
     return [*COMMAND, "pay-outs", str(file), *options]
 
 
@@ -225,7 +268,8 @@ async def test_nothing_is_sent_that_a_full_disk_does_not_take(gateway: Running, 
 
 
 def heed_interrupts() -> None:
-    """Undo what a shell does to a program that it starts in the background, which the tests may be."""
+    """Undo what a shell does to a program that it starts in the background, which the tests may
+    be."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -256,9 +300,16 @@ async def test_an_interrupted_run_says_what_became_of_its_lines(file: Path) -> N
 
 @pytest.mark.parametrize(
     ("settings", "fault"),
-    [("curency = 1", "curency"), ("=", "Invalid"), ("columns = 3", "settings.toml"), ('key = "secret"', "key")],
+    [
+        ("curency = 1", "curency"),
+        ("=", "Invalid"),
+        ("columns = 3", "settings.toml"),
+        ('key = "secret"', "key"),
+    ],
 )
-async def test_settings_that_are_not_understood_are_refused(file: Path, settings: str, fault: str) -> None:
+async def test_settings_that_are_not_understood_are_refused(
+    file: Path, settings: str, fault: str
+) -> None:
     write(file, "254712345001,20,a")
     (file.parent / "settings.toml").write_text(settings)
     done = await pay(file, "https://acme.example", "--dry-run")
@@ -270,5 +321,9 @@ async def test_columns_are_named_by_the_settings_and_by_options(file: Path) -> N
     columns = '[columns]\nmsisdn = "Phone"\namount = "Net pay"\nmerchantReference = "Slip"\n'
     (file.parent / "settings.toml").write_text(f'{SETTINGS}delimiter = ";"\n{columns}')
     assert (await pay(file, "https://acme.example", "--dry-run")).exit_code == 0
-    assert (await pay(file, "https://acme.example", "--dry-run", "--map", "nothing=Phone")).exit_code == 2
-    assert (await pay(file, "https://acme.example", "--dry-run", "--result-url", "http://a.example")).exit_code == 2
+    assert (
+        await pay(file, "https://acme.example", "--dry-run", "--map", "nothing=Phone")
+    ).exit_code == 2
+    assert (
+        await pay(file, "https://acme.example", "--dry-run", "--result-url", "http://a.example")
+    ).exit_code == 2

@@ -1,4 +1,5 @@
-"""`mmo pay-outs` pays each line of a file once, whatever dies or is lost: its program, answers, the gateway's store."""
+"""`mmo pay-outs` pays each line of a file once, whatever dies or is lost: its program, answers, the
+gateway's store."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.own_store, pytest.mark.http1("passes bytes through a proxy")]
 
-COUNTS = [100] if os.environ.get("MMO_TEST_QUICK") else [300, pytest.param(10_000, marks=pytest.mark.long)]
+COUNTS = (
+    [100]
+    if os.environ.get("MMO_TEST_QUICK")
+    else [300, pytest.param(10_000, marks=pytest.mark.long)]
+)
 """Lines of a pay-roll, and of a large one."""
 KILLS = 10
 BACK_UP_AFTER, RESTORE_AFTER = 3, 6
@@ -138,7 +143,10 @@ class Book:
         assert len(submitted) == len(submissions), "somebody was paid twice"
         numbers = {each.reference: each.msisdn for each in submissions}
         results = [each for each in entries if isinstance(each, SandboxResult)]
-        return cls(submitted, {numbers[each.reference]: each.final for each in results if each.final is not None})
+        return cls(
+            submitted,
+            {numbers[each.reference]: each.final for each in results if each.final is not None},
+        )
 
 
 @contextmanager
@@ -157,7 +165,9 @@ def total(rows: list[dict[str, str]], column: str) -> Decimal:
 
 @pytest.mark.spec("C2", "C6", "C12", "L1", "L2", "R6", "S6")
 @pytest.mark.parametrize("count", COUNTS)
-async def test_ten_kills_lost_answers_and_a_restore_pay_nobody_twice(tmp_path: Path, count: int) -> None:
+async def test_ten_kills_lost_answers_and_a_restore_pay_nobody_twice(
+    tmp_path: Path, count: int
+) -> None:
     with copied_folder(tmp_path) as kept, masked(0):
         gateway = Gateway(tmp_path, kept.url)
         await gateway.set_up()
@@ -184,7 +194,9 @@ async def test_ten_kills_lost_answers_and_a_restore_pay_nobody_twice(tmp_path: P
                 proxy.server_port = None
             assert proxy.lost > 0
         rows, book = roll.rows(), Book.of(gateway)
-        assert [int(each["line"]) for each in rows] == list(range(2, count + 2)), "each line ends once"
+        assert [int(each["line"]) for each in rows] == list(range(2, count + 2)), (
+            "each line ends once"
+        )
         numbers = dict(zip(roll.amounts, rows, strict=True))
         by_status = {
             status: {number: each for number, each in numbers.items() if each["status"] == status}
@@ -192,13 +204,19 @@ async def test_ten_kills_lost_answers_and_a_restore_pay_nobody_twice(tmp_path: P
         }
         assert all(number.endswith("001") for number in by_status["success"])
         assert all(number.endswith("107") for number in by_status["failed"])
-        assert {each["errorCode"] for each in by_status["failed"].values()} == {"user_account_blocked"}
+        assert {each["errorCode"] for each in by_status["failed"].values()} == {
+            "user_account_blocked"
+        }
         lost = by_status["pending"]
-        assert {each["line"] for each in lost.values()} <= sent_before, "only what the restored store lacks is open"
+        assert {each["line"] for each in lost.values()} <= sent_before, (
+            "only what the restored store lacks is open"
+        )
         assert all(each["message"] for each in lost.values())
         assert (code, bool(lost)) == (3, True), said
         paid_lost = [book.paid[number] for number in lost if number in book.paid]
-        assert book.paid.keys() == by_status["success"].keys() | {each for each in lost if each in book.paid}
+        assert book.paid.keys() == by_status["success"].keys() | {
+            each for each in lost if each in book.paid
+        }
         in_book = sum(each.minor for each in book.paid.values())
         told = total(list(by_status["success"].values()), "finalAmount")
         assert Decimal(in_book) / 100 == told + Decimal(sum(each.minor for each in paid_lost)) / 100
@@ -210,8 +228,12 @@ async def test_ten_kills_lost_answers_and_a_restore_pay_nobody_twice(tmp_path: P
 
 
 async def close_the_gap(gateway: Gateway, results: Path) -> None:
-    """What staff do after a restore, with the merchant's result file as the ledger of what may have been paid."""
+    """What staff do after a restore, with the merchant's result file as the ledger of what may have
+    been paid."""
     await gateway.mmo("db", "restored")
-    columns = [f"--map={name}" for name in ("reference=merchantReference", "amount=amount", "currency=currency")]
+    columns = [
+        f"--map={name}"
+        for name in ("reference=merchantReference", "amount=amount", "currency=currency")
+    ]
     await gateway.mmo("db", "restored", "--statement", str(results), *columns, "--brand", "acme")
     await gateway.mmo("db", "restored", "--finish")

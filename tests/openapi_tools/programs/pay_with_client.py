@@ -8,7 +8,13 @@ import sys
 from generated import AuthenticatedClient
 from generated.api.look_ups import look_up
 from generated.api.payments import create_direct_payin
-from generated.models import DirectPayinRequest, InitiatedPayment, RequestedMoney, RequestedParty, Transaction
+from generated.models import (
+    DirectPayinRequest,
+    InitiatedPayment,
+    RequestedMoney,
+    RequestedParty,
+    Transaction,
+)
 
 api, key = sys.argv[1:]
 # The key stands alone in its header, which a client of tokens would begin with "Bearer".

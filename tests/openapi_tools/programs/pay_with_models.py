@@ -1,4 +1,5 @@
-"""Pays with the models that datamodel-code-generator writes, whose amounts are decimals, and prints how it ended."""
+"""Pays with the models that datamodel-code-generator writes, whose amounts are decimals, and prints
+how it ended."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ api, key = sys.argv[1:]
 
 def ask(path: str, body: bytes | None = None) -> bytes:
     headers = {"X-Api-Key": key, "Content-Type": "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(f"{api}/gateway/mmo/v2/{path}", body, headers)) as answer:
+    with urllib.request.urlopen(
+        urllib.request.Request(f"{api}/gateway/mmo/v2/{path}", body, headers)
+    ) as answer:
         return answer.read()
 
 
@@ -26,7 +29,9 @@ text = b"""{
 }"""
 DirectPayinRequest.model_validate_json(text)
 created = InitiatedPayment.model_validate_json(ask("direct/payin/mpesa_ke", text))
-while (found := Transaction.model_validate_json(ask(f"status/{created.gatewayReference}"))).status.value == "pending":
+while (
+    found := Transaction.model_validate_json(ask(f"status/{created.gatewayReference}"))
+).status.value == "pending":
     pass
 assert found.providerData is not None
 assert found.providerData.fee is not None

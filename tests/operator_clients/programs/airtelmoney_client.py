@@ -1,8 +1,8 @@
-"""Drives the simulated Airtel Money by airtelmoney-py: signed collections, pay-outs, refunds, users and balances.
+"""Drives the simulated Airtel Money by airtelmoney-py: signed collections, pay-outs, refunds, users
+and balances.
 
-The newer versions of refunds, balances and pay-outs, which it has no function for, are sent by its general request, the
-pay-out with its own signature.
-"""
+The newer versions of refunds, balances and pay-outs, which it has no function for, are sent by its
+general request, the pay-out with its own signature."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ PAYER = "752000000"
 
 def main() -> None:
     receiver = CallbackReceiver()
-    settings = {"account": "collection", "callback_url": receiver.url(), "callback_key": "client-secret"}
+    settings = {
+        "account": "collection",
+        "callback_url": receiver.url(),
+        "callback_key": "client-secret",
+    }
     control("/_simulator/accounts", {"accounts": [settings]})
     client = AirtelMoney("client-id", "client-secret", base_url=ORIGIN)
 
@@ -41,9 +45,13 @@ def main() -> None:
     assert found["status"] == "TS", found
     assert client.collection.refund(found["airtel_money_id"])["status"]["success"] is True
     again = {"transaction": {"airtel_money_id": collect("collection")["airtel_money_id"]}}
-    assert send("POST", "/standard/v2/payments/refund", json_body=again)["status"]["success"] is True
+    assert (
+        send("POST", "/standard/v2/payments/refund", json_body=again)["status"]["success"] is True
+    )
 
-    paid: Any = client.disbursement.payment(msisdn=PAYER, amount=500, reference="order-99", pin="1234")
+    paid: Any = client.disbursement.payment(
+        msisdn=PAYER, amount=500, reference="order-99", pin="1234"
+    )
     assert paid["data"]["transaction"]["status"] == "TS", paid
     found = client.disbursement.enquiry(paid["data"]["transaction"]["id"])
     assert found["data"]["transaction"]["status"] == "TS", found
@@ -56,7 +64,9 @@ def main() -> None:
         "transaction": {"amount": 250, "id": "signed-pay-out", "type": "B2C"},
     }
     signed = sign_payload(key, newer)
-    paid = send("POST", "/standard/v3/disbursements", raw_body=signed.payload, headers=signed.headers)
+    paid = send(
+        "POST", "/standard/v3/disbursements", raw_body=signed.payload, headers=signed.headers
+    )
     assert paid["data"]["transaction"]["status"] == "TS", paid
 
     assert client.kyc.user_enquiry(PAYER)["data"]["first_name"] == "Jane"

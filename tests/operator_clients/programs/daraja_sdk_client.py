@@ -71,7 +71,9 @@ def main() -> None:
     assert failed.Body.stkCallback.ResultCode == 1032, failed
     pushed = push("INV0002")
     paid = read("prompt", receiver.next(), STKCallbackPayload.model_validate).Body.stkCallback
-    receipt = next(each.Value for each in paid.CallbackMetadata.Item if each.Name == "MpesaReceiptNumber")
+    receipt = next(
+        each.Value for each in paid.CallbackMetadata.Item if each.Name == "MpesaReceiptNumber"
+    )
     asked = client.stk_push_service.query(
         {"BusinessShortCode": "174379", "CheckoutRequestID": pushed.CheckoutRequestID}
     )
@@ -86,7 +88,13 @@ def main() -> None:
     pay_out("daraja-sdk-3")
     assert result("queue time-out").OriginatorConversationID == "daraja-sdk-3"
 
-    payment = {**initiator, "PartyA": 600997, "PartyB": 174379, "Amount": 50, "AccountReference": "ACC1"}
+    payment = {
+        **initiator,
+        "PartyA": 600997,
+        "PartyB": 174379,
+        "Amount": 50,
+        "AccountReference": "ACC1",
+    }
     client.business_goods_service.buy_goods(payment)
     refuse("payment between organisations", receiver.next(), MpesaResult.model_validate)
     client.business_goods_service.pay_bill(payment)
@@ -95,10 +103,17 @@ def main() -> None:
     client.business_goods_service.pay_bill({**payment, "AccountReference": "ACC2"})
     refuse("payment between organisations that fails", receiver.next(), MpesaResult.model_validate)
     client.transaction_status_service.query(
-        {**initiator, "CommandID": "TransactionStatusQuery", "TransactionID": receipt, "PartyA": 174379}
+        {
+            **initiator,
+            "CommandID": "TransactionStatusQuery",
+            "TransactionID": receipt,
+            "PartyA": 174379,
+        }
     )
     refuse("status", receiver.next(), MpesaResult.model_validate)
-    client.account_balance_service.query({**initiator, "CommandID": "AccountBalance", "PartyA": 600997})
+    client.account_balance_service.query(
+        {**initiator, "CommandID": "AccountBalance", "PartyA": 600997}
+    )
     assert result("balance").ResultCode == 0
     client.reversal_service.reverse(
         {
@@ -111,7 +126,14 @@ def main() -> None:
     )
     assert result("reversal").ResultCode == 0
     code = client.dynamic_qr_service.generate(
-        {"MerchantName": "TEST", "RefNo": "INV0001", "Amount": 1, "TrxCode": "BG", "CPI": "373132", "Size": "300"}
+        {
+            "MerchantName": "TEST",
+            "RefNo": "INV0001",
+            "Amount": 1,
+            "TrxCode": "BG",
+            "CPI": "373132",
+            "Size": "300",
+        }
     )
     assert base64.b64decode(code.QRCode).startswith(b"\x89PNG")
     client.c2b_service.register_url(
@@ -133,15 +155,25 @@ def main() -> None:
         }
     )
     read("validation of a deposit", receiver.next(), C2BValidationRequest.model_validate)
-    assert read("deposit", receiver.next(), C2BValidationRequest.model_validate).BillRefNumber == "ACC1"
+    assert (
+        read("deposit", receiver.next(), C2BValidationRequest.model_validate).BillRefNumber
+        == "ACC1"
+    )
     pull = client.pull_transactions_service
     own = {"ShortCode": "174379"}
     pull.register({**own, "NominatedNumber": "254722000000", "CallBackURL": receiver.url("pull")})
     now = datetime.now(timezone(timedelta(hours=3)))
-    period = {"StartDate": f"{now - timedelta(hours=1):{SPACED}}", "EndDate": f"{now + timedelta(minutes=1):{SPACED}}"}
-    listed = {each.transactionId for page in pull.query({**own, **period}).Response for each in page}
+    period = {
+        "StartDate": f"{now - timedelta(hours=1):{SPACED}}",
+        "EndDate": f"{now + timedelta(minutes=1):{SPACED}}",
+    }
+    listed = {
+        each.transactionId for page in pull.query({**own, **period}).Response for each in page
+    }
     assert receipt in listed, listed
-    assert balances() == {"174379": "105.00", "600997": "999800.00", CUSTOMER: "100095.00"}, balances()
+    assert balances() == {"174379": "105.00", "600997": "999800.00", CUSTOMER: "100095.00"}, (
+        balances()
+    )
 
 
 main()

@@ -1,8 +1,7 @@
 """Drives the simulated MTN MoMo by mobilemoney.py: withdrawals, balances in a currency, and users.
 
-Its own functions for deposits and refunds stop with an error of their own before anything is sent; so these are sent by
-its general request.
-"""
+Its own functions for deposits and refunds stop with an error of their own before anything is sent;
+so these are sent by its general request."""
 
 from __future__ import annotations
 
@@ -66,9 +65,13 @@ async def run(receiver: CallbackReceiver) -> None:
     collection = client.collection(COLLECTION_KEY)
     bearer = await sign_in(collection)
     paid, withdrawn = client.get_reference_id(), client.get_reference_id()
-    await collection.request_to_pay(bearer, paid, "sandbox", payment("payer", "100", "order-1"), receiver.url())
+    await collection.request_to_pay(
+        bearer, paid, "sandbox", payment("payer", "100", "order-1"), receiver.url()
+    )
     await told("order-1")
-    await collection.withdraw(bearer, withdrawn, "sandbox", payment("payer", "40", "withdrawal-1"), receiver.url())
+    await collection.withdraw(
+        bearer, withdrawn, "sandbox", payment("payer", "40", "withdrawal-1"), receiver.url()
+    )
     await told("withdrawal-1")
     _, state = await collection.get_withdraw_status(bearer, withdrawn)
     assert state["status"] == "SUCCESSFUL", state

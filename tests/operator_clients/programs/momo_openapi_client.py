@@ -1,5 +1,5 @@
-"""Drives the simulated MTN MoMo by momo-openapi: collections, pay-outs and remittances, with the environment named at
-the token request."""
+"""Drives the simulated MTN MoMo by momo-openapi: collections, pay-outs and remittances, with the
+environment named at the token request."""
 
 from __future__ import annotations
 
@@ -43,14 +43,26 @@ def main() -> None:
     )
     assert receiver.next()["externalId"] == "order-42"
     assert ended(collection, paid) == "SUCCESSFUL"
-    refused = collection.request_to_pay("100", "46733123451", external_id="order-43", payer_message="x", payee_note="x")
+    refused = collection.request_to_pay(
+        "100", "46733123451", external_id="order-43", payer_message="x", payee_note="x"
+    )
     assert receiver.next()["status"] == "FAILED"
     assert ended(collection, refused) == "FAILED"
     disbursement = Disbursement(configuration(DISBURSEMENT_KEY, receiver.url()))
-    assert ended(disbursement, disbursement.transfer("30", PAYER, external_id="payout-7")) == "SUCCESSFUL"
+    assert (
+        ended(disbursement, disbursement.transfer("30", PAYER, external_id="payout-7"))
+        == "SUCCESSFUL"
+    )
     remittance = Remittance(configuration(REMITTANCE_KEY, receiver.url()))
-    assert ended(remittance, remittance.transfer("20", PAYER, external_id="remittance-1")) == "SUCCESSFUL"
-    for client, balance in ((collection, "1000100"), (disbursement, "999970"), (remittance, "999980")):
+    assert (
+        ended(remittance, remittance.transfer("20", PAYER, external_id="remittance-1"))
+        == "SUCCESSFUL"
+    )
+    for client, balance in (
+        (collection, "1000100"),
+        (disbursement, "999970"),
+        (remittance, "999980"),
+    ):
         assert client.get_balance() == {"availableBalance": balance, "currency": "EUR"}
     assert balances()[PAYER] == "999950.00"
 

@@ -1,4 +1,5 @@
-"""Drives the simulated M-Pesa by mpesa-daraja-mcp: its tools for every operation, and its reading of callbacks."""
+"""Drives the simulated M-Pesa by mpesa-daraja-mcp: its tools for every operation, and its reading
+of callbacks."""
 
 from __future__ import annotations
 
@@ -53,7 +54,14 @@ async def run(receiver: CallbackReceiver) -> None:
 
     def pay_supplier(key: str, **parameters: Any) -> Any:
         return server.b2b_payment(
-            "174379", 50, "ACC1", idempotency_key=key, requester_phone=CUSTOMER, party_a="600997", **urls, **parameters
+            "174379",
+            50,
+            "ACC1",
+            idempotency_key=key,
+            requester_phone=CUSTOMER,
+            party_a="600997",
+            **urls,
+            **parameters,
         )
 
     plan("stk_push", "1032")
@@ -65,7 +73,9 @@ async def run(receiver: CallbackReceiver) -> None:
 
     assert (await told("pay-out", pay_out("pay-out-1")))["parameters"]["TransactionAmount"] == 100
     plan("b2c", NOT_REGISTERED)
-    assert (await told("pay-out that fails", pay_out("pay-out-2")))["result_code"] == int(NOT_REGISTERED)
+    assert (await told("pay-out that fails", pay_out("pay-out-2")))["result_code"] == int(
+        NOT_REGISTERED
+    )
     plan("b2c", QUEUE_TIMEOUT)
     assert (await told("queue time-out", pay_out("pay-out-3")))["originator_conversation_id"]
 
@@ -91,7 +101,12 @@ async def run(receiver: CallbackReceiver) -> None:
     asked = await told("validation of a deposit", server.c2b_simulate(5, CUSTOMER, "ACC1"))
     confirmed = read("deposit", await asyncio.to_thread(receiver.next), parse_callback)
     assert asked["transaction_id"] == confirmed["transaction_id"], (asked, confirmed)
-    expected = {"174379": "105.00", "600997": "999561.00", CUSTOMER: "100095.00", "572572": "239.00"}
+    expected = {
+        "174379": "105.00",
+        "600997": "999561.00",
+        CUSTOMER: "100095.00",
+        "572572": "239.00",
+    }
     assert balances() == expected, balances()
 
 

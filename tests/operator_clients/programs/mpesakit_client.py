@@ -32,7 +32,12 @@ def failure_of(call: Callable[[], object]) -> str:
 def main() -> None:
     receiver = CallbackReceiver()
     urls = {"result_url": receiver.url("result"), "queue_timeout_url": receiver.url("timeout")}
-    initiator: dict[str, Any] = {"initiator": "testapi", "security_credential": credential(), "remarks": "OK", **urls}
+    initiator: dict[str, Any] = {
+        "initiator": "testapi",
+        "security_credential": credential(),
+        "remarks": "OK",
+        **urls,
+    }
     client = MpesaClient("consumer-key", "consumer-secret")
     client.http_client.base_url = ORIGIN
 
@@ -70,8 +75,14 @@ def main() -> None:
     pushed = push()
     paid = read("prompt", receiver.next(), client.process_stk_callback)
     assert paid.Body.stkCallback.ResultCode == 0, paid
-    receipt = next(i.Value for i in paid.Body.stkCallback.CallbackMetadata.Item if i.Name == "MpesaReceiptNumber")
-    asked = client.stk_query(business_short_code=174379, passkey=PASSKEY, checkout_request_id=pushed.CheckoutRequestID)
+    receipt = next(
+        i.Value
+        for i in paid.Body.stkCallback.CallbackMetadata.Item
+        if i.Name == "MpesaReceiptNumber"
+    )
+    asked = client.stk_query(
+        business_short_code=174379, passkey=PASSKEY, checkout_request_id=pushed.CheckoutRequestID
+    )
     assert str(asked.ResultCode) == "0", asked
 
     pay_out("mpesakit-1")
@@ -89,15 +100,25 @@ def main() -> None:
     taxed = read("tax", receiver.next(), client.process_tax_remittance_callback)
     assert str(taxed.Result.ResultCode) == "0", taxed
 
-    client.transactions.query_status(transaction_id=receipt, party_a=174379, identifier_type=4, **initiator)
+    client.transactions.query_status(
+        transaction_id=receipt, party_a=174379, identifier_type=4, **initiator
+    )
     refuse("status", receiver.next(), client.process_transactions_callback)
 
-    client.balance.query(command_id="AccountBalance", party_a=600997, identifier_type=4, **initiator)
+    client.balance.query(
+        command_id="AccountBalance", party_a=600997, identifier_type=4, **initiator
+    )
     told = receiver.next()
     assert read("balance", told, client.process_account_balance_callback).Result.ResultCode == "0"
     assert "Utility Account|KES|999661.00" in str(told), told
 
-    supplier = {"amount": 50, "party_a": 600997, "party_b": 174379, "account_reference": "ACC1", "requester": CUSTOMER}
+    supplier = {
+        "amount": 50,
+        "party_a": 600997,
+        "party_b": 174379,
+        "account_reference": "ACC1",
+        "requester": CUSTOMER,
+    }
     for model, pay, parties in (
         (BusinessPayBillResultCallback, client.b2b.paybill, {}),
         (BusinessBuyGoodsResultCallback, client.b2b.buygoods, {}),
@@ -108,7 +129,11 @@ def main() -> None:
         assert str(found.Result.ResultCode) == "0", found
     plan("b2b", "1")
     client.b2b.paybill(**supplier, **initiator)
-    refuse("payment between organisations that fails", receiver.next(), BusinessPayBillResultCallback.model_validate)
+    refuse(
+        "payment between organisations that fails",
+        receiver.next(),
+        BusinessPayBillResultCallback.model_validate,
+    )
 
     client.reversal.reverse(transaction_id=receipt, amount=100, receiver_party=174379, **initiator)
     assert read("reversal", receiver.next(), client.process_reversal_callback).is_successful()
@@ -148,9 +173,12 @@ def main() -> None:
     wrong.http_client.base_url = ORIGIN
     assert "AUTH_INVALID_CREDENTIALS" in failure_of(wrong.token_manager.get_token)
 
-    assert balances() == {"174379": "55.00", "600997": "999611.00", CUSTOMER: "100095.00", "572572": "239.00"}, (
-        balances()
-    )
+    assert balances() == {
+        "174379": "55.00",
+        "600997": "999611.00",
+        CUSTOMER: "100095.00",
+        "572572": "239.00",
+    }, balances()
 
 
 main()

@@ -1,8 +1,9 @@
-"""Drives the simulated Airtel Money by mtn-momo-client: collections, pay-outs and balances, with amounts as text.
+"""Drives the simulated Airtel Money by mtn-momo-client: collections, pay-outs and balances, with
+amounts as text.
 
-PIN_PADDING names the only padding of PINs that the operator takes. For PKCS#1 v1.5 the client encrypts the PIN itself;
-for the paddings of OAEP, which it has no function for, the program gives it an encrypted PIN.
-"""
+PIN_PADDING names the only padding of PINs that the operator takes. For PKCS#1 v1.5 the client
+encrypts the PIN itself; for the paddings of OAEP, which it has no function for, the program gives
+it an encrypted PIN."""
 
 from __future__ import annotations
 
@@ -32,12 +33,17 @@ def encrypted_pin(key: str) -> str:
         return encrypt_airtel_pin("1234", key)
     hash, mask = hash_and_mask
     oaep = padding.OAEP(padding.MGF1(mask), hash, None)
-    return base64.b64encode(load_der_public_key(base64.b64decode(key)).encrypt(b"1234", oaep)).decode()
+    return base64.b64encode(
+        load_der_public_key(base64.b64decode(key)).encrypt(b"1234", oaep)
+    ).decode()
 
 
 def main() -> None:
     receiver = CallbackReceiver()
-    control("/_simulator/accounts", {"accounts": [{"account": "collection", "callback_url": receiver.url()}]})
+    control(
+        "/_simulator/accounts",
+        {"accounts": [{"account": "collection", "callback_url": receiver.url()}]},
+    )
     api = AirtelApi(ORIGIN)
     config = AirtelConfig.collection("client-id", "client-secret", country="UG", currency="UGX")
     collection = api.get_collection(config)
@@ -46,10 +52,16 @@ def main() -> None:
     assert collection.get_payment_status(id).is_successful()
     assert collection.get_balance().currency == "UGX"
 
-    headers = {"Authorization": f"Bearer {collection.get_access_token()}", "X-Country": "UG", "X-Currency": "UGX"}
+    headers = {
+        "Authorization": f"Bearer {collection.get_access_token()}",
+        "X-Country": "UG",
+        "X-Currency": "UGX",
+    }
     key = httpx.get(f"{ORIGIN}/v1/rsa/encryption-keys", headers=headers).json()["data"]["key"]
     disbursement = api.get_disbursement(
-        AirtelConfig.disbursement("client-id", "client-secret", encrypted_pin(key), country="UG", currency="UGX")
+        AirtelConfig.disbursement(
+            "client-id", "client-secret", encrypted_pin(key), country="UG", currency="UGX"
+        )
     )
     id = disbursement.transfer("500", PAYER, "Order 2")
     assert disbursement.get_transfer_status(id).is_successful()

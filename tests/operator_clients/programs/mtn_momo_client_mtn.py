@@ -1,8 +1,8 @@
-"""Drives the simulated MTN MoMo by mtn-momo-client: a user of its own, collections, pay-outs, deposits, refunds.
+"""Drives the simulated MTN MoMo by mtn-momo-client: a user of its own, collections, pay-outs,
+deposits, refunds.
 
-Withdrawals and remittances, which it has no function for, are sent by its general request; its model reads their
-callbacks as well.
-"""
+Withdrawals and remittances, which it has no function for, are sent by its general request; its
+model reads their callbacks as well."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from momo_api import Config, MomoApi, PaymentRequest, RefundRequest, Transaction, TransferRequest, generate_uuid
+from momo_api import (
+    Config,
+    MomoApi,
+    PaymentRequest,
+    RefundRequest,
+    Transaction,
+    TransferRequest,
+    generate_uuid,
+)
 from momo_api.products.base import AbstractApiProduct
 
 from support import ORIGIN, CallbackReceiver, balances, read
@@ -62,7 +70,9 @@ def main() -> None:
     assert collection.check_account_holder(PAYER) is True
     assert collection.check_account_holder("46733123451") is False
 
-    disbursement = api.get_disbursement(Config.disbursement(DISBURSEMENT_KEY, user, key, receiver.url()))
+    disbursement = api.get_disbursement(
+        Config.disbursement(DISBURSEMENT_KEY, user, key, receiver.url())
+    )
     sent = disbursement.transfer(TransferRequest.make("30", PAYER, "payout-1", "EUR"))
     assert told("transfer", "payout-1").is_successful()
     assert ended(disbursement.get_transfer_status, sent).is_successful()
@@ -78,9 +88,13 @@ def main() -> None:
     collection._submit("v1_0/requesttowithdraw", withdrawal)
     assert told("withdrawal", "withdrawal-1").is_successful()
     remittance = RemittanceApi(
-        Config.disbursement(REMITTANCE_KEY, user, key, receiver.url()), collection.base_url, collection.environment
+        Config.disbursement(REMITTANCE_KEY, user, key, receiver.url()),
+        collection.base_url,
+        collection.environment,
     )
-    remittance._submit("v1_0/transfer", TransferRequest.make("5", PAYER, "remittance-1", "EUR").to_dict())
+    remittance._submit(
+        "v1_0/transfer", TransferRequest.make("5", PAYER, "remittance-1", "EUR").to_dict()
+    )
     assert told("remittance", "remittance-1").is_successful()
     expected = {PAYER: "999985.00", "collection": "1000110.00", "disbursement": "999910.00"}
     assert balances().items() >= expected.items(), balances()

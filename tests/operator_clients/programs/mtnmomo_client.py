@@ -1,4 +1,5 @@
-"""Drives the simulated MTN MoMo by mtnmomo, which sends `{}` for a token and wants keys that are UUIDs."""
+"""Drives the simulated MTN MoMo by mtnmomo, which sends `{}` for a token and wants keys that are
+UUIDs."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def ended(client: Any, id: str) -> str:
 def main() -> None:
     receiver = CallbackReceiver()
     collection = Collection(CONFIGURATION)
-    asked = collection.requestToPay(PAYER, "100", "order-1", "note", "message", callback_url=receiver.url())
+    asked = collection.requestToPay(
+        PAYER, "100", "order-1", "note", "message", callback_url=receiver.url()
+    )
     assert receiver.next()["externalId"] == "order-1"
     assert ended(collection, asked["transaction_ref"]) == "SUCCESSFUL"
     assert collection.getBalance() == {"availableBalance": "1000100", "currency": "EUR"}
@@ -52,7 +55,9 @@ def main() -> None:
     assert disbursement.getBalance() == {"availableBalance": "999970", "currency": "EUR"}
     remittance = Remittance(CONFIGURATION)
     assert remittance.isActive(PAYER) == {"result": True}
-    sent = remittance.transfer("20", PAYER, "remittance-1", "note", "message", callback_url=receiver.url())
+    sent = remittance.transfer(
+        "20", PAYER, "remittance-1", "note", "message", callback_url=receiver.url()
+    )
     assert receiver.next()["externalId"] == "remittance-1"
     assert ended(remittance, sent["transaction_ref"]) == "SUCCESSFUL"
     assert balances()[PAYER] == "999950.00"

@@ -15,7 +15,10 @@ PAYER = "255681219610"
 
 def main() -> None:
     receiver = CallbackReceiver()
-    accounts = [{"account": PAYER, "balance": "100000"}, {"account": "collection", "callback_url": receiver.url()}]
+    accounts = [
+        {"account": PAYER, "balance": "100000"},
+        {"account": "collection", "callback_url": receiver.url()},
+    ]
     control("/_simulator/accounts", {"accounts": accounts})
     client = AirtelMoney("client-id", "client-secret", sandbox=True, country="UG", currency="UGX")
     for part in (client, client._token_manager, client._collection, client._disbursement):

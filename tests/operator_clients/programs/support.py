@@ -1,5 +1,5 @@
-"""Receives the callbacks of an operator, and reports which of them a client's own models read, for programs that know
-nothing of the gateway."""
+"""Receives the callbacks of an operator, and reports which of them a client's own models read, for
+programs that know nothing of the gateway."""
 
 from __future__ import annotations
 
@@ -54,14 +54,16 @@ class CallbackReceiver:
 
 
 def read(kind: str, body: Any, model: Callable[[Any], Any]) -> Any:
-    """Let the client's own model read a callback exactly as it came, report that it does, and return what it read."""
+    """Let the client's own model read a callback exactly as it came, report that it does, and
+    return what it read."""
     value = model(body)
     _report(kind, "")
     return value
 
 
 def refuse(kind: str, body: Any, model: Callable[[Any], Any]) -> None:
-    """Report why the client's own model does not read a callback, which is as the operator documents it."""
+    """Report why the client's own model does not read a callback, which is as the operator
+    documents it."""
     try:
         model(body)
     except Exception as error:

@@ -1,5 +1,5 @@
-"""Drives the simulated Airtel Money by umojasdk: collections, and its reading of callbacks. Its pay-outs have no PIN,
-which Airtel Money requires."""
+"""Drives the simulated Airtel Money by umojasdk: collections, and its reading of callbacks. Its
+pay-outs have no PIN, which Airtel Money requires."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ PAYER = "254752000000"
 
 def main() -> None:
     receiver = CallbackReceiver()
-    control("/_simulator/accounts", {"accounts": [{"account": "collection", "callback_url": receiver.url()}]})
+    control(
+        "/_simulator/accounts",
+        {"accounts": [{"account": "collection", "callback_url": receiver.url()}]},
+    )
     client = UmojaAirtel(AirtelConfig("client-id", "client-secret", country="UG", currency="UGX"))
     client._base = ORIGIN
 

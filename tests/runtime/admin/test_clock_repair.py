@@ -9,9 +9,22 @@ import pytest
 from mmo_sansio.messages.inputs import CorrectTimes
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.resilience.clock_guard import ClockRecord
-from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Moment, MonotonicInstant, Span, format_with_microseconds
+from mmo_sansio.values.clock import (
+    DAY,
+    MINUTE,
+    SECOND,
+    Moment,
+    MonotonicInstant,
+    Span,
+    format_with_microseconds,
+)
 from mmo_trio.admin import clock_repair
-from mmo_trio.admin.clock_repair import NAMED_MAX, ClockErrors, correct_clock_errors, find_clock_errors
+from mmo_trio.admin.clock_repair import (
+    NAMED_MAX,
+    ClockErrors,
+    correct_clock_errors,
+    find_clock_errors,
+)
 from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, after_noon, create_payments, submit_batch
 from tests.conformance.inputs import creation, reference
@@ -22,26 +35,37 @@ WRONG = tuple(range(10, 10 + NAMED_MAX + 3))
 
 
 async def take_payments(store: Store) -> None:
-    """Take payments that are right, one that is nearly so, and some under a clock that is four days ahead."""
+    """Take payments that are right, one that is nearly so, and some under a clock that is four days
+    ahead."""
     await create_payments(store, (1, 2))
     await submit_batch(store, (creation(3), after_noon(MINUTE)))
-    await submit_batch(store, *((creation(number), after_noon(4 * DAY + number)) for number in WRONG))
+    await submit_batch(
+        store, *((creation(number), after_noon(4 * DAY + number)) for number in WRONG)
+    )
 
 
 @pytest.mark.finding("hostile-F1")
-async def test_everything_in_the_future_is_found_and_corrected_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_everything_in_the_future_is_found_and_corrected_in_its_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(clock_repair, "PAGE_SIZE", 7)
     monkeypatch.setattr(clock_repair, "ROUND_SIZE", 5)
     reported: list[int] = []
     async with StoreFile().open() as store:
         await take_payments(store)
         errors = await find_clock_errors(store, now=NOW)
-        assert [each.reference for each in errors.payments] == [reference(number) for number in reversed(WRONG)]
+        assert [each.reference for each in errors.payments] == [
+            reference(number) for number in reversed(WRONG)
+        ]
 
         async def submit(inputs: Sequence[CorrectTimes]) -> Sequence[Reply]:
-            return await submit_batch(store, *((each, after_noon(nth)) for nth, each in enumerate(inputs)))
+            return await submit_batch(
+                store, *((each, after_noon(nth)) for nth, each in enumerate(inputs))
+            )
 
-        await correct_clock_errors(store, submit, errors, now=NOON, user="ada", report=reported.append)
+        await correct_clock_errors(
+            store, submit, errors, now=NOON, user="ada", report=reported.append
+        )
         assert reported == [5, 5, 5, 5, 3]
         assert not await find_clock_errors(store, now=NOW)
         corrected = await store.transaction(reference(WRONG[0]))

@@ -16,7 +16,13 @@ from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import HOUR, SECOND, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import DepositTrust, Evidence, Stage
-from mmo_trio.admin.explanation import PaymentHistory, alarms, conclusions, load_payment_history, remarks
+from mmo_trio.admin.explanation import (
+    PaymentHistory,
+    alarms,
+    conclusions,
+    load_payment_history,
+    remarks,
+)
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey, SuspenseEntry
 from tests.support.sqlite_store import StoreFile
@@ -26,7 +32,9 @@ IN_USE = StoredApiKey(7, "acme", b"d", b"s", a.START)
 RETIRED = evolve(IN_USE, id=6, retired_at=later(a.START, Span(1)))
 
 
-def case(*inputs: Input, keys: tuple[StoredApiKey, ...] = (IN_USE,), enabled: bool = True) -> PaymentHistory:
+def case(
+    *inputs: Input, keys: tuple[StoredApiKey, ...] = (IN_USE,), enabled: bool = True
+) -> PaymentHistory:
     """What a store has about the payment after these inputs."""
     gateway = Gateway()
     for number, input_ in enumerate((a.a_create_payment(), *inputs)):
@@ -57,7 +65,9 @@ OUTCOMES = [
 
 @pytest.mark.spec("K3")
 @pytest.mark.parametrize(("outcome", "status", "sentence"), OUTCOMES)
-def test_every_outcome_of_a_callback_is_told(outcome: DeliveryOutcome, status: int | None, sentence: str) -> None:
+def test_every_outcome_of_a_callback_is_told(
+    outcome: DeliveryOutcome, status: int | None, sentence: str
+) -> None:
     history = case(a.a_begin_submission(), a.succeeded())
     attempt = a.an_attempt(outcome, status=status)
     history = evolve(history, callbacks=[CallbackRecorded(a.REFERENCE, "acme", attempt, a.START)])
@@ -77,16 +87,28 @@ def test_every_error_code_is_told_with_its_advice(code: ErrorCode) -> None:
 
 
 SAID = (
-    "It ended as {0}, as the provider notified us; {1} later mpesa reported {2}. Entry 3 of the suspense book is to do."
+    "It ended as {0}, as the provider notified us; {1} later mpesa reported {2}. Entry 3 of the "
+    "suspense book is to do."
 )
 LATER = later(a.START, Span(90 * SECOND))
 
 
-def an_entry(reason: SuspenseReason, *, is_open: bool = True, **content: str | bool | None) -> SuspenseEntry:
+def an_entry(
+    reason: SuspenseReason, *, is_open: bool = True, **content: str | bool | None
+) -> SuspenseEntry:
     """Entry 3 of the suspense book, with this report."""
     closed_at = None if is_open else a.START
     return SuspenseEntry(
-        3, reason, "mpesa", json.dumps(content), a.REFERENCE, "acme", LATER, LATER, 1, closed_at=closed_at
+        3,
+        reason,
+        "mpesa",
+        json.dumps(content),
+        a.REFERENCE,
+        "acme",
+        LATER,
+        LATER,
+        1,
+        closed_at=closed_at,
     )
 
 
@@ -101,7 +123,10 @@ FAILED, SUCCEEDED = a.failed(), a.succeeded()
         (
             FAILED,
             an_entry(
-                SuspenseReason.CONFLICTING_RESULT, result="success", providerReference="SG632NMUAB", amount="75.00 KES"
+                SuspenseReason.CONFLICTING_RESULT,
+                result="success",
+                providerReference="SG632NMUAB",
+                amount="75.00 KES",
             ),
             "success, 75.00 KES, SG632NMUAB",
         ),
@@ -117,13 +142,21 @@ FAILED, SUCCEEDED = a.failed(), a.succeeded()
         ),
         (
             FAILED,
-            an_entry(SuspenseReason.CONFLICTING_DEPOSIT, result="deposit", amount="75.00 KES", msisdn="254700000001"),
+            an_entry(
+                SuspenseReason.CONFLICTING_DEPOSIT,
+                result="deposit",
+                amount="75.00 KES",
+                msisdn="254700000001",
+            ),
             "deposit, 75.00 KES",
         ),
         (
             FAILED,
             an_entry(
-                SuspenseReason.UNCONFIRMED_RECEIPT, result="success", providerReference="SG632NMUAB", confirmed=False
+                SuspenseReason.UNCONFIRMED_RECEIPT,
+                result="success",
+                providerReference="SG632NMUAB",
+                confirmed=False,
             ),
             "success, SG632NMUAB, and has not confirmed it",
         ),
@@ -135,7 +168,9 @@ def test_what_the_provider_said_otherwise_after_the_end_comes_first(
     history = evolve(case(a.a_begin_submission(), ended), suspense=[entry])
     ended_as = "failed" if ended is FAILED else "success"
     assert conclusions(history)[0] == SAID.format(ended_as, "1 min 29 s", said)
-    assert not any("in the suspense book: entry 3" in each for each in remarks(history)), "it is said once"
+    assert not any("in the suspense book: entry 3" in each for each in remarks(history)), (
+        "it is said once"
+    )
 
 
 @pytest.mark.spec("S5")
@@ -144,14 +179,25 @@ def test_what_the_provider_said_otherwise_after_the_end_comes_first(
     ("inputs", "entry"),
     [
         ((a.a_begin_submission(), FAILED), an_entry(SuspenseReason.LATE_RESULT, result="failed")),
-        ((a.a_begin_submission(), SUCCEEDED), an_entry(SuspenseReason.REPEATED_RESULT, result="success")),
-        ((a.a_begin_submission(), FAILED), an_entry(SuspenseReason.LATE_RESULT, is_open=False, result="success")),
+        (
+            (a.a_begin_submission(), SUCCEEDED),
+            an_entry(SuspenseReason.REPEATED_RESULT, result="success"),
+        ),
+        (
+            (a.a_begin_submission(), FAILED),
+            an_entry(SuspenseReason.LATE_RESULT, is_open=False, result="success"),
+        ),
         ((a.a_begin_submission(),), an_entry(SuspenseReason.CONFLICTING_DEPOSIT, result="deposit")),
-        ((a.a_begin_submission(), SUCCEEDED), an_entry(SuspenseReason.UNCONFIRMED_RECEIPT, result="success")),
+        (
+            (a.a_begin_submission(), SUCCEEDED),
+            an_entry(SuspenseReason.UNCONFIRMED_RECEIPT, result="success"),
+        ),
     ],
     ids=["the same late", "the same again", "closed", "pending", "settled by its receipt"],
 )
-def test_nothing_else_in_the_suspense_book_says_otherwise(inputs: tuple[Input, ...], entry: SuspenseEntry) -> None:
+def test_nothing_else_in_the_suspense_book_says_otherwise(
+    inputs: tuple[Input, ...], entry: SuspenseEntry
+) -> None:
     assert not alarms(evolve(case(*inputs), suspense=[entry]))
 
 
@@ -183,7 +229,9 @@ def test_the_key_is_told_that_a_callback_carries(maker: str | None, carried: int
 @pytest.mark.finding("new-users-L-removed-brand")
 def test_nobody_is_told_to_look_up_what_nobody_can() -> None:
     history = case(a.a_begin_submission(), a.succeeded())
-    attempt = evolve(a.an_attempt(DeliveryOutcome.TRANSPORT_ERROR, status=None), detail="Connecting failed.")
+    attempt = evolve(
+        a.an_attempt(DeliveryOutcome.TRANSPORT_ERROR, status=None), detail="Connecting failed."
+    )
     history = evolve(history, callbacks=[CallbackRecorded(a.REFERENCE, "acme", attempt, a.START)])
     assert "(Connecting failed). It is not sent again." in explained(history)
     assert "learns the result by a look-up" in explained(history)
@@ -204,13 +252,16 @@ async def test_an_open_claim_that_names_the_payment_is_told(is_confirmed: bool, 
         ledger.apply(decision.changes, decision.intents)
         await store_ledger(store, ledger)
         found = conclusions(await load_payment_history(store, transaction))
-    assert f"A deposit of 75.00 KES with the receipt DEP-1 names it, and waits for {waits}." in found
+    assert (
+        f"A deposit of 75.00 KES with the receipt DEP-1 names it, and waits for {waits}." in found
+    )
 
 
 @pytest.mark.spec("C12", "L2")
 @pytest.mark.finding("new-users-H1", "specification-A1")
 async def test_another_payment_under_the_same_reference_is_told() -> None:
-    """A look-up by the reference finds the newest alone, so staff would never learn of the older one."""
+    """A look-up by the reference finds the newest alone, so staff would never learn of the older
+    one."""
     async with StoreFile().open() as store:
         older = a.a_transaction(Stage.SUCCEEDED)
         newer = evolve(
@@ -222,7 +273,10 @@ async def test_another_payment_under_the_same_reference_is_told() -> None:
             ),
         )
         stranger = evolve(
-            newer, order=evolve(newer.order, gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAW", brand="other")
+            newer,
+            order=evolve(
+                newer.order, gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAW", brand="other"
+            ),
         )
         await store_ledger(store, a.ledger_with(older, stranger))
         await store_ledger(store, a.ledger_with(newer))
@@ -233,7 +287,9 @@ async def test_another_payment_under_the_same_reference_is_told() -> None:
         " 2026-09-21T14:13:20.000000Z."
     ]
     [told] = [each for each in of_older if "same merchantReference" in each]
-    assert told.startswith(f"A newer payment has the same merchantReference: {newer.reference}, success")
+    assert told.startswith(
+        f"A newer payment has the same merchantReference: {newer.reference}, success"
+    )
 
 
 @pytest.mark.spec("S5")
@@ -243,12 +299,18 @@ def test_what_a_provider_has_reported_is_told_with_its_code_and_receipt() -> Non
     history = case(a.a_begin_submission(), a.accepted(), hint)
     assert "reported the result 0 with the receipt SG632NMUAB" in explained(history)
     assert "it has not confirmed that yet" in explained(history)
-    (line,) = [each.text for each in timeline(history, with_free_text=False) if each.kind == "ProviderHinted"]
+    (line,) = [
+        each.text
+        for each in timeline(history, with_free_text=False)
+        if each.kind == "ProviderHinted"
+    ]
     assert "nativeCode 0" in line
     assert "providerReference SG632NMUAB" in line
     denied = case(a.a_begin_submission(), a.accepted(), hint, a.failed(native_code="1037"))
     assert "it has contradicted that" in explained(denied)
-    assert "had reported a receipt: it is asked again" in " ".join(each.text for each in timeline(denied))
+    assert "had reported a receipt: it is asked again" in " ".join(
+        each.text for each in timeline(denied)
+    )
 
 
 @pytest.mark.spec("S2")

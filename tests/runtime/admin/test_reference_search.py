@@ -55,11 +55,19 @@ async def test_a_search_goes_on_where_it_ended(store: Store) -> None:
     assert references(page) == [reference(3), reference(2)]
     page = await search_by_beginning(store.admin, "order/0", scanned_max=4)
     assert references(page) == []
-    page = await search_by_beginning(store.admin, "order/0", before=page.next_position, scanned_max=4)
+    page = await search_by_beginning(
+        store.admin, "order/0", before=page.next_position, scanned_max=4
+    )
     assert (references(page), page.next_position) == ([reference(0)], None)
 
 
 async def test_brand_and_status_narrow_it(store: Store) -> None:
-    await submit_batch(store, (BeginSubmission(reference(2)), after_noon(6)), (succeeded(2), after_noon(7)))
-    assert references(await search_by_beginning(store.admin, "order", brand="globex")) == [reference(5)]
-    assert references(await search_by_beginning(store.admin, "P", status=Status.SUCCESS)) == [reference(2)]
+    await submit_batch(
+        store, (BeginSubmission(reference(2)), after_noon(6)), (succeeded(2), after_noon(7))
+    )
+    assert references(await search_by_beginning(store.admin, "order", brand="globex")) == [
+        reference(5)
+    ]
+    assert references(await search_by_beginning(store.admin, "P", status=Status.SUCCESS)) == [
+        reference(2)
+    ]

@@ -30,7 +30,13 @@ from mmo_trio.admin.resolution import (
     next_state,
 )
 from mmo_trio.engine.engine import submit_once
-from mmo_trio.storage.interface.admin_types import AuditKey, ConsoleUser, Proposal, ProposalState, Role
+from mmo_trio.storage.interface.admin_types import (
+    AuditKey,
+    ConsoleUser,
+    Proposal,
+    ProposalState,
+    Role,
+)
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import SqliteStore
@@ -72,8 +78,12 @@ TABLE: dict[tuple[ProposalAction, ProposalActor], Sequence[ProposalState | Resol
 """For each action and actor: the result in each of the states."""
 
 
-@pytest.mark.parametrize(("state", "action", "actor"), list(product(STATES, ProposalAction, ProposalActor)))
-def test_every_cell_of_the_table(state: ProposalState | None, action: ProposalAction, actor: ProposalActor) -> None:
+@pytest.mark.parametrize(
+    ("state", "action", "actor"), list(product(STATES, ProposalAction, ProposalActor))
+)
+def test_every_cell_of_the_table(
+    state: ProposalState | None, action: ProposalAction, actor: ProposalActor
+) -> None:
     assert next_state(state, action, actor) is TABLE[action, actor][STATES.index(state)]
 
 
@@ -130,7 +140,12 @@ class Case:
         self, user: ResolutionUser, code: ErrorCode | None = None, *, receipt: str | None = None
     ) -> Proposal:
         return await self.resolutions.propose(
-            user, a.REFERENCE, code, reason="by phone", evidence="line 7", provider_reference=receipt
+            user,
+            a.REFERENCE,
+            code,
+            reason="by phone",
+            evidence="line 7",
+            provider_reference=receipt,
         )
 
     async def refusal(self, act: Awaitable[Proposal]) -> ResolutionRefusal:
@@ -152,7 +167,11 @@ class Case:
 def approved_long_ago(proposal: Proposal) -> Proposal:
     """This proposal, as a crash or a standstill left it more than a minute ago."""
     assert proposal.decided_at is not None
-    return evolve(proposal, state=APPROVED, decided_at=earlier(proposal.decided_at, Span(CARRIED_OUT_WITHIN + 1)))
+    return evolve(
+        proposal,
+        state=APPROVED,
+        decided_at=earlier(proposal.decided_at, Span(CARRIED_OUT_WITHIN + 1)),
+    )
 
 
 async def test_an_approved_proposal_resolves_the_payment(store: SqliteStore) -> None:
@@ -173,12 +192,18 @@ async def test_an_approved_proposal_resolves_the_payment(store: SqliteStore) -> 
     ]
 
 
-async def test_without_four_eyes_a_proposal_of_an_approver_takes_effect_at_once(store: SqliteStore) -> None:
+async def test_without_four_eyes_a_proposal_of_an_approver_takes_effect_at_once(
+    store: SqliteStore,
+) -> None:
     case = Case(store, four_eyes=False)
     await case.begin(a.accepted())
     await case.propose(ANN, ErrorCode.USER_TIMEOUT)
     assert await case.status() is Status.FAILED
-    assert [act for _, act in await case.acts()] == ["resolution_proposed", "resolution_approved", "payment_resolved"]
+    assert [act for _, act in await case.acts()] == [
+        "resolution_proposed",
+        "resolution_approved",
+        "payment_resolved",
+    ]
 
 
 async def test_refused_actions_change_nothing_and_are_recorded(store: SqliteStore) -> None:
@@ -206,12 +231,16 @@ async def test_refused_actions_change_nothing_and_are_recorded(store: SqliteStor
     ]
 
 
-async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal(store: SqliteStore) -> None:
+async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal(
+    store: SqliteStore,
+) -> None:
     case = Case(store)
     await case.begin()
     await case.propose(SAM, ErrorCode.USER_TIMEOUT)
     await case.submit(a.succeeded(final=Money(100, "UGX")))
-    assert await case.refusal(case.propose(SAM, ErrorCode.USER_TIMEOUT)) is ResolutionRefusal.EVIDENCE
+    assert (
+        await case.refusal(case.propose(SAM, ErrorCode.USER_TIMEOUT)) is ResolutionRefusal.EVIDENCE
+    )
     refused = await case.resolutions.approve(ANN, 1)
     assert refused.state is REFUSED
     assert refused.remark is not None
@@ -226,17 +255,24 @@ async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal(st
 async def test_money_that_names_the_payment_refuses_its_failure_by_hand(
     store: SqliteStore, trust: DepositTrust
 ) -> None:
-    """The operator has confirmed a deposit that names the payment, or has yet to be asked; nothing else of it is known
-    but to its claim."""
+    """The operator has confirmed a deposit that names the payment, or has yet to be asked; nothing
+    else of it is known but to its claim."""
     case = Case(store)
     await case.begin(a.accepted(provider_reference="ws_CO_1"))
     proposed = await case.propose(SAM, ErrorCode.USER_TIMEOUT)
-    await case.submit(a.a_deposit(gateway_reference=a.UNUSED_REFERENCE, payment=a.REFERENCE, trust=trust))
-    assert await case.refusal(case.propose(SAM, ErrorCode.USER_TIMEOUT)) is ResolutionRefusal.EVIDENCE
+    await case.submit(
+        a.a_deposit(gateway_reference=a.UNUSED_REFERENCE, payment=a.REFERENCE, trust=trust)
+    )
+    assert (
+        await case.refusal(case.propose(SAM, ErrorCode.USER_TIMEOUT)) is ResolutionRefusal.EVIDENCE
+    )
     refused = await case.resolutions.approve(ANN, proposed.id)
-    said = "has confirmed" if trust is DepositTrust.CONFIRMED else "must first answer whether it has"
+    said = (
+        "has confirmed" if trust is DepositTrust.CONFIRMED else "must first answer whether it has"
+    )
     assert refused.remark == (
-        f"The evidence on record is against it: Test Money {said} the receipt DEP-1, which names this payment."
+        f"The evidence on record is against it: Test Money {said} the receipt DEP-1, which names "
+        f"this payment."
     )
     assert await case.status() is Status.PENDING
 
@@ -251,11 +287,15 @@ async def test_a_receipt_that_a_deposit_has_refuses_the_proposal(store: SqliteSt
 
 @pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
-async def test_a_receipt_with_which_another_payment_has_succeeded_refuses_the_proposal(store: SqliteStore) -> None:
+async def test_a_receipt_with_which_another_payment_has_succeeded_refuses_the_proposal(
+    store: SqliteStore,
+) -> None:
     """Its operator's results claim no receipt."""
     case = Case(store)
     another = a.UNUSED_REFERENCE
-    await case.begin(a.a_create_payment(another, merchant_reference="another"), a.a_begin_submission(another))
+    await case.begin(
+        a.a_create_payment(another, merchant_reference="another"), a.a_begin_submission(another)
+    )
     proposed = await case.propose(SAM, receipt="R-1")
     await case.submit(a.succeeded(another, provider_reference="R-1"))
     refused = await case.resolutions.approve(ANN, proposed.id)
@@ -275,7 +315,9 @@ async def test_a_payment_that_ended_meanwhile_stays_as_it_ended(store: SqliteSto
     assert await case.status() is Status.SUCCESS
 
 
-async def test_an_approval_that_a_crash_interrupted_is_carried_out_again(store: SqliteStore) -> None:
+async def test_an_approval_that_a_crash_interrupted_is_carried_out_again(
+    store: SqliteStore,
+) -> None:
     case = Case(store)
     await case.begin()
     await case.propose(SAM)
@@ -304,7 +346,10 @@ async def test_of_two_who_approve_at_once_the_slower_one_undoes_nothing(store: S
 
     done = await Resolutions(case.store, submit, case.audit_log, four_eyes=True).approve(ANN, 1)
     assert (done.state, done.decided_by, done.decided_at) == (DONE, "ann", done.decided_at)
-    assert told == [f"ann approved it already, at {format_with_microseconds(done.decided_at or Instant(0))[:19]}Z."]
+    assert told == [
+        f"ann approved it already, at "
+        f"{format_with_microseconds(done.decided_at or Instant(0))[:19]}Z."
+    ]
     stored = await case.store.admin.proposal(1)
     assert stored == done
     assert await case.acts() == [
@@ -351,7 +396,9 @@ async def test_of_two_who_carry_out_one_approval_one_records_it(
 
 
 @pytest.mark.finding("operators-two-approvers")
-async def test_of_two_who_decide_in_one_moment_one_learns_who_was_faster(store: SqliteStore) -> None:
+async def test_of_two_who_decide_in_one_moment_one_learns_who_was_faster(
+    store: SqliteStore,
+) -> None:
     case = Case(store)
     await case.begin()
     await case.propose(SAM)
@@ -401,21 +448,27 @@ async def test_a_refusal_after_the_other_approvers_success_is_none(store: Sqlite
 
 
 @pytest.mark.finding("security-19")
-async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved(store: SqliteStore) -> None:
+async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved(
+    store: SqliteStore,
+) -> None:
     case = Case(store)
     await case.begin()
     await case.propose(SAM)
     sam = await case.store.admin.user("sam")
     assert sam is not None
     await case.store.admin.replace_user(evolve(sam, disabled_at=Instant(1)))
-    assert await case.refusal(case.resolutions.approve(ANN, 1)) is ResolutionRefusal.PROPOSER_DISABLED
+    assert (
+        await case.refusal(case.resolutions.approve(ANN, 1)) is ResolutionRefusal.PROPOSER_DISABLED
+    )
     assert (await case.acts())[-1] == ("ann", "refused")
     assert await case.status() is Status.PENDING
     assert (await case.resolutions.reject(ANN, 1, "sam has left")).state is REJECTED
 
 
 @pytest.mark.finding("rules-10", "audit-11")
-async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_faster(store: SqliteStore) -> None:
+async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_faster(
+    store: SqliteStore,
+) -> None:
     case = Case(store)
     await case.begin()
     await case.propose(SAM)
@@ -443,6 +496,9 @@ async def test_a_proposal_is_not_done_by_the_resolution_of_another_one(store: Sq
     assert (await case.resolutions.approve(ANN, 1)).state is DONE
     assert await store.admin.add_proposal(evolve(failed, error_code=None)) == 2
     refused = await case.resolutions.approve(ANN, 2)
-    assert (refused.state, refused.remark) == (ProposalState.REFUSED, "The payment has ended meanwhile.")
+    assert (refused.state, refused.remark) == (
+        ProposalState.REFUSED,
+        "The payment has ended meanwhile.",
+    )
     assert await case.status() is Status.FAILED
     assert (await case.acts())[-1] == ("ann", "resolution_failed")

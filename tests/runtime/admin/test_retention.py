@@ -29,18 +29,22 @@ async def run_once(store: Store) -> None:
     pace = RetentionPace(store.retention, share=1)
     assert await pace.begin()
     try:
-        await RetentionRun(store.retention, RetentionSection(), pace, lambda duty, changed: None).run(NOW)
+        await RetentionRun(
+            store.retention, RetentionSection(), pace, lambda duty, changed: None
+        ).run(NOW)
     finally:
         await pace.end()
 
 
 def move_bodies_to_a_partition(database: str) -> None:
-    """Put the bodies of the payments into a partition of their time, as if it had been made ahead of it."""
+    """Put the bodies of the payments into a partition of their time, as if it had been made ahead
+    of it."""
     begin = NOON // DAY * DAY
     with psycopg.connect(database) as connection:
         connection.execute(
             f"CREATE TABLE old_bodies (LIKE callback_bodies);"
-            f"WITH moved AS (DELETE FROM callback_bodies RETURNING *) INSERT INTO old_bodies SELECT * FROM moved;"
+            f"WITH moved AS (DELETE FROM callback_bodies RETURNING *) INSERT INTO old_bodies "
+            f"SELECT * FROM moved;"
             f"ALTER TABLE callback_bodies ATTACH PARTITION old_bodies"
             f" FOR VALUES FROM ({begin}) TO ({begin + 3 * DAY})".encode()
         )
@@ -50,9 +54,16 @@ def rows_of(database: str) -> dict[str, int]:
     """Return how many rows each table of payments has, and whether the old partition is there."""
     tables = ("journal", "callbacks", "callback_bodies", "transactions")
     with psycopg.connect(database) as connection:
-        counted = {each: connection.execute(f"SELECT count(*) FROM {each}".encode()).fetchone() for each in tables}
+        counted = {
+            each: connection.execute(f"SELECT count(*) FROM {each}".encode()).fetchone()
+            for each in tables
+        }
         partition = connection.execute("SELECT count(to_regclass('old_bodies'))").fetchone()
-    return {name: row[0] for name, row in {**counted, "old_bodies": partition}.items() if row is not None}
+    return {
+        name: row[0]
+        for name, row in {**counted, "old_bodies": partition}.items()
+        if row is not None
+    }
 
 
 @pytest.mark.finding("postgres-F9")
@@ -74,7 +85,8 @@ async def test_the_partition_of_old_bodies_is_dropped(database: str) -> None:
 
 @pytest.mark.finding("postgres-F8")
 async def test_a_long_snapshot_neither_stops_retention_nor_is_stopped(database: str) -> None:
-    """A dump reads all tables in one snapshot: what it reads stays for it, and is removed row by row meanwhile."""
+    """A dump reads all tables in one snapshot: what it reads stays for it, and is removed row by
+    row meanwhile."""
     async with open_postgres(database, serving=True) as store:
         await pay(store, 1, PAYMENTS)
     move_bodies_to_a_partition(database)
@@ -109,5 +121,11 @@ async def test_no_byte_of_a_masked_person_is_left_in_the_file(tmp_path: Path) ->
 
 
 def _found_in_files(folder: Path, secrets: Sequence[bytes]) -> list[tuple[str, bytes]]:
-    """Return which of these bytes are in the files of a folder: the database, and its log if there is one."""
-    return [(file.name, each) for file in folder.iterdir() for each in secrets if each in file.read_bytes()]
+    """Return which of these bytes are in the files of a folder: the database, and its log if there
+    is one."""
+    return [
+        (file.name, each)
+        for file in folder.iterdir()
+        for each in secrets
+        if each in file.read_bytes()
+    ]

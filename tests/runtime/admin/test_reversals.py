@@ -1,4 +1,5 @@
-"""Money back by staff: roles, four eyes and limits are judged on the server, and each step is in the audit log."""
+"""Money back by staff: roles, four eyes and limits are judged on the server, and each step is in
+the audit log."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ from tests.support.sqlite_store import StoreFile, TrioClock
 
 def a_user(name: str, role: Role = Role.APPROVER) -> ResolutionUser:
     can_approve = role in (Role.APPROVER, Role.ADMIN)
-    return ResolutionUser(name, f"user:{name}", can_propose=role is not Role.VIEWER, can_approve=can_approve)
+    return ResolutionUser(
+        name, f"user:{name}", can_propose=role is not Role.VIEWER, can_approve=can_approve
+    )
 
 
 AMINA, BRIAN = a_user("amina"), a_user("brian")
@@ -58,7 +61,9 @@ async def staff(**members: Any) -> AsyncIterator[Reversals]:
         yield Reversals(store, submit, audit_log, **{"four_eyes": True, **members})
 
 
-async def ask(at: Reversals, user: ResolutionUser, minor: int | None = None, role: Role = Role.APPROVER) -> str:
+async def ask(
+    at: Reversals, user: ResolutionUser, minor: int | None = None, role: Role = Role.APPROVER
+) -> str:
     payment = await at.store.transaction(REFERENCE)
     assert payment is not None
     amount = None if minor is None else KES(minor)
@@ -70,7 +75,10 @@ async def state(store: Store) -> list[ReversalState]:
 
 
 async def acts(store: Store) -> Sequence[tuple[str, str]]:
-    return [(each.event.actor, each.event.action) for each in await store.admin.audit_after(0, limit=100)]
+    return [
+        (each.event.actor, each.event.action)
+        for each in await store.admin.audit_after(0, limit=100)
+    ]
 
 
 async def test_another_user_approves_what_one_has_asked_for() -> None:
@@ -88,7 +96,10 @@ async def test_another_user_approves_what_one_has_asked_for() -> None:
         ]
         for is_approved in (True, False):
             await at.submit(ReversalWoke(FIRST, "one"))
-            with pytest.raises(ReversalRefused, match=r"^brian approved it already, at \d{4}-\d\d-\d\dT[0-9:]{8}Z\.$"):
+            with pytest.raises(
+                ReversalRefused,
+                match=r"^brian approved it already, at \d{4}-\d\d-\d\dT[0-9:]{8}Z\.$",
+            ):
                 await at.decide(BRIAN, FIRST, is_approved=is_approved)
         assert (await acts(at.store))[3:] == [("user:brian", "refused")] * 2
         about = (await at.store.admin.audit_after(0, limit=1))[0].event
@@ -131,7 +142,9 @@ async def test_the_limits_of_a_role_count_for_each_user_and_day() -> None:
 
 
 @pytest.mark.spec("S6")
-async def test_in_a_restored_store_nothing_is_asked_back_and_what_had_not_ended_is_asked_after() -> None:
+async def test_in_a_restored_store_nothing_is_asked_back_and_what_had_not_ended_is_asked_after() -> (
+    None
+):
     async with staff() as at:
         await ask(at, AMINA)
         batch = partial(submit_batch_once, at.store, clock=TrioClock())
@@ -152,7 +165,9 @@ async def test_what_a_failover_without_the_last_commits_marks_are_reversals_as_w
     """One that was sent, which the standby lacks, would else be sent again."""
     async with staff() as at:
         await ask(at, AMINA)
-        await mark_unfinished(at.store, partial(submit_batch_once, at.store, clock=TrioClock()), user="gateway")
+        await mark_unfinished(
+            at.store, partial(submit_batch_once, at.store, clock=TrioClock()), user="gateway"
+        )
         (marked,) = await at.store.reversals(REFERENCE)
         assert (marked.state, marked.is_restored) == (ReversalState.UNKNOWN, True)
 
@@ -165,8 +180,14 @@ async def test_another_user_ends_by_hand_what_nobody_tells() -> None:
         await at.submit(ReversalWoke(FIRST, "one"))
         with pytest.raises(ReversalRefused, match="another user"):
             await at.resolve(AMINA, FIRST, succeeded=True, evidence="line 7")
-        ended = await at.resolve(BRIAN, FIRST, succeeded=True, evidence="line 7", provider_reference="R-7")
-        assert (ended.state, ended.ended_by, ended.remark) == (ReversalState.SUCCEEDED, "brian", "line 7")
+        ended = await at.resolve(
+            BRIAN, FIRST, succeeded=True, evidence="line 7", provider_reference="R-7"
+        )
+        assert (ended.state, ended.ended_by, ended.remark) == (
+            ReversalState.SUCCEEDED,
+            "brian",
+            "line 7",
+        )
         with pytest.raises(ReversalRefused, match="no reversal"):
             await at.resolve(BRIAN, f"{REFERENCE}-9", succeeded=True, evidence="line 7")
 

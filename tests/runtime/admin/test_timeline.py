@@ -1,4 +1,5 @@
-"""What happened to a payment, as people read it: every event in order, repeated ones in one line."""
+"""What happened to a payment, as people read it: every event in order, repeated ones in one
+line."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ from tests.runtime.admin.test_explanation import case
 
 def test_the_timeline_follows_the_journal() -> None:
     lines = timeline(case(a.a_begin_submission(), a.accepted(), a.succeeded()))
-    assert [line.actor for line in lines] == ["merchant", "gateway", "gateway", "provider:test", "provider:test"]
+    assert [line.actor for line in lines] == [
+        "merchant",
+        "gateway",
+        "gateway",
+        "provider:test",
+        "provider:test",
+    ]
     assert "[on its way to the provider → waits for the result]" in lines[3].description
     assert [line.at for line in lines] == sorted(line.at for line in lines)
 
@@ -23,7 +30,9 @@ def test_the_timeline_follows_the_journal() -> None:
 def test_the_timeline_says_how_a_request_was_routed() -> None:
     asked, routed, *_ = timeline(case())
     assert (asked.actor, routed.actor) == ("merchant", "gateway")
-    assert routed.description.startswith("found the request valid: test_ke in KE may take 150.00 KES (direct/payin)")
+    assert routed.description.startswith(
+        "found the request valid: test_ke in KE may take 150.00 KES (direct/payin)"
+    )
 
 
 @pytest.mark.finding("new-users-M5")
@@ -32,7 +41,9 @@ def test_equal_answers_to_repeated_polls_are_one_line() -> None:
     answer = evolve(history.journal[-1], stage_before=Stage.AWAITING_RESULT)
     tick = evolve(answer, input_name="TransactionWoke", actor="clock", detail="{}")
     polled = [
-        evolve(each, at=later(a.START, Span(minute * MINUTE))) for minute in range(1, 84) for each in (tick, answer)
+        evolve(each, at=later(a.START, Span(minute * MINUTE)))
+        for minute in range(1, 84)
+        for each in (tick, answer)
     ]
     lines = timeline(evolve(history, journal=[*history.journal, *polled]))
     assert [(line.actor, line.times) for line in lines] == [
@@ -48,5 +59,12 @@ def test_equal_answers_to_repeated_polls_are_one_line() -> None:
 
 def test_a_time_to_act_without_an_answer_is_a_line() -> None:
     history = case(a.a_begin_submission(), a.accepted())
-    tick = evolve(history.journal[-1], input_name="TransactionWoke", actor="clock", stage_before=Stage.AWAITING_RESULT)
-    assert [line.actor for line in timeline(evolve(history, journal=[*history.journal, tick]))][-1] == "clock"
+    tick = evolve(
+        history.journal[-1],
+        input_name="TransactionWoke",
+        actor="clock",
+        stage_before=Stage.AWAITING_RESULT,
+    )
+    assert [line.actor for line in timeline(evolve(history, journal=[*history.journal, tick]))][
+        -1
+    ] == "clock"

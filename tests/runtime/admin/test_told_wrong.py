@@ -1,4 +1,5 @@
-"""Payments whose provider says otherwise than their merchants were told: the list, and the text to send (S5)."""
+"""Payments whose provider says otherwise than their merchants were told: the list, and the text to
+send (S5)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import submit_batch
 from tests.support.sqlite_store import StoreFile
 
-AboutPayment: TypeAlias = TransactionWoke | ProviderAccepted | ProviderSucceeded | ProviderFailed | ProviderHinted
+AboutPayment: TypeAlias = (
+    TransactionWoke | ProviderAccepted | ProviderSucceeded | ProviderFailed | ProviderHinted
+)
 
 EXPIRED = later(a.START, Span(3 * DAY + SECOND))
 PAID = a.succeeded(source=Source.POLL, provider_reference="SG632NMUAB", final=Money(7_500, "KES"))
@@ -38,10 +41,15 @@ FAILED = a.failed(source=Source.POLL, error_code=ErrorCode.USER_TIMEOUT)
 
 
 async def play(
-    store: Store, *inputs: AboutPayment, reference: str = a.REFERENCE, operation: Operation = Operation.DIRECT_PAYIN
+    store: Store,
+    *inputs: AboutPayment,
+    reference: str = a.REFERENCE,
+    operation: Operation = Operation.DIRECT_PAYIN,
 ) -> None:
     """Creates a payment and applies the inputs about it; it wakes at its expiry."""
-    created = a.a_create_payment(reference, merchant_reference=f"order-{reference[-1]}", operation=operation)
+    created = a.a_create_payment(
+        reference, merchant_reference=f"order-{reference[-1]}", operation=operation
+    )
     now = later(a.START, Span(1))
     await submit_batch(store, (created, a.START), (a.a_begin_submission(reference), now))
     for given in inputs:
@@ -65,7 +73,15 @@ async def listed(store: Store, **selection: object) -> Sequence[ToldWrong]:
         ((a.a_wake(), HINTED, PAID), Status.FAILED, True),
         ((PAID, FAILED), Status.SUCCESS, True),
     ],
-    ids=["late", "conflicting", "late hint", "conflicting hint", "receipt before", "hint and answer", "was paid"],
+    ids=[
+        "late",
+        "conflicting",
+        "late hint",
+        "conflicting hint",
+        "receipt before",
+        "hint and answer",
+        "was paid",
+    ],
 )
 async def test_what_was_told_and_proves_wrong_is_listed_once_and_comes_first(
     inputs: Sequence[AboutPayment], told: Status, is_confirmed: bool
@@ -79,8 +95,14 @@ async def test_what_was_told_and_proves_wrong_is_listed_once_and_comes_first(
             assert (found.receipt, found.amount) == ("SG632NMUAB", "75.00 KES")
         history = await load_payment_history(store, found.transaction)
         assert re.match(r"It ended as .* test reported ", conclusions(history)[0])
-        assert all("so it is polled" not in each.text for each in timeline(history) if "suspense" in each.text)
-        await store.admin.close_suspense(found.entry.id, by="ada", note="told them", now=later(EXPIRED, Span(9)))
+        assert all(
+            "so it is polled" not in each.text
+            for each in timeline(history)
+            if "suspense" in each.text
+        )
+        await store.admin.close_suspense(
+            found.entry.id, by="ada", note="told them", now=later(EXPIRED, Span(9))
+        )
         assert all(each.entry.id < found.entry.id for each in await listed(store))
 
 
@@ -102,12 +124,16 @@ async def test_nothing_else_is_listed(inputs: Sequence[AboutPayment]) -> None:
 
 
 @pytest.mark.spec("S5")
-async def test_the_list_is_read_page_by_page_the_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_list_is_read_page_by_page_the_newest_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("mmo_trio.admin.told_wrong.ENTRIES_READ", 2)
     async with StoreFile().open() as store:
         references = [a.numbered_reference(number) for number in range(7)]
         for number, each in enumerate(references):
-            await play(store, *((a.a_wake(), PAID) if number % 3 else (a.a_wake(), FAILED)), reference=each)
+            await play(
+                store, *((a.a_wake(), PAID) if number % 3 else (a.a_wake(), FAILED)), reference=each
+            )
         wrong = [each for number, each in enumerate(references) if number % 3]
         found = await listed(store)
         assert [each.transaction.reference for each in found] == wrong[::-1]
@@ -120,11 +146,27 @@ async def test_the_list_is_read_page_by_page_the_newest_first(monkeypatch: pytes
 @pytest.mark.parametrize(
     ("operation", "inputs", "advice"),
     [
-        (Operation.DIRECT_PAYIN, (a.a_wake(), PAID), "You have the money: deliver, or pay it back."),
+        (
+            Operation.DIRECT_PAYIN,
+            (a.a_wake(), PAID),
+            "You have the money: deliver, or pay it back.",
+        ),
         (Operation.DIRECT_PAYOUT, (a.a_wake(), PAID), "The payee has the money: do not pay again."),
-        (Operation.DIRECT_PAYIN, (a.a_wake(), HINTED), "has not confirmed that yet. Do not ask the payer to pay"),
-        (Operation.DIRECT_PAYOUT, (a.a_wake(), HINTED), "has not confirmed that yet. Do not pay again before"),
-        (Operation.DIRECT_PAYIN, (PAID, FAILED), "You may not have the money. Do not deliver, if you have not yet,"),
+        (
+            Operation.DIRECT_PAYIN,
+            (a.a_wake(), HINTED),
+            "has not confirmed that yet. Do not ask the payer to pay",
+        ),
+        (
+            Operation.DIRECT_PAYOUT,
+            (a.a_wake(), HINTED),
+            "has not confirmed that yet. Do not pay again before",
+        ),
+        (
+            Operation.DIRECT_PAYIN,
+            (PAID, FAILED),
+            "You may not have the money. Do not deliver, if you have not yet,",
+        ),
         (Operation.DIRECT_PAYOUT, (PAID, FAILED), "Do not pay again before we write to you again."),
     ],
 )
@@ -146,9 +188,17 @@ async def test_the_merchants_text_names_the_payment_and_both_reports() -> None:
     assert missed.splitlines()[1:3] == [
         "Since 2026-09-24 14:13:21 UTC our API has said that it failed (transaction_expired)."
         " You have not confirmed a callback.",
-        "Test Money has reported otherwise on 2026-09-24 14:13:21 UTC: it was paid, KES 75.00, receipt SG632NMUAB.",
+        "Test Money has reported otherwise on 2026-09-24 14:13:21 UTC: it was paid, KES 75.00, "
+        "receipt SG632NMUAB.",
     ]
-    assert missed.startswith(f"Payment {a.REFERENCE} (your reference order-0), payout of KES 150.00 by Test Money:")
-    assert missed.endswith(f"answer to this message and name the payment and our entry {found.entry.id}.")
+    assert missed.startswith(
+        f"Payment {a.REFERENCE} (your reference order-0), payout of KES 150.00 by Test Money:"
+    )
+    assert missed.endswith(
+        f"answer to this message and name the payment and our entry {found.entry.id}."
+    )
     called_back = merchant_message(evolve(found, called_back_at=later(EXPIRED, Span(1))))
-    assert "We told you by callback on 2026-09-24 14:13:21 UTC that it failed (transaction_expired)." in called_back
+    assert (
+        "We told you by callback on 2026-09-24 14:13:21 UTC that it failed (transaction_expired)."
+        in called_back
+    )

@@ -61,12 +61,16 @@ async def store(store: SqliteStore) -> SqliteStore:
     return store
 
 
-async def find_owner(authenticator: Authenticator, key: bytes, find_address: Callable[[], str]) -> KeyOwner | None:
+async def find_owner(
+    authenticator: Authenticator, key: bytes, find_address: Callable[[], str]
+) -> KeyOwner | None:
     verified = await authenticator.verify(key, find_address)
     return None if verified is None else verified.owner
 
 
-async def guess(authenticator: Authenticator, key: bytes, find_address: Callable[[], str] = here) -> int:
+async def guess(
+    authenticator: Authenticator, key: bytes, find_address: Callable[[], str] = here
+) -> int:
     """The status that this unknown key gets."""
     try:
         found = await authenticator.verify(key, find_address)
@@ -84,7 +88,9 @@ async def test_no_key_stands_in_a_repr(store: SqliteStore) -> None:
 
 
 @pytest.mark.spec("A1", "A5")
-@pytest.mark.parametrize("key", [b"", b" ", b"unknown", b"\xff\xfe\x00", "schlüssel".encode(), b"k" * 10_240])
+@pytest.mark.parametrize(
+    "key", [b"", b" ", b"unknown", b"\xff\xfe\x00", "schlüssel".encode(), b"k" * 10_240]
+)
 async def test_any_other_bytes_are_nobodys_key(key: bytes, store: SqliteStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     assert await find_owner(authenticator, key, here) is None
@@ -109,7 +115,9 @@ class Counting:
 @pytest.mark.spec("A2", "A3")
 async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: SqliteStore) -> None:
     counting, now = Counting(store), Clock()
-    authenticator = Authenticator(cast(Store, counting), RING, monotonic=now, cache_ttl=Span(5 * clock.MINUTE))
+    authenticator = Authenticator(
+        cast(Store, counting), RING, monotonic=now, cache_ttl=Span(5 * clock.MINUTE)
+    )
     key = SECRET.encode()
     begin = now.now
     assert await find_owner(authenticator, key, here) == KeyOwner(brand("acme"), "1")
@@ -124,7 +132,9 @@ async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: Sql
 
 
 @pytest.mark.spec("A3")
-async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(store: SqliteStore) -> None:
+async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(
+    store: SqliteStore,
+) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     assert await find_owner(authenticator, b"tomorrows-key", here) is None
     await add_key(store, RING, "globex", "tomorrows-key", now=Instant(3))
@@ -135,7 +145,9 @@ async def test_a_key_of_an_earlier_generation_is_verified_again(store: SqliteSto
     counting, now, known = Counting(store), Clock(), KnownConfiguration()
     authenticator = Authenticator(cast(Store, counting), RING, monotonic=now, known=known)
     for _ in range(2):
-        assert await find_owner(authenticator, SECRET.encode(), here) == KeyOwner(brand("acme"), "1")
+        assert await find_owner(authenticator, SECRET.encode(), here) == KeyOwner(
+            brand("acme"), "1"
+        )
     assert counting.asked == 1
     (stored,) = await keys_of(store, "acme")
     assert await store.admin.retire_key("acme", stored.id, now=Instant(2))
@@ -143,7 +155,9 @@ async def test_a_key_of_an_earlier_generation_is_verified_again(store: SqliteSto
     assert await find_owner(authenticator, SECRET.encode(), here) is None
 
 
-async def test_a_process_that_has_not_read_the_store_for_long_trusts_nothing(store: SqliteStore) -> None:
+async def test_a_process_that_has_not_read_the_store_for_long_trusts_nothing(
+    store: SqliteStore,
+) -> None:
     counting, now, known = Counting(store), Clock(), KnownConfiguration()
     authenticator = Authenticator(cast(Store, counting), RING, monotonic=now, known=known)
     known.trusted_until = later(now.now, clock.SECOND)
@@ -172,7 +186,9 @@ async def test_a_look_up_that_began_before_a_change_is_not_kept(store: SqliteSto
         assert slow.asked == asked
 
 
-async def test_the_memory_of_verified_keys_is_bounded(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_memory_of_verified_keys_is_bounded(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(authentication, "CACHE_ENTRIES_MAX", 3)
     authenticator = Authenticator(store, RING, monotonic=Clock())
     for number in range(10):
@@ -200,14 +216,21 @@ async def test_a_callback_carries_the_key_of_its_payment_while_that_is_in_use_el
     store: SqliteStore,
 ) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
-    first, second = SECRET.encode(), (await create_key(store, RING, "acme", now=Instant(2))).encode()
+    first, second = (
+        SECRET.encode(),
+        (await create_key(store, RING, "acme", now=Instant(2))).encode(),
+    )
     third = (await create_key(store, RING, "acme", now=Instant(2))).encode()
     keys = [key.id for key in await keys_of(store, "acme")]
 
     async def carried() -> list[object]:
-        """The keys of callbacks of payments that no key on record, and each of the three, has made, and of a push."""
+        """The keys of callbacks of payments that no key on record, and each of the three, has made,
+        and of a push."""
         orders = [order_of(key_id=maker) for maker in (None, *map(str, keys))]
-        return [await authenticator.delivery_key(each, URL) for each in (*orders, order_of(flow=Flow.PUSH))]
+        return [
+            await authenticator.delivery_key(each, URL)
+            for each in (*orders, order_of(flow=Flow.PUSH))
+        ]
 
     assert await carried() == [first, first, second, third, first]
     assert await store.admin.retire_key("acme", keys[0], now=Instant(3))
@@ -221,7 +244,9 @@ async def test_a_callback_carries_the_key_of_its_payment_while_that_is_in_use_el
 
 @pytest.mark.spec("A4")
 @pytest.mark.finding("security-2")
-async def test_nothing_is_sent_for_a_payment_whose_key_was_retired_as_leaked(store: SqliteStore) -> None:
+async def test_nothing_is_sent_for_a_payment_whose_key_was_retired_as_leaked(
+    store: SqliteStore,
+) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     newer = await create_key(store, RING, "acme", now=Instant(20))
     leaked, other = (str(key.id) for key in await keys_of(store, "acme"))
@@ -233,7 +258,9 @@ async def test_nothing_is_sent_for_a_payment_whose_key_was_retired_as_leaked(sto
 
 
 @pytest.mark.spec("A4")
-async def test_after_a_plain_retirement_nothing_is_sent_to_hosts_that_no_other_key_has_used(store: SqliteStore) -> None:
+async def test_after_a_plain_retirement_nothing_is_sent_to_hosts_that_no_other_key_has_used(
+    store: SqliteStore,
+) -> None:
     now = Clock()
     authenticator = Authenticator(store, RING, monotonic=now)
     await store.admin.save_brands([evolve(brand("acme"), result_hosts=())])
@@ -268,12 +295,16 @@ async def test_after_a_plain_retirement_nothing_is_sent_to_hosts_that_no_other_k
 
 
 @pytest.mark.finding("security-2")
-async def test_a_payment_of_unknown_make_counts_as_the_leaked_key_s_if_that_was_there(store: SqliteStore) -> None:
+async def test_a_payment_of_unknown_make_counts_as_the_leaked_key_s_if_that_was_there(
+    store: SqliteStore,
+) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     newer = await create_key(store, RING, "acme", now=Instant(20))
     first, second = (key.id for key in await keys_of(store, "acme"))
     assert await store.admin.mark_key_leaked("acme", second, now=Instant(30))
-    assert await authenticator.delivery_key(order_of(), URL) == SECRET.encode()  # Made before the second key was.
+    assert (
+        await authenticator.delivery_key(order_of(), URL) == SECRET.encode()
+    )  # Made before the second key was.
     assert await store.admin.mark_key_leaked("acme", first, now=Instant(31))
     newer = await create_key(store, RING, "acme", now=Instant(40))
     assert await authenticator.delivery_key(order_of(), URL) is KEY_MAY_BE_LEAKED
@@ -282,7 +313,9 @@ async def test_a_payment_of_unknown_make_counts_as_the_leaked_key_s_if_that_was_
 
 @pytest.mark.finding("security-2")
 def test_the_keys_that_callbacks_brought_to_the_owner_of_a_leaked_one() -> None:
-    def key(id: int, added: int, retired: int | None = None, leaked: int | None = None) -> StoredApiKey:
+    def key(
+        id: int, added: int, retired: int | None = None, leaked: int | None = None
+    ) -> StoredApiKey:
         ends = (None if each is None else Instant(each) for each in (retired, leaked))
         return StoredApiKey(id, "acme", b"", b"", Instant(added), *ends)
 
@@ -293,20 +326,33 @@ def test_the_keys_that_callbacks_brought_to_the_owner_of_a_leaked_one() -> None:
     assert disclosed(1, key(1, 0)) == []
     assert disclosed(1, key(1, 0), key(2, 10)) == [], "callbacks carried the leaked key itself"
     assert disclosed(2, key(1, 0), key(2, 10)) == []
-    assert disclosed(2, key(1, 0), key(2, 10, retired=20)) == [1], "the plain retirement brought the oldest one"
-    assert disclosed(2, key(1, 0, retired=15), key(2, 10, retired=20)) == [], "it was retired before"
-    assert disclosed(1, key(1, 0, retired=20), key(2, 10)) == [2], "the plain retirement brought the next one"
-    assert disclosed(1, key(1, 0, retired=20, leaked=90), key(2, 10, retired=30), key(3, 15)) == [2, 3]
+    assert disclosed(2, key(1, 0), key(2, 10, retired=20)) == [1], (
+        "the plain retirement brought the oldest one"
+    )
+    assert disclosed(2, key(1, 0, retired=15), key(2, 10, retired=20)) == [], (
+        "it was retired before"
+    )
+    assert disclosed(1, key(1, 0, retired=20), key(2, 10)) == [2], (
+        "the plain retirement brought the next one"
+    )
+    assert disclosed(1, key(1, 0, retired=20, leaked=90), key(2, 10, retired=30), key(3, 15)) == [
+        2,
+        3,
+    ]
     assert disclosed(3, key(1, 0, leaked=50, retired=50), key(2, 10), key(3, 15)) == []
     assert disclosed(3, key(1, 0, leaked=50, retired=50), key(2, 10), key(3, 15, retired=20)) == [2]
 
 
 @pytest.mark.spec("C8")
 @pytest.mark.finding("security-2")
-async def test_nothing_is_sent_beyond_the_brand_s_result_hosts_as_they_are_now(store: SqliteStore) -> None:
+async def test_nothing_is_sent_beyond_the_brand_s_result_hosts_as_they_are_now(
+    store: SqliteStore,
+) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     assert await authenticator.delivery_key(order_of(), URL) == SECRET.encode()
-    await store.admin.save_brands([evolve(brand("acme"), result_hosts=("*.shop.example", "pay.acme.example"))])
+    await store.admin.save_brands(
+        [evolve(brand("acme"), result_hosts=("*.shop.example", "pay.acme.example"))]
+    )
     refused = await authenticator.delivery_key(order_of(), URL)
     assert isinstance(refused, DeliveryRefused)
     assert refused.outcome is DeliveryOutcome.EGRESS_REFUSED
@@ -318,7 +364,9 @@ async def test_nothing_is_sent_beyond_the_brand_s_result_hosts_as_they_are_now(s
 
 @pytest.mark.spec("A1")
 @pytest.mark.finding("security-21", "audit-7")
-async def test_unknown_keys_from_one_address_cost_the_store_a_look_up_a_second(store: SqliteStore) -> None:
+async def test_unknown_keys_from_one_address_cost_the_store_a_look_up_a_second(
+    store: SqliteStore,
+) -> None:
     counting, now = Counting(store), Clock()
     authenticator = Authenticator(cast(Store, counting), RING, monotonic=now)
     assert await find_owner(authenticator, SECRET.encode(), here) is not None
@@ -337,7 +385,9 @@ async def test_unknown_keys_from_one_address_cost_the_store_a_look_up_a_second(s
     for number in range(1_000):
         await guess(authenticator, b"guess-%d" % number)
     for key in (SECRET.encode(), b"another-key-of-acme"):
-        assert await find_owner(authenticator, key, here) is not None, "a merchant behind the same address works on"
+        assert await find_owner(authenticator, key, here) is not None, (
+            "a merchant behind the same address works on"
+        )
 
 
 @pytest.mark.finding("security-21")

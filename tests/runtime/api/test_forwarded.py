@@ -83,7 +83,9 @@ def test_an_endless_zone_makes_an_address_unreadable() -> None:
 @pytest.mark.finding("security-5")
 def test_a_chain_of_trusted_proxies_is_followed_to_its_client() -> None:
     assert str(PROXIES.client_address(PROXY, [f"198.51.100.1, {CLIENT}, 10.0.0.2"])) == CLIENT
-    assert str(PROXIES.client_address(PROXY, ["198.51.100.1", CLIENT, "10.0.0.2, fd00::9"])) == CLIENT
+    assert (
+        str(PROXIES.client_address(PROXY, ["198.51.100.1", CLIENT, "10.0.0.2, fd00::9"])) == CLIENT
+    )
     assert str(PROXIES.client_address(PROXY, ["10.0.0.3, 10.0.0.2"])) == "10.0.0.3"
     assert PROXIES.client_address(PROXY, ["198.51.100.1, unknown, 10.0.0.2"]) is None
 
@@ -114,13 +116,19 @@ def test_of_a_list_only_the_proxys_own_entry_counts_over_all_lines() -> None:
 )
 def test_a_host_is_compared_without_its_port(host: bytes, expected: str) -> None:
     assert requested_host(CLIENT, (b"host", host)) == expected
-    assert requested_host(PROXY, (b"host", b"b.example"), (b"x-forwarded-host", host)) == (expected or "b.example")
+    assert requested_host(PROXY, (b"host", b"b.example"), (b"x-forwarded-host", host)) == (
+        expected or "b.example"
+    )
 
 
 @pytest.mark.spec("A6")
 async def test_an_unreadable_peer_does_not_break_the_check_of_the_host() -> None:
     async with StoreFile().open() as store:
         clock = MonotonicInstant(0)
-        authenticator = Authenticator(store, KeyRing(bytes(32)), monotonic=lambda: clock, trusted_proxies=PROXIES)
+        authenticator = Authenticator(
+            store, KeyRing(bytes(32)), monotonic=lambda: clock, trusted_proxies=PROXIES
+        )
         head = RequestHead("GET", b"/", ((b"x-forwarded-host", b"pay.acme.example"),))
-        assert await authenticator.is_host_allowed("bolt", head, RequestContext("r", "<local>", is_secure=False))
+        assert await authenticator.is_host_allowed(
+            "bolt", head, RequestContext("r", "<local>", is_secure=False)
+        )

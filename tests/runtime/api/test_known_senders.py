@@ -60,7 +60,9 @@ def test_a_change_of_brands_or_keys_makes_every_sender_unknown(senders: KnownSen
 
 
 @pytest.mark.spec("A3")
-def test_no_sender_is_known_while_nobody_can_tell_whether_brands_have_changed(senders: KnownSenders) -> None:
+def test_no_sender_is_known_while_nobody_can_tell_whether_brands_have_changed(
+    senders: KnownSenders,
+) -> None:
     headers = fields()
     senders.add(headers, CLIENT, KEY, hosts_until=moment(2_000))
     senders.known.trusted_until = moment(10)

@@ -66,7 +66,9 @@ async def test_the_store_is_asked_once_a_second(setup: Setup, mock_clock: MockCl
         mock_clock.jump(1)
 
 
-async def test_all_who_ask_at_once_share_the_answer(setup: Setup, autojump_clock: MockClock) -> None:
+async def test_all_who_ask_at_once_share_the_answer(
+    setup: Setup, autojump_clock: MockClock
+) -> None:
     setup.store.delay_s = 0.5
     setup.store.error = StoreUnavailable("gone")
     answers: list[bool] = []
@@ -96,7 +98,9 @@ async def test_a_store_that_is_gone_is_noticed_within_a_second(
 
 
 @pytest.mark.finding("new-users-H4")
-async def test_a_commit_that_failed_counts_at_once_and_until_one_succeeds(setup: Setup, mock_clock: MockClock) -> None:
+async def test_a_commit_that_failed_counts_at_once_and_until_one_succeeds(
+    setup: Setup, mock_clock: MockClock
+) -> None:
     assert await setup.is_ready()
     setup.engine.last_failure_at = trio.current_time()
     assert not await setup.is_ready()
@@ -106,7 +110,9 @@ async def test_a_commit_that_failed_counts_at_once_and_until_one_succeeds(setup:
     assert await setup.is_ready()
 
 
-async def test_a_commit_that_failed_does_not_count_for_ever(setup: Setup, mock_clock: MockClock) -> None:
+async def test_a_commit_that_failed_does_not_count_for_ever(
+    setup: Setup, mock_clock: MockClock
+) -> None:
     """Without requests there would be no other commit to show that there is room again."""
     setup.engine.last_failure_at = trio.current_time()
     mock_clock.jump(5)

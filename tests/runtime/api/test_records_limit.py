@@ -46,7 +46,9 @@ class Readers:
             self.rejected.append(error)
 
 
-async def test_a_brand_reads_two_pages_at_once_and_the_others_are_told_to_come_again(autojump_clock: MockClock) -> None:
+async def test_a_brand_reads_two_pages_at_once_and_the_others_are_told_to_come_again(
+    autojump_clock: MockClock,
+) -> None:
     readers = Readers()
     async with trio.open_nursery() as nursery:
         for _ in range(100):

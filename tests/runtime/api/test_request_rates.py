@@ -70,4 +70,8 @@ async def test_brands_have_buckets_of_their_own_and_one_without_a_limit_has_none
         assert [await passes(rates, limited(1)) for _ in range(2)] == [True, False]
         assert await passes(rates, evolve(limited(1), id="globex"))
         assert all([await passes(rates, limited(None)) for _ in range(100)])
-        assert [await passes(rates, evolve(limited(5, 2), id="duka")) for _ in range(3)] == [True, True, False]
+        assert [await passes(rates, evolve(limited(5, 2), id="duka")) for _ in range(3)] == [
+            True,
+            True,
+            False,
+        ]

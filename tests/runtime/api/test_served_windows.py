@@ -43,7 +43,10 @@ async def test_a_process_that_starts_with_a_clock_set_back_dates_nothing_in_a_wi
         await ServedWindows(SetClock(), store.save_clock_record).mark(START)
     async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
         later_process = SetClock()
-        later_process.shown, later_process.booted = earlier(START, clock.DAY), MonotonicInstant(clock.SECOND)
+        later_process.shown, later_process.booted = (
+            earlier(START, clock.DAY),
+            MonotonicInstant(clock.SECOND),
+        )
         await continue_clock(later_process, store)
         [(_, created_at)] = later_process.next_moments(1, after=Instant(0))
     assert created_at >= START
@@ -69,8 +72,12 @@ async def test_windows_that_are_served_together_share_a_save(autojump_clock: Moc
     assert saves.records[-1].served_until == START
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("the disk is full"), OutcomeUnknown("it took too long")])
-async def test_no_window_is_served_whose_end_is_not_saved(autojump_clock: MockClock, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("the disk is full"), OutcomeUnknown("it took too long")]
+)
+async def test_no_window_is_served_whose_end_is_not_saved(
+    autojump_clock: MockClock, error: Exception
+) -> None:
     saves = Saves([], error)
     windows = ServedWindows(SetClock(), saves.save)
     for _ in range(2):
@@ -81,7 +88,9 @@ async def test_no_window_is_served_whose_end_is_not_saved(autojump_clock: MockCl
     assert len(saves.records) == 1
 
 
-async def test_a_store_that_records_by_itself_how_far_records_are_complete_is_given_nothing() -> None:
+async def test_a_store_that_records_by_itself_how_far_records_are_complete_is_given_nothing() -> (
+    None
+):
     machine = SetClock()
     await ServedWindows(machine, None).mark(START)
     assert machine.served_until == START

@@ -14,7 +14,16 @@ from mmo_sansio.messages.intents import PollProvider
 from mmo_sansio.providers.common.balances import AccountBalance, BalanceReport
 from mmo_sansio.providers.common.interface import AccountFinding, DepositAnswer, DepositReport
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, ProviderOperation
-from mmo_sansio.testing import KES, REFERENCE, a_brand, a_create_payment, a_party, accepted, hinted, succeeded
+from mmo_sansio.testing import (
+    KES,
+    REFERENCE,
+    a_brand,
+    a_create_payment,
+    a_party,
+    accepted,
+    hinted,
+    succeeded,
+)
 from mmo_sansio.values.clock import HOUR, SECOND, Instant
 from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Status
 from mmo_sansio.values.money import Money
@@ -49,7 +58,9 @@ class Bench:
     time: Instant = Instant(0)
 
     def hooks(self) -> Webhooks:
-        endpoint = WebhookEndpoint(self.provider, (TOKEN, PREVIOUS), NETWORKS.parse(list(self.allowed)))
+        endpoint = WebhookEndpoint(
+            self.provider, (TOKEN, PREVIOUS), NETWORKS.parse(list(self.allowed))
+        )
         proxies = TrustedProxies(NETWORKS.parse(list(self.proxies)))
         return Webhooks(
             {"test": endpoint},
@@ -76,10 +87,18 @@ class Bench:
         return await self.send(b"{}", headers, name=name, token=token, client=client)
 
     async def send(
-        self, body: bytes, headers: Headers, *, name: str = "test", token: str = TOKEN, client: str = "192.0.2.7"
+        self,
+        body: bytes,
+        headers: Headers,
+        *,
+        name: str = "test",
+        token: str = TOKEN,
+        client: str = "192.0.2.7",
     ) -> HttpResponse:
         head = HttpRequest("POST", f"/hooks/{name}/{token}".encode(), headers)
-        admitted = self.hooks().admit(name, token, head, RequestContext("r", client, is_secure=True))
+        admitted = self.hooks().admit(
+            name, token, head, RequestContext("r", client, is_secure=True)
+        )
         assert isinstance(admitted, Admitted)
         assert admitted.body_limit == 1000
         answer = await admitted.respond(body)
@@ -94,10 +113,16 @@ class Bench:
 
 @pytest.mark.parametrize(
     ("body", "read"),
-    [(gzip.compress(b"fine"), b"fine"), (b"damaged", b"damaged"), (bomb := gzip.compress(bytes(1001)), bomb)],
+    [
+        (gzip.compress(b"fine"), b"fine"),
+        (b"damaged", b"damaged"),
+        (bomb := gzip.compress(bytes(1001)), bomb),
+    ],
     ids=["packed", "damaged", "too large"],
 )
-async def test_a_compressed_notification_is_unpacked_within_the_limit_of_bodies(body: bytes, read: bytes) -> None:
+async def test_a_compressed_notification_is_unpacked_within_the_limit_of_bodies(
+    body: bytes, read: bytes
+) -> None:
     bench = Bench()
     await bench.send(body, ((b"content-encoding", b"gzip"),))
     assert bench.provider.notified == [read]
@@ -120,7 +145,9 @@ async def test_a_notification_that_its_adapter_refuses_is_not_read_and_changes_n
     assert bench.provider.notified == [b"{}"]
 
 
-@pytest.mark.parametrize(("name", "token"), [("other", TOKEN), ("test", "wrong"), ("test", "é"), ("test", "")])
+@pytest.mark.parametrize(
+    ("name", "token"), [("other", TOKEN), ("test", "wrong"), ("test", "é"), ("test", "")]
+)
 async def test_an_unknown_sender_finds_nothing(name: str, token: str) -> None:
     with pytest.raises(ProblemError) as caught:
         await Bench().notify(name, token)
@@ -142,7 +169,9 @@ async def test_an_unknown_sender_finds_nothing(name: str, token: str) -> None:
         ("192.0.2.9", "196.201.214.200", False),
     ],
 )
-async def test_only_listed_addresses_are_let_in(client: str, forwarded: str, is_let_in: bool) -> None:
+async def test_only_listed_addresses_are_let_in(
+    client: str, forwarded: str, is_let_in: bool
+) -> None:
     bench = Bench(allowed=("196.201.214.200",), proxies=("10.0.0.0/8",))
     sent = {"x-forwarded-for": forwarded} if forwarded else {}
     if is_let_in:
@@ -219,13 +248,23 @@ async def test_a_deposit_becomes_a_payment_once_and_one_of_nobody_is_kept() -> N
 
 @pytest.mark.finding("security-4", "security-7")
 @pytest.mark.parametrize("can_be_polled", [True, False])
-async def test_an_unsigned_deposit_that_names_a_payment_moves_nothing_and_polls_it(can_be_polled: bool) -> None:
+async def test_an_unsigned_deposit_that_names_a_payment_moves_nothing_and_polls_it(
+    can_be_polled: bool,
+) -> None:
     deposit = DepositReport(
-        "test", "RKL51ZDR4F", "600966", REFERENCE[-12:], KES(150), a_party(), DepositTrust.UNCONFIRMED
+        "test",
+        "RKL51ZDR4F",
+        "600966",
+        REFERENCE[-12:],
+        KES(150),
+        a_party(),
+        DepositTrust.UNCONFIRMED,
     )
     async with StoreFile().open() as store:
         bench = Bench(store)
-        bench.provider.operations = {DIRECT_PAYIN: ProviderOperation(False, can_be_polled, None, (HOUR,))}
+        bench.provider.operations = {
+            DIRECT_PAYIN: ProviderOperation(False, can_be_polled, None, (HOUR,))
+        }
         await bench.a_payment_awaits_its_result()
         await store_ledger(store, bench.engine.gateway.ledger)
         asked = []
@@ -240,7 +279,9 @@ async def test_an_unsigned_deposit_that_names_a_payment_moves_nothing_and_polls_
 
 @pytest.mark.finding("security-4")
 async def test_an_operators_answer_finds_the_deposits_owner() -> None:
-    deposit = DepositReport("test", "RKL51ZDR4F", "600966", "acme-77", KES(5), a_party(), DepositTrust.UNCONFIRMED)
+    deposit = DepositReport(
+        "test", "RKL51ZDR4F", "600966", "acme-77", KES(5), a_party(), DepositTrust.UNCONFIRMED
+    )
     async with StoreFile().open() as store:
         bench = Bench(store)
         await store.admin.save_brands([a_brand()])
@@ -248,7 +289,9 @@ async def test_an_operators_answer_finds_the_deposits_owner() -> None:
         await bench.notify()
         assert bench.engine.gateway.ledger.transactions == {}
         await store_ledger(store, bench.engine.gateway.ledger)
-        answer = DepositAnswer("test", "RKL51ZDR4F", DepositAnswerOutcome.COMPLETED, is_ours=True, amount=KES(5))
+        answer = DepositAnswer(
+            "test", "RKL51ZDR4F", DepositAnswerOutcome.COMPLETED, is_ours=True, amount=KES(5)
+        )
         bench.provider.notification = answer
         await bench.notify()
         await bench.notify()
@@ -260,7 +303,9 @@ async def test_an_operators_answer_finds_the_deposits_owner() -> None:
 
 
 async def test_balances_that_a_provider_notifies_are_kept_before_it_is_answered() -> None:
-    balance = AccountBalance("test", "Utility Account", Money(100_00, "KES"), Instant(1), is_float=True)
+    balance = AccountBalance(
+        "test", "Utility Account", Money(100_00, "KES"), Instant(1), is_float=True
+    )
     bench = Bench(provider=ScriptedProvider(notification=BalanceReport((balance,))))
     assert (await bench.notify()).status == 200
     assert bench.balances == [balance]

@@ -10,7 +10,16 @@ from attrs import evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation, ReferenceReuse, ReusePolicy, Type
+from mmo_sansio.values.model import (
+    Brand,
+    BrandLimits,
+    Limits,
+    Method,
+    Operation,
+    ReferenceReuse,
+    ReusePolicy,
+    Type,
+)
 from mmo_sansio.values.money import Money
 from mmo_trio.brands.apply import BrandsPlan, add_key, apply_plan, check_new_ids, plan_brands
 from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
@@ -121,8 +130,12 @@ def test_reuse_is_chosen_for_all_types_or_for_each() -> None:
 
 @pytest.mark.finding("security-10")
 def test_a_brand_has_limits_of_its_own() -> None:
-    daily = METHOD.replace('max = "150000" }', 'max = "150000", daily_payout = "500000", daily_payin = 10 }')
-    (configured,) = read(SMALL + "limits = { requests_per_second = 20, pending_payments = 1000 }" + daily)
+    daily = METHOD.replace(
+        'max = "150000" }', 'max = "150000", daily_payout = "500000", daily_payin = 10 }'
+    )
+    (configured,) = read(
+        SMALL + "limits = { requests_per_second = 20, pending_payments = 1000 }" + daily
+    )
     assert configured.brand.limits == BrandLimits(20, None, 1000)
     assert configured.brand.methods[0].limits["KES"].daily == {
         Type.PAYOUT: Money(50_000_000, "KES"),
@@ -134,9 +147,15 @@ WRONG = [
     (SMALL + "limits = 5", "limits: it is no table"),
     (SMALL + "limits.pending = 5", "Did you mean pending_payments"),
     (SMALL + "limits.pending_payments = 0", "Give a whole number from 1 to 1000000"),
-    (SMALL + 'limits.requests_per_second = "20"', "limits, requests_per_second: '20' can't be used"),
+    (
+        SMALL + 'limits.requests_per_second = "20"',
+        "limits, requests_per_second: '20' can't be used",
+    ),
     (SMALL + "limits.requests_burst = 20", "it needs requests_per_second"),
-    (SMALL + METHOD.replace("max =", "daily = 5, max ="), "may have daily_payin, daily_payout, daily_tax"),
+    (
+        SMALL + METHOD.replace("max =", "daily = 5, max ="),
+        "may have daily_payin, daily_payout, daily_tax",
+    ),
     ("[[brand]", "it isn't TOML"),
     ('[[brands]]\nid = "acme"', "Did you mean brand?"),
     ('brand = "acme"', r"Begin each with \[\[brand\]\]"),
@@ -152,7 +171,10 @@ WRONG = [
     (SMALL + 'host = "acme.example:8443"', "more than a name"),
     (SMALL + 'host = "a b"', "Give a host name only"),
     (SMALL + 'reference_reuse = "sometimes"', "Use one of: unless_paid, never, after_window"),
-    (SMALL + 'reference_reuse.payout = "sometimes"', "brand acme, reference_reuse, payout: 'sometimes' is none"),
+    (
+        SMALL + 'reference_reuse.payout = "sometimes"',
+        "brand acme, reference_reuse, payout: 'sometimes' is none",
+    ),
     (SMALL + 'reference_reuse.payouts = "never"', "Did you mean payout?"),
     (SMALL + "reference_reuse = 15", "15 is none"),
     (SMALL + 'redirect_schemes = ["javascript"]', "dangerous"),
@@ -167,7 +189,10 @@ WRONG = [
     (SMALL + 'result_hosts = "acme.example"', "no list of texts"),
     (SMALL + 'api_keys = ["short"]', "key 1 can't be used"),
     (SMALL + 'api_keys = ["schlüssel-0001"]', "key 1 can't be used"),
-    (SMALL + 'api_keys = ["acme-key-of-24-characters", "acme-key-of-24-characters"]', "an API key stands there twice"),
+    (
+        SMALL + 'api_keys = ["acme-key-of-24-characters", "acme-key-of-24-characters"]',
+        "an API key stands there twice",
+    ),
     (SMALL + METHOD + METHOD, "method mpesa_ke in KE stands there twice"),
     (SMALL + METHOD.replace('"mpesa_ke"', f'"{"k" * 101}"'), "1 to 100 characters"),
     (SMALL + METHOD.replace('"sandbox"', '"sandbux"'), "Did you mean sandbox?"),
@@ -216,7 +241,11 @@ async def test_applying_twice_does_nothing_the_second_time() -> None:
     without_key = ConfiguredBrand(brand("globex"), ())
     async with StoreFile().open() as store:
         plan = await planned(store, with_key, without_key)
-        assert (plan.added, plan.changed, plan.removed) == ((with_key.brand, without_key.brand), (), ())
+        assert (plan.added, plan.changed, plan.removed) == (
+            (with_key.brand, without_key.brand),
+            (),
+            (),
+        )
         assert [key.brand for key in plan.keys_to_add] == ["acme"]
         assert plan.brands_needing_keys == ("globex",)
         assert "acme-key-of-24-characters" not in repr(plan)
@@ -271,12 +300,17 @@ async def test_a_new_key_of_the_file_is_long_enough_and_a_stored_one_stays() -> 
 
 @pytest.mark.finding("security-30")
 async def test_a_disabled_brand_stays_disabled_unless_staff_apply_a_file_that_enables_it() -> None:
-    silent, enabling = ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("acme"), (), enabled=True)
+    silent, enabling = (
+        ConfiguredBrand(brand("acme"), ()),
+        ConfiguredBrand(brand("acme"), (), enabled=True),
+    )
     async with StoreFile().open() as store:
         await store.admin.save_brands([evolve(brand("acme"), enabled=False)])
         current = await store.admin.brands()
         assert plan_brands(current, [silent], RING, prune=False).unchanged == ("acme",)
-        assert plan_brands(current, [enabling], RING, prune=False, may_enable=False).unchanged == ("acme",)
+        assert plan_brands(current, [enabling], RING, prune=False, may_enable=False).unchanged == (
+            "acme",
+        )
         assert plan_brands(current, [enabling], RING, prune=False).changed == (brand("acme"),)
 
 
@@ -286,7 +320,9 @@ async def test_a_new_brand_does_not_get_the_payments_of_a_removed_one_by_acciden
         await store.admin.save_brands([brand("acme")])
         await submit_batch(store, (creation(1), NOON))
         await store.admin.save_brands([], removed=["acme"])
-        plan = await planned(store, ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("globex"), ()))
+        plan = await planned(
+            store, ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("globex"), ())
+        )
         with pytest.raises(SettingsError, match="--reuse-id acme"):
             await check_new_ids(store, plan)
         await check_new_ids(store, plan, reused=["acme"])

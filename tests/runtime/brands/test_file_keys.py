@@ -1,4 +1,5 @@
-"""The page about `brands.toml` is made from the keys that its reader knows, and its example uses each of them."""
+"""The page about `brands.toml` is made from the keys that its reader knows, and its example uses
+each of them."""
 
 from __future__ import annotations
 
@@ -38,7 +39,13 @@ def page() -> str:
 def test_the_page_says_what_the_reader_takes(page: str) -> None:
     made = runpy.run_path(str(DOCS / "make_brands.py"))["page"]()
     assert page == made, "run: PYTHONPATH=src python docs/make_brands.py"
-    for each in (*BRAND_FIELDS, *BRAND_LIMIT_FIELDS, *METHOD_FIELDS, *METHOD_LIMIT_FIELDS, *PAGE_FIELDS):
+    for each in (
+        *BRAND_FIELDS,
+        *BRAND_LIMIT_FIELDS,
+        *METHOD_FIELDS,
+        *METHOD_LIMIT_FIELDS,
+        *PAGE_FIELDS,
+    ):
         assert f"| `{each.key}` | {each.kind.name} | {each.default} | {each.meaning} |" in page
 
 
@@ -50,7 +57,11 @@ def test_the_example_of_the_page_is_read_and_uses_every_key(page: str) -> None:
     [method] = table["method"]
     assert set(table) == set(key_names(BRAND_FIELDS)) - {"api_keys", "enabled"}
     assert set(method) == set(key_names(METHOD_FIELDS))
-    assert set(table["limits"]) == set(key_names(BRAND_LIMIT_FIELDS)) == {each.name for each in fields(BrandLimits)}
+    assert (
+        set(table["limits"])
+        == set(key_names(BRAND_LIMIT_FIELDS))
+        == {each.name for each in fields(BrandLimits)}
+    )
     assert set(table["page"]) == set(key_names(PAGE_FIELDS)) - {"logo"}
     assert set(method["limits"]["KES"]) <= set(key_names(METHOD_LIMIT_FIELDS))
     assert read.brand.push_result_url == "https://pay.acme.example/deposits"
@@ -66,7 +77,9 @@ def test_the_example_of_the_page_is_read_and_uses_every_key(page: str) -> None:
         (Method, METHOD_FIELDS, {"provider_title"}),
     ],
 )
-def test_each_attribute_of_the_model_has_a_field(model: Any, table: tuple[BrandField, ...], apart: set[str]) -> None:
+def test_each_attribute_of_the_model_has_a_field(
+    model: Any, table: tuple[BrandField, ...], apart: set[str]
+) -> None:
     assert {each.attribute for each in table} ^ {each.name for each in fields(model)} == apart
 
 

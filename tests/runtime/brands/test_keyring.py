@@ -1,4 +1,5 @@
-"""Keys at rest: sealed, digested and signed with one master key or, while it is replaced, with two (A5)."""
+"""Keys at rest: sealed, digested and signed with one master key or, while it is replaced, with two
+(A5)."""
 
 from __future__ import annotations
 
@@ -69,7 +70,9 @@ def test_a_keyring_needs_one_whole_master_key() -> None:
 
 
 @pytest.mark.finding("security-11")
-def test_the_tokens_of_a_generation_and_of_the_one_before_are_accepted_with_either_master_key() -> None:
+def test_the_tokens_of_a_generation_and_of_the_one_before_are_accepted_with_either_master_key() -> (
+    None
+):
     old, both = KeyRing(OLD), KeyRing(NEW, OLD)
     (first,) = old.webhook_tokens("mpesa")
     assert (len(first), first) == (32, old.webhook_tokens("mpesa", 1)[0])
@@ -81,4 +84,7 @@ def test_the_tokens_of_a_generation_and_of_the_one_before_are_accepted_with_eith
     assert second not in old.webhook_tokens("airtel", 2)
     accepted = both.webhook_tokens("mpesa", 2)
     assert accepted[0] == KeyRing(NEW).webhook_tokens("mpesa", 2)[0]
-    assert set(accepted) == {*old.webhook_tokens("mpesa", 2), *KeyRing(NEW).webhook_tokens("mpesa", 2)}
+    assert set(accepted) == {
+        *old.webhook_tokens("mpesa", 2),
+        *KeyRing(NEW).webhook_tokens("mpesa", 2),
+    }

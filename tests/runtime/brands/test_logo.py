@@ -21,9 +21,15 @@ def logo_in(folder: Path, file: str) -> object:
 
 @pytest.mark.parametrize(
     ("content", "media_type"),
-    [(PNG, "image/png"), (b"\xff\xd8\xff\xe0", "image/jpeg"), (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "image/webp")],
+    [
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "image/webp"),
+    ],
 )
-def test_pictures_are_known_by_their_first_bytes(tmp_path: Path, content: bytes, media_type: str) -> None:
+def test_pictures_are_known_by_their_first_bytes(
+    tmp_path: Path, content: bytes, media_type: str
+) -> None:
     file = tmp_path / "logo"
     file.write_bytes(content)
     assert logo_in(tmp_path, "logo") == Logo(media_type, content)
@@ -53,11 +59,16 @@ def _text(page: str) -> str:
 def test_the_file_says_how_the_page_looks(tmp_path: Path) -> None:
     (tmp_path / "acme.png").write_bytes(PNG)
     file = tmp_path / "brands.toml"
-    file.write_text(_text('{ colour = "#0A6B48", logo = "acme.png", order_label = "order" }'), encoding="utf-8")
+    file.write_text(
+        _text('{ colour = "#0A6B48", logo = "acme.png", order_label = "order" }'), encoding="utf-8"
+    )
     [read] = read_brands_file(file, providers={}, rules=EgressRules())
     assert read.brand.appearance == PageAppearance("#0a6b48", Logo("image/png", PNG), "order")
     [colour, picture, label] = brand_differences(Brand("acme", "Acme", ()), read.brand)
-    assert (colour.text, label.text) == ("acme: page.colour: none -> #0a6b48", "acme: page.order_label: none -> order")
+    assert (colour.text, label.text) == (
+        "acme: page.colour: none -> #0a6b48",
+        "acme: page.order_label: none -> order",
+    )
     assert picture.after is not None
     assert picture.after.startswith("image/png of 28 bytes, SHA-256 ")
 

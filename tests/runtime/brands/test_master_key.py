@@ -39,7 +39,9 @@ def test_a_master_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
         (b"\n".join((ONE, TWO, base64.b64encode(b"3" * 32))), "Restore it"),
     ],
 )
-def test_a_master_key_that_cannot_be_used_stops_the_start(content: bytes | None, remedy: str, tmp_path: Path) -> None:
+def test_a_master_key_that_cannot_be_used_stops_the_start(
+    content: bytes | None, remedy: str, tmp_path: Path
+) -> None:
     path = tmp_path / "master.key"
     if content is not None:
         path.write_bytes(content)
@@ -78,12 +80,16 @@ def test_only_the_gateway_s_user_and_root_may_read_or_change_it(
         monkeypatch.setattr(os, "geteuid", lambda: mine + 1_000)
         if mine != 0:
             real = path.stat()
-            monkeypatch.setattr(Path, "stat", lambda self: os.stat_result((*real[:4], 0, *real[5:])))
+            monkeypatch.setattr(
+                Path, "stat", lambda self: os.stat_result((*real[:4], 0, *real[5:]))
+            )
     else:
         monkeypatch.setattr(os, "geteuid", lambda: mine if owner == "self" else mine + 1_000)
         if mine == 0:  # Root's own files are looked at as those of another user.
             real = path.stat()
-            monkeypatch.setattr(Path, "stat", lambda self: os.stat_result((*real[:4], 1_000, *real[5:])))
+            monkeypatch.setattr(
+                Path, "stat", lambda self: os.stat_result((*real[:4], 1_000, *real[5:]))
+            )
             monkeypatch.setattr(os, "geteuid", lambda: 1_000 if owner == "self" else 2_000)
     if accepted:
         assert load_master_keys(path) == [bytes([1]) * 32]

@@ -86,7 +86,9 @@ def test_brands_are_shown_without_their_keys(data: Path) -> None:
     assert [each["id"] for each in listed] == ["acme", "zuri"]
     shown = as_json("brands", "show", "acme", "--data", data)
     assert shown == listed[0]
-    assert shown["methods"][0]["limits"] == {"KES": {"min": "10.00", "max": "150000.00", "daily": {}}}
+    assert shown["methods"][0]["limits"] == {
+        "KES": {"min": "10.00", "max": "150000.00", "daily": {}}
+    }
     assert "mpesa_ke" in mmo("brands", "show", "acme", "--data", data).stdout
     assert "Acme Ltd" in mmo("brands", "list", "--data", data).stdout
     missing = mmo("brands", "show", "nobody", "--data", data)
@@ -112,11 +114,15 @@ def test_brands_are_removed_only_when_pruning(data: Path, tmp_path: Path) -> Non
 @pytest.mark.finding("new-users-H5")
 def test_a_dry_run_shows_each_change_and_changes_nothing(data: Path, tmp_path: Path) -> None:
     before = as_json("brands", "list", "--data", data)
-    (tmp_path / "brands.toml").write_text(BRANDS.replace('max = "150000"', 'max = "1000"') + FURTHER)
+    (tmp_path / "brands.toml").write_text(
+        BRANDS.replace('max = "150000"', 'max = "1000"') + FURTHER
+    )
     words = ("brands", "apply", tmp_path / "brands.toml", "--data", data)
     said = mmo(*words, "--dry-run")
     assert said.exit_code == 0
-    assert "acme: method mpesa_ke (KE), limits.KES.max: KES 150,000.00 -> KES 1,000.00" in said.stderr
+    assert (
+        "acme: method mpesa_ke (KE), limits.KES.max: KES 150,000.00 -> KES 1,000.00" in said.stderr
+    )
     assert as_json("brands", "list", "--data", data) == before
     assert as_json(*words)["differences"] == [
         {
@@ -126,7 +132,9 @@ def test_a_dry_run_shows_each_change_and_changes_nothing(data: Path, tmp_path: P
             "after": "1000.00 KES",
         }
     ]
-    [recorded] = [each for each in as_json("audit", "list", "--data", data) if "1000.00 KES" in str(each)]
+    [recorded] = [
+        each for each in as_json("audit", "list", "--data", data) if "1000.00 KES" in str(each)
+    ]
     assert "150000.00 KES" in str(recorded)
 
 
@@ -145,7 +153,9 @@ def test_methods_are_removed_only_when_pruning(data: Path, tmp_path: Path) -> No
 @pytest.mark.finding("new-users-H5")
 def test_a_brand_with_pending_payments_is_not_removed(data: Path, tmp_path: Path) -> None:
     async def create() -> None:
-        async with open_store(f"sqlite:///{data / 'gateway.db'}", serving=False, create=False) as store:
+        async with open_store(
+            f"sqlite:///{data / 'gateway.db'}", serving=False, create=False
+        ) as store:
             await submit_batch(store, (creation(1, brand_id="zuri"), after_noon(1)))
 
     trio.run(create)
@@ -204,16 +214,21 @@ def test_a_key_is_added_shown_once_and_retired(data: Path) -> None:
 
 
 def paid_with_each_key(data: Path, *paid: tuple[int, str, bool]) -> None:
-    """Payments of acme, each made with a key, with results for a host, and told to the merchant or still pending."""
+    """Payments of acme, each made with a key, with results for a host, and told to the merchant or
+    still pending."""
 
     async def create() -> None:
-        async with open_store(f"sqlite:///{data / 'gateway.db'}", serving=False, create=False) as store:
+        async with open_store(
+            f"sqlite:///{data / 'gateway.db'}", serving=False, create=False
+        ) as store:
             for number, (key, host, is_told) in enumerate(paid):
                 made = creation(number)
                 draft = evolve(made.draft, result_url=f"https://{host}:8443/results?n={number}")
                 steps: list[Input] = [evolve(made, draft=draft, api_key_id=str(key))]
                 if is_told:
-                    attempt = DeliveryAttempt(DeliveryOutcome.DELIVERED, draft.result_url or "", 204)
+                    attempt = DeliveryAttempt(
+                        DeliveryOutcome.DELIVERED, draft.result_url or "", 204
+                    )
                     steps += [BeginSubmission(reference(number)), succeeded(number)]
                     steps.append(CallbackConcluded(reference(number), attempt))
                 for each in steps:
@@ -227,9 +242,21 @@ def retire_at_a_terminal(data: Path, key: int, answer: bytes, *options: str) -> 
     terminal, end = os.openpty()
     try:
         os.write(terminal, answer)
-        words = [sys.executable, "-m", "mmo_trio.cli", "brands", "key", "retire", "acme", str(key), *options]
+        words = [
+            sys.executable,
+            "-m",
+            "mmo_trio.cli",
+            "brands",
+            "key",
+            "retire",
+            "acme",
+            str(key),
+            *options,
+        ]
         words += ["--data", str(data)]
-        done = subprocess.run(words, stdin=end, capture_output=True, timeout=HANGS_AFTER_S, check=False)
+        done = subprocess.run(
+            words, stdin=end, capture_output=True, timeout=HANGS_AFTER_S, check=False
+        )
     finally:
         os.close(terminal)
         os.close(end)
@@ -245,7 +272,9 @@ def test_who_adds_a_key_reads_first_what_to_tell_the_merchant(data: Path) -> Non
 
 
 @pytest.mark.spec("A4")
-def test_a_retirement_lists_the_hosts_of_open_results_and_asks_whether_the_key_leaked(data: Path) -> None:
+def test_a_retirement_lists_the_hosts_of_open_results_and_asks_whether_the_key_leaked(
+    data: Path,
+) -> None:
     mmo("brands", "key", "add", "acme", "--data", data)
     first, second = in_use(data, "acme")
     paid_with_each_key(
@@ -256,7 +285,10 @@ def test_a_retirement_lists_the_hosts_of_open_results_and_asks_whether_the_key_l
         (second, "shop.example", True),
         (second, "other.example", False),
     )
-    shown = ["Results to come: shop.example", "Results to come: thief.example, held back, as no other key has used it"]
+    shown = [
+        "Results to come: shop.example",
+        "Results to come: thief.example, held back, as no other key has used it",
+    ]
     code, said = retire_at_a_terminal(data, first, b"y\n")
     assert code == 1
     assert [line for line in said.splitlines() if line.startswith("Results")] == shown
@@ -291,12 +323,18 @@ def test_a_key_is_retired_as_leaked_and_the_keys_that_it_disclosed_are_named(dat
     assert [each["leakedAt"] is not None for each in keys] == [True, True, False]
     assert [each["retiredAt"] is not None for each in keys] == [True, True, False]
     last = as_json("audit", "list", "--data", data)[0]
-    assert (last["act"], last["about"], last["detail"]["leaked"]) == ("key_retired", "brand:acme", True)
+    assert (last["act"], last["about"], last["detail"]["leaked"]) == (
+        "key_retired",
+        "brand:acme",
+        True,
+    )
 
 
 @pytest.mark.spec("M5", "S4")
 @pytest.mark.finding("specification-A4")
-def test_show_tells_the_tax_authority_and_whose_deposits_are_taken(data: Path, tmp_path: Path) -> None:
+def test_show_tells_the_tax_authority_and_whose_deposits_are_taken(
+    data: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "deposits.toml"
     file.write_text(
         """
@@ -317,8 +355,14 @@ def test_show_tells_the_tax_authority_and_whose_deposits_are_taken(data: Path, t
     )
     assert mmo("brands", "apply", file, "--data", data).exit_code == 0
     [method] = as_json("brands", "show", "tana", "--data", data)["methods"]
-    shown = {name: method[name] for name in ("taxAuthorityId", "taxAuthorityAccount", "pushAccounts")}
-    assert shown == {"taxAuthorityId": "KRA", "taxAuthorityAccount": "572572", "pushAccounts": ["174379/TANA"]}
+    shown = {
+        name: method[name] for name in ("taxAuthorityId", "taxAuthorityAccount", "pushAccounts")
+    }
+    assert shown == {
+        "taxAuthorityId": "KRA",
+        "taxAuthorityAccount": "572572",
+        "pushAccounts": ["174379/TANA"],
+    }
     text = mmo("brands", "show", "tana", "--data", data).stdout
     assert all(word in text for word in ("KRA", "572572", "174379/TANA"))
 
@@ -334,7 +378,9 @@ def test_a_brand_is_disabled_and_enabled(data: Path) -> None:
 @pytest.mark.spec("A5")
 @pytest.mark.finding("hostile-F10", "security-11")
 @pytest.mark.parametrize("is_missing", [True, False], ids=["missing", "another"])
-def test_a_wrong_master_key_is_refused_and_no_other_is_made(data: Path, tmp_path: Path, is_missing: bool) -> None:
+def test_a_wrong_master_key_is_refused_and_no_other_is_made(
+    data: Path, tmp_path: Path, is_missing: bool
+) -> None:
     (data / "master.key").unlink()
     if not is_missing:
         create_master_key(data / "master.key")
@@ -423,7 +469,9 @@ class Sandbox(BaseHTTPRequestHandler):
 def running(data: Path) -> Iterator[HTTPServer]:
     """A sandbox that says where it runs."""
     server = HTTPServer(("127.0.0.1", 0), Sandbox)
-    (data / "running.json").write_text(json.dumps({"pages": f"http://127.0.0.1:{server.server_port}"}))
+    (data / "running.json").write_text(
+        json.dumps({"pages": f"http://127.0.0.1:{server.server_port}"})
+    )
     thread = Thread(target=server.serve_forever)
     thread.start()
     yield server
@@ -442,7 +490,9 @@ def test_a_running_sandbox_moves_its_clock_itself(data: Path, running: HTTPServe
     assert "answered 400" in refused.stderr
 
 
-def test_a_sandbox_that_is_gone_leaves_its_clock_to_the_next(data: Path, running: HTTPServer) -> None:
+def test_a_sandbox_that_is_gone_leaves_its_clock_to_the_next(
+    data: Path, running: HTTPServer
+) -> None:
     gone = {"pages": "http://127.0.0.1:1"}
     (data / "running.json").write_text(json.dumps(gone))
     done = mmo("sandbox-clock", "advance", "1d", "--data", data)
@@ -451,9 +501,13 @@ def test_a_sandbox_that_is_gone_leaves_its_clock_to_the_next(data: Path, running
 
 
 @pytest.mark.finding("security-10")
-def test_a_hold_stops_what_waits_and_lasts_until_the_brand_is_enabled(data: Path, tmp_path: Path) -> None:
+def test_a_hold_stops_what_waits_and_lasts_until_the_brand_is_enabled(
+    data: Path, tmp_path: Path
+) -> None:
     async def create() -> None:
-        async with open_store(f"sqlite:///{data / 'gateway.db'}", serving=False, create=False) as store:
+        async with open_store(
+            f"sqlite:///{data / 'gateway.db'}", serving=False, create=False
+        ) as store:
             for number in range(450):
                 await submit_batch(store, (creation(number), after_noon(number)))
             await submit_batch(store, (BeginSubmission(reference(7)), after_noon(1_000)))
@@ -467,7 +521,9 @@ def test_a_hold_stops_what_waits_and_lasts_until_the_brand_is_enabled(data: Path
     assert (shown["enabled"], bool(shown["heldAt"]), bool(shown["heldBy"])) == (False, True, True)
     assert "no, on hold" in mmo("brands", "list", "--data", data).stdout
     mmo("brands", "apply", tmp_path / "brands.toml", "--data", data)
-    assert as_json("brands", "show", "acme", "--data", data)["heldAt"], "the file does not end a hold"
+    assert as_json("brands", "show", "acme", "--data", data)["heldAt"], (
+        "the file does not end a hold"
+    )
     event = as_json("audit", "list", "--data", data)
     assert any(each["act"] == "brand_disabled" and each["detail"].get("hold") for each in event)
     timeline = as_json("explain", reference(3), "--data", data)

@@ -45,7 +45,12 @@ markt = "x"
 """,
     )
     said = faults(config)
-    for location in ("listen.console", "listen.tls_certificate", "keys.master_key_file", "egress.extra_ca_file"):
+    for location in (
+        "listen.console",
+        "listen.tls_certificate",
+        "keys.master_key_file",
+        "egress.extra_ca_file",
+    ):
         assert f"{location}" in said
     assert "provider.momo.markt" in said
     assert "listen.api:" not in said
@@ -53,7 +58,8 @@ markt = "x"
 
 @pytest.mark.finding("newcomers-7")
 def test_a_file_that_can_be_read_in_part_is_checked_whole(tmp_path: Path) -> None:
-    """Keys that do not exist, values that cannot be read, and what a gateway would miss at its start."""
+    """Keys that do not exist, values that cannot be read, and what a gateway would miss at its
+    start."""
     config = written(
         tmp_path,
         """
@@ -77,7 +83,14 @@ kind = "mtn_mono"
     )
     said = faults(config)
     for location in (
-        *("listen.api", "listen.adress", "listen.console", "gateway.base_url", "[limitz]", "provider.bad name"),
+        *(
+            "listen.api",
+            "listen.adress",
+            "listen.console",
+            "gateway.base_url",
+            "[limitz]",
+            "provider.bad name",
+        ),
         *("provider.other.kind", "keys.master_key_file"),
     ):
         assert location in said, said
@@ -86,7 +99,10 @@ kind = "mtn_mono"
 @pytest.mark.finding("newcomers-7")
 def test_all_options_that_an_account_lacks_are_named_at_once(tmp_path: Path) -> None:
     create_master_key(tmp_path / "master.key")
-    options = 'kind = "mpesa_daraja"\nbase_url = "ftp://x"\nmarkt = "x"\nresults = "sometimes"\ntill = "no"\n'
+    options = (
+        'kind = "mpesa_daraja"\nbase_url = "ftp://x"\nmarkt = "x"\nresults = '
+        '"sometimes"\ntill = "no"\n'
+    )
     lines = faults(written(tmp_path, f"[provider.ke]\n{options}")).splitlines()
     keys = ("markt", "shortcode", "base_url", "consumer_key", "consumer_secret", "results", "till")
     assert len(lines) == len(keys), lines
@@ -103,7 +119,10 @@ def test_a_key_that_does_not_match_its_certificate_is_a_fault(tmp_path: Path) ->
         made.cert_chain_pems[0].write_to_path(str(tmp_path / f"{name}.pem"))
     listen = '[listen]\ntls_certificate = "{0}/one.pem"\ntls_key = "{0}/{1}.key"\n'
     assert "listen.tls_certificate" in faults(written(tmp_path, listen.format(tmp_path, "two")))
-    assert mmo("check-config", "--config", written(tmp_path, listen.format(tmp_path, "one"))).exit_code == 0
+    assert (
+        mmo("check-config", "--config", written(tmp_path, listen.format(tmp_path, "one"))).exit_code
+        == 0
+    )
 
 
 def test_a_master_key_that_everybody_can_read_is_a_fault(tmp_path: Path) -> None:

@@ -52,7 +52,9 @@ INPUTS: list[Input] = [
     a.failed(LATE),
     a.a_create_payment(WAITING, merchant_reference="order-3"),
     a.a_begin_submission(WAITING),
-    a.a_create_payment(OTHERS, brand=a.a_brand(id="zuri", name="Zuri [bold]"), merchant_reference="order-1"),
+    a.a_create_payment(
+        OTHERS, brand=a.a_brand(id="zuri", name="Zuri [bold]"), merchant_reference="order-1"
+    ),
 ]
 
 
@@ -60,7 +62,9 @@ async def fill(url: str, keyring: KeyRing, inputs: Sequence[Input]) -> None:
     """A store with two brands and some payments."""
     async with open_store(url, serving=True) as store:
         await store.admin.save_brands([a.a_brand(), a.a_brand(id="zuri", name="Zuri [bold]")])
-        await store.admin.add_key("acme", b"digest", keyring.seal("acme", SECRET.encode()), now=a.START)
+        await store.admin.add_key(
+            "acme", b"digest", keyring.seal("acme", SECRET.encode()), now=a.START
+        )
         for input_ in inputs:
             await submit_once(store, input_, GatewayClock())
 
@@ -85,7 +89,12 @@ def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
     create_master_key(folder / "master.key")
-    trio.run(fill, f"sqlite:///{folder}/gateway.db", KeyRing(*load_master_keys(folder / "master.key")), INPUTS)
+    trio.run(
+        fill,
+        f"sqlite:///{folder}/gateway.db",
+        KeyRing(*load_master_keys(folder / "master.key")),
+        INPUTS,
+    )
     return folder
 
 
@@ -147,7 +156,9 @@ def test_a_reference_that_two_brands_have_needs_the_brand(data: Path) -> None:
 def test_what_is_not_there_is_a_negative_answer(data: Path) -> None:
     assert "no transaction" in refusal(1, "tx", "show", "nothing", "--data", data)
     assert "no transaction" in refusal(1, "explain", "nothing", "--data", data)
-    assert "no open entry 99" in refusal(1, "suspense", "close", 99, "--note", "seen", "--data", data)
+    assert "no open entry 99" in refusal(
+        1, "suspense", "close", 99, "--note", "seen", "--data", data
+    )
 
 
 def test_transactions_are_listed_the_newest_first(data: Path) -> None:
@@ -161,10 +172,14 @@ def test_transactions_are_listed_the_newest_first(data: Path) -> None:
 
 @pytest.mark.finding("new-users-M7")
 def test_transactions_are_listed_by_the_beginning_of_a_reference(data: Path) -> None:
-    listed = as_json("tx", "list", "--reference", PAID[:-1].lower(), "--brand", "acme", "--data", data)
+    listed = as_json(
+        "tx", "list", "--reference", PAID[:-1].lower(), "--brand", "acme", "--data", data
+    )
     assert PAID in [each["transaction"]["gatewayReference"] for each in listed]
     assert as_json("tx", "list", "--reference", "rder", "--data", data) == []
-    assert "only one of --stuck" in refusal(2, "tx", "list", "--stuck", "--reference", "o", "--data", data)
+    assert "only one of --stuck" in refusal(
+        2, "tx", "list", "--stuck", "--reference", "o", "--data", data
+    )
 
 
 @pytest.mark.spec("S1", "S2")
@@ -178,7 +193,10 @@ def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
     assert done["transaction"]["completionSource"] == "manual"
     explained = as_json("explain", "order-3", "--data", data)
     last = explained["timeline"][-1]
-    assert (last["actor"], last["detail"]["reason"]) == (f"user:{machine_user().name} for amina", "statement of today")
+    assert (last["actor"], last["detail"]["reason"]) == (
+        f"user:{machine_user().name} for amina",
+        "statement of today",
+    )
     assert last["detail"]["evidence"] == "line 7"
     said = refusal(1, "tx", "resolve", "order-3", "--failed", "user_timeout",
                    "--evidence", "line 7", "--reason", "x", "--data", data)  # fmt: skip
@@ -188,9 +206,13 @@ def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
 def test_a_resolution_says_what_it_needs(data: Path) -> None:
     words = ("tx", "resolve", "order-3", "--data", data)
     assert "--reason" in refusal(2, *words, "--succeeded", "--evidence", "line 7")
-    assert "--reason is empty" in refusal(2, *words, "--succeeded", "--evidence", "line 7", "--reason", " ")
+    assert "--reason is empty" in refusal(
+        2, *words, "--succeeded", "--evidence", "line 7", "--reason", " "
+    )
     assert "--failed" in refusal(2, *words, "--reason", "x", "--evidence", "x")
-    assert "user_timeout" in refusal(2, *words, "--failed", "no_idea", "--evidence", "x", "--reason", "x")
+    assert "user_timeout" in refusal(
+        2, *words, "--failed", "no_idea", "--evidence", "x", "--reason", "x"
+    )
 
 
 @pytest.mark.spec("S5", "E1")
@@ -204,10 +226,19 @@ def test_a_payment_is_explained(data: Path) -> None:
     assert "To do in the suspense book: entry 1." in text
     first = explained["conclusions"][0]
     assert first.startswith("It ended as success, ")
-    assert "later test reported failed, user_cancelled. Entry 2 of the suspense book is to do." in first
-    assert [each["what"] for each in explained["timeline"]][:2] == ["CreatePayment", "BeginSubmission"]
+    assert (
+        "later test reported failed, user_cancelled. Entry 2 of the suspense book is to do."
+        in first
+    )
+    assert [each["what"] for each in explained["timeline"]][:2] == [
+        "CreatePayment",
+        "BeginSubmission",
+    ]
     assert explained["callbacks"][0]["outcome"] == "timeout"
-    assert [each["reason"] for each in explained["suspense"]] == ["settled_less", "conflicting_result"]
+    assert [each["reason"] for each in explained["suspense"]] == [
+        "settled_less",
+        "conflicting_result",
+    ]
     shown = mmo("explain", PAID, "--data", data).stdout
     assert "has the payment and has not decided yet" in shown
     assert '"finalAmount":{"value":149.00,"currency":"KES"}' in shown
@@ -234,10 +265,19 @@ def test_what_a_merchant_was_told_wrong_is_listed_with_a_text_to_send(data: Path
     shown = mmo("tx", "list", "--told-wrong", "--data", data)
     assert "success 20" in shown.stdout
     assert "mmo explain" in shown.stderr
-    assert "only one of --stuck" in refusal(2, "tx", "list", "--told-wrong", "--stuck", "--data", data)
-    assert "leave --status out" in refusal(2, "tx", "list", "--told-wrong", "--status", "failed", "--data", data)
+    assert "only one of --stuck" in refusal(
+        2, "tx", "list", "--told-wrong", "--stuck", "--data", data
+    )
+    assert "leave --status out" in refusal(
+        2, "tx", "list", "--told-wrong", "--status", "failed", "--data", data
+    )
     assert "\nYou may not have the money." in mmo("explain", PAID, "--data", data).stdout
-    assert mmo("suspense", "close", wrong["suspenseEntry"], "--note", "told them", "--data", data).exit_code == 0
+    assert (
+        mmo(
+            "suspense", "close", wrong["suspenseEntry"], "--note", "told them", "--data", data
+        ).exit_code
+        == 0
+    )
     assert as_json("tx", "list", "--told-wrong", "--data", data) == []
 
 
@@ -290,8 +330,15 @@ def test_a_timeline_has_a_paragraph_for_each_step_where_a_table_is_too_narrow(
 def test_the_audit_log_is_written_in_words_on_a_terminal(data: Path) -> None:
     mmo("providers", "disable", "sandbox", "--reason", "they asked", "--data", data)
     row = mmo("audit", "list", "--data", data).stdout.splitlines()[1]
-    assert re.search(r" [0-9-]{10}T[0-9:]{8}Z .*provider_closed +provider:sandbox +.*reason they asked", row)
-    assert mmo("providers", "list", "--data", data).stdout.split("closedAt")[0].rstrip().endswith("taking payments")
+    assert re.search(
+        r" [0-9-]{10}T[0-9:]{8}Z .*provider_closed +provider:sandbox +.*reason they asked", row
+    )
+    assert (
+        mmo("providers", "list", "--data", data)
+        .stdout.split("closedAt")[0]
+        .rstrip()
+        .endswith("taking payments")
+    )
 
 
 @pytest.mark.finding("audit-5")
@@ -306,7 +353,9 @@ def test_an_export_takes_page_after_page(data: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.finding("audit-5")
-def test_an_export_has_no_formula_unless_it_is_to_be_exact(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_has_no_formula_unless_it_is_to_be_exact(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mmo_trio.cli.commands.stored_records.row_cells", lambda *_: ["=1+1"])
     words = ("records", "export", "--format", "csv", "--data", data)
     assert mmo(*words).stdout.splitlines()[1:] == ["'=1+1"] * 4
@@ -365,7 +414,9 @@ def test_the_store_is_made_and_checked(tmp_path: Path) -> None:
     assert as_json("tx", "list", "--config", config) == []
 
 
-def test_the_settings_are_checked_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_are_checked_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tmp_path / "mmo.toml"
     monkeypatch.setenv("MMO_KEYS_MASTER_KEY_FILE", str(tmp_path / "master.key"))
     create_master_key(tmp_path / "master.key")
@@ -408,7 +459,18 @@ def test_a_sandbox_that_does_not_run_keeps_the_moved_clock(data: Path) -> None:
 @pytest.mark.spec("S3")
 def test_administration_keeps_to_the_sandboxs_clock(data: Path) -> None:
     assert mmo("sandbox-clock", "advance", "1d", "--data", data).exit_code == 0
-    words = ("tx", "resolve", "order-3", "--succeeded", "--evidence", "line 7", "--reason", "seen", "--data", data)
+    words = (
+        "tx",
+        "resolve",
+        "order-3",
+        "--succeeded",
+        "--evidence",
+        "line 7",
+        "--reason",
+        "seen",
+        "--data",
+        data,
+    )
     done = as_json(*words)["transaction"]
     assert done["completedAt"][:10] > done["createdAt"][:10]
 
@@ -416,15 +478,23 @@ def test_administration_keeps_to_the_sandboxs_clock(data: Path) -> None:
 def test_administration_records_the_true_time_although_a_clock_was_ahead_before(data: Path) -> None:
     assert mmo("sandbox-clock", "advance", "1d", "--data", data).exit_code == 0
     words = ("--reason", "seen", "--data", data)
-    ahead = as_json("tx", "resolve", "order-3", "--succeeded", "--evidence", "line 7", *words)["transaction"]
+    ahead = as_json("tx", "resolve", "order-3", "--succeeded", "--evidence", "line 7", *words)[
+        "transaction"
+    ]
     (data / "clock-offset").unlink()
-    after = as_json("tx", "resolve", OTHERS, "--failed", "user_timeout", "--evidence", "line 7", *words)["transaction"]
+    after = as_json(
+        "tx", "resolve", OTHERS, "--failed", "user_timeout", "--evidence", "line 7", *words
+    )["transaction"]
     assert ahead["completedAt"] > after["completedAt"] > after["createdAt"]
 
 
 @pytest.mark.finding("new-users-sandbox-data")
-def test_a_sandbox_says_where_a_person_begins_and_where_the_data_are(capsys: pytest.CaptureFixture[str]) -> None:
-    announce_sandbox(Path("/there"), ServiceAddresses("http://a", "http://p", "http://c", "demo", "key"))
+def test_a_sandbox_says_where_a_person_begins_and_where_the_data_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    announce_sandbox(
+        Path("/there"), ServiceAddresses("http://a", "http://p", "http://c", "demo", "key")
+    )
     ready, start, data = capsys.readouterr().out.splitlines()
     assert ready == "READY api=http://a pages=http://p console=http://c brand=demo api_key=key"
     assert start == "Start at http://p/ with a payment page and a virtual phone."
@@ -434,7 +504,9 @@ def test_a_sandbox_says_where_a_person_begins_and_where_the_data_are(capsys: pyt
 def test_the_command_is_a_process_of_its_own(data: Path) -> None:
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         words = [sys.executable, "-m", "mmo_trio.cli", *map(str, arguments)]
-        return subprocess.run(words, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False)
+        return subprocess.run(
+            words, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False
+        )
 
     shown = run("tx", "show", PAID, "--data", data, "--json")
     assert shown.returncode == 0

@@ -36,7 +36,8 @@ def conform(*arguments: object) -> Result:
 
 @contextmanager
 def example(directory: Path, key: str) -> Iterator[tuple[str, Path]]:
-    """The example receiver as a program with TLS, which expects this key: its URL, and its output."""
+    """The example receiver as a program with TLS, which expects this key: its URL, and its
+    output."""
     authority, log = trustme.CA(), directory / "log"
     issued = authority.issue_cert("127.0.0.1")
     authority.cert_pem.write_to_path(directory / "ca.pem")
@@ -65,9 +66,22 @@ def example(directory: Path, key: str) -> Iterator[tuple[str, Path]]:
 @pytest.mark.finding("new-users-conform")
 def test_an_endpoint_that_does_right_passes(tmp_path: Path) -> None:
     report, only = tmp_path / "report.xml", [word for name in SOME for word in ("--only", name)]
-    probe = f"{sys.executable} -c \"print(open('{tmp_path}/log').read().count('result {{reference}}'))\""
+    probe = (
+        f"{sys.executable} -c \"print(open('{tmp_path}/log').read().count('result "
+        f"{{reference}}'))\""
+    )
     with example(tmp_path, KEY) as (url, _):
-        options = ["--key", KEY, "--ca-file", tmp_path / "ca.pem", *only, "--probe", probe, "--junit", report]
+        options = [
+            "--key",
+            KEY,
+            "--ca-file",
+            tmp_path / "ca.pem",
+            *only,
+            "--probe",
+            probe,
+            "--junit",
+            report,
+        ]
         done = conform(url, *options)
         asked = conform(url, "--key", KEY, "--ca-file", tmp_path / "ca.pem", "--only", "repeated")
     assert done.exit_code == 0, done.output
@@ -106,7 +120,10 @@ def test_what_cannot_be_played_takes_a_line_for_each_reason() -> None:
     lines = unreachable.stdout.splitlines()
     assert unreachable.exit_code == 1
     assert "-       tls-1.2, tls-1.3: It needs TLS." in lines
-    assert f"-       {len(SITUATIONS) - 3} situations: The endpoint gave no answer to the first request." in lines
+    assert (
+        f"-       {len(SITUATIONS) - 3} situations: The endpoint gave no answer to the "
+        f"first request." in lines
+    )
     assert len(lines) < 12
 
 

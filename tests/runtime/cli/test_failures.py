@@ -1,4 +1,5 @@
-"""A command that fails says why in one sentence, whatever disk, file or terminal it has to do with."""
+"""A command that fails says why in one sentence, whatever disk, file or terminal it has to do
+with."""
 
 from __future__ import annotations
 
@@ -35,9 +36,13 @@ def mmo(*arguments: str | Path, encoding: str = "utf-8") -> Result:
 
 
 def run(
-    *arguments: str | Path, file_bytes_max: int | None = None, stdout: Path | None = None, **variables: str
+    *arguments: str | Path,
+    file_bytes_max: int | None = None,
+    stdout: Path | None = None,
+    **variables: str,
 ) -> tuple[int, str, str]:
-    """Run a process of the command; return its exit code, and what it printed on standard output and standard error."""
+    """Run a process of the command; return its exit code, and what it printed on standard output
+    and standard error."""
 
     def limit_files() -> None:
         if file_bytes_max is not None:
@@ -55,7 +60,11 @@ def run(
             check=False,
         )
     encoding = variables.get("PYTHONIOENCODING", "utf-8")
-    return done.returncode, (done.stdout or b"").decode(encoding, "replace"), done.stderr.decode(encoding)
+    return (
+        done.returncode,
+        (done.stdout or b"").decode(encoding, "replace"),
+        done.stderr.decode(encoding),
+    )
 
 
 def fill_sandbox(folder: Path, inputs: list[Input]) -> None:
@@ -75,7 +84,9 @@ def test_a_sandbox_on_a_disk_that_takes_nothing_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.finding("hostile-F13")
-@pytest.mark.parametrize("name", ["sandbox-provider.ndjson", "clock-offset", "ca-key.pem", "ca.pem", "running.json"])
+@pytest.mark.parametrize(
+    "name", ["sandbox-provider.ndjson", "clock-offset", "ca-key.pem", "ca.pem", "running.json"]
+)
 def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, name: str) -> None:
     ensure_authority(tmp_path)
     (tmp_path / name).unlink(missing_ok=True)
@@ -98,7 +109,10 @@ def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path, name: str) -> N
 @pytest.mark.finding("audit-http-6")
 def test_a_check_goes_on_past_damage_and_names_each_damaged_row(tmp_path: Path) -> None:
     whole, torn, turned = (numbered_reference(each) for each in (1, 2, 3))
-    creations = [a.a_create_payment(each, merchant_reference=each, page_token=each) for each in (whole, torn, turned)]
+    creations = [
+        a.a_create_payment(each, merchant_reference=each, page_token=each)
+        for each in (whole, torn, turned)
+    ]
     fill_sandbox(tmp_path, [*creations, a.a_deposit(trust=DepositTrust.UNCONFIRMED)])
     with sqlite3.connect(tmp_path / "gateway.db") as connection:
         damage = "UPDATE transactions SET {0} = substr({0}, 1, 40) WHERE gateway_reference = ?"
@@ -118,7 +132,8 @@ def test_a_check_goes_on_past_damage_and_names_each_damaged_row(tmp_path: Path) 
 
 @pytest.mark.finding("hostile-F13")
 @pytest.mark.parametrize(
-    "arguments", [("records", "export", "--format", "csv"), ("tx", "list"), ("tx", "list", "--json")]
+    "arguments",
+    [("records", "export", "--format", "csv"), ("tx", "list"), ("tx", "list", "--json")],
 )
 def test_an_output_that_takes_nothing_is_named(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     fill_sandbox(tmp_path, [a.a_create_payment()])
@@ -143,7 +158,14 @@ def test_every_listing_can_be_printed_on_every_terminal(tmp_path: Path, encoding
             assert encoding == "ascii" or shown in done.stdout
     file = tmp_path / "records.ndjson"
     code, _, said = run(
-        "records", "export", "--format", "ndjson", "--data", tmp_path, stdout=file, PYTHONIOENCODING=encoding
+        "records",
+        "export",
+        "--format",
+        "ndjson",
+        "--data",
+        tmp_path,
+        stdout=file,
+        PYTHONIOENCODING=encoding,
     )
     assert code == 0, said
     assert json.loads(file.read_text(encoding="utf-8"))["merchantReference"] == TURNED

@@ -32,7 +32,9 @@ def test_without_arguments_it_names_three_first_steps_that_exist() -> None:
 def installed(tmp_path: Path) -> Path:
     """A directory with `mmo`, as an installation has it in the PATH."""
     program = tmp_path / "mmo"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mmo_trio.cli "$@"\n', encoding="utf-8")
+    program.write_text(
+        f'#!/bin/sh\nexec "{sys.executable}" -m mmo_trio.cli "$@"\n', encoding="utf-8"
+    )
     program.chmod(0o755)
     return tmp_path
 
@@ -52,7 +54,9 @@ def test_bash_completes_commands_and_options(installed: Path) -> None:
             echo "${COMPREPLY[@]}"
         done
     """
-    done = subprocess.run(["bash", "-c", script, "bash", str(installed)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", str(installed)], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["records", "export", "--once"]
 
 
@@ -67,7 +71,11 @@ def test_fish_completes_commands_and_options(installed: Path) -> None:
     """
     command = ["fish", "--no-config", "-c", script, str(installed)]
     done = subprocess.run(
-        command, env=os.environ | {"HOME": str(installed)}, capture_output=True, text=True, check=True
+        command,
+        env=os.environ | {"HOME": str(installed)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     names = [line.partition("\t")[0] for line in done.stdout.splitlines()]
     assert names == ["records", "export", "--once"]
@@ -75,9 +83,15 @@ def test_fish_completes_commands_and_options(installed: Path) -> None:
 
 def test_zsh_completes_commands_and_options(installed: Path) -> None:
     need("zsh")
-    environment = os.environ | {"PATH": f"{installed}:{os.environ['PATH']}", "TERM": "dumb", "ZDOTDIR": str(installed)}
+    environment = os.environ | {
+        "PATH": f"{installed}:{os.environ['PATH']}",
+        "TERM": "dumb",
+        "ZDOTDIR": str(installed),
+    }
     terminal, side = pty.openpty()
-    with subprocess.Popen(["zsh", "-f", "-i"], stdin=side, stdout=side, stderr=side, env=environment) as zsh:
+    with subprocess.Popen(
+        ["zsh", "-f", "-i"], stdin=side, stdout=side, stderr=side, env=environment
+    ) as zsh:
         os.close(side)
         seen = ""
 

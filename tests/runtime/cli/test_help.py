@@ -43,7 +43,9 @@ def test_every_command_stands_in_one_section() -> None:
     assert sorted(listed) == sorted(commands_of(main))
 
 
-@pytest.mark.parametrize("path", [each for each in groups(main) if not each or each == ("records",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "path", [each for each in groups(main) if not each or each == ("records",)], ids=" ".join
+)
 def test_a_list_says_of_a_command_what_the_command_says(path: tuple[str, ...]) -> None:
     group: click.Command = main
     for name in path:
@@ -71,13 +73,17 @@ def test_a_list_of_commands_loads_none() -> None:
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_the_program_lists_its_commands_before_any_package_is_loaded(option: str) -> None:
     code = "import sys\nsys.modules['click'] = None\nfrom mmo_trio.cli.__main__ import run\nrun()\n"
-    done = subprocess.run([sys.executable, "-c", code, option], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, option], capture_output=True, text=True, check=True
+    )
     assert done.stdout == CliRunner().invoke(main, [option]).stdout
 
 
 def test_a_command_whose_packages_are_missing_says_what_to_install() -> None:
     code = "import sys\nsys.modules['trio'] = None\nfrom mmo_trio.cli.__main__ import run\nrun()\n"
-    done = subprocess.run([sys.executable, "-c", code, "serve"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "serve"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2
     assert "`mmo serve` needs packages that are not installed, such as trio." in done.stderr
     assert "pip install 'mmo-gateway[server]'" in done.stderr
@@ -88,7 +94,8 @@ def test_the_program_says_what_to_install_where_even_click_is_missing() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == (
-        "`mmo` needs packages that are not installed, such as click. Run: pip install 'mmo-gateway[server]'\n"
+        "`mmo` needs packages that are not installed, such as click. Run: pip install "
+        "'mmo-gateway[server]'\n"
     )
 
 
@@ -98,13 +105,20 @@ sys.modules |= dict.fromkeys(sys.argv[2:])
 importlib.import_module(sys.argv[1])
 """
 GATEWAYS_PACKAGES = (
-    "argon2", "cryptography", "hypercorn", "jinja2", "outcome", "platformdirs", "prometheus_client", "psycopg", "quart",
-    "quart_trio", "segno", "setproctitle", "structlog", "trio", "trio_asyncio", "trustme", "ulid",
+    "argon2", "cryptography", "hypercorn", "jinja2", "outcome", "platformdirs", "prometheus_client",
+    "psycopg", "quart", "quart_trio", "segno", "setproctitle", "structlog", "trio", "trio_asyncio",
+    "trustme", "ulid",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("module", ["conform", "reconcile"])
 def test_a_merchants_command_loads_without_the_packages_of_the_gateway(module: str) -> None:
-    words = [sys.executable, "-c", LOADS_ALONE, f"mmo_trio.cli.commands.{module}", *GATEWAYS_PACKAGES]
+    words = [
+        sys.executable,
+        "-c",
+        LOADS_ALONE,
+        f"mmo_trio.cli.commands.{module}",
+        *GATEWAYS_PACKAGES,
+    ]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

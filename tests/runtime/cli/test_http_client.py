@@ -10,7 +10,12 @@ import pytest
 import trio
 
 from mmo_trio.cli.support.http_client import send_request
-from tests.support.hostile_receivers import answers, authority, running_receiver, server_with_certificate
+from tests.support.hostile_receivers import (
+    answers,
+    authority,
+    running_receiver,
+    server_with_certificate,
+)
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -21,10 +26,20 @@ async def test_the_common_name_of_a_certificate_is_no_name_of_the_host(tmp_path:
     named = authority().issue_cert("localhost")
     only_common = authority().issue_cert(common_name="localhost")
     async with running_receiver(answers(OK), server_with_certificate(only_common)) as receiver:
-        ask = partial(send_request, f"https://localhost:{receiver.port}/", body={}, ca_file=tmp_path / "ca.pem")
+        ask = partial(
+            send_request,
+            f"https://localhost:{receiver.port}/",
+            body={},
+            ca_file=tmp_path / "ca.pem",
+        )
         with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
             await trio.to_thread.run_sync(ask)
         assert receiver.requests == []
     async with running_receiver(answers(OK), server_with_certificate(named)) as receiver:
-        ask = partial(send_request, f"https://localhost:{receiver.port}/", body={}, ca_file=tmp_path / "ca.pem")
+        ask = partial(
+            send_request,
+            f"https://localhost:{receiver.port}/",
+            body={},
+            ca_file=tmp_path / "ca.pem",
+        )
         assert (await trio.to_thread.run_sync(ask)).body == b"ok"

@@ -1,4 +1,5 @@
-"""What staff change of brands, keys and providers is in force on every process when the command ends."""
+"""What staff change of brands, keys and providers is in force on every process when the command
+ends."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ async def serving(directory: Path, url: str, *words: str) -> AsyncIterator[Proce
         yield process
 
 
-async def one_connection_each(stack: AsyncExitStack, node: Process, count: int) -> Mapping[int, Client]:
+async def one_connection_each(
+    stack: AsyncExitStack, node: Process, count: int
+) -> Mapping[int, Client]:
     """A connection to each worker of the node, of which there are so many."""
     found: dict[int, Client] = {}
     for _ in range(CONNECTIONS_MAX):
@@ -76,12 +79,16 @@ async def apply(directory: Path, brands: str) -> str:
 
 
 async def check_each_change(directory: Path, clients: Mapping[int, Client], said: str) -> None:
-    """Change a limit, the brand, the provider and the key; each is in force on these connections when it was said."""
+    """Change a limit, the brand, the provider and the key; each is in force on these connections
+    when it was said."""
     numbers = iter(range(100, 10_000, 2))
 
     async def statuses() -> list[int]:
         """What each process answers to a pay-in of more than 50 KES."""
-        return [(await client.ask(creation(next(numbers), RESULT_URL))).status for client in clients.values()]
+        return [
+            (await client.ask(creation(next(numbers), RESULT_URL))).status
+            for client in clients.values()
+        ]
 
     everywhere = len(clients)
     assert await statuses() == [200] * everywhere
@@ -92,7 +99,9 @@ async def check_each_change(directory: Path, clients: Mapping[int, Client], said
     assert said in await run(directory, "brands", "disable", "acme")
     assert await statuses() == [400] * everywhere
     assert said in await run(directory, "brands", "enable", "acme")
-    assert said in await run(directory, "providers", "disable", "sandbox", "--reason", "out of order")
+    assert said in await run(
+        directory, "providers", "disable", "sandbox", "--reason", "out of order"
+    )
     assert said in await run(directory, "providers", "enable", "sandbox")
     assert await statuses() == [200] * everywhere
     assert said in await run(directory, "brands", "key", "retire", "acme", "1")
@@ -100,7 +109,9 @@ async def check_each_change(directory: Path, clients: Mapping[int, Client], said
 
 
 @pytest.mark.finding("new-users-H5")
-async def test_a_change_is_in_force_on_every_worker_when_the_command_ends(database: str, tmp_path: Path) -> None:
+async def test_a_change_is_in_force_on_every_worker_when_the_command_ends(
+    database: str, tmp_path: Path
+) -> None:
     async with AsyncExitStack() as stack:
         node = await stack.enter_async_context(serving(tmp_path, database, "--workers", "2"))
         clients = await one_connection_each(stack, node, 2)
@@ -118,7 +129,9 @@ async def test_a_change_is_in_force_on_sqlite_when_the_command_ends(tmp_path: Pa
 
 
 @pytest.mark.finding("new-users-H5")
-async def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_does_not_answer_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(target, "IN_FORCE_WAIT_S", 0.5)
     url = f"sqlite:///{tmp_path}/gateway.db"
     async with serving(tmp_path, url) as node:

@@ -1,4 +1,5 @@
-"""`mmo listen` shows a line about each callback, and sends callbacks on to a merchant's local server."""
+"""`mmo listen` shows a line about each callback, and sends callbacks on to a merchant's local
+server."""
 
 from __future__ import annotations
 
@@ -27,7 +28,12 @@ CALLBACK = {
     "status": "failed",
     "errorCode": "user_cancelled",
 }
-QR_CODE = {"gatewayReference": REFERENCE, "merchantReference": "order-1", "qrPayload": "0002", "qrImage": "aGVsbG8="}
+QR_CODE = {
+    "gatewayReference": REFERENCE,
+    "merchantReference": "order-1",
+    "qrPayload": "0002",
+    "qrImage": "aGVsbG8=",
+}
 
 
 @contextmanager
@@ -89,13 +95,20 @@ def shop(status: int = 201) -> Iterator[Shop]:
 
 
 def send(directory: Path, address: str, body: object, key: str = KEY) -> int:
-    return send_request(address, body=body, headers={"X-API-KEY": key}, ca_file=directory / "ca.pem").status
+    return send_request(
+        address, body=body, headers={"X-API-KEY": key}, ca_file=directory / "ca.pem"
+    ).status
 
 
 @pytest.mark.spec("K1", "K2")
 @pytest.mark.finding("new-users-listen")
-def test_callbacks_are_forwarded_to_a_local_server_and_its_status_is_the_answer(tmp_path: Path) -> None:
-    with shop(201) as merchant, listening(tmp_path, "--forward-to", f"{merchant.address}/results") as (address, lines):
+def test_callbacks_are_forwarded_to_a_local_server_and_its_status_is_the_answer(
+    tmp_path: Path,
+) -> None:
+    with (
+        shop(201) as merchant,
+        listening(tmp_path, "--forward-to", f"{merchant.address}/results") as (address, lines),
+    ):
         assert next(lines) == f"Forwarding to {merchant.address}/results\n"
         assert send(tmp_path, f"{address}any", CALLBACK) == 201
         assert send(tmp_path, f"{address}any", CALLBACK) == 201
@@ -115,7 +128,8 @@ def test_callbacks_are_forwarded_to_a_local_server_and_its_status_is_the_answer(
     about = rf"/any  {REFERENCE}  order-1"
     assert re.fullmatch(
         rf"{time}  callback  {about}  failed user_cancelled  key ok  -> 201  {duration}\n"
-        rf"{time}  callback  {about}  failed user_cancelled  \(repeat\)  key ok  -> 201  {duration}\n"
+        rf"{time}  callback  {about}  failed user_cancelled  \(repeat\)  key ok  -> 201  "
+        rf"{duration}\n"
         rf"{time}  other  /any  key missing or wrong  -> 401  {duration}\n"
         rf"{time}  qr  {about}  0002  key ok  -> 500  {duration}\n",
         "".join(shown),
@@ -124,18 +138,28 @@ def test_callbacks_are_forwarded_to_a_local_server_and_its_status_is_the_answer(
 
 @pytest.mark.finding("new-users-listen")
 def test_a_local_server_without_a_path_gets_the_path_of_the_result_url(tmp_path: Path) -> None:
-    with shop() as merchant, listening(tmp_path, "--forward-to", merchant.address, "--json") as (address, lines):
+    with (
+        shop() as merchant,
+        listening(tmp_path, "--forward-to", merchant.address, "--json") as (address, lines),
+    ):
         assert send(tmp_path, f"{address}results/42", CALLBACK) == 201
         line = json.loads(next(lines))
     assert [path for path, _, _ in merchant.received] == ["/results/42"]
     assert line["callback"] == CALLBACK
-    assert (line["path"], line["key"], line["response"], line["repeat"]) == ("/results/42", "ok", 201, False)
+    assert (line["path"], line["key"], line["response"], line["repeat"]) == (
+        "/results/42",
+        "ok",
+        201,
+        False,
+    )
     assert line["durationMs"] >= 0
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", line["time"])
 
 
 @pytest.mark.finding("new-users-listen")
-def test_a_local_server_that_does_not_run_fails_the_delivery_and_the_line_says_why(tmp_path: Path) -> None:
+def test_a_local_server_that_does_not_run_fails_the_delivery_and_the_line_says_why(
+    tmp_path: Path,
+) -> None:
     with shop() as merchant:
         gone = merchant.address
     with listening(tmp_path, "--forward-to", f"{gone}/results") as (address, lines):
@@ -146,7 +170,18 @@ def test_a_local_server_that_does_not_run_fails_the_delivery_and_the_line_says_w
 
 def test_an_address_that_nobody_can_call_is_named(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "mmo_trio.cli", "listen", "--key", KEY, "--data", tmp_path, "--forward-to", "shop:3000"],
+        [
+            sys.executable,
+            "-m",
+            "mmo_trio.cli",
+            "listen",
+            "--key",
+            KEY,
+            "--data",
+            tmp_path,
+            "--forward-to",
+            "shop:3000",
+        ],
         env=environment_without_settings(),
         capture_output=True,
         text=True,

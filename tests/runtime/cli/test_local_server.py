@@ -12,7 +12,9 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_server_can_be_stopped_as_soon_as_it_says_that_it_serves(number: signal.Signals) -> None:
+async def test_a_server_can_be_stopped_as_soon_as_it_says_that_it_serves(
+    number: signal.Signals,
+) -> None:
     with trio.fail_after(HANGS_AFTER_S):
         async with serving_until_stopped() as nursery:
             nursery.start_soon(trio.sleep_forever)

@@ -66,7 +66,9 @@ def owners(data: Path, ring: KeyRing) -> tuple[list[bool], str]:
             record = await store.brand_record("acme")
             assert record is not None
             opened = [ring.sealing_key_id("acme", key.sealed) is not None for key in record.keys]
-            named = [str(key.id) for key in record.keys if key.digest in ring.digests(API_KEY.encode())]
+            named = [
+                str(key.id) for key in record.keys if key.digest in ring.digests(API_KEY.encode())
+            ]
             return opened, ",".join(named)
 
     return trio.run(read)
@@ -98,12 +100,18 @@ def test_the_master_key_is_replaced_in_three_steps(data: Path, tmp_path: Path) -
     ]
     again = mmo("keys", "rotate", "--data", data)
     assert (again.exit_code, "`mmo keys finish` is the next step" in again.stderr) == (1, True)
-    plan = json.loads(succeed("brands", "apply", tmp_path / "brands.toml", "--data", data, "--json"))
-    assert plan["unchanged"] == ["acme"], "the retired key of the file is known under the new master key"
+    plan = json.loads(
+        succeed("brands", "apply", tmp_path / "brands.toml", "--data", data, "--json")
+    )
+    assert plan["unchanged"] == ["acme"], (
+        "the retired key of the file is known under the new master key"
+    )
 
     succeed("keys", "finish", "--data", data)
     assert load_master_keys(file) == [new]
-    assert [(each["id"], each["generation"]) for each in shown(data)] == [(KeyRing(new).master_key_id, 2)]
+    assert [(each["id"], each["generation"]) for each in shown(data)] == [
+        (KeyRing(new).master_key_id, 2)
+    ]
     assert mmo("db", "check", "--data", data).exit_code == 0
     acts = [each["act"] for each in json.loads(succeed("audit", "list", "--data", data, "--json"))]
     assert {"master_key_prepared", "master_key_rotated", "master_key_rotation_finished"} <= {*acts}

@@ -52,7 +52,10 @@ def data(tmp_path: Path) -> Path:
         ]
     long_ago += [a.succeeded(DONE), odd]
     trio.run(fill, url, Span(HOUR + MINUTE), long_ago)
-    of_now: list[Input] = [a.a_create_payment(NEW, merchant_reference="order-9"), a.a_begin_submission(NEW)]
+    of_now: list[Input] = [
+        a.a_create_payment(NEW, merchant_reference="order-9"),
+        a.a_begin_submission(NEW),
+    ]
     trio.run(fill, url, Span(0), of_now)
     return tmp_path
 
@@ -87,7 +90,9 @@ def test_a_person_cannot_count_a_receipt_twice(data: Path) -> None:
     said = mmo("tx", "resolve", OLD, "--provider-reference", "SFC123XYZ9", *words)
     assert said.exit_code == 1
     assert f"The receipt SFC123XYZ9 is the one of {a.UNUSED_REFERENCE}." in said.stderr
-    done = as_json("tx", "resolve", OLD, "--provider-reference", "SFC123XYZ8", *words)["transaction"]
+    done = as_json("tx", "resolve", OLD, "--provider-reference", "SFC123XYZ8", *words)[
+        "transaction"
+    ]
     assert (done["status"], done["providerReference"]) == ("success", "SFC123XYZ8")
 
 
@@ -102,7 +107,9 @@ def test_a_person_cannot_fail_what_may_be_arriving(data: Path) -> None:
 
 
 @pytest.mark.spec("S1", "S3", "S5")
-def test_what_has_expired_is_stuck_no_longer_and_what_is_told_then_waits_for_a_person(tmp_path: Path) -> None:
+def test_what_has_expired_is_stuck_no_longer_and_what_is_told_then_waits_for_a_person(
+    tmp_path: Path,
+) -> None:
     url, words = f"sqlite:///{tmp_path / 'gateway.db'}", ("--data", tmp_path)
     long_ago: list[Input] = [a.a_create_payment(OLD), a.a_begin_submission(OLD)]
     of_now: list[Input] = [a.a_wake(OLD), a.succeeded(OLD)]
@@ -158,7 +165,9 @@ def test_check_config_opens_providers(tmp_path: Path) -> None:
     assert "market" in refused.stderr
 
 
-def test_only_accounts_with_an_operator_are_checked_and_recorded(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_accounts_with_an_operator_are_checked_and_recorded(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MMO_PROVIDER__KENYA__KIND", "mpesa_daraja")
     assert as_json("providers", "check", "--data", data) == []
     unknown = mmo("providers", "check", "kenia", "--data", data)

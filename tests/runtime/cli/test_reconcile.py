@@ -32,11 +32,19 @@ Receipt No.,Completion Time,Initiation Time,Details,Transaction Status,Paid In,W
 {rows}
 """
 PAID_ROW = (
-    "RCPT1,2026-11-21 08:35:00,2026-11-21 08:34:56,Pay Bill from 254700000000 Acc. school fees,Completed,149.00,,149.00"
+    "RCPT1,2026-11-21 08:35:00,2026-11-21 08:34:56,Pay Bill from 254700000000 Acc. school "
+    "fees,Completed,149.00,,149.00"
 )
-FEE_ROW = "RCPT1,2026-11-21 08:35:00,2026-11-21 08:34:56,Pay merchant Charge,Completed,,-1.50,147.50"
-OTHER_ROW = 'RCPT9,2026-11-21 09:00:00,2026-11-21 09:00:00,Pay Bill from 254711,Completed,"1,200.00",,1347.50'
-DECLINED_ROW = "RCPT8,2026-11-21 09:00:00,2026-11-21 09:00:00,Pay Bill from 254711,Declined,50.00,,1347.50"
+FEE_ROW = (
+    "RCPT1,2026-11-21 08:35:00,2026-11-21 08:34:56,Pay merchant Charge,Completed,,-1.50,147.50"
+)
+OTHER_ROW = (
+    "RCPT9,2026-11-21 09:00:00,2026-11-21 09:00:00,Pay Bill from "
+    '254711,Completed,"1,200.00",,1347.50'
+)
+DECLINED_ROW = (
+    "RCPT8,2026-11-21 09:00:00,2026-11-21 09:00:00,Pay Bill from 254711,Declined,50.00,,1347.50"
+)
 
 
 @pytest.fixture
@@ -45,7 +53,12 @@ def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
     create_master_key(folder / "master.key")
-    trio.run(fill, f"sqlite:///{folder}/gateway.db", KeyRing(*load_master_keys(folder / "master.key")), INPUTS)
+    trio.run(
+        fill,
+        f"sqlite:///{folder}/gateway.db",
+        KeyRing(*load_master_keys(folder / "master.key")),
+        INPUTS,
+    )
     return folder
 
 
@@ -56,8 +69,11 @@ def mpesa(folder: Path, *rows: str) -> Path:
 
 
 async def answer_reversal(data: Path, report: ReversalReport) -> str:
-    """Have staff ask RCPT1's money back, unless they have, and its operator say that of it; the reversal's id."""
-    asked = RequestReversal(PAID, "acme", None, "Paid twice.", "amina", needs_approval=False, number=1)
+    """Have staff ask RCPT1's money back, unless they have, and its operator say that of it; the
+    reversal's id."""
+    asked = RequestReversal(
+        PAID, "acme", None, "Paid twice.", "amina", needs_approval=False, number=1
+    )
     async with open_store(f"sqlite:///{data}/gateway.db", serving=True) as store:
         for each in (asked, ReversalWoke(report.reversal, "attempt"), report):
             await submit_once(store, each, GatewayClock())
@@ -73,14 +89,19 @@ def test_a_statement_that_agrees_has_no_difference(data: Path) -> None:
     found = as_json(*words(data, file, "--preset", "mpesa"))
     assert (found["matched"], found["unsettled"], found["fees"]) == (1, 1, {"KES": "1.50"})
     assert found["recordedFees"] == {"test KES": "1.50"}
-    assert "Fees by the records: KES 1.50 by test." in mmo(*words(data, file, "--preset", "mpesa")).stdout
+    assert (
+        "Fees by the records: KES 1.50 by test."
+        in mmo(*words(data, file, "--preset", "mpesa")).stdout
+    )
     earlier = as_json(*words(data, mpesa(data), "--preset", "mpesa", "--to", "2020-01-01"))
     assert earlier["recordedFees"] == {}
     assert not any(found["differences"].values())
 
 
 def test_differences_are_named_by_kind_and_end_with_code_1(data: Path) -> None:
-    file = mpesa(data, PAID_ROW.replace("149.00,,", "150.00,,"), FEE_ROW.replace("1.50", "2.50"), OTHER_ROW)
+    file = mpesa(
+        data, PAID_ROW.replace("149.00,,", "150.00,,"), FEE_ROW.replace("1.50", "2.50"), OTHER_ROW
+    )
     done = mmo(*words(data, file, "--preset", "mpesa", "--json"))
     assert done.exit_code == 1
     rows = json.loads(done.stdout)["rows"]
@@ -98,11 +119,17 @@ def test_differences_are_named_by_kind_and_end_with_code_1(data: Path) -> None:
 
 
 def test_money_that_went_back_is_compared_too(data: Path) -> None:
-    back = PAID_ROW.replace("RCPT1", "BACK1").replace("149.00,,149.00", ",149.00,0.00").replace("Pay Bill", "Reversal")
+    back = (
+        PAID_ROW.replace("RCPT1", "BACK1")
+        .replace("149.00,,149.00", ",149.00,0.00")
+        .replace("Pay Bill", "Reversal")
+    )
     statement, agrees = ("--preset", "mpesa", "--json"), mpesa(data, PAID_ROW, back)
     [unknown] = json.loads(mmo(*words(data, agrees, *statement)).stdout)["rows"]
     assert (unknown["kind"], unknown["receipt"]) == ("missing_in_records", "BACK1")
-    id = trio.run(answer_reversal, data, ReversalAccepted(f"{PAID}-1", "test", Source.POLL, "BACK1"))
+    id = trio.run(
+        answer_reversal, data, ReversalAccepted(f"{PAID}-1", "test", Source.POLL, "BACK1")
+    )
     [open_] = json.loads(mmo(*words(data, agrees, *statement)).stdout)["rows"]
     assert (open_["kind"], open_["gatewayReference"], open_["records"], open_["statement"]) == (
         "status_differs",
@@ -113,7 +140,11 @@ def test_money_that_went_back_is_compared_too(data: Path) -> None:
     trio.run(answer_reversal, data, ReversalSucceeded(f"{PAID}-1", "test", Source.POLL, "BACK1"))
     assert mmo(*words(data, agrees, *statement)).exit_code == 0
     [missing] = json.loads(mmo(*words(data, mpesa(data, PAID_ROW), *statement)).stdout)["rows"]
-    assert (missing["kind"], missing["gatewayReference"], missing["receipt"]) == ("missing_in_statement", id, "BACK1")
+    assert (missing["kind"], missing["gatewayReference"], missing["receipt"]) == (
+        "missing_in_statement",
+        id,
+        "BACK1",
+    )
     assert mmo(*words(data, mpesa(data), *statement, "--to", "2020-01-01")).exit_code == 0
     assert mmo(*words(data, mpesa(data), *statement, "--method", "other")).exit_code == 0
 
@@ -121,25 +152,36 @@ def test_money_that_went_back_is_compared_too(data: Path) -> None:
 def test_a_ledger_is_read_by_its_own_columns(data: Path) -> None:
     file = data / "ledger.csv"
     maps = [
-        each for pair in ("reference=order", "amount=sum", "currency=cur", "status=state") for each in ("--map", pair)
+        each
+        for pair in ("reference=order", "amount=sum", "currency=cur", "status=state")
+        for each in ("--map", pair)
     ]
-    file.write_text("order,sum,cur,state\norder-1,149,KES,paid\norder-2,150,KES,failed\n", encoding="utf-8")
+    file.write_text(
+        "order,sum,cur,state\norder-1,149,KES,paid\norder-2,150,KES,failed\n", encoding="utf-8"
+    )
     assert mmo(*words(data, file, *maps, "--brand", "acme")).exit_code == 0
     file.write_text("order,sum,cur,state\norder-2,150,KES,paid\n", encoding="utf-8")
     done = mmo(*words(data, file, *maps, "--brand", "acme", "--json"))
-    assert [row["kind"] for row in json.loads(done.stdout)["rows"]] == ["status_differs", "missing_in_statement"]
+    assert [row["kind"] for row in json.loads(done.stdout)["rows"]] == [
+        "status_differs",
+        "missing_in_statement",
+    ]
 
 
 def test_a_fee_may_have_a_sign_as_an_amount_may(data: Path) -> None:
     file = data / "export.csv"
     file.write_text("Receipt,Sum,Fee\nRCPT1,-149.00,-1.50\n", encoding="utf-8")
-    maps = [each for pair in ("receipt=Receipt", "amount=Sum", "fee=Fee") for each in ("--map", pair)]
+    maps = [
+        each for pair in ("receipt=Receipt", "amount=Sum", "fee=Fee") for each in ("--map", pair)
+    ]
     assert as_json(*words(data, file, *maps))["fees"] == {"KES": "1.50"}
 
 
 def test_one_column_may_have_receipts_and_references(data: Path) -> None:
     file = data / "ledger.csv"
-    maps = [each for pair in ("receipt=ref", "reference=Ref", "amount=sum") for each in ("--map", pair)]
+    maps = [
+        each for pair in ("receipt=ref", "reference=Ref", "amount=sum") for each in ("--map", pair)
+    ]
     for name in ("RCPT1", "order-1"):
         file.write_text(f"ref,sum\n{name},149\n", encoding="utf-8")
         assert mmo(*words(data, file, *maps, "--brand", "acme")).exit_code == 0
@@ -155,16 +197,29 @@ def test_only_what_ended_in_the_period_is_expected(data: Path) -> None:
 
 def test_a_merchant_compares_with_objects_from_the_api(data: Path) -> None:
     objects = data / "records.ndjson"
-    objects.write_text(mmo("records", "export", "--format", "ndjson", "--data", data).stdout, encoding="utf-8")
+    objects.write_text(
+        mmo("records", "export", "--format", "ndjson", "--data", data).stdout, encoding="utf-8"
+    )
     file = mpesa(data, PAID_ROW)
-    assert mmo(*words(data / "elsewhere", file, "--preset", "mpesa", "--records", objects)).exit_code == 0
+    assert (
+        mmo(*words(data / "elsewhere", file, "--preset", "mpesa", "--records", objects)).exit_code
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([PAID_ROW.replace("Completed", "Unheard of")], ["--preset", "mpesa"], "line 4 has the status 'Unheard of'"),
-        ([PAID_ROW.replace("149.00,,", "1x,,")], ["--preset", "mpesa"], "line 4 has the amount '1x'"),
+        (
+            [PAID_ROW.replace("Completed", "Unheard of")],
+            ["--preset", "mpesa"],
+            "line 4 has the status 'Unheard of'",
+        ),
+        (
+            [PAID_ROW.replace("149.00,,", "1x,,")],
+            ["--preset", "mpesa"],
+            "line 4 has the amount '1x'",
+        ),
         ([PAID_ROW.replace("149.00,,", "149.001,,")], ["--preset", "mpesa"], "at most 2 decimals"),
         ([PAID_ROW], ["--preset", "mtn"], "missing: "),
         ([PAID_ROW], ["--map", "amount=Paid In"], "a receipt or reference"),
@@ -178,13 +233,25 @@ def test_a_statement_that_cannot_be_read_is_named(
 
 
 def test_a_statement_without_a_currency_needs_the_option(data: Path) -> None:
-    told = refusal(2, "records", "reconcile", "--statement", mpesa(data, PAID_ROW), "--preset", "mpesa", "--data", data)
+    told = refusal(
+        2,
+        "records",
+        "reconcile",
+        "--statement",
+        mpesa(data, PAID_ROW),
+        "--preset",
+        "mpesa",
+        "--data",
+        data,
+    )
     assert "--currency" in told
 
 
 MTN = (
-    'Id,"External Transaction Id","Date","Status","Type","Provider Category","Information","Note/Message","From",'
-    '"From Name","From Handler Name","To","To Name","To Handler Name","Initiated By","On Behalf Of","Amount",'
+    'Id,"External Transaction Id","Date","Status","Type","Provider '
+    'Category","Information","Note/Message","From",'
+    '"From Name","From Handler Name","To","To Name","To Handler Name","Initiated By","On Behalf '
+    'Of","Amount",'
     '"Currency","Fee","Currency","Discount","Currency","Promotion","Currency","Coupon","Currency","Balance","Currency"'
 )
 """The head line of MTN's activity report, as public programs expect it."""
@@ -203,13 +270,19 @@ def test_the_preset_reads_the_columns_of_mtns_activity_report(data: Path) -> Non
     found = as_json("records", "reconcile", "--statement", file, "--preset", "mtn", "--data", data)
     assert (found["matched"], found["unsettled"]) == (1, 1)
     assert not any(found["differences"].values())
-    file.write_text(file.read_text("utf-8").replace('"149","KES","1.5"', '"150","KES","1.5"'), encoding="utf-8")
-    done = mmo("records", "reconcile", "--statement", file, "--preset", "mtn", "--data", data, "--json")
+    file.write_text(
+        file.read_text("utf-8").replace('"149","KES","1.5"', '"150","KES","1.5"'), encoding="utf-8"
+    )
+    done = mmo(
+        "records", "reconcile", "--statement", file, "--preset", "mtn", "--data", data, "--json"
+    )
     assert json.loads(done.stdout)["differences"]["amount_differs"] == 1
 
 
 def test_a_day_has_a_digest_that_another_program_computes_from_the_records(data: Path) -> None:
-    exported = mmo("records", "export", "--format", "ndjson", "--brand", "acme", "--data", data).stdout
+    exported = mmo(
+        "records", "export", "--format", "ndjson", "--brand", "acme", "--data", data
+    ).stdout
     lines = []
     for each in map(json.loads, exported.splitlines()):
         if each["completedAt"] is not None:
@@ -217,7 +290,11 @@ def test_a_day_has_a_digest_that_another_program_computes_from_the_records(data:
             lines.append(
                 f"{each['gatewayReference']}\t{each['type']}\t{money['value']:.2f}\t{money['currency']}\t{each['status']}\n"
             )
-    (day,) = {each["completedAt"][:10] for each in map(json.loads, exported.splitlines()) if each["completedAt"]}
+    (day,) = {
+        each["completedAt"][:10]
+        for each in map(json.loads, exported.splitlines())
+        if each["completedAt"]
+    }
     found = as_json("records", "digest", "--date", day, "--data", data)
     assert found[0] == {
         "brand": "acme",
@@ -228,6 +305,8 @@ def test_a_day_has_a_digest_that_another_program_computes_from_the_records(data:
         "sha256": sha256("".join(sorted(lines)).encode()).hexdigest(),
     }
     assert found[1]["count"] == 0
-    (before,) = as_json("records", "digest", "--date", "2020-01-01", "--brand", "acme", "--data", data)
+    (before,) = as_json(
+        "records", "digest", "--date", "2020-01-01", "--brand", "acme", "--data", data
+    )
     assert before["sha256"] == sha256(b"").hexdigest()
     assert PAID in exported

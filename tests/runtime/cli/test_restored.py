@@ -23,7 +23,8 @@ from tests.runtime.cli.test_brands import mmo
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A sandbox's folder with brands `acme` and `globex`, a key of `acme` and a payment that was not sent."""
+    """A sandbox's folder with brands `acme` and `globex`, a key of `acme` and a payment that was
+    not sent."""
     create_master_key(tmp_path / "master.key")
 
     async def fill() -> None:
@@ -69,7 +70,10 @@ def test_a_restored_store_is_prepared_and_released(data: Path) -> None:
     (acme, _) = read(data, lambda store: store.admin.brands())
     assert acme.keys[0].retired_at is not None
     assert mmo("db", "restored", "--finish", "nobody", "--data", data).exit_code == 1
-    assert "On hold until --finish: acme." in mmo("db", "restored", "--finish", "globex", "--data", data).output
+    assert (
+        "On hold until --finish: acme."
+        in mmo("db", "restored", "--finish", "globex", "--data", data).output
+    )
     assert configuration(data).restored_brands == {"acme"}
     assert "No brand waits any more." in mmo("db", "restored", "--finish", "--data", data).output
     assert not read(data, lambda store: store.admin.brand_holds())
@@ -82,24 +86,45 @@ def test_references_of_lost_payments_are_taken_from_a_ledger_and_from_records(da
     kept = read(data, lambda store: store.look_up(LookUp("acme", reference(1))))
     lost = json.loads(kept) | {"gatewayReference": reference(2), "merchantReference": "salary-78"}
     records, ledger = data / "records.ndjson", data / "ledger.csv"
-    failed = lost | {"gatewayReference": reference(3), "merchantReference": "salary-81", "status": "failed"}
+    failed = lost | {
+        "gatewayReference": reference(3),
+        "merchantReference": "salary-81",
+        "status": "failed",
+    }
     records.write_bytes(b"\n".join([kept, json.dumps(lost).encode(), json.dumps(failed).encode()]))
     ledger.write_text("order,total,state\nsalary-79,150,Completed\nsalary-81,150,Failed\n")
     from_records = mmo("db", "restored", "--records", records, "--data", data)
     assert from_records.exit_code == 2, "whose payments?"
     from_records = mmo("db", "restored", "--records", records, "--brand", "acme", "--data", data)
     assert "References that count as used: 2." in from_records.output, "the other one is there"
-    columns = ("--map", "reference=order", "--map", "amount=total", "--map", "status=state", "--currency", "KES")
-    from_ledger = mmo("db", "restored", "--statement", ledger, *columns, "--brand", "acme", "--data", data)
+    columns = (
+        "--map",
+        "reference=order",
+        "--map",
+        "amount=total",
+        "--map",
+        "status=state",
+        "--currency",
+        "KES",
+    )
+    from_ledger = mmo(
+        "db", "restored", "--statement", ledger, *columns, "--brand", "acme", "--data", data
+    )
     assert "References that count as used: 2." in from_ledger.output
 
     async def repeat(store: Store) -> list[str]:
-        again = [creation(number, merchant_reference=f"salary-{number}") for number in (78, 79, 80, 81)]
-        replies = await submit_batch(store, *((each, after_noon(nth)) for nth, each in enumerate(again, 1)))
+        again = [
+            creation(number, merchant_reference=f"salary-{number}") for number in (78, 79, 80, 81)
+        ]
+        replies = await submit_batch(
+            store, *((each, after_noon(nth)) for nth, each in enumerate(again, 1))
+        )
         return [type(each).__name__ for each in replies]
 
     repeated = read(data, repeat)
-    assert repeated == ["Rejected", "Rejected", "Accepted", "Rejected"], "what has failed may be paid by a lost attempt"
+    assert repeated == ["Rejected", "Rejected", "Accepted", "Rejected"], (
+        "what has failed may be paid by a lost attempt"
+    )
     assert mmo("db", "check", "--data", data).exit_code == 0
 
 

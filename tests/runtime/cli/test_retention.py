@@ -72,7 +72,9 @@ def test_what_is_old_is_masked(invoke: Invoke) -> None:
     assert {"retention_begun", "retention_ended"} <= set(audited)
 
 
-def test_masked_payments_are_compared_with_statements_and_in_digests(invoke: Invoke, tmp_path: Path) -> None:
+def test_masked_payments_are_compared_with_statements_and_in_digests(
+    invoke: Invoke, tmp_path: Path
+) -> None:
     async def add_brand() -> None:
         async with open_store(f"sqlite:///{tmp_path / 'gateway.db'}", serving=False) as store:
             await store.admin.save_brands([brand("acme")])

@@ -1,4 +1,5 @@
-"""`mmo tx reverse` and `mmo tx reversals`: money of a payment back, from the command line to the operator."""
+"""`mmo tx reverse` and `mmo tx reversals`: money of a payment back, from the command line to the
+operator."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ import trio
 
 from mmo_sansio.messages.inputs import BeginSubmission, Input
 from mmo_sansio.messages.replies import ReversalApplied
-from mmo_sansio.messages.reversals import RequestReversal, ReversalCannotTell, ReversalUnreachable, ReversalWoke
+from mmo_sansio.messages.reversals import (
+    RequestReversal,
+    ReversalCannotTell,
+    ReversalUnreachable,
+    ReversalWoke,
+)
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli.commands import reversals
 from mmo_trio.cli.support.target import MachineUser, machine_user
@@ -34,7 +40,9 @@ def data(tmp_path: Path) -> Path:
     async def fill() -> None:
         async with open_store(f"sqlite:///{tmp_path}/gateway.db", serving=True) as store:
             await store.admin.save_brands([brand("acme")])
-            await submit_batch(store, (creation(1), NOON), (BeginSubmission(PAID), NOON), (succeeded(1), NOON))
+            await submit_batch(
+                store, (creation(1), NOON), (BeginSubmission(PAID), NOON), (succeeded(1), NOON)
+            )
             await submit_batch(store, (creation(2), NOON))
 
     trio.run(fill)
@@ -54,7 +62,9 @@ def refusal(*words: Any) -> str:
 
 
 def test_another_user_of_the_machine_approves(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = as_json("tx", "reverse", PAID, "--reason", "Paid twice.", "--amount", "10.00", "--data", data)
+    asked = as_json(
+        "tx", "reverse", PAID, "--reason", "Paid twice.", "--amount", "10.00", "--data", data
+    )
     assert (asked["id"], asked["state"], asked["amount"]) == (FIRST, "requested", "10.00 KES")
     assert "another user" in refusal("tx", "reversals", "approve", FIRST, "--data", data)
     monkeypatch.setattr(reversals, "machine_user", lambda: MachineUser("brian"))
@@ -68,10 +78,17 @@ def test_another_user_of_the_machine_approves(data: Path, monkeypatch: pytest.Mo
 
 
 def test_a_name_that_was_typed_is_recorded_and_is_no_other_pair_of_eyes(data: Path) -> None:
-    asked = as_json("tx", "reverse", PAID, "--reason", "Paid twice.", "--user", "amina", "--data", data)
+    asked = as_json(
+        "tx", "reverse", PAID, "--reason", "Paid twice.", "--user", "amina", "--data", data
+    )
     assert asked["askedBy"] == f"cli:{machine_user().name}"
-    assert "another user" in refusal("tx", "reversals", "approve", FIRST, "--user", "brian", "--data", data)
-    recorded = {(each["act"], each["detail"].get("user")) for each in as_json("audit", "list", "--data", data)}
+    assert "another user" in refusal(
+        "tx", "reversals", "approve", FIRST, "--user", "brian", "--data", data
+    )
+    recorded = {
+        (each["act"], each["detail"].get("user"))
+        for each in as_json("audit", "list", "--data", data)
+    }
     assert recorded >= {("reversal_requested", "amina"), ("refused", "brian")}
 
 
@@ -81,7 +98,17 @@ def test_what_was_not_sent_is_taken_back(data: Path, monkeypatch: pytest.MonkeyP
     assert (ended["state"], ended["remark"]) == ("failed", "A mistake.")
     assert as_json("tx", "reversals", "list", "--data", data) == []
     assert len(as_json("tx", "reversals", "list", "--all", "--data", data)) == 1
-    by_hand = ("tx", "reversals", "resolve", FIRST, "--succeeded", "--evidence", "line 7", "--data", data)
+    by_hand = (
+        "tx",
+        "reversals",
+        "resolve",
+        FIRST,
+        "--succeeded",
+        "--evidence",
+        "line 7",
+        "--data",
+        data,
+    )
     assert "another user" in refusal(*by_hand)
     monkeypatch.setattr(reversals, "machine_user", lambda: MachineUser("brian"))
     assert "only one that was sent" in refusal(*by_hand)
@@ -95,12 +122,16 @@ def test_staff_are_told_what_to_do_where_nothing_can_ask_the_operator(data: Path
                 assert isinstance(await submit_once(store, each, GatewayClock()), ReversalApplied)
 
     asked = RequestReversal(PAID, "acme", None, "Paid twice.", "amina", needs_approval=False)
-    trio.run(report, asked, ReversalWoke(FIRST, "one"), ReversalUnreachable(FIRST, "sandbox", "lost"))
+    trio.run(
+        report, asked, ReversalWoke(FIRST, "one"), ReversalUnreachable(FIRST, "sandbox", "lost")
+    )
     assert "portal" not in mmo("tx", "reversals", "list", "--data", data).stderr
     trio.run(report, ReversalCannotTell(FIRST, "sandbox"))
     for words in (("list",), ("show", PAID)):
         said = " ".join(mmo("tx", "reversals", *words, "--data", data).stderr.split())
-        assert f"The gateway can't ask sandbox about {FIRST}. Look for the payment's receipt" in said
+        assert (
+            f"The gateway can't ask sandbox about {FIRST}. Look for the payment's receipt" in said
+        )
         assert f"mmo tx reversals resolve {FIRST} --succeeded" in said
 
 
@@ -109,6 +140,8 @@ def test_wrong_words_are_refused_with_a_sentence(data: Path) -> None:
     assert mmo(*ask, "--reason", " ").exit_code == 2
     assert mmo(*ask, "--reason", "why", "--amount", "ten").exit_code == 2
     assert "at most" in refusal(*ask, "--reason", "why", "--amount", "99999999")
-    assert "has succeeded" in refusal("tx", "reverse", reference(2), "--reason", "why", "--data", data)
+    assert "has succeeded" in refusal(
+        "tx", "reverse", reference(2), "--reason", "why", "--data", data
+    )
     assert "no transaction" in refusal("tx", "reverse", "NONE", "--reason", "why", "--data", data)
     assert "There is no reversal" in refusal("tx", "reversals", "approve", "NONE-1", "--data", data)

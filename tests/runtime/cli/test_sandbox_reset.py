@@ -1,4 +1,5 @@
-"""`mmo sandbox --reset` begins again: without payments, brands and keys, and with everything else as it was."""
+"""`mmo sandbox --reset` begins again: without payments, brands and keys, and with everything else
+as it was."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from mmo_trio.system.clock import read_offset, write_offset
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of a sandbox with a brand, whose clock is a day ahead; `mmo sandbox` ends before it serves."""
+    """The directory of a sandbox with a brand, whose clock is a day ahead; `mmo sandbox` ends
+    before it serves."""
 
     async def fill() -> None:
         async with open_store(f"sqlite:///{tmp_path}/gateway.db", serving=True) as store:

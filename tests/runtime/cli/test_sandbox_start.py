@@ -1,4 +1,5 @@
-"""A sandbox that starts for the first time: `mmo listen` waits for its keys, and brands without a key get one."""
+"""A sandbox that starts for the first time: `mmo listen` waits for its keys, and brands without a
+key get one."""
 
 from __future__ import annotations
 
@@ -69,10 +70,19 @@ async def test_who_listens_first_waits_for_the_keys_that_the_sandbox_makes(tmp_p
             process.communicate(timeout=HANGS_AFTER_S)
 
 
-async def test_who_serves_in_production_is_told_of_some_brands_without_a_key(tmp_path: Path) -> None:
+async def test_who_serves_in_production_is_told_of_some_brands_without_a_key(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "brands.toml"
-    file.write_text("".join(f'[[brand]]\nid = "b{number:03}"\nname = "B"\n' for number in range(200)), "utf-8")
+    file.write_text(
+        "".join(f'[[brand]]\nid = "b{number:03}"\nname = "B"\n' for number in range(200)), "utf-8"
+    )
     async with open_store(f"sqlite:///{tmp_path}/gateway.db", serving=True) as store:
         with pytest.raises(SettingsError) as refused:
-            await apply_brands_file(file, store, KeyRing(bytes(32)), {}, EgressRules(), now=NOON, is_sandbox=False)
-    assert "these brands have no API key: b000, b001, b002, b003, b004 and 195 more. Give them" in str(refused.value)
+            await apply_brands_file(
+                file, store, KeyRing(bytes(32)), {}, EgressRules(), now=NOON, is_sandbox=False
+            )
+    assert (
+        "these brands have no API key: b000, b001, b002, b003, b004 and 195 more. Give them"
+        in str(refused.value)
+    )

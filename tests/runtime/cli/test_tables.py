@@ -1,4 +1,5 @@
-"""What commands print as tables: references can be copied in a narrow terminal, and nothing is padded in a pipe."""
+"""What commands print as tables: references can be copied in a narrow terminal, and nothing is
+padded in a pipe."""
 
 from __future__ import annotations
 
@@ -15,21 +16,32 @@ OWN_REFERENCE = "an order with a rather long reference"
 COLUMNS = ("created", "gatewayReference", "brand", "merchantReference", "amount", "status", "why")
 CODE = "from mmo_sansio.values.model import Status; from mmo_trio.cli.support.output import *;"
 TIME, BRAND, WHY = "2026-11-25T00:36:30Z", "a-brand-with-a-name", "provider_unavailable"
-ROW = f"'{TIME}', '{REFERENCE}', '{BRAND}', '{OWN_REFERENCE}', '2,450.00\\xa0KES', Status.FAILED, '{WHY}'"
+ROW = (
+    f"'{TIME}', '{REFERENCE}', '{BRAND}', '{OWN_REFERENCE}', '2,450.00\\xa0KES', "
+    f"Status.FAILED, '{WHY}'"
+)
 PAYMENTS = f"{CODE} print_table({COLUMNS}, [[{ROW}]] * 2)"
 TIMELINE = (
-    f"{CODE} print_table(('when', 'who', 'what happened'), [['{TIME}', 'gateway', 'The provider said at last that the"
+    f"{CODE} print_table(('when', 'who', 'what happened'), [['{TIME}', 'gateway', 'The provider "
+    f"said at last that the"
     " payment had been refused by its payer (user_cancelled).']])"
 )
 AUDIT = (
-    f"{CODE} print_table(('row', 'at', 'actor', 'act', 'about', 'detail'), [[12, '{TIME}', 'cli:me', 'key_retired',"
-    f" 'payment:{REFERENCE}', {{'key': 1, 'leaked': True, 'reason': 'somebody has read the log', 'x': None}}]])"
+    f"{CODE} print_table(('row', 'at', 'actor', 'act', 'about', 'detail'), [[12, '{TIME}', "
+    f"'cli:me', 'key_retired',"
+    f" 'payment:{REFERENCE}', {{'key': 1, 'leaked': True, 'reason': 'somebody has read the log', "
+    f"'x': None}}]])"
 )
 
 
 def printed_to_terminal(columns: int, program: str = PAYMENTS) -> str:
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+    environment = {
+        **os.environ,
+        "COLUMNS": str(columns),
+        "TERM": "xterm",
+        "PYTHONIOENCODING": "utf-8",
+    }
     with subprocess.Popen([sys.executable, "-c", program], stdout=theirs, env=environment):
         os.close(theirs)
         printed = b""
@@ -50,7 +62,15 @@ def plain(printed: str) -> str:
 @pytest.mark.parametrize("columns", [60, 80, 100, 120])
 def test_references_times_codes_and_amounts_are_never_broken(columns: int) -> None:
     printed = plain(printed_to_terminal(columns))
-    for each in (REFERENCE, OWN_REFERENCE, TIME, BRAND, "2,450.00\xa0KES", WHY, "merchantReference"):
+    for each in (
+        REFERENCE,
+        OWN_REFERENCE,
+        TIME,
+        BRAND,
+        "2,450.00\xa0KES",
+        WHY,
+        "merchantReference",
+    ):
         assert each in printed
     assert max(map(len, printed.splitlines())) <= columns
 
@@ -83,14 +103,27 @@ def test_details_of_the_audit_log_stand_behind_it_in_words() -> None:
 @pytest.mark.finding("screens-12")
 def test_a_fact_longer_than_the_terminal_is_copied_in_one_piece() -> None:
     address = "https://shop.example/" + "a" * 90
-    program = f"{CODE} print_table(('member', 'value'), [['status', 'paid'], ['resultUrl', '{address}']])"
-    assert plain(printed_to_terminal(80, program)).splitlines() == ["status paid", f"resultUrl {address}"]
+    program = (
+        f"{CODE} print_table(('member', 'value'), [['status', 'paid'], ['resultUrl', '{address}']])"
+    )
+    assert plain(printed_to_terminal(80, program)).splitlines() == [
+        "status paid",
+        f"resultUrl {address}",
+    ]
 
 
 @pytest.mark.finding("screens-12")
 def test_yes_and_no_are_words() -> None:
-    printed = plain(printed_to_terminal(80, f"{CODE} print_table(('name', 'open'), [['a', True], ['b', False]])"))
-    assert [line.split() for line in printed.splitlines()] == [["name", "open"], ["a", "yes"], ["b", "no"]]
+    printed = plain(
+        printed_to_terminal(
+            80, f"{CODE} print_table(('name', 'open'), [['a', True], ['b', False]])"
+        )
+    )
+    assert [line.split() for line in printed.splitlines()] == [
+        ["name", "open"],
+        ["a", "yes"],
+        ["b", "no"],
+    ]
 
 
 @pytest.mark.spec("G6")
@@ -107,7 +140,9 @@ def test_json_is_indented_on_a_terminal_and_numbers_keep_their_digits() -> None:
         '  "name": "Zoë"',
         "}",
     ]
-    piped = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    piped = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert piped.stdout == f"{text}\n"
 
 
@@ -118,7 +153,9 @@ def test_the_status_has_a_colour_in_a_terminal() -> None:
 
 @pytest.mark.finding("new-users-M6")
 def test_nothing_is_padded_and_nothing_is_coloured_in_a_pipe() -> None:
-    printed = subprocess.run([sys.executable, "-c", PAYMENTS], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", PAYMENTS], capture_output=True, text=True, check=True
+    ).stdout
     assert REFERENCE in printed
     assert "\x1b" not in printed
     assert all(line == line.rstrip() for line in printed.splitlines())

@@ -1,4 +1,5 @@
-"""`mmo trigger` plays whole scenarios against a running sandbox, each to the end that it promises."""
+"""`mmo trigger` plays whole scenarios against a running sandbox, each to the end that it
+promises."""
 
 from __future__ import annotations
 
@@ -19,13 +20,24 @@ from click.testing import CliRunner, Result
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_trio.cli.commands.trigger import PLAYED_SCENARIOS, PlayedStep, _Play, _Report
 from mmo_trio.cli.group import main
-from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT, ReceivedKind, ReceivedRequest, ReceiverAnswer
+from mmo_trio.sandbox.callback_receiver import (
+    DEFAULT_PORT,
+    ReceivedKind,
+    ReceivedRequest,
+    ReceiverAnswer,
+)
 from tests.conformance.inputs import brand
 from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings
 from tests.support.time_limits import HANGS_AFTER_S
 
-FAILURES = [name for name, each in PLAYED_SCENARIOS.items() if each.title.startswith("A pay-in fails with")]
-NAMES = [name for name in PLAYED_SCENARIOS if name not in FAILURES[2 if os.environ.get("MMO_TEST_QUICK") else None :]]
+FAILURES = [
+    name for name, each in PLAYED_SCENARIOS.items() if each.title.startswith("A pay-in fails with")
+]
+NAMES = [
+    name
+    for name in PLAYED_SCENARIOS
+    if name not in FAILURES[2 if os.environ.get("MMO_TEST_QUICK") else None :]
+]
 """Failures differ in their code only, so two of them are enough for a quick run."""
 
 
@@ -70,7 +82,11 @@ def test_a_scenario_is_played_to_its_end(sandbox: Path, name: str) -> None:
     last = json.loads(steps[-1]["bodies"][-1])
     assert (last["status"], last["errorCode"]) == (scenario.status, scenario.error_code)
     sent = [each for each in steps if each["step"].startswith("The gateway sends")]
-    awaited = [each for each in scenario.parts if each in (PlayedStep.AWAIT_CALLBACK, PlayedStep.AWAIT_QR_CODE)]
+    awaited = [
+        each
+        for each in scenario.parts
+        if each in (PlayedStep.AWAIT_CALLBACK, PlayedStep.AWAIT_QR_CODE)
+    ]
     deposits = [each for each in scenario.parts if each is PlayedStep.MAKE_DEPOSIT]
     assert len(sent) == len(awaited) + len(deposits)
     if not deposits:
@@ -82,7 +98,9 @@ def test_the_result_of_an_offline_deposit_is_shown(sandbox: Path) -> None:
     done = trigger("offline_deposit", "--data", sandbox)
     assert done.exit_code == 0, done.output
     # Another program may listen there, such as `mmo listen` of somebody else on this machine.
-    received = "The gateway sends the result: POST /deposits, its X-API-KEY is right -> 204" in done.stdout
+    received = (
+        "The gateway sends the result: POST /deposits, its X-API-KEY is right -> 204" in done.stdout
+    )
     assert received or "The gateway records the delivery: " in done.stdout
     with suppress(OSError), socket.create_server(("127.0.0.1", DEFAULT_PORT)):
         taken = trigger("offline_deposit", "--data", sandbox)
@@ -103,7 +121,9 @@ def test_people_see_each_step(sandbox: Path) -> None:
     assert '"qrPayload":"0002' in done.stdout
 
 
-async def test_a_result_that_comes_before_the_qr_code_is_not_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_result_that_comes_before_the_qr_code_is_not_forgotten(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     shown = _Report(as_json=True)
     play = _Play("", "", b"", brand(), shown, PLAYED_SCENARIOS["qr"], reference="own")
     for kind, reference in (
@@ -124,7 +144,11 @@ async def test_a_result_that_comes_before_the_qr_code_is_not_forgotten(capsys: p
 
 
 def test_every_failure_of_the_sandbox_can_be_triggered() -> None:
-    failures = {each.steps[0].failure for each in SCENARIOS if each.steps and each.steps[0].failure is not None}
+    failures = {
+        each.steps[0].failure
+        for each in SCENARIOS
+        if each.steps and each.steps[0].failure is not None
+    }
     assert {each.error_code for each in PLAYED_SCENARIOS.values()} >= failures
 
 

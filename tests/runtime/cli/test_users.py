@@ -40,10 +40,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def mmo(
-    folder: Path, *words: str, typed: str | None = None, password_hasher: PasswordHasher | None = CHEAP_HASHER
+    folder: Path,
+    *words: str,
+    typed: str | None = None,
+    password_hasher: PasswordHasher | None = CHEAP_HASHER,
 ) -> Result:
     """Give a command; without a hasher, it uses its own."""
-    return CliRunner().invoke(main, [*words, "--data", str(folder)], input=typed, obj=password_hasher)
+    return CliRunner().invoke(
+        main, [*words, "--data", str(folder)], input=typed, obj=password_hasher
+    )
 
 
 def add(folder: Path, name: str = "ada", role: str = "admin") -> Result:
@@ -58,14 +63,19 @@ async def five_events(folder: Path) -> None:
     key = KeyRing(*load_master_keys(folder / "master.key")).audit_key
     async with open_store(f"sqlite:///{folder / 'gateway.db'}", serving=False) as store:
         for number in range(5):
-            event = audit_event(Instant(number), "cli:somebody", "looked", f"payment:{number}", why="a test")
+            event = audit_event(
+                Instant(number), "cli:somebody", "looked", f"payment:{number}", why="a test"
+            )
             await store.admin.append_audit(event, key)
 
 
 def forge(folder: Path, *, begin: int, with_macs: bool) -> None:
-    """Change every actor from a row on and hash the log again, which needs no key; macs are kept or removed."""
+    """Change every actor from a row on and hash the log again, which needs no key; macs are kept or
+    removed."""
     with sqlite3.connect(folder / "gateway.db") as connection:
-        rows = connection.execute("SELECT number, at, act, about, detail, previous FROM audit ORDER BY number")
+        rows = connection.execute(
+            "SELECT number, at, act, about, detail, previous FROM audit ORDER BY number"
+        )
         previous = ""
         for number, at, action, about, detail, kept in rows.fetchall():
             if number < begin:
@@ -74,7 +84,9 @@ def forge(folder: Path, *, begin: int, with_macs: bool) -> None:
             event = AuditEvent(at, "user:eve", action, about, detail)
             hash = row_hash(number, event, previous)
             values = (event.actor, previous, hash, number)
-            connection.execute("UPDATE audit SET actor = ?, previous = ?, hash = ? WHERE number = ?", values)
+            connection.execute(
+                "UPDATE audit SET actor = ?, previous = ?, hash = ? WHERE number = ?", values
+            )
             previous = hash
         connection.execute("UPDATE audit_head SET hash = ?", (previous,))
         if not with_macs:
@@ -103,7 +115,10 @@ def test_users_are_added_listed_disabled_and_given_passwords(folder: Path) -> No
     assert mmo(folder, "users", "password", "nobody", typed=typed).exit_code == 1
     assert mmo(folder, "users", "disable", "vera").exit_code == 0
     listed = json.loads(mmo(folder, "users", "list", "--json").stdout)
-    assert [(each["name"], each["role"]) for each in listed] == [("ada", "admin"), ("vera", "viewer")]
+    assert [(each["name"], each["role"]) for each in listed] == [
+        ("ada", "admin"),
+        ("vera", "viewer"),
+    ]
     assert [each["disabledAt"] is None for each in listed] == [True, False]
     assert mmo(folder, "users", "enable", "vera").exit_code == 0
     raw = b"".join(each.read_bytes() for each in folder.glob("gateway.db*"))
@@ -114,7 +129,10 @@ def test_users_are_added_listed_disabled_and_given_passwords(folder: Path) -> No
 @pytest.mark.finding("security-20")
 def test_a_second_factor_that_nobody_has_is_not_reset(folder: Path) -> None:
     add(folder)
-    for name, answer in (("ada", "ada has no second factor"), ("nobody", "There is no user nobody")):
+    for name, answer in (
+        ("ada", "ada has no second factor"),
+        ("nobody", "There is no user nobody"),
+    ):
         refused = mmo(folder, "users", "totp", "reset", name)
         assert (refused.exit_code, answer in refused.stderr) == (1, True)
 
@@ -151,7 +169,9 @@ def test_commands_stand_in_the_audit_log(folder: Path) -> None:
 
 
 @pytest.mark.finding("security-15")
-def test_the_environment_cannot_change_who_did_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_cannot_change_who_did_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.setenv(variable, "mallory")
     monkeypatch.setenv("SUDO_USER", "ada")
@@ -168,7 +188,12 @@ def test_the_kernel_says_who_logged_in(tmp_path: Path, monkeypatch: pytest.Monke
     login = tmp_path / "loginuid"
     monkeypatch.setattr("mmo_trio.cli.support.target.LOGIN_USER_FILE", login)
     me = pwd.getpwuid(os.getuid()).pw_name
-    for text, expected in (("4294967295", None), ("", None), (str(os.getuid()), None), ("1234567", "1234567")):
+    for text, expected in (
+        ("4294967295", None),
+        ("", None),
+        (str(os.getuid()), None),
+        ("1234567", "1234567"),
+    ):
         login.write_text(text)
         assert (machine_user().name, machine_user().login_user) == (me, expected)
 
@@ -185,7 +210,8 @@ def test_the_kernel_says_who_logged_in(tmp_path: Path, monkeypatch: pytest.Monke
         "DELETE FROM audit",
         "UPDATE audit SET number = CASE number WHEN 3 THEN -4 ELSE -3 END WHERE number IN (3, 4)",
         "UPDATE audit SET detail = '{}' WHERE number = 5",
-        "INSERT INTO audit SELECT 6, at, actor, act, about, detail, previous, hash, key_id, mac FROM audit LIMIT 1",
+        "INSERT INTO audit SELECT 6, at, actor, act, about, detail, previous, hash, key_id, mac "
+        "FROM audit LIMIT 1",
     ],
 )
 def test_what_is_changed_removed_or_reordered_is_found(folder: Path, tampering: str) -> None:

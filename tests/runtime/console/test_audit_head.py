@@ -1,4 +1,5 @@
-"""A serving gateway logs where its audit log ends, so that `mmo audit verify --seen` has something to compare."""
+"""A serving gateway logs where its audit log ends, so that `mmo audit verify --seen` has something
+to compare."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ WITH_JSON = ("env", "MMO_LOG_FORMAT=json", *COMMAND)
 @pytest.mark.finding("security-16")
 async def test_the_log_of_a_process_holds_the_end_of_the_audit_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    async with serving_process("sandbox", "--data", tmp_path, *FREE_PORTS, log=log, command=WITH_JSON) as gateway:
+    async with serving_process(
+        "sandbox", "--data", tmp_path, *FREE_PORTS, log=log, command=WITH_JSON
+    ) as gateway:
         await add_users(tmp_path, ada="admin")
         person = ConsoleBrowser(gateway.ready["console"])
         await person.sign_in("ada")

@@ -17,7 +17,9 @@ from tests.support.sandbox_gateway import Running
 
 
 @pytest.mark.finding("security-10")
-async def test_brands_are_shown_with_their_holds_and_limits(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_brands_are_shown_with_their_holds_and_limits(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     vera = await signed_in("vera")
     async with open_store_of(sandbox.directory) as store:
         [record] = await store.admin.brands()
@@ -27,7 +29,9 @@ async def test_brands_are_shown_with_their_holds_and_limits(sandbox: Running, si
         limited = evolve(method, limits={currency: daily})
         methods = (limited, *record.brand.methods[1:])
         limits = BrandLimits(20, None, 7)
-        await store.admin.save_brands([evolve(record.brand, id="few", name="Few", methods=methods, limits=limits)])
+        await store.admin.save_brands(
+            [evolve(record.brand, id="few", name="Few", methods=methods, limits=limits)]
+        )
         await store.admin.hold_brand(BrandHold("few", Instant(0), "root"))
     page = (await vera.get("/brands/few")).body.decode()
     text = " ".join(re.sub("<[^>]*>", " ", page).split())
@@ -42,7 +46,9 @@ async def test_brands_are_shown_with_their_holds_and_limits(sandbox: Running, si
     assert "It has no key" in text
 
 
-async def test_a_key_shows_when_it_was_used_and_nothing_secret(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_key_shows_when_it_was_used_and_nothing_secret(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     vera = await signed_in("vera")
     assert "none of the newest payments" in (await vera.get("/brands/demo")).body.decode()
     assert (await sandbox.merchant.create("direct/payin")).status == 200

@@ -1,4 +1,5 @@
-"""Limits and flows of a brand are changed in the console by two users, after a back-test; one click goes back."""
+"""Limits and flows of a brand are changed in the console by two users, after a back-test; one click
+goes back."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def lowered(form: dict[str, str], brand: Brand) -> dict[str, str]:
     return form | {f"0.{currency}.max": "100" for currency in brand.methods[0].limits}
 
 
-async def test_two_users_change_a_limit_and_one_goes_back(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_two_users_change_a_limit_and_one_goes_back(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     before = await first_brand(sandbox)
     ann, abe, ada = await signed_in("ann"), await signed_in("abe"), await signed_in("ada")
     form = lowered(await filled_form(ann, before.id), before)
@@ -59,7 +62,11 @@ async def test_two_users_change_a_limit_and_one_goes_back(sandbox: Running, sign
     assert "<mark>" in shown
     assert (await abe.post("/configuration/1/approve")).status == 303
     after = await first_brand(sandbox)
-    assert {each.maximum.text for each in after.methods[0].limits.values()} <= {"100", "100.00", "100.000"}
+    assert {each.maximum.text for each in after.methods[0].limits.values()} <= {
+        "100",
+        "100.00",
+        "100.000",
+    }
     assert evolve(after, methods=before.methods) == before
     assert (await abe.post("/configuration/1/approve")).status == 409
     assert b"Propose to go back" in (await ada.get("/configuration/1")).body
@@ -91,7 +98,10 @@ async def test_one_user_alone_goes_back_only_to_what_is_tighter_and_was_not_thei
     before = await first_brand(sandbox)
     ann, abe = await signed_in("ann"), await signed_in("abe")
     form = await filled_form(ann, before.id)
-    wider = form | {f"0.{currency}.min": str(each.minimum.text) for currency, each in before.methods[0].limits.items()}
+    wider = form | {
+        f"0.{currency}.min": str(each.minimum.text)
+        for currency, each in before.methods[0].limits.items()
+    }
     wider |= {f"0.{currency}.max": "900000" for currency in before.methods[0].limits}
     assert (await ann.post(f"/brands/{before.id}/configuration", **wider)).status == 303
     assert (await abe.post("/configuration/1/approve")).status == 303
@@ -104,7 +114,9 @@ async def test_one_user_alone_goes_back_only_to_what_is_tighter_and_was_not_thei
     assert await first_brand(sandbox) == before
 
 
-async def test_a_back_test_tells_what_todays_payments_would_have_met(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_back_test_tells_what_todays_payments_would_have_met(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     await sandbox.merchant.create("direct/payin")
     before = await first_brand(sandbox)
     ann = await signed_in("ann")
@@ -112,7 +124,9 @@ async def test_a_back_test_tells_what_todays_payments_would_have_met(sandbox: Ru
     without_flows = {name: value for name, value in form.items() if "/" not in name}
     assert (await ann.post(f"/brands/{before.id}/configuration", **without_flows)).status == 303
     shown = (await ann.get("/configuration/1?day=today")).body.decode()
-    rows = re.findall(r'<code>([a-z_]+)</code></th><td class="num">(\d+)</td><td class="num">(\d+)</td>', shown)
+    rows = re.findall(
+        r'<code>([a-z_]+)</code></th><td class="num">(\d+)</td><td class="num">(\d+)</td>', shown
+    )
     assert rows == [("config_unsupported_payment_method", "0", "1")]
 
 
@@ -123,10 +137,17 @@ async def test_a_back_test_tells_which_refused_requests_a_wider_limit_accepts(
     before = await first_brand(sandbox)
     ann = await signed_in("ann")
     form = await filled_form(ann, before.id)
-    minimums = {f"0.{currency}.min": "0.01" for currency in before.methods[0].limits if currency == "KES"}
+    minimums = {
+        f"0.{currency}.min": "0.01" for currency in before.methods[0].limits if currency == "KES"
+    }
     assert (await ann.post(f"/brands/{before.id}/configuration", **(form | minimums))).status == 303
-    assert (await sandbox.merchant.create("direct/payin", amount={"value": 0.5, "currency": "KES"})).status == 400
-    row = r"Accepted, though refused then</th><td class=\"num\">(\d+)</td><td class=\"num\">(\d+)</td>"
+    assert (
+        await sandbox.merchant.create("direct/payin", amount={"value": 0.5, "currency": "KES"})
+    ).status == 400
+    row = (
+        r"Accepted, though refused then</th><td class=\"num\">(\d+)</td><td "
+        r"class=\"num\">(\d+)</td>"
+    )
     with trio.fail_after(HANGS_AFTER_S):
         while True:
             shown = (await ann.get("/configuration/1?day=today")).body.decode()
@@ -136,7 +157,9 @@ async def test_a_back_test_tells_which_refused_requests_a_wider_limit_accepts(
     assert re.findall(row, shown) == [("0", "1")]
 
 
-async def test_a_wrong_limit_is_explained_beside_its_field(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_wrong_limit_is_explained_beside_its_field(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     before = await first_brand(sandbox)
     ann = await signed_in("ann")
     form = await filled_form(ann, before.id)
@@ -147,14 +170,20 @@ async def test_a_wrong_limit_is_explained_beside_its_field(sandbox: Running, sig
         ({maximum: ""}, maximum, "It is missing. Give a smallest and a largest amount."),
         ({maximum: "1", minimum: "2"}, minimum, "Min is above max. Exchange them."),
         ({f"0.{currency}.daily_payin": "0"}, f"0.{currency}.daily_payin", "0"),
-        ({"pending_payments": "many"}, "pending_payments", "&#39;many&#39; is no whole number. Write digits only."),
+        (
+            {"pending_payments": "many"},
+            "pending_payments",
+            "&#39;many&#39; is no whole number. Write digits only.",
+        ),
         ({"pending_payments": "0"}, "pending_payments", "Give a whole number from 1"),
         ({"requests_burst": "5"}, "requests_burst", "It needs requests_per_second. Give both."),
     ):
         answer = await ann.post(f"/brands/{before.id}/configuration", **(form | changed))
         assert answer.status == 400, changed
         page = answer.body.decode()
-        assert re.findall(r'<input id="([^"]+)"[^>]* aria-invalid="true"', page) == [invalid], changed
+        assert re.findall(r'<input id="([^"]+)"[^>]* aria-invalid="true"', page) == [invalid], (
+            changed
+        )
         assert f'aria-describedby="{invalid}-error" aria-invalid="true"' in page
         assert fault in page[page.index(f'id="{invalid}-error"') :].partition("</span>")[0], changed
         for name, text in changed.items():
@@ -165,20 +194,30 @@ async def test_a_wrong_limit_is_explained_beside_its_field(sandbox: Running, sig
     assert (await ann.get("/brands/nobody/configuration")).status == 404
 
 
-async def test_an_edit_without_a_change_or_a_reason_keeps_what_was_typed(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_an_edit_without_a_change_or_a_reason_keeps_what_was_typed(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     before = await first_brand(sandbox)
     ann = await signed_in("ann")
     form = await filled_form(ann, before.id)
     unchanged = await ann.post(f"/brands/{before.id}/configuration", **form)
     assert unchanged.status == 400
-    assert re.search(r'role="alert".*Nothing would change: edit a limit or a flow first\.', unchanged.body.decode())
+    assert re.search(
+        r'role="alert".*Nothing would change: edit a limit or a flow first\.',
+        unchanged.body.decode(),
+    )
     assert b'value="fewer large payments"' in unchanged.body
     changed = form | {"pending_payments": "7", "reason": "  "}
     answer = await ann.post(f"/brands/{before.id}/configuration", **changed)
     assert answer.status == 400
     page = answer.body.decode()
-    assert re.findall(r'<input id="([^"]+)"[^>]* aria-invalid="true"[^>]* autofocus', page) == ["reason"]
-    assert "Say why it is to change." in page[page.index('id="reason-error"') :].partition("</span>")[0]
+    assert re.findall(r'<input id="([^"]+)"[^>]* aria-invalid="true"[^>]* autofocus', page) == [
+        "reason"
+    ]
+    assert (
+        "Say why it is to change."
+        in page[page.index('id="reason-error"') :].partition("</span>")[0]
+    )
     assert re.search('id="pending_payments"[^>]* value="7"', page)
     async with open_store_of(sandbox.directory) as store:
         assert not await store.admin.configuration_changes()
@@ -198,10 +237,14 @@ async def test_what_is_proposed_is_what_was_seen(sandbox: Running, signed_in: Si
     found = re.search('name="checked" value="([0-9a-f]+)"', page)
     assert found is not None
     other = await ann.post(path, **(form | {"pending_payments": "8"}), checked=found[1])
-    assert (other.status, b"What you have changed so far" in other.body) == (200, True), "it is another change"
+    assert (other.status, b"What you have changed so far" in other.body) == (200, True), (
+        "it is another change"
+    )
     async with open_store_of(sandbox.directory) as store:
         assert not await store.admin.configuration_changes()
-    assert (await ann.post(path, **(form | {"pending_payments": "7"}), checked=found[1])).status == 303
+    assert (
+        await ann.post(path, **(form | {"pending_payments": "7"}), checked=found[1])
+    ).status == 303
 
 
 async def test_a_rejection_needs_a_remark(sandbox: Running, signed_in: SignedIn) -> None:
@@ -214,15 +257,21 @@ async def test_a_rejection_needs_a_remark(sandbox: Running, signed_in: SignedIn)
     page = answer.body.decode()
     assert "Say why." in page[page.index('id="remark-error"') :].partition("</span>")[0]
     async with open_store_of(sandbox.directory) as store:
-        assert [each.state for each in await store.admin.configuration_changes()] == [ChangeState.OPEN]
+        assert [each.state for each in await store.admin.configuration_changes()] == [
+            ChangeState.OPEN
+        ]
 
 
-async def test_an_overtaken_change_is_not_applied_but_can_be_withdrawn(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_an_overtaken_change_is_not_applied_but_can_be_withdrawn(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     before = await first_brand(sandbox)
     ann, abe = await signed_in("ann"), await signed_in("abe")
     form = await filled_form(ann, before.id)
     for pending in ("10", "20"):
-        await ann.post(f"/brands/{before.id}/configuration", **(form | {"pending_payments": pending}))
+        await ann.post(
+            f"/brands/{before.id}/configuration", **(form | {"pending_payments": pending})
+        )
     assert (await abe.post("/configuration/1/approve")).status == 303
     assert b"changed meanwhile" in (await abe.get("/configuration/2")).body
     assert (await abe.post("/configuration/2/approve")).status == 409
@@ -236,6 +285,10 @@ async def test_other_roles_may_only_look(sandbox: Running, signed_in: SignedIn) 
     sam = await signed_in("sam")
     assert (await sam.get("/configuration")).status == 200
     assert (await sam.get(f"/brands/{before.id}/configuration")).status == 403
-    for path in (f"/brands/{before.id}/configuration", "/configuration/1/approve", "/configuration/1/revert"):
+    for path in (
+        f"/brands/{before.id}/configuration",
+        "/configuration/1/approve",
+        "/configuration/1/revert",
+    ):
         assert (await sam.post(path, reason="mine", version="0")).status == 403
     assert await first_brand(sandbox) == before

@@ -1,4 +1,5 @@
-"""An approver sees what a change does: old and new under each other, and no zero has to be counted."""
+"""An approver sees what a change does: old and new under each other, and no zero has to be
+counted."""
 
 from __future__ import annotations
 
@@ -14,10 +15,17 @@ from mmo_trio.brands.description import brand_differences
 from mmo_trio.console.differences import WHOLE_BRAND, MarkedText, ShownDifference, show_differences
 
 
-def a_method(key: str, *, most: str = "150000.00", flows: frozenset[Operation] = frozenset(Operation)) -> Method:
+def a_method(
+    key: str, *, most: str = "150000.00", flows: frozenset[Operation] = frozenset(Operation)
+) -> Method:
     limits = Limits(Money(1_000, "KES"), Money(int(most.replace(".", "")), "KES"))
     return Method(
-        key=key, provider="test", provider_title="Test", country="KE", operations=flows, limits={"KES": limits}
+        key=key,
+        provider="test",
+        provider_title="Test",
+        country="KE",
+        operations=flows,
+        limits={"KES": limits},
     )
 
 
@@ -26,7 +34,9 @@ def with_methods(*methods: Method, **changes: Any) -> Brand:
 
 
 def shown_amount(old: str, new: str) -> ShownDifference:
-    [(title, [shown])] = show_differences(with_methods(a_method("m", most=old)), with_methods(a_method("m", most=new)))
+    [(title, [shown])] = show_differences(
+        with_methods(a_method("m", most=old)), with_methods(a_method("m", most=new))
+    )
     assert title == "m (KE)"
     assert (shown.setting, shown.is_number) == ("Max KES", True)
     return shown
@@ -57,7 +67,11 @@ def test_methods_stay_together_and_a_flow_that_goes_is_struck_out() -> None:
     daily = evolve(first.limits["KES"], daily={Operation.DIRECT_PAYOUT.type: Money(500_000, "KES")})
     before = with_methods(evolve(first, operations=fewer), second)
     after = with_methods(
-        evolve(first, limits={"KES": daily}, operations=frozenset({Operation.WEB_PAYIN, Operation.QR_PAYIN})),
+        evolve(
+            first,
+            limits={"KES": daily},
+            operations=frozenset({Operation.WEB_PAYIN, Operation.QR_PAYIN}),
+        ),
         evolve(second, provider="other"),
         limits=BrandLimits(pending_payments=1_000),
     )

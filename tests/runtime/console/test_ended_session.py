@@ -1,4 +1,5 @@
-"""The end of a session loses neither where a user was going nor what was typed; and nothing is done by itself."""
+"""The end of a session loses neither where a user was going nor what was typed; and nothing is done
+by itself."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ async def record_entry(sandbox: Running) -> None:
     """Put entry 1 into the suspense book."""
     changes: tuple[Change, ...] = (
         SuspenseRecorded(Instant(1), SuspenseReason.LATE_RESULT, "sandbox", "{}", None, None),
-        JournalEntry(Instant(1), "ProviderFailed", "provider:sandbox", None, None, None, None, "{}"),
+        JournalEntry(
+            Instant(1), "ProviderFailed", "provider:sandbox", None, None, None, None, "{}"
+        ),
     )
     async with open_store_of(sandbox.directory) as store:
         await store.transact(Reads(), partial(_decide, changes))
@@ -52,10 +55,17 @@ def _decide(changes: tuple[Change, ...], _: Ledger) -> tuple[Decision, ...]:
 
 
 async def test_the_sign_in_leads_to_where_one_was_going(person: ConsoleBrowser) -> None:
-    for path in ("/payments?brand=demo&status=failed", "/payments/01JD0000000000000000000000", "/suspense"):
+    for path in (
+        "/payments?brand=demo&status=failed",
+        "/payments/01JD0000000000000000000000",
+        "/suspense",
+    ):
         person.cookies = {}
         interrupted = await person.get(path)
-        assert (interrupted.status, unquote(interrupted.headers["location"])) == (303, f"/sign-in?to={path}")
+        assert (interrupted.status, unquote(interrupted.headers["location"])) == (
+            303,
+            f"/sign-in?to={path}",
+        )
         page = await person.get(interrupted.headers["location"])
         assert f"<code>{html.escape(path)}</code>" in page.body.decode()
         wrong = await person.post(form_action(page), name="ada", password="wrong horse battery")
@@ -67,12 +77,22 @@ async def test_the_sign_in_leads_to_where_one_was_going(person: ConsoleBrowser) 
 
 @pytest.mark.parametrize(
     "elsewhere",
-    ["https://evil.example/", "//evil.example/", "/\\evil.example", "/\t/evil.example", "javascript:alert(1)", "", "x"],
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "/\\evil.example",
+        "/\t/evil.example",
+        "javascript:alert(1)",
+        "",
+        "x",
+    ],
 )
 async def test_the_sign_in_leads_nowhere_else(person: ConsoleBrowser, elsewhere: str) -> None:
     page = await person.get(f"/sign-in?to={quote(elsewhere, safe='')}")
     assert b"you come back to" not in page.body
-    answer = await person.post(f"/sign-in?to={quote(elsewhere, safe='')}", name="ada", password=PASSWORD)
+    answer = await person.post(
+        f"/sign-in?to={quote(elsewhere, safe='')}", name="ada", password=PASSWORD
+    )
     assert answer.headers["location"] == "/"
 
 
@@ -86,10 +106,15 @@ async def test_a_form_after_the_end_of_a_session_comes_back_filled_and_is_not_se
     asked = await sam.post("/suspense/1/close", note=NOTE, from_page="/suspense?show=all")
     assert asked.status == 403
     text = asked.body.decode()
-    assert "Your session has ended. Nothing was sent; what you have typed comes back with the form." in text
+    assert (
+        "Your session has ended. Nothing was sent; what you have typed comes back with the form."
+        in text
+    )
     assert "<code>/suspense?show=all</code>" in text
     assert NOTE not in html.unescape(text)
-    wrong = await sam.post(form_action(asked), name="sam", password="wrong horse battery", typed=typed(asked))
+    wrong = await sam.post(
+        form_action(asked), name="sam", password="wrong horse battery", typed=typed(asked)
+    )
     again = await sam.post(form_action(wrong), name="sam", password=PASSWORD, typed=typed(wrong))
     place = again.headers["location"]
     assert place.startswith("/suspense?show=all&typed=")
@@ -102,13 +127,20 @@ async def test_a_form_after_the_end_of_a_session_comes_back_filled_and_is_not_se
     assert (await sam.post("/suspense/1/close", note=NOTE)).status == 303
 
 
-async def test_a_changed_configuration_comes_back_field_by_field(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_changed_configuration_comes_back_field_by_field(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     place = "/brands/demo/configuration"
     ann = await signed_in("ann")
     before = (await ann.get(place)).body.decode()
     [flow] = re.findall(r'<input type="checkbox" name="(0[^"]*)" checked>', before)[:1]
     await sandbox.advance("31m")
-    fields = {"version": "0" * 64, "pending_payments": "12", "reason": "a quiet week", "from_page": place}
+    fields = {
+        "version": "0" * 64,
+        "pending_payments": "12",
+        "reason": "a quiet week",
+        "from_page": place,
+    }
     asked = await ann.post(place, **fields)
     again = await ann.post(form_action(asked), name="ann", password=PASSWORD, typed=typed(asked))
     page = (await ann.get(again.headers["location"])).body.decode()
@@ -134,7 +166,9 @@ async def test_only_its_user_gets_what_was_typed(sandbox: Running, signed_in: Si
     assert b"had ended" not in (await sam.get("/suspense?typed=nothing")).body
 
 
-async def test_a_form_of_another_site_is_not_taken_for_the_users(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_form_of_another_site_is_not_taken_for_the_users(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     sam = await signed_in("sam")
     await sandbox.advance("31m")
     forged = await sam.post("/suspense/1/close", note=NOTE, form_token="0" * 64)
@@ -149,7 +183,9 @@ async def test_no_password_and_no_code_is_kept(sandbox: Running, signed_in: Sign
     assert (asked.status, asked.headers["location"]) == (303, "/sign-in?to=/second-factor")
 
 
-async def test_after_an_act_the_next_page_says_once_what_it_has_done(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_after_an_act_the_next_page_says_once_what_it_has_done(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     await record_entry(sandbox)
     sam = await signed_in("sam")
     await sam.get("/suspense")

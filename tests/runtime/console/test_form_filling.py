@@ -1,4 +1,5 @@
-"""A form of a page is filled with what was typed into it before, and nothing else of the page changes."""
+"""A form of a page is filled with what was typed into it before, and nothing else of the page
+changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The console answers only under hosts that it knows: a page elsewhere may let its own name lead here."""
+"""The console answers only under hosts that it knows: a page elsewhere may let its own name lead
+here."""
 
 from __future__ import annotations
 
@@ -13,8 +14,16 @@ PATHS = ("/metrics", "/sign-in", "/", "/static/console.css", "/nowhere")
 
 @pytest.mark.finding("security-29")
 @pytest.mark.parametrize("path", PATHS)
-async def test_an_unknown_host_sees_nothing_and_learns_the_setting(sandbox: Running, path: str) -> None:
-    for host in ("evil.example", "evil.example:8082", "127.0.0.1.evil.example", "localhost.evil.example", "1.2.3"):
+async def test_an_unknown_host_sees_nothing_and_learns_the_setting(
+    sandbox: Running, path: str
+) -> None:
+    for host in (
+        "evil.example",
+        "evil.example:8082",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "1.2.3",
+    ):
         answer = await ask(f"{sandbox.ready.console}{path}", headers={"Host": host})
         assert answer.status == 421
         assert b"console.hosts" in answer.body
@@ -23,7 +32,14 @@ async def test_an_unknown_host_sees_nothing_and_learns_the_setting(sandbox: Runn
 
 @pytest.mark.finding("security-29")
 async def test_addresses_and_this_machine_are_known(sandbox: Running) -> None:
-    for host in ("127.0.0.1", "127.0.0.1:8082", "[::1]:8082", "localhost:8082", "LOCALHOST", "10.1.2.3"):
+    for host in (
+        "127.0.0.1",
+        "127.0.0.1:8082",
+        "[::1]:8082",
+        "localhost:8082",
+        "LOCALHOST",
+        "10.1.2.3",
+    ):
         answer = await ask(f"{sandbox.ready.console}/metrics", headers={"Host": host})
         assert answer.status == 200, host
 
@@ -38,10 +54,14 @@ async def test_names_can_be_set_and_a_trusted_proxy_reports_them(serve: Serve) -
             assert (await ask(url, headers={"Host": host})).status == 200, host
         forwarded = {"Host": "upstream", "X-Forwarded-Host": "console.example.com"}
         assert (await ask(url, headers=forwarded)).status == 200
-        assert (await ask(url, headers=forwarded | {"X-Forwarded-Host": "evil.example"})).status == 421
+        assert (
+            await ask(url, headers=forwarded | {"X-Forwarded-Host": "evil.example"})
+        ).status == 421
 
 
-@pytest.mark.parametrize("hosts", ["https://console.example.com", "console.example.com:8082", "a b", "*.example.com"])
+@pytest.mark.parametrize(
+    "hosts", ["https://console.example.com", "console.example.com:8082", "a b", "*.example.com"]
+)
 def test_a_host_is_a_bare_name(hosts: str) -> None:
     with pytest.raises(SettingsError, match=r"console\.hosts"):
         load_settings(options={"console.hosts": hosts})

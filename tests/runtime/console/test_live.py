@@ -9,7 +9,13 @@ import pytest
 import trio
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
-from mmo_sansio.messages.changes import CallbackRecorded, Change, JournalEntry, SuspenseReason, SuspenseRecorded
+from mmo_sansio.messages.changes import (
+    CallbackRecorded,
+    Change,
+    JournalEntry,
+    SuspenseReason,
+    SuspenseRecorded,
+)
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
@@ -69,7 +75,9 @@ async def test_a_report_in_the_suspense_book_and_the_end_of_a_callback_are_news_
 ) -> None:
     monkeypatch.setattr("mmo_trio.console.live.CHECK_INTERVAL_S", 0.0)
     vera = await signed_in("vera")
-    line = JournalEntry(Instant(1), "ProviderFailed", "provider:sandbox", None, None, None, None, "{}")
+    line = JournalEntry(
+        Instant(1), "ProviderFailed", "provider:sandbox", None, None, None, None, "{}"
+    )
     attempt = DeliveryAttempt(DeliveryOutcome.TIMEOUT, "https://shop.example/", None, 30_000, "")
     seen = STATE_OF_PAGE.findall((await vera.get("/callbacks")).body)
     for change in (
@@ -108,7 +116,9 @@ def test_a_user_with_many_streams_leaves_room_to_others() -> None:
         assert streams.has_room_for("vera")
 
 
-@pytest.mark.parametrize(("path", "headers"), [("/payments?refresh=1", {}), ("/payments", {"X-Live": "1"})])
+@pytest.mark.parametrize(
+    ("path", "headers"), [("/payments?refresh=1", {}), ("/payments", {"X-Live": "1"})]
+)
 async def test_a_page_that_reloads_itself_does_not_keep_the_session(
     sandbox: Running, signed_in: SignedIn, path: str, headers: dict[str, str]
 ) -> None:
@@ -125,5 +135,6 @@ async def test_only_who_asks_for_it_gets_a_page_that_reloads_itself(signed_in: S
     vera = await signed_in("vera")
     assert b'http-equiv="refresh"' not in (await vera.get("/payments")).body
     assert (
-        b'<noscript><meta http-equiv="refresh" content="30"></noscript>' in (await vera.get("/payments?refresh=1")).body
+        b'<noscript><meta http-equiv="refresh" content="30"></noscript>'
+        in (await vera.get("/payments?refresh=1")).body
     )

@@ -26,7 +26,10 @@ async def test_it_says_how_much_waits_and_where(sandbox: Running, signed_in: Sig
     for _ in range(2):
         answer = await sandbox.merchant.create("direct/payin", payer={"id": "c", "msisdn": NEVER})
     await sandbox.advance("2h")
-    vera, sam = await signed_in("vera"), await signed_in("sam")  # The sessions of before have ended.
+    vera, sam = (
+        await signed_in("vera"),
+        await signed_in("sam"),
+    )  # The sessions of before have ended.
     proposed = {"outcome": "success", "reason": "a receipt", "evidence": "a statement"}
     path = f"/payments/{answer.json['gatewayReference']}/resolutions"
     assert (await sam.post(path, **proposed)).status == 303

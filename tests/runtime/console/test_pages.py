@@ -38,19 +38,25 @@ def references(person: ConsoleBrowser) -> list[str]:
     return re.findall(r'<th scope="row"><a href="/payments/(\w+)"', person.last.body.decode())
 
 
-async def test_payments_are_paged_both_ways_and_numbered(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_payments_are_paged_both_ways_and_numbered(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     for _ in range(2 * PAGE_SIZE + 1):
         assert (await sandbox.merchant.create("direct/payin")).status == 200
     vera = await signed_in("vera")
     assert f" 1 to {PAGE_SIZE} Older" in await shown(vera, "/payments?brand=demo")
     newest = references(vera)
     assert link(vera, "prev") == ""
-    assert f"Newer {PAGE_SIZE + 1} to {2 * PAGE_SIZE} Older" in await shown(vera, link(vera, "next"))
+    assert f"Newer {PAGE_SIZE + 1} to {2 * PAGE_SIZE} Older" in await shown(
+        vera, link(vera, "next")
+    )
     second = references(vera)
     total = 2 * PAGE_SIZE + 1
     assert f"Newer {total} to {total} of {total}" in await shown(vera, link(vera, "next"))
     assert link(vera, "next") == ""
-    assert f"Newer {PAGE_SIZE + 1} to {2 * PAGE_SIZE} Older" in await shown(vera, link(vera, "prev"))
+    assert f"Newer {PAGE_SIZE + 1} to {2 * PAGE_SIZE} Older" in await shown(
+        vera, link(vera, "prev")
+    )
     assert references(vera) == second
     assert "brand=demo" in link(vera, "prev")
     assert f" 1 to {PAGE_SIZE} Older" in await shown(vera, link(vera, "prev"))
@@ -68,7 +74,9 @@ async def test_whole_days_are_counted_without_a_scan(sandbox: Running, signed_in
     assert f" 1 to {PAGE_SIZE} Older" in await shown(vera, f"/payments?from={day}")
 
 
-async def test_two_hundred_brands_are_paged_and_searched(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_two_hundred_brands_are_paged_and_searched(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     async with open_store_of(sandbox.directory) as store:
         [record] = await store.admin.brands()
         many = [evolve(record.brand, id=f"shop{n:03}", name=f"Shop {n:03}") for n in range(BRANDS)]
@@ -76,7 +84,9 @@ async def test_two_hundred_brands_are_paged_and_searched(sandbox: Running, signe
     ann = await signed_in("ann")
     assert f"{BRANDS + 1 - HEALTH_ROWS_MAX} more, which do no worse" in await shown(ann, "/")
     assert f" 1 to {PAGE_SIZE} of {BRANDS + 1} Next" in await shown(ann, "/brands")
-    assert f"Previous {PAGE_SIZE + 1} to {2 * PAGE_SIZE} of {BRANDS + 1} Next" in await shown(ann, link(ann, "next"))
+    assert f"Previous {PAGE_SIZE + 1} to {2 * PAGE_SIZE} of {BRANDS + 1} Next" in await shown(
+        ann, link(ann, "next")
+    )
     assert f" 1 to {PAGE_SIZE} of {BRANDS + 1} Next" in await shown(ann, link(ann, "prev"))
     found = await shown(ann, "/brands?q=SHOP+117")
     assert "Shop 117" in found
@@ -89,7 +99,9 @@ async def test_two_hundred_brands_are_paged_and_searched(sandbox: Running, signe
     assert len((await ann.get("/brands")).body) < 40_000
 
 
-async def test_the_audit_log_is_paged_both_ways_and_filtered(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_the_audit_log_is_paged_both_ways_and_filtered(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     for _ in range(PAGE_SIZE // 2 + 2):
         vera = await signed_in("vera")
         await vera.post("/sign-out")
@@ -98,7 +110,8 @@ async def test_the_audit_log_is_paged_both_ways_and_filtered(sandbox: Running, s
     assert re.search(rf" 1 to {PAGE_SIZE} of \d+ Older", first)
     second = await shown(ada, link(ada, "next"))
     assert re.search(
-        rf"Newer {PAGE_SIZE + 1} to (\d+) of \1$", second.rpartition("Newer")[1] + second.rpartition("Newer")[2]
+        rf"Newer {PAGE_SIZE + 1} to (\d+) of \1$",
+        second.rpartition("Newer")[1] + second.rpartition("Newer")[2],
     )
     assert re.search(rf" 1 to {PAGE_SIZE} of \d+ Older", await shown(ada, link(ada, "prev")))
     by_ada = await shown(ada, "/audit?actor=user:ada")

@@ -1,4 +1,5 @@
-"""The list of payments is filtered, and exported as CSV without personal data and without formulas."""
+"""The list of payments is filtered, and exported as CSV without personal data and without
+formulas."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ async def references(user: ConsoleBrowser, query: str) -> list[str]:
     return [row["gatewayReference"] for row in csv.DictReader(io.StringIO(answer.body.decode()))]
 
 
-async def test_the_list_and_its_export_have_the_same_filters(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_the_list_and_its_export_have_the_same_filters(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     paid = await create(sandbox)
     await sandbox.outcome_of(paid)
     declined = await create(sandbox, payer={"id": "c", "msisdn": DECLINED})
@@ -58,7 +61,9 @@ async def test_the_list_and_its_export_have_the_same_filters(sandbox: Running, s
         assert (await vera.get(f"/payments.csv?{wrong}")).status == 400
 
 
-async def test_an_export_is_recorded_and_shows_no_personal_data(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_an_export_is_recorded_and_shows_no_personal_data(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     payer = {"id": "customer-8", "msisdn": "254711222333", "firstName": "Wanjiru"}
     await create(sandbox, payer=payer, merchantReference=FORMULA)
     ada = await signed_in("ada")
@@ -93,7 +98,10 @@ async def test_an_export_has_more_than_one_page(
 @pytest.mark.parametrize(
     ("cell", "guarded"),
     [
-        *((each, f"'{each}") for each in ("=1+1", "+1", "-1", "@sum", "\uff1d1+1", "\ufe621", "\uff0d1", "\uff20sum")),
+        *(
+            (each, f"'{each}")
+            for each in ("=1+1", "+1", "-1", "@sum", "\uff1d1+1", "\ufe621", "\uff0d1", "\uff20sum")
+        ),
         ("\t=1", "\t'=1"),
         ("a;=1+1;b", "a;'=1+1;b"),
         (" =1+1", " '=1+1"),
@@ -108,7 +116,9 @@ def test_no_cell_is_a_formula_whatever_separates_cells(cell: str, guarded: str) 
 
 
 @pytest.mark.finding("audit-4")
-async def test_a_second_export_of_a_user_has_to_wait(signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_second_export_of_a_user_has_to_wait(
+    signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vera = await signed_in("vera")
     assert (await vera.get("/payments.csv")).status == 200
     monkeypatch.setattr(OpenStreams, "has_room_for", lambda *_: False)
@@ -116,6 +126,10 @@ async def test_a_second_export_of_a_user_has_to_wait(signed_in: SignedIn, monkey
 
 
 def test_the_columns_are_named_as_in_the_api() -> None:
-    assert {"gatewayReference", "merchantReference", "providerReference", "errorCode", "createdAt"} <= set(
-        EXPORT_COLUMNS
-    )
+    assert {
+        "gatewayReference",
+        "merchantReference",
+        "providerReference",
+        "errorCode",
+        "createdAt",
+    } <= set(EXPORT_COLUMNS)

@@ -39,9 +39,13 @@ async def ended(sandbox: Running, reference: str) -> None:
     await sandbox.outcome_of(reference)
 
 
-async def test_a_payment_is_found_by_any_reference_and_by_its_number(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_payment_is_found_by_any_reference_and_by_its_number(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     payer = {"id": "customer-1", "msisdn": "+254711222333"}
-    answer = await made(sandbox, payer=payer, merchantReference="order 7/ü", reconciliationReference="batch-9")
+    answer = await made(
+        sandbox, payer=payer, merchantReference="order 7/ü", reconciliationReference="batch-9"
+    )
     reference = answer["gatewayReference"]
     await ended(sandbox, reference)
     look_up = await sandbox.merchant.status(reference)
@@ -65,7 +69,9 @@ async def test_a_payment_is_found_by_any_reference_and_by_its_number(sandbox: Ru
 
 
 @pytest.mark.finding("new-users-M7")
-async def test_the_beginning_of_a_reference_is_enough(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_the_beginning_of_a_reference_is_enough(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     accepted = await made(sandbox)
     sam = await signed_in("sam")
     for text in (accepted["gatewayReference"][:20].lower(), accepted["merchantReference"][:-1]):
@@ -76,7 +82,9 @@ async def test_the_beginning_of_a_reference_is_enough(sandbox: Running, signed_i
     assert b"There is none." in (await sam.get(f"{place}?beginning=1")).body
 
 
-async def test_only_who_sees_personal_data_finds_by_number(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_only_who_sees_personal_data_finds_by_number(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     payer = {"id": "customer-1", "msisdn": "254711222333"}
     await made(sandbox, payer=payer)
     vera = await signed_in("vera")
@@ -110,7 +118,9 @@ async def test_the_page_tells_the_whole_story(sandbox: Running, signed_in: Signe
 
 
 @pytest.mark.parametrize("name", ["vera", "sam"])
-async def test_personal_data_is_masked_unless_the_role_allows(sandbox: Running, signed_in: SignedIn, name: str) -> None:
+async def test_personal_data_is_masked_unless_the_role_allows(
+    sandbox: Running, signed_in: SignedIn, name: str
+) -> None:
     payer = {
         "id": "customer-88123456",
         "msisdn": "254711222333",
@@ -118,7 +128,9 @@ async def test_personal_data_is_masked_unless_the_role_allows(sandbox: Running, 
         "lastName": "Kamau",
         "email": "wanjiru@example.com",
     }
-    answer = await made(sandbox, payer=payer, labels={"phone": "0711222333"}, resultUrl=_with_query(sandbox))
+    answer = await made(
+        sandbox, payer=payer, labels={"phone": "0711222333"}, resultUrl=_with_query(sandbox)
+    )
     reference = answer["gatewayReference"]
     await ended(sandbox, reference)
     who = await signed_in(name)
@@ -127,7 +139,15 @@ async def test_personal_data_is_masked_unless_the_role_allows(sandbox: Running, 
         (await who.get("/payments")).body.decode(),
         (await who.get("/callbacks")).body.decode(),
     ]
-    secrets = ("254711222333", "0711222333", "Wanjiru", "Kamau", "wanjiru@", "88123456", "who=wanjiru")
+    secrets = (
+        "254711222333",
+        "0711222333",
+        "Wanjiru",
+        "Kamau",
+        "wanjiru@",
+        "88123456",
+        "who=wanjiru",
+    )
     for secret in secrets:
         shown = any(secret in page for page in pages)
         assert shown == (name == "sam"), secret
@@ -141,7 +161,9 @@ async def test_the_words_of_operators_and_staff_are_hidden_from_viewers(
 ) -> None:
     refused = (await made(sandbox, payer={"id": "c", "msisdn": NUMBER}))["gatewayReference"]
     await ended(sandbox, refused)
-    stuck = (await made(sandbox, payer={"id": "c", "msisdn": NEVER}, labels={"for": "Wanjiru"}))["gatewayReference"]
+    stuck = (await made(sandbox, payer={"id": "c", "msisdn": NEVER}, labels={"for": "Wanjiru"}))[
+        "gatewayReference"
+    ]
     async with open_store_of(sandbox.directory) as store:
         [words] = [
             json.loads(each.detail)["nativeMessage"]
@@ -150,9 +172,15 @@ async def test_the_words_of_operators_and_staff_are_hidden_from_viewers(
         ]
     sam, who = await signed_in("sam"), await signed_in(name)
     await sam.post(
-        f"/payments/{stuck}/resolutions", outcome="success", reason="Wanjiru phoned", evidence="Wanjiru's receipt"
+        f"/payments/{stuck}/resolutions",
+        outcome="success",
+        reason="Wanjiru phoned",
+        evidence="Wanjiru's receipt",
     )
-    pages = [html.unescape((await who.get(f"/payments/{each}")).body.decode()) for each in (refused, stuck)]
+    pages = [
+        html.unescape((await who.get(f"/payments/{each}")).body.decode())
+        for each in (refused, stuck)
+    ]
     proposals = html.unescape((await who.get("/resolutions")).body.decode())
     assert words
     assert (words in pages[0]) == (name == "sam")
@@ -167,21 +195,29 @@ async def views(sandbox: Running) -> list[tuple[str, str, str]]:
     found = []
     for each in events:
         if each.action == "personal_data_viewed":
-            detail = {name: value for name, value in json.loads(each.detail).items() if name != "session"}
+            detail = {
+                name: value for name, value in json.loads(each.detail).items() if name != "session"
+            }
             found.append((each.actor, each.about, json.dumps(detail, ensure_ascii=False)))
     return found
 
 
 @pytest.mark.finding("security-20")
-async def test_the_audit_log_says_who_saw_whose_personal_data(sandbox: Running, signed_in: SignedIn) -> None:
-    reference = (await made(sandbox, payer={"id": "c", "msisdn": "254711222333"}))["gatewayReference"]
+async def test_the_audit_log_says_who_saw_whose_personal_data(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    reference = (await made(sandbox, payer={"id": "c", "msisdn": "254711222333"}))[
+        "gatewayReference"
+    ]
     await ended(sandbox, reference)
     sam, vera = await signed_in("sam"), await signed_in("vera")
     for who in (sam, vera):
         assert b"254711222333" not in (await who.get("/payments")).body
     assert await views(sandbox) == []
     for who in (sam, sam, vera, await signed_in("sam")):
-        assert (b"254711222333" in (await who.get(f"/payments/{reference}")).body) == (who is not vera)
+        assert (b"254711222333" in (await who.get(f"/payments/{reference}")).body) == (
+            who is not vera
+        )
     seen = ("user:sam", f"payment:{reference}", "{}")
     assert await views(sandbox) == [seen, seen]
     page = (await vera.get(f"/payments/{reference}")).body.decode()
@@ -194,7 +230,9 @@ async def test_the_audit_log_says_who_saw_whose_personal_data(sandbox: Running, 
 
 
 @pytest.mark.finding("security-20")
-async def test_the_audit_log_says_who_saw_the_suspense_book(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_the_audit_log_says_who_saw_the_suspense_book(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     sam, vera = await signed_in("sam"), await signed_in("vera")
     for who in (sam, vera):
         await who.get("/suspense")
@@ -202,9 +240,16 @@ async def test_the_audit_log_says_who_saw_the_suspense_book(sandbox: Running, si
     expected = []
     for number in (1, 2):
         recorded = SuspenseRecorded(
-            Instant(number), SuspenseReason.LATE_RESULT, "sandbox", f'{{"result": {number}}}', None, None
+            Instant(number),
+            SuspenseReason.LATE_RESULT,
+            "sandbox",
+            f'{{"result": {number}}}',
+            None,
+            None,
         )
-        line = JournalEntry(Instant(number), "ProviderFailed", "provider:sandbox", None, None, None, None, "{}")
+        line = JournalEntry(
+            Instant(number), "ProviderFailed", "provider:sandbox", None, None, None, None, "{}"
+        )
         async with open_store_of(sandbox.directory) as store:
             await store.transact(Reads(), partial(_decide, (recorded, line)))
         for who in (sam, sam, vera):

@@ -8,7 +8,13 @@ from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
 from mmo_sansio.values.model import Status
 from mmo_trio.admin.auditing import audit_event
 from mmo_trio.admin.timeline import HIDDEN_TEXT
-from mmo_trio.console.overview import build_charts, format_latency, format_rate, statistics_by_key, statistics_over_time
+from mmo_trio.console.overview import (
+    build_charts,
+    format_latency,
+    format_rate,
+    statistics_by_key,
+    statistics_over_time,
+)
 from mmo_trio.console.parameters import parse_phone_number
 from mmo_trio.console.passwords import UnusablePassword, hash_password, verify_password
 from mmo_trio.console.permissions import PERMISSIONS, Permission, PersonalDataMask, is_permitted
@@ -21,7 +27,11 @@ TABLE = [
     (Role.VIEWER, ""),
     (Role.SUPPORT, "SEE_PERSONAL_DATA CLOSE_SUSPENSE PROPOSE"),
     (Role.APPROVER, "SEE_PERSONAL_DATA CLOSE_SUSPENSE PROPOSE APPROVE CHANGE_CONFIGURATION"),
-    (Role.ADMIN, "SEE_PERSONAL_DATA CLOSE_SUSPENSE PROPOSE APPROVE CHANGE_CONFIGURATION SWITCH_PROVIDERS READ_AUDIT"),
+    (
+        Role.ADMIN,
+        "SEE_PERSONAL_DATA CLOSE_SUSPENSE PROPOSE APPROVE CHANGE_CONFIGURATION SWITCH_PROVIDERS "
+        "READ_AUDIT",
+    ),
 ]
 
 
@@ -33,7 +43,10 @@ def test_each_role_may_exactly_this(role: Role, allowed: str) -> None:
 
 
 def test_personal_data_is_masked_for_users_who_may_not_see_it() -> None:
-    masked, plain = (PersonalDataMask(can_see_personal_data=False), PersonalDataMask(can_see_personal_data=True))
+    masked, plain = (
+        PersonalDataMask(can_see_personal_data=False),
+        PersonalDataMask(can_see_personal_data=True),
+    )
     assert masked.number("254700000007") == "•••••••••007"
     assert masked.number("123") == "•••"
     assert masked.name("Zoë") == "Z•••"
@@ -75,7 +88,9 @@ def test_a_password_is_kept_as_a_hash_that_only_it_fits() -> None:
 
 
 def test_names_in_an_audit_event_become_plain_text() -> None:
-    event = audit_event(Instant(1), "cli:a\x00\ud800\n", "looked", "brand:\x1b[2J", note="\ud800", nothing=None)
+    event = audit_event(
+        Instant(1), "cli:a\x00\ud800\n", "looked", "brand:\x1b[2J", note="\ud800", nothing=None
+    )
     assert (event.actor, event.about) == ("cli:a???", "brand:?[2J")
     assert event.detail == '{"note": "\\ud800"}'
 
@@ -119,7 +134,9 @@ def test_charts_say_what_was_counted() -> None:
         for status, latency_s in ((Status.PENDING, 0), (Status.SUCCESS, 5), (Status.FAILED, 0))
     ]
     labels = [f"{hour:02}:00" for hour in range(24)]
-    volume, rate, latency = build_charts(statistics_over_time(counts, Instant(0), Instant(24 * HOUR), HOUR), labels)
+    volume, rate, latency = build_charts(
+        statistics_over_time(counts, Instant(0), Instant(24 * HOUR), HOUR), labels
+    )
     assert volume.rows[23] == ("23:00", ["162", "162"])
     assert rate.rows[23] == ("23:00", ["50%"])
     assert rate.rows[3] == ("03:00", ["–"])

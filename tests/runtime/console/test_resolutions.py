@@ -157,11 +157,18 @@ async def test_what_evidence_contradicts_is_refused(sandbox: Running, signed_in:
     ann, abe = await signed_in("ann"), await signed_in("abe")
     async with open_store_of(sandbox.directory) as store:
         recorded = SuspenseRecorded(
-            Instant(1), SuspenseReason.LATE_RESULT, "sandbox", '{"result": "failed"}', reference, "demo"
+            Instant(1),
+            SuspenseReason.LATE_RESULT,
+            "sandbox",
+            '{"result": "failed"}',
+            reference,
+            "demo",
         )
         await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)
 
-        line = JournalEntry(Instant(1), "ProviderFailed", "provider:sandbox", reference, "demo", None, None, "{}")
+        line = JournalEntry(
+            Instant(1), "ProviderFailed", "provider:sandbox", reference, "demo", None, None, "{}"
+        )
         await store.transact(Reads(), lambda ledger: (Decision(Ignored("late"), (recorded, line)),))
     assert (await abe.post("/resolutions/1/approve")).status == 303
     page = (await abe.get(f"/payments/{reference}")).body.decode()
@@ -192,7 +199,9 @@ async def test_stuck_payments_are_listed(sandbox: Running, signed_in: SignedIn) 
     assert reference.encode() in (await (await signed_in("vera")).get("/stuck")).body
 
 
-async def test_a_suspense_entry_is_closed_with_a_note(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_suspense_entry_is_closed_with_a_note(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     reference = await submitted_payment(sandbox, CONFLICTING)
     await sandbox.advance("1m")
     sam, vera = await signed_in("sam"), await signed_in("vera")
@@ -231,7 +240,9 @@ async def test_a_provider_is_closed_and_opened(sandbox: Running, signed_in: Sign
     assert b"provider opened" in history
 
 
-async def test_failed_callbacks_and_the_breaker_are_shown(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_failed_callbacks_and_the_breaker_are_shown(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     vera = await signed_in("vera")
     sandbox.merchant.result_url = "https://localhost:1/nobody"
     for _ in range(6):
@@ -247,7 +258,9 @@ async def test_failed_callbacks_and_the_breaker_are_shown(sandbox: Running, sign
     assert re.search(r"<strong>The callback was not delivered: [^<]+</strong>", stopped)
 
 
-async def test_another_roles_act_is_refused_and_noted(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_another_roles_act_is_refused_and_noted(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     reference = await submitted_payment(sandbox)
     vera, sam, ann = await signed_in("vera"), await signed_in("sam"), await signed_in("ann")
     propose = f"/payments/{reference}/resolutions"

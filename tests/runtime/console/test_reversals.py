@@ -38,7 +38,9 @@ async def reversals_of(sandbox: Running, reference: str) -> list[Reversal]:
 async def succeeded_reversal(sandbox: Running, reference: str) -> Reversal:
     """The payment's first reversal, once the operator has moved the money."""
     with trio.fail_after(HANGS_AFTER_S):
-        while (found := (await reversals_of(sandbox, reference))[0]).state is not ReversalState.SUCCEEDED:
+        while (
+            found := (await reversals_of(sandbox, reference))[0]
+        ).state is not ReversalState.SUCCEEDED:
             await sandbox.advance("2s")
             await trio.sleep(0.1)
     return found
@@ -51,7 +53,9 @@ async def text_of(who: ConsoleBrowser, path: str) -> str:
 
 
 @pytest.mark.spec("S1", "S2")
-async def test_a_second_user_approves_and_the_money_goes_back_once(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_second_user_approves_and_the_money_goes_back_once(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     reference = await paid_payment(sandbox)
     before = await sandbox.merchant.status(reference)
     ann, abe = await signed_in("ann"), await signed_in("abe")
@@ -69,7 +73,9 @@ async def test_a_second_user_approves_and_the_money_goes_back_once(sandbox: Runn
     assert "paid twice" in own
     assert f"{path}/reversals/1/approve" not in own
     assert (await ann.post(f"{path}/reversals/1/approve")).status == 409
-    assert [each.state for each in await reversals_of(sandbox, reference)] == [ReversalState.REQUESTED]
+    assert [each.state for each in await reversals_of(sandbox, reference)] == [
+        ReversalState.REQUESTED
+    ]
     assert f"{path}/reversals/1/approve" in await text_of(abe, "/reversals")
     assert (await abe.post(f"{path}/reversals/1/approve")).status == 303
     again = await abe.post(f"{path}/reversals/1/approve")
@@ -85,7 +91,11 @@ async def test_a_second_user_approves_and_the_money_goes_back_once(sandbox: Runn
     assert "says that the money was moved back" in " ".join(shown.split())
     assert await sandbox.merchant.status(reference) == before
     about = f"payment:{reference}"
-    assert [each for each in await audit_events(sandbox) if each[2] == about and each[1] != "personal_data_viewed"] == [
+    assert [
+        each
+        for each in await audit_events(sandbox)
+        if each[2] == about and each[1] != "personal_data_viewed"
+    ] == [
         ("user:ann", "reversal_requested", about),
         ("user:ann", "refused", about),
         ("user:abe", "reversal_approved", about),
@@ -94,7 +104,9 @@ async def test_a_second_user_approves_and_the_money_goes_back_once(sandbox: Runn
     assert ("user:abe", "personal_data_viewed", "reversals") in await audit_events(sandbox)
 
 
-async def test_a_viewer_only_sees_and_support_approves_nothing(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_viewer_only_sees_and_support_approves_nothing(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     reference = await paid_payment(sandbox)
     vera, sam, ann = await signed_in("vera"), await signed_in("sam"), await signed_in("ann")
     path = f"/payments/{reference}"
@@ -102,7 +114,11 @@ async def test_a_viewer_only_sees_and_support_approves_nothing(sandbox: Running,
     assert (await vera.post(f"{path}/reversals", **ASKED)).status == 403
     assert await reversals_of(sandbox, reference) == []
     assert (await ann.post(f"{path}/reversals", **ASKED)).status == 303
-    acts = {"approve": {}, "refuse": {"remark": "no"}, "resolve": {"outcome": "succeeded", "evidence": "a statement"}}
+    acts = {
+        "approve": {},
+        "refuse": {"remark": "no"},
+        "resolve": {"outcome": "succeeded", "evidence": "a statement"},
+    }
     for who in (vera, sam):
         for page in (await text_of(who, path), await text_of(who, "/reversals")):
             assert "Reversal" in page
@@ -110,7 +126,9 @@ async def test_a_viewer_only_sees_and_support_approves_nothing(sandbox: Running,
         for act, fields in acts.items():
             assert (await who.post(f"{path}/reversals/1/{act}", **fields)).status == 403, act
     assert "paid twice" not in await text_of(vera, "/reversals")
-    assert [each.state for each in await reversals_of(sandbox, reference)] == [ReversalState.REQUESTED]
+    assert [each.state for each in await reversals_of(sandbox, reference)] == [
+        ReversalState.REQUESTED
+    ]
     refused = [actor for actor, act, _ in await audit_events(sandbox) if act == "refused"]
     assert (refused.count("user:vera"), refused.count("user:sam")) == (4, 3)
 
@@ -126,7 +144,10 @@ async def test_a_request_is_refused_or_taken_back(sandbox: Running, signed_in: S
     assert (await sam.post(path, **ASKED | {"number": "2"})).status == 303
     assert "Withdraw" in await text_of(sam, "/reversals")
     assert (await sam.post(f"{path}/2/refuse", remark="my mistake")).status == 303
-    assert [each.remark for each in await reversals_of(sandbox, reference)] == ["no such payer", "my mistake"]
+    assert [each.remark for each in await reversals_of(sandbox, reference)] == [
+        "no such payer",
+        "my mistake",
+    ]
     assert "No reversal waits" in await text_of(sam, "/reversals")
     assert "my mistake" in await text_of(sam, f"/payments/{reference}")
 
@@ -139,17 +160,27 @@ async def test_a_form_that_is_sent_twice_asks_once(serve: Serve) -> None:
         ann = ConsoleBrowser(sandbox.ready.console)
         await ann.sign_in("ann")
         assert "It is sent at once." in await text_of(ann, f"/payments/{reference}")
-        statuses = [(await ann.post(f"/payments/{reference}/reversals", **ASKED)).status for _ in range(2)]
+        statuses = [
+            (await ann.post(f"/payments/{reference}/reversals", **ASKED)).status for _ in range(2)
+        ]
         assert statuses == [303, 409]
         assert (await succeeded_reversal(sandbox, reference)).amount == Money(5_000, "KES")
         assert len(await reversals_of(sandbox, reference)) == 1
 
 
-async def test_what_is_missing_or_too_much_is_refused(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_what_is_missing_or_too_much_is_refused(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     reference = await paid_payment(sandbox)
     ann = await signed_in("ann")
     path = f"/payments/{reference}/reversals"
-    wrong = [{"reason": " "}, {"number": ""}, {"number": "x"}, {"amount": "many"}, {"amount": "1.234"}]
+    wrong = [
+        {"reason": " "},
+        {"number": ""},
+        {"number": "x"},
+        {"amount": "many"},
+        {"amount": "1.234"},
+    ]
     for fields in wrong:
         assert (await ann.post(path, **ASKED | fields)).status == 400, fields
     too_much = await ann.post(path, **ASKED | {"amount": "150.01"})
@@ -165,7 +196,10 @@ async def test_what_is_missing_or_too_much_is_refused(sandbox: Running, signed_i
 @pytest.mark.parametrize(
     ("operations", "said"),
     [
-        ([ReversalOperation(False, True, Span(0), [SECOND])], "KES 150.00: the provider moves back all of a payment"),
+        (
+            [ReversalOperation(False, True, Span(0), [SECOND])],
+            "KES 150.00: the provider moves back all of a payment",
+        ),
         ([], "No provider that is configured takes reversals of this payment"),
     ],
 )
@@ -199,7 +233,9 @@ async def test_money_that_came_although_the_merchant_was_told_failed_goes_back(
         assert way in await text_of(sam, page)
         assert way not in await text_of(vera, page)
     assert "At most KES 150.00" in await text_of(sam, f"/payments/{reference}")
-    assert (await sam.post(f"/payments/{reference}/reversals", **ASKED | {"amount": "150.00"})).status == 303
+    assert (
+        await sam.post(f"/payments/{reference}/reversals", **ASKED | {"amount": "150.00"})
+    ).status == 303
     page = await text_of(sam, f"/payments/{reference}")
     assert 'id="ask-back"' not in page
     assert "KES 150.00 is asked back, and waits for an approval." in page
@@ -207,7 +243,9 @@ async def test_money_that_came_although_the_merchant_was_told_failed_goes_back(
     assert (await sandbox.merchant.status(reference))["status"] == "failed"
 
 
-async def test_another_user_ends_by_hand_what_nobody_tells(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_another_user_ends_by_hand_what_nobody_tells(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     reference = await paid_payment(sandbox)
     ann = await signed_in("ann")
     assert (await ann.post(f"/payments/{reference}/reversals", **ASKED)).status == 303

@@ -1,4 +1,5 @@
-"""A search has an address of its own, which tells nothing of what was typed, and finds what people mean."""
+"""A search has an address of its own, which tells nothing of what was typed, and finds what people
+mean."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from tests.support.sandbox_gateway import Running
 
 
 @pytest.mark.finding("screens-4")
-async def test_what_a_search_has_found_has_an_address_without_the_text(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_what_a_search_has_found_has_an_address_without_the_text(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     for _ in range(2):
         await made(sandbox, payer={"id": "c", "msisdn": "254711222333"})
     sam = await signed_in("sam")
@@ -38,7 +41,9 @@ async def test_the_search_has_a_page_of_its_own(signed_in: SignedIn) -> None:
 
 
 @pytest.mark.finding("screens-4")
-async def test_a_search_is_kept_beyond_the_end_of_its_session(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_search_is_kept_beyond_the_end_of_its_session(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     sam = await signed_in("sam")
     place = (await sam.post("/search", text="nobody")).headers["location"]
     await sandbox.advance("31m")
@@ -48,7 +53,9 @@ async def test_a_search_is_kept_beyond_the_end_of_its_session(sandbox: Running, 
 
 
 @pytest.mark.finding("screens-16")
-async def test_one_exact_hit_leads_to_the_payment_however_it_is_written(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_one_exact_hit_leads_to_the_payment_however_it_is_written(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     reference = (await made(sandbox, merchantReference="shop-4711"))["gatewayReference"]
     sam = await signed_in("sam")
     for text in ("shop-4711", "SHOP-4711", " shop-4711 ", "Shop 4711", "#shop-4711"):

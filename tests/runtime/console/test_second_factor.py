@@ -1,4 +1,5 @@
-"""Users enrol a second factor and sign in with its codes; a setting requires it, and a command resets it."""
+"""Users enrol a second factor and sign in with its codes; a setting requires it, and a command
+resets it."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ class Device:
 
     async def enrol(self, who: ConsoleBrowser, **proof: str) -> None:
         """Set it up in the console."""
-        page = (await who.post("/second-factor/enrol", **(proof or {"password": PASSWORD}))).body.decode()
+        page = (
+            await who.post("/second-factor/enrol", **(proof or {"password": PASSWORD}))
+        ).body.decode()
         found = SECRET.search(page)
         assert found is not None, page
         shown = read_qr_svg(page)
@@ -67,7 +70,10 @@ async def next_code(sandbox: Running, device: Device) -> str:
 async def actions(sandbox: Running) -> list[tuple[str, str]]:
     """The audit log: who, what."""
     async with open_store_of(sandbox.directory) as store:
-        return [(row.event.actor, row.event.action) for row in await store.admin.audit_after(0, limit=1_000)]
+        return [
+            (row.event.actor, row.event.action)
+            for row in await store.admin.audit_after(0, limit=1_000)
+        ]
 
 
 @pytest.mark.finding("security-20")
@@ -106,15 +112,21 @@ async def test_each_recovery_code_stands_in_once(sandbox: Running, signed_in: Si
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=first)).status == 403
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("sam", code=second)).status == 303
     assert ("user:ada", "recovery_code_used") in await actions(sandbox)
-    shown = (await person.post("/second-factor/recovery-codes", code=await next_code(sandbox, device))).body.decode()
+    shown = (
+        await person.post("/second-factor/recovery-codes", code=await next_code(sandbox, device))
+    ).body.decode()
     renewed = RECOVERY_CODE.findall(shown)
     assert len({*renewed, *device.recovery_codes}) == 2 * second_factor.RECOVERY_CODES
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=second)).status == 403
-    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=renewed[0])).status == 303
+    assert (
+        await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=renewed[0])
+    ).status == 303
 
 
 @pytest.mark.finding("security-20")
-async def test_wrong_codes_are_limited_like_wrong_passwords(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_wrong_codes_are_limited_like_wrong_passwords(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     device, ada = Device(sandbox), await signed_in("ada")
     await device.enrol(ada)
     for number in range(FAILURES_PER_PAIR_MAX):
@@ -122,13 +134,17 @@ async def test_wrong_codes_are_limited_like_wrong_passwords(sandbox: Running, si
         assert (await ada.post(path, code="000000")).status == 403
     answer = await ada.post("/second-factor/remove", code=await next_code(sandbox, device))
     assert (answer.status, int(answer.headers["retry-after"]) > 0) == (429, True)
-    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=device.code())).status == 429
+    assert (
+        await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=device.code())
+    ).status == 429
     await sandbox.advance("16m")
     assert (await ada.post("/second-factor/remove", code=device.code())).status == 303
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada")).status == 303
 
 
-async def test_a_session_that_was_left_open_changes_no_second_factor(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_session_that_was_left_open_changes_no_second_factor(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     device, ada = Device(sandbox), await signed_in("ada")
     assert (await ada.post("/second-factor/enrol", password="wrong horse battery")).status == 403
     assert (await ada.post("/second-factor/enrol")).status == 400
@@ -139,22 +155,32 @@ async def test_a_session_that_was_left_open_changes_no_second_factor(sandbox: Ru
     for path in ("/second-factor/enrol", "/second-factor/remove", "/second-factor/recovery-codes"):
         assert (await ada.post(path, password=PASSWORD)).status == 400
         assert (await ada.post(path, code="000000")).status == 403
-    assert (await ada.post("/second-factor/enrol", form_token="0" * 64, code=device.code())).status == 403
+    assert (
+        await ada.post("/second-factor/enrol", form_token="0" * 64, code=device.code())
+    ).status == 403
 
 
-async def test_another_device_counts_once_it_is_confirmed(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_another_device_counts_once_it_is_confirmed(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     old, new, ada = Device(sandbox), Device(sandbox), await signed_in("ada")
     await old.enrol(ada)
-    page = (await ada.post("/second-factor/enrol", code=await next_code(sandbox, old))).body.decode()
+    page = (
+        await ada.post("/second-factor/enrol", code=await next_code(sandbox, old))
+    ).body.decode()
     assert SECRET.search(page) is not None
     assert (await ada.post("/second-factor/confirm", code="000000")).status == 403
     person = ConsoleBrowser(sandbox.ready.console)
     assert (await person.sign_in("ada", code=await next_code(sandbox, old))).status == 303
     await new.enrol(person, code=await next_code(sandbox, old))
     assert (
-        await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=await next_code(sandbox, old))
+        await ConsoleBrowser(sandbox.ready.console).sign_in(
+            "ada", code=await next_code(sandbox, old)
+        )
     ).status == 403
-    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=new.code())).status == 303
+    assert (
+        await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=new.code())
+    ).status == 303
 
 
 @pytest.mark.finding("security-20")
@@ -174,7 +200,9 @@ async def test_where_it_is_required_a_user_without_it_sees_nothing_else(serve: S
         device = Device(sandbox)
         await device.enrol(ada)
         assert (await ada.get("/")).status == 200
-        assert (await ada.post("/second-factor/remove", code=await next_code(sandbox, device))).status == 403
+        assert (
+            await ada.post("/second-factor/remove", code=await next_code(sandbox, device))
+        ).status == 403
         assert (await ada.post("/sign-out")).headers["location"] == "/sign-in"
 
 
@@ -189,7 +217,9 @@ async def test_where_it_is_off_nobody_is_asked(serve: Serve) -> None:
 
 
 @pytest.mark.finding("security-20")
-async def test_a_lost_device_is_reset_on_a_machine_of_the_gateway(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_lost_device_is_reset_on_a_machine_of_the_gateway(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     device, ada = Device(sandbox), await signed_in("ada")
     await device.enrol(ada)
     listed = json.loads(await mmo("users", "list", "--json", "--data", sandbox.directory))
@@ -197,10 +227,14 @@ async def test_a_lost_device_is_reset_on_a_machine_of_the_gateway(sandbox: Runni
     await mmo("users", "totp", "reset", "ada", "--data", sandbox.directory)
     assert (await ada.get("/")).status == 303
     assert (await ada.sign_in("ada")).status == 303
-    assert [action for actor, action in await actions(sandbox) if actor.startswith("cli:")] == ["second_factor_reset"]
+    assert [action for actor, action in await actions(sandbox) if actor.startswith("cli:")] == [
+        "second_factor_reset"
+    ]
 
 
-async def test_secrets_and_recovery_codes_are_nowhere_in_the_store(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_secrets_and_recovery_codes_are_nowhere_in_the_store(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     device = Device(sandbox)
     await device.enrol(await signed_in("ada"))
     raw = b"".join(each.read_bytes() for each in sandbox.directory.glob("gateway.db*"))
@@ -226,7 +260,9 @@ async def test_a_change_of_the_master_key_seals_secrets_again(store: SqliteStore
     assert factor is not None
     assert factor.pending is not None
     now = GatewayClock().now()
-    assert await admin.confirm_second_factor("ada", factor.pending, step=1, at=now, codes=[], session=b"")
+    assert await admin.confirm_second_factor(
+        "ada", factor.pending, step=1, at=now, codes=[], session=b""
+    )
     await admin.begin_enrolment("ada", first.seal_secret(owner, b"new"))
 
     class BothKeys:
@@ -246,17 +282,23 @@ async def test_a_change_of_the_master_key_seals_secrets_again(store: SqliteStore
         await reseal(admin, BothKeys())
     factor = await admin.second_factor("ada")
     assert factor is not None
-    assert [second.unseal_secret(owner, each or b"") for each in (factor.sealed, factor.pending)] == [b"old", b"new"]
+    assert [
+        second.unseal_secret(owner, each or b"") for each in (factor.sealed, factor.pending)
+    ] == [b"old", b"new"]
     assert list(await admin.sealed_audit_keys()) == [first.audit_key.id]
 
 
-async def test_of_two_who_use_one_code_at_once_one_signs_in(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_of_two_who_use_one_code_at_once_one_signs_in(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
     device = Device(sandbox)
     await device.enrol(await signed_in("ada"))
     code, statuses = await next_code(sandbox, device), list[int]()
 
     async def sign_in() -> None:
-        statuses.append((await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=code)).status)
+        statuses.append(
+            (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=code)).status
+        )
 
     async with trio.open_nursery() as nursery:
         for _ in range(2):

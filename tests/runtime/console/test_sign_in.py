@@ -48,7 +48,9 @@ async def test_nobody_sees_anything_without_signing_in(person: ConsoleBrowser) -
         assert (await person.post(path)).headers["location"] == "/sign-in"
 
 
-async def test_the_session_is_in_a_cookie_that_no_script_and_no_other_site_gets(person: ConsoleBrowser) -> None:
+async def test_the_session_is_in_a_cookie_that_no_script_and_no_other_site_gets(
+    person: ConsoleBrowser,
+) -> None:
     answer = await person.sign_in("ada")
     flags = answer.headers["set-cookie"]
     assert flags.startswith("mmo_console=")
@@ -95,7 +97,9 @@ async def test_headers_let_only_a_script_of_the_console_run(person: ConsoleBrows
         assert b"style=" not in answer.body
 
 
-async def test_unknown_disabled_and_wrong_are_told_the_same(sandbox: Running, person: ConsoleBrowser) -> None:
+async def test_unknown_disabled_and_wrong_are_told_the_same(
+    sandbox: Running, person: ConsoleBrowser
+) -> None:
     await add_users(sandbox.directory, old="admin")
     async with open_store_of(sandbox.directory) as store:
         [old] = [each for each in await store.admin.users() if each.name == "old"]
@@ -107,7 +111,10 @@ async def test_unknown_disabled_and_wrong_are_told_the_same(sandbox: Running, pe
     ]
     assert [each.status for each in answers] == [403] * 3
     names = ("ada", "nobody", "old")
-    bodies = [each.body.replace(f'value="{name}"'.encode(), b"") for each, name in zip(answers, names, strict=True)]
+    bodies = [
+        each.body.replace(f'value="{name}"'.encode(), b"")
+        for each, name in zip(answers, names, strict=True)
+    ]
     assert len(set(bodies)) == 1
     assert (await person.get("/")).status == 303
 
@@ -123,7 +130,9 @@ async def test_too_many_tries_have_to_wait_whoever_is_tried(person: ConsoleBrows
 
 
 @pytest.mark.finding("audit-8")
-@pytest.mark.parametrize("method", ["sign_in_attempts", "record_sign_in_attempt", "forget_sign_in_attempts"])
+@pytest.mark.parametrize(
+    "method", ["sign_in_attempts", "record_sign_in_attempt", "forget_sign_in_attempts"]
+)
 async def test_nobody_signs_in_while_attempts_can_not_be_counted(
     person: ConsoleBrowser, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -144,7 +153,9 @@ async def test_the_addresses_of_one_ipv6_subscriber_share_a_limit(
     monkeypatch.setattr("mmo_trio.console.sign_in_limit.FAILURES_PER_NETWORK_MAX", 3)
 
     async def attempt(running: Running, address: str) -> int:
-        person = ConsoleBrowser(running.ready.console, headers={"X-Forwarded-For": f"203.0.113.9, {address}"})
+        person = ConsoleBrowser(
+            running.ready.console, headers={"X-Forwarded-For": f"203.0.113.9, {address}"}
+        )
         return (await person.sign_in(f"nobody at {address}")).status
 
     async with serve(environment={"MMO_LISTEN_PROXY_TRUSTED": "127.0.0.1/32"}) as running:
@@ -163,7 +174,9 @@ async def test_signing_out_ends_the_session_on_the_server(person: ConsoleBrowser
     assert (await person.get("/")).status == 303
 
 
-async def test_a_session_ends_when_it_rests_and_when_it_grows_old(sandbox: Running, person: ConsoleBrowser) -> None:
+async def test_a_session_ends_when_it_rests_and_when_it_grows_old(
+    sandbox: Running, person: ConsoleBrowser
+) -> None:
     await person.sign_in("ada")
     await sandbox.advance("20m")
     assert (await person.get("/")).status == 200
@@ -178,7 +191,9 @@ async def test_a_session_ends_when_it_rests_and_when_it_grows_old(sandbox: Runni
     assert still == 303
 
 
-async def test_a_changed_password_or_a_disabled_user_ends_sessions(sandbox: Running, person: ConsoleBrowser) -> None:
+async def test_a_changed_password_or_a_disabled_user_ends_sessions(
+    sandbox: Running, person: ConsoleBrowser
+) -> None:
     await person.sign_in("ada")
     async with open_store_of(sandbox.directory) as store:
         ada = await store.admin.user("ada")
@@ -188,7 +203,9 @@ async def test_a_changed_password_or_a_disabled_user_ends_sessions(sandbox: Runn
 
 
 @pytest.mark.parametrize("token", ["", "0" * 64, "é"])
-async def test_a_form_that_we_did_not_give_to_this_browser_is_refused(signed_in: SignedIn, token: str) -> None:
+async def test_a_form_that_we_did_not_give_to_this_browser_is_refused(
+    signed_in: SignedIn, token: str
+) -> None:
     ada = await signed_in("ada")
     answer = await ada.post("/providers/sandbox/disable", form_token=token, reason="no")
     assert answer.status == 403

@@ -1,4 +1,5 @@
-"""Whatever is tried, from whatever addresses, at whatever process: no more attempts are let through than may fail."""
+"""Whatever is tried, from whatever addresses, at whatever process: no more attempts are let through
+than may fail."""
 
 from __future__ import annotations
 
@@ -29,7 +30,11 @@ from tests.support.time_limits import HANGS_AFTER_S
 pytestmark = pytest.mark.finding("audit-8")
 
 NOW = Instant(1_000 * HOUR)
-ADDRESSES = ["198.51.100.1", "198.51.100.2", *(f"2001:db8:0:{net}:{host:x}::1" for net in (7, 8) for host in range(9))]
+ADDRESSES = [
+    "198.51.100.1",
+    "198.51.100.2",
+    *(f"2001:db8:0:{net}:{host:x}::1" for net in (7, 8) for host in range(9)),
+]
 ATTEMPTS = st.lists(
     st.tuples(
         st.integers(0, 3 * MINUTE),
@@ -50,7 +55,9 @@ def spread(times: int, *, names: int, networks: int) -> list[SignInAttempt]:
     """Failures just now, of "ada" and of the network "N" where there is one of these."""
     return [
         SignInAttempt(
-            "ada" if names == 1 else f"name {number % names}", "N" if networks == 1 else f"{number % networks}", NOW
+            "ada" if names == 1 else f"name {number % names}",
+            "N" if networks == 1 else f"{number % networks}",
+            NOW,
         )
         for number in range(times)
     ]
@@ -74,12 +81,16 @@ def spread(times: int, *, names: int, networks: int) -> list[SignInAttempt]:
         (spread(FAILURES_PER_NETWORK_MAX, names=50, networks=1), WINDOW),
     ],
 )
-def test_name_and_network_are_limited_together_first(earlier_failures: Sequence[SignInAttempt], wait: int) -> None:
+def test_name_and_network_are_limited_together_first(
+    earlier_failures: Sequence[SignInAttempt], wait: int
+) -> None:
     assert retry_after(SignInAttempt("ada", "N", NOW), earlier_failures) == wait
 
 
 @given(attempts=ATTEMPTS)
-def test_no_window_holds_more_failures_than_it_may(attempts: Sequence[tuple[int, str, str]]) -> None:
+def test_no_window_holds_more_failures_than_it_may(
+    attempts: Sequence[tuple[int, str, str]],
+) -> None:
     now, admitted = NOW, list[SignInAttempt]()
     for pause, name, address in attempts:
         now = later(now, Span(pause))
@@ -87,7 +98,9 @@ def test_no_window_holds_more_failures_than_it_may(attempts: Sequence[tuple[int,
         wait = retry_after(attempt, admitted)
         assert 0 <= wait <= WINDOW
         if wait:
-            assert retry_after(SignInAttempt(name, attempt.network, later(now, wait)), admitted) == 0
+            assert (
+                retry_after(SignInAttempt(name, attempt.network, later(now, wait)), admitted) == 0
+            )
             continue
         admitted.append(attempt)
     for last in admitted:
@@ -108,7 +121,10 @@ async def fail_until_locked(store: AdminStore, name: str, addresses: Sequence[st
 
 async def test_a_success_forgives_what_came_from_its_own_network_only(store: SqliteStore) -> None:
     admin = store.admin
-    assert await fail_until_locked(admin, "ada", ["2001:db8:0:7::1", "2001:db8:0:7::2"]) == FAILURES_PER_PAIR_MAX
+    assert (
+        await fail_until_locked(admin, "ada", ["2001:db8:0:7::1", "2001:db8:0:7::2"])
+        == FAILURES_PER_PAIR_MAX
+    )
     assert await admit_attempt(admin, "ada", "2001:db8:0:8::1", NOW) == 0
     await forgive_failures(admin, "ada", "2001:db8:0:8::1")
     assert await admit_attempt(admin, "ada", "2001:db8:0:7::3", NOW) == WINDOW
@@ -132,11 +148,15 @@ async def test_two_processes_count_together(migrated_database: str) -> None:
             open_postgres(migrated_database, serving=True) as other,
         ):
             stores = [one.admin, other.admin]
-            waits = [await admit_attempt(stores[number % 2], "ada", "::1", NOW) for number in range(12)]
+            waits = [
+                await admit_attempt(stores[number % 2], "ada", "::1", NOW) for number in range(12)
+            ]
             assert waits == [0] * FAILURES_PER_PAIR_MAX + [WINDOW] * 2
 
 
-async def test_of_attempts_at_once_no_more_are_let_through_than_may_fail(migrated_database: str) -> None:
+async def test_of_attempts_at_once_no_more_are_let_through_than_may_fail(
+    migrated_database: str,
+) -> None:
     waits: list[Span] = []
 
     async def attempt(store: AdminStore, at: Instant) -> None:
@@ -149,6 +169,8 @@ async def test_of_attempts_at_once_no_more_are_let_through_than_may_fail(migrate
             trio.open_nursery() as nursery,
         ):
             for number in range(30):
-                nursery.start_soon(attempt, (one, other)[number % 2].admin, later(NOW, Span(number)))
+                nursery.start_soon(
+                    attempt, (one, other)[number % 2].admin, later(NOW, Span(number))
+                )
     assert len(waits) == 30
     assert waits.count(Span(0)) <= FAILURES_PER_PAIR_MAX

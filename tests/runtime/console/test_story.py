@@ -13,7 +13,14 @@ from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span
 from mmo_sansio.values.model import Stage
 from mmo_trio.admin.timeline import TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
-from mmo_trio.console.views import actor_name, describe_suspense, format_words, parse_actor, tell_story, to_reading_text
+from mmo_trio.console.views import (
+    actor_name,
+    describe_suspense,
+    format_words,
+    parse_actor,
+    tell_story,
+    to_reading_text,
+)
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.system.display_text import format_span
 
@@ -37,10 +44,21 @@ def test_a_time_between_steps_is_short(span: Span, text: str) -> None:
 
 def test_steps_have_an_icon_an_actor_and_the_time_since_the_step_before() -> None:
     entries = [
-        TimelineEntry(Instant(0), "merchant", "asked for the payment", "CreatePayment", ("nothing", Stage.CREATED)),
+        TimelineEntry(
+            Instant(0),
+            "merchant",
+            "asked for the payment",
+            "CreatePayment",
+            ("nothing", Stage.CREATED),
+        ),
         TimelineEntry(Instant(0), "gateway", "routed it"),
         TimelineEntry(
-            Instant(SECOND), "provider:momo", "has it", "ProviderAccepted", times=3, last_at=Instant(5 * SECOND)
+            Instant(SECOND),
+            "provider:momo",
+            "has it",
+            "ProviderAccepted",
+            times=3,
+            last_at=Instant(5 * SECOND),
         ),
         TimelineEntry(
             Instant(7 * SECOND),
@@ -66,7 +84,9 @@ def test_names_are_for_people() -> None:
 
 
 def test_sentences_are_written_as_pages_write() -> None:
-    sentence = "It failed with user_cancelled at 2026-11-22T23:42:25.412983Z: 10000.00 KES by mpesa_ke."
+    sentence = (
+        "It failed with user_cancelled at 2026-11-22T23:42:25.412983Z: 10000.00 KES by mpesa_ke."
+    )
     assert to_reading_text(sentence) == (
         "It failed with user cancelled at 2026-11-22 23:42:25 UTC: KES 10,000.00 by mpesa_ke."
     )
@@ -74,14 +94,21 @@ def test_sentences_are_written_as_pages_write() -> None:
 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize("reason", SuspenseReason)
-def test_each_entry_of_the_suspense_book_has_its_sentence_with_both_amounts(reason: SuspenseReason) -> None:
+def test_each_entry_of_the_suspense_book_has_its_sentence_with_both_amounts(
+    reason: SuspenseReason,
+) -> None:
     content = json.dumps({"result": "success", "amount": "2449.99 KES"})
-    entry = SuspenseEntry(3, reason, "mpesa", content, a.REFERENCE, "acme", Instant(0), Instant(0), 1)
+    entry = SuspenseEntry(
+        3, reason, "mpesa", content, a.REFERENCE, "acme", Instant(0), Instant(0), 1
+    )
     gateway = Gateway()
     gateway.receive(a.a_create_payment(), now=a.START)
     text = describe_suspense(entry, gateway.transaction(a.REFERENCE))
     is_settled = reason in (SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE)
-    assert text == f"Asked KES 150.00, {'settled' if is_settled else 'reported success,'} KES 2,449.99."
+    assert (
+        text
+        == f"Asked KES 150.00, {'settled' if is_settled else 'reported success,'} KES 2,449.99."
+    )
     assert describe_suspense(entry, None) == "Reported success, KES 2,449.99."
 
 

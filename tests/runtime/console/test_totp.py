@@ -1,4 +1,5 @@
-"""One-time codes follow the test vectors of RFC 6238; recovery codes are known however they are typed."""
+"""One-time codes follow the test vectors of RFC 6238; recovery codes are known however they are
+typed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ SECRET = b"12345678901234567890"
 
 @pytest.mark.parametrize(
     ("at_s", "code"),
-    [(59, "287082"), (1111111109, "081804"), (1111111111, "050471"), (1234567890, "005924"), (20000000000, "353130")],
+    [
+        (59, "287082"),
+        (1111111109, "081804"),
+        (1111111111, "050471"),
+        (1234567890, "005924"),
+        (20000000000, "353130"),
+    ],
 )
 def test_the_vectors_of_rfc_6238(at_s: int, code: str) -> None:
     at = Instant(at_s * SECOND)
@@ -24,13 +31,16 @@ def test_a_code_counts_for_its_step_and_the_steps_next_to_it() -> None:
     at = Instant(1111111110 * SECOND)
     code = second_factor.code_at(SECRET, at)
     accepted = [
-        second_factor.matching_step(SECRET, code, later(at, Span(s * SECOND))) for s in (-31, -30, 0, 29, 30, 59, 60)
+        second_factor.matching_step(SECRET, code, later(at, Span(s * SECOND)))
+        for s in (-31, -30, 0, 29, 30, 59, 60)
     ]
     step = 1111111110 // second_factor.TIME_STEP_S
     assert accepted == [None, step, step, step, step, step, None]
 
 
-@pytest.mark.parametrize("text", ["", "28708", "2870820", "٢٨٧٠٨٢", "28708x", "-87082", "2" * 10_000])
+@pytest.mark.parametrize(
+    "text", ["", "28708", "2870820", "٢٨٧٠٨٢", "28708x", "-87082", "2" * 10_000]
+)
 def test_what_is_no_code_matches_nothing(text: str) -> None:
     assert second_factor.matching_step(SECRET, text, Instant(59 * SECOND)) is None
     assert second_factor.matching_step(SECRET, "287 082", Instant(59 * SECOND)) == 1

@@ -15,11 +15,14 @@ from tests.support.storages import storages
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What doesn't look at --store or --http is tried once, and with --one-each one variant of each test."""
+    """What doesn't look at --store or --http is tried once, and with --one-each one variant of each
+    test."""
     left_out = {"own_store"} if config.getoption("--store") == "postgres" else set()
     if config.getoption("--http") == "2":
         left_out = left_out | {"http1"}
-    chosen = [item for item in items if left_out.isdisjoint(mark.name for mark in item.iter_markers())]
+    chosen = [
+        item for item in items if left_out.isdisjoint(mark.name for mark in item.iter_markers())
+    ]
     if config.getoption("--one-each"):
         first = set({item.nodeid.partition("[")[0]: item for item in reversed(chosen)}.values())
         chosen = [item for item in chosen if item in first]

@@ -1,4 +1,5 @@
-"""An operator refuses our account: where that is shown, what is not asked any more, and how it goes on."""
+"""An operator refuses our account: where that is shown, what is not asked any more, and how it goes
+on."""
 
 from __future__ import annotations
 
@@ -20,7 +21,15 @@ from tests.support.sandbox_gateway import Serve
 
 async def check(kenya: Kenya, *options: str) -> tuple[int, dict[str, Any]]:
     """Run `mmo providers check`; its exit code, and its rows by their part."""
-    command = [*COMMAND, "providers", "check", "--data", str(kenya.running.directory), "--json", *options]
+    command = [
+        *COMMAND,
+        "providers",
+        "check",
+        "--data",
+        str(kenya.running.directory),
+        "--json",
+        *options,
+    ]
     environment = {**environment_without_settings(), **kenya.environment}
     run = partial(subprocess.run, command, env=environment, capture_output=True, text=True)
     ended = await trio.to_thread.run_sync(run)
@@ -29,13 +38,21 @@ async def check(kenya: Kenya, *options: str) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.spec("E1", "S6")
-async def test_a_refused_password_is_shown_and_not_used_until_it_is_mended(serve: Serve, tmp_path: Path) -> None:
+async def test_a_refused_password_is_shown_and_not_used_until_it_is_mended(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.account("600997", operator_state="expired")
         await kenya.began("direct/payout")
-        await until(lambda: len(kenya.answered) > 1)  # The result, and the answer to a question about it.
+        await until(
+            lambda: len(kenya.answered) > 1
+        )  # The result, and the answer to a question about it.
         code, rows = await check(kenya)
-        assert (code, rows["initiator"]["state"], rows["initiator"]["code"]) == (1, "refused", "2001")
+        assert (code, rows["initiator"]["state"], rows["initiator"]["code"]) == (
+            1,
+            "refused",
+            "2001",
+        )
         assert rows["money out"]["state"] == "refused"
         found = await figures(kenya.running)
         assert found["mmo_provider_account_state", ("initiator", "kenya", "refused")] == 1

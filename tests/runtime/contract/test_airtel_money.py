@@ -12,7 +12,16 @@ import pytest
 from attrs import define
 
 from tests.support.airtel_account import PAYER
-from tests.support.airtel_gateway import BRANDS, JSON, KEY, NAME, Airtel, AirtelGateway, running_airtel, wait_until
+from tests.support.airtel_gateway import (
+    BRANDS,
+    JSON,
+    KEY,
+    NAME,
+    Airtel,
+    AirtelGateway,
+    running_airtel,
+    wait_until,
+)
 from tests.support.hostile_receivers import Receiver
 from tests.support.merchant import Merchant, ask
 from tests.support.receivers import calls_to, receiver, url_of
@@ -89,7 +98,9 @@ async def test_a_payout_ends_with_its_answer(scene: Scene) -> None:
 @pytest.mark.spec("S6")
 async def test_an_answer_that_the_operator_timed_out_is_asked_about(scene: Scene) -> None:
     scene.airtel.script(
-        "direct/payout", {"do": "end_with", "code": "DP00900001014"}, {"do": "end_after", "after_s": 600}
+        "direct/payout",
+        {"do": "end_with", "code": "DP00900001014"},
+        {"do": "end_after", "after_s": 600},
     )
     reference = await scene.uganda.create("direct/payout")
     await scene.uganda.wait_for_acceptance(reference)

@@ -22,7 +22,8 @@ CODES = [each.segment for each in PROBLEM_TYPES] + [each.value for each in Error
 
 
 class Links(HTMLParser):
-    """Where a page leads, the names it has, and what scripts it would run that are no files of its own."""
+    """Where a page leads, the names it has, and what scripts it would run that are no files of its
+    own."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -40,7 +41,9 @@ class Links(HTMLParser):
             self.names.add(given["id"] or "")
         self.headings += tag == "h1"
         is_own_file = tag == "script" and (given.get("src") or "").startswith("/static/")
-        if (tag in {"script", "iframe"} and not is_own_file) or any(name.startswith("on") for name in given):
+        if (tag in {"script", "iframe"} and not is_own_file) or any(
+            name.startswith("on") for name in given
+        ):
             self.scripts.append(tag)
 
 
@@ -89,8 +92,12 @@ async def test_every_code_has_its_page_and_the_index_leads_to_all(sandbox: Runni
 
 
 @pytest.mark.spec("P1")
-@pytest.mark.parametrize("guess", ["nonsense", "%3Cscript%3Ealert(1)%3C%2Fscript%3E", "..%2F..%2Fetc%2Fpasswd", "%00"])
-async def test_a_code_that_there_is_not_is_a_404_that_repeats_nothing(sandbox: Running, guess: str) -> None:
+@pytest.mark.parametrize(
+    "guess", ["nonsense", "%3Cscript%3Ealert(1)%3C%2Fscript%3E", "..%2F..%2Fetc%2Fpasswd", "%00"]
+)
+async def test_a_code_that_there_is_not_is_a_404_that_repeats_nothing(
+    sandbox: Running, guess: str
+) -> None:
     answer, _ = await page(sandbox, f"/errors/{guess}", 404)
     assert b"alert" not in answer.body
     assert b"passwd" not in answer.body
@@ -120,7 +127,15 @@ async def test_every_link_of_the_documentation_leads_somewhere(sandbox: Running)
             if where:
                 waiting.append(urljoin(path, where))
     assert wanted <= places
-    assert {"/docs", "/errors", "/openapi.json", "/docs.md", "/llms.txt", "/static/docs.css", "/static/docs.js"} <= seen
+    assert {
+        "/docs",
+        "/errors",
+        "/openapi.json",
+        "/docs.md",
+        "/llms.txt",
+        "/static/docs.css",
+        "/static/docs.js",
+    } <= seen
     assert "/docs/try/createWebPayin" in seen
 
 
@@ -146,7 +161,9 @@ async def test_the_documentation_names_every_endpoint_member_and_code(sandbox: R
             for parameter in operation.get("parameters", ()):
                 assert f"<code>{parameter['name']}</code>" in text
     for name, schema in document["components"]["schemas"].items():
-        assert name in links.names or "Request" in name, "bodies of requests are described with their endpoints"
+        assert name in links.names or "Request" in name, (
+            "bodies of requests are described with their endpoints"
+        )
         for member in schema.get("properties", ()):
             assert f"<code>{member}</code>" in text
     for cause in PROBLEM_TYPES:
@@ -165,7 +182,9 @@ async def test_the_reference_is_small(sandbox: Running) -> None:
     assert len(answer.body) + sum(sizes) < 150 * 1024
 
 
-async def test_a_sandbox_fills_its_key_into_the_examples_and_lets_no_name_read_it(sandbox: Running) -> None:
+async def test_a_sandbox_fills_its_key_into_the_examples_and_lets_no_name_read_it(
+    sandbox: Running,
+) -> None:
     answer, _ = await page(sandbox, "/docs")
     assert answer.body.decode().count(sandbox.merchant.key) > 5 * 8
     assert answer.headers["cache-control"] == "no-store", "a key may change"
@@ -173,11 +192,16 @@ async def test_a_sandbox_fills_its_key_into_the_examples_and_lets_no_name_read_i
     rebound = await ask(f"{sandbox.ready.pages}/docs", headers={"Host": "attacker.example"})
     assert rebound.status == 200
     assert sandbox.merchant.key not in rebound.body.decode()
-    assert sandbox.merchant.key not in (await ask(f"{sandbox.ready.pages}/docs/try/createDirectPayin")).body.decode()
+    assert (
+        sandbox.merchant.key
+        not in (await ask(f"{sandbox.ready.pages}/docs/try/createDirectPayin")).body.decode()
+    )
 
 
 @pytest.mark.finding("newcomers-10")
-async def test_programs_read_examples_that_the_sandbox_accepts_and_other_sites_do_not(sandbox: Running) -> None:
+async def test_programs_read_examples_that_the_sandbox_accepts_and_other_sites_do_not(
+    sandbox: Running,
+) -> None:
     for path in ("/docs.md", "/llms.txt"):
         answer = await ask(f"{sandbox.ready.pages}{path}")
         text = answer.body.decode()
@@ -187,7 +211,9 @@ async def test_programs_read_examples_that_the_sandbox_accepts_and_other_sites_d
         assert "YOUR_API_KEY" not in text
         assert "https://shop.example/callbacks" not in text.partition("## Objects")[0]
         assert answer.headers["cache-control"] == "no-store", "a key may change"
-        assert "access-control-allow-origin" not in answer.headers, "a page of another site could read the key"
+        assert "access-control-allow-origin" not in answer.headers, (
+            "a page of another site could read the key"
+        )
         rebound = await ask(f"{sandbox.ready.pages}{path}", headers={"Host": "attacker.example"})
         assert sandbox.merchant.key not in rebound.body.decode()
         assert rebound.headers["access-control-allow-origin"] == "*"
@@ -244,7 +270,10 @@ async def submit_form(sandbox: Running, path: str, **fields: str) -> Answer:
     return await ask(
         f"{sandbox.ready.pages}{path}",
         method="POST",
-        headers={"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"},
+        headers={
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Sec-Fetch-Site": "same-origin",
+        },
         body=urlencode(fields).encode(),
     )
 
@@ -266,15 +295,23 @@ async def test_a_request_is_tried_from_the_page(sandbox: Running) -> None:
     again = await submit_form(sandbox, "/docs/try/createDirectPayin", method="mpesa_ke", body=body)
     assert "<b>Answer 422</b>" in again.body.decode()
     assert '<a href="/errors/merchant_transactionid_duplicate">' in again.body.decode()
-    looked_up = await submit_form(sandbox, "/docs/try/lookUpByMerchantReference", merchantReference=reference)
+    looked_up = await submit_form(
+        sandbox, "/docs/try/lookUpByMerchantReference", merchantReference=reference
+    )
     assert "<b>Answer 200</b>" in looked_up.body.decode()
-    listed = await submit_form(sandbox, "/docs/try/listRecords", **{"from": "2026-11-01", "to": "2100-01-01"})
+    listed = await submit_form(
+        sandbox, "/docs/try/listRecords", **{"from": "2026-11-01", "to": "2100-01-01"}
+    )
     assert reference in listed.body.decode()
-    unreadable = await submit_form(sandbox, "/docs/try/createDirectPayin", method="mpesa_ke", body="{")
+    unreadable = await submit_form(
+        sandbox, "/docs/try/createDirectPayin", method="mpesa_ke", body="{"
+    )
     assert '<a href="/errors/bad_request">' in unreadable.body.decode()
 
 
-async def test_a_scenario_is_tried_and_what_is_written_in_a_path_stays_in_its_place(sandbox: Running) -> None:
+async def test_a_scenario_is_tried_and_what_is_written_in_a_path_stays_in_its_place(
+    sandbox: Running,
+) -> None:
     form, _ = await page(sandbox, "/docs/try/createDirectPayin")
     body = suggested_body(form)
     fields = {"method": "mpesa_ke", "X-Sandbox-Scenario": "user_busy", "body": body}
@@ -282,13 +319,18 @@ async def test_a_scenario_is_tried_and_what_is_written_in_a_path_stays_in_its_pl
     await sandbox.advance("1m")
     ended = await sandbox.merchant.get(f"status/mref/{json.loads(body)['merchantReference']}")
     assert ended.json["errorCode"] == "user_busy"
-    aside = await submit_form(sandbox, "/docs/try/lookUp", gatewayReference="../records?from=2026-11-01&to=2027-01-01")
+    aside = await submit_form(
+        sandbox, "/docs/try/lookUp", gatewayReference="../records?from=2026-11-01&to=2027-01-01"
+    )
     assert "<b>Answer 404</b>" in aside.body.decode()
 
 
 async def test_another_site_can_not_try_requests(sandbox: Running) -> None:
     answer = await ask(
-        f"{sandbox.ready.pages}/docs/try/isAlive", method="POST", headers={"Sec-Fetch-Site": "cross-site"}, body=b""
+        f"{sandbox.ready.pages}/docs/try/isAlive",
+        method="POST",
+        headers={"Sec-Fetch-Site": "cross-site"},
+        body=b"",
     )
     assert answer.status == 403
     assert (await ask(f"{sandbox.ready.pages}/docs/try/nothing")).status == 404

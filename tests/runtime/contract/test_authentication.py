@@ -55,7 +55,12 @@ async def test_a_wrong_key_is_a_401_before_the_body_is_looked_at(sandbox: Runnin
 @pytest.mark.http1("sends bytes")
 async def test_a_repeated_key_is_a_401_even_when_both_are_right(sandbox: Running) -> None:
     line = b"X-Api-Key: " + sandbox.merchant.key.encode()
-    assert_problem(await send_raw(sandbox, head("GET", f"/{WINDOW}", line, line)), 401, "unauthorized", note="row 4")
+    assert_problem(
+        await send_raw(sandbox, head("GET", f"/{WINDOW}", line, line)),
+        401,
+        "unauthorized",
+        note="row 4",
+    )
     assert (await send_raw(sandbox, head("GET", f"/{WINDOW}", line))).status == 200
 
 
@@ -86,7 +91,9 @@ async def test_a_client_with_a_wrong_key_is_not_invited_to_send_its_body(sandbox
 
 @pytest.mark.spec("A2")
 @pytest.mark.http1("sends bytes")
-async def test_the_key_of_a_disabled_brand_is_a_400_everywhere_before_the_body(serve: Serve) -> None:
+async def test_the_key_of_a_disabled_brand_is_a_400_everywhere_before_the_body(
+    serve: Serve,
+) -> None:
     key = "the-key-of-a-disabled-brand"
     brand = f'[[brand]]\nid = "shut"\nname = "Shut"\nenabled = false\napi_keys = ["{key}"]\n'
     async with serve(brands=brand + METHOD) as sandbox:
@@ -98,7 +105,9 @@ async def test_the_key_of_a_disabled_brand_is_a_400_everywhere_before_the_body(s
 
 
 @pytest.mark.spec("A2", "A3")
-async def test_disabling_stops_requests_but_neither_payments_nor_their_callbacks(sandbox: Running) -> None:
+async def test_disabling_stops_requests_but_neither_payments_nor_their_callbacks(
+    sandbox: Running,
+) -> None:
     reference = (await sandbox.merchant.accepted(scenario="slow"))["gatewayReference"]
     async with brand_admin(sandbox) as administration:
         await administration.change("demo", enabled=False)
@@ -120,7 +129,9 @@ async def test_a_retired_key_is_refused_within_sixty_seconds(sandbox: Running) -
 
 @pytest.mark.spec("A4", "K1")
 @pytest.mark.finding("specification-F6-1")
-async def test_keys_rotate_with_overlap_and_callbacks_carry_the_key_of_their_payment(sandbox: Running) -> None:
+async def test_keys_rotate_with_overlap_and_callbacks_carry_the_key_of_their_payment(
+    sandbox: Running,
+) -> None:
     merchant, new_key = sandbox.merchant, "the-key-that-comes-after"
     received: list[ReceivedRequest] = []
     async with trio.open_nursery() as nursery:

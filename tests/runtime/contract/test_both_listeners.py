@@ -1,5 +1,5 @@
-"""Whatever the handler answers is the same behind both doors, byte for byte: HTTP/1.1 at `listen.api`, and HTTP/2 at
-`listen.http2`."""
+"""Whatever the handler answers is the same behind both doors, byte for byte: HTTP/1.1 at
+`listen.api`, and HTTP/2 at `listen.http2`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class Asked:
 
     def by(self, mark: bytes) -> Asked:
         """The request of this door."""
-        return evolve(self, target=self.target.replace(b"MARK", mark), body=self.body.replace(b"MARK", mark))
+        return evolve(
+            self, target=self.target.replace(b"MARK", mark), body=self.body.replace(b"MARK", mark)
+        )
 
 
 @frozen
@@ -87,7 +89,9 @@ class Doors:
             if door == "http2" and asked.http1_only:
                 continue
             mark = f"{door:x<5}".encode()
-            answer = _comparable(await self.ask(door, asked.by(mark)), mark, same_payment=same_payment)
+            answer = _comparable(
+                await self.ask(door, asked.by(mark)), mark, same_payment=same_payment
+            )
             first = first or answer
             assert answer == first, door
         assert first is not None
@@ -100,7 +104,9 @@ def _comparable(answer: Answer, mark: bytes, *, same_payment: bool) -> Answer:
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["date"]
     headers = {
-        name: value for name, value in answer.headers.items() if name not in {"x-request-id", "date", "connection"}
+        name: value
+        for name, value in answer.headers.items()
+        if name not in {"x-request-id", "date", "connection"}
     }
     body = answer.body.replace(mark, b"MARK")
     body = body.replace(answer.headers["x-request-id"].encode(), b"REQUEST")
@@ -123,18 +129,27 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     assert not thread.is_alive()
 
 
-async def _serve(directory: Path, started: Queue[tuple[Doors, trio.lowlevel.TrioToken, trio.Event]]) -> None:
+async def _serve(
+    directory: Path, started: Queue[tuple[Doors, trio.lowlevel.TrioToken, trio.Event]]
+) -> None:
     stop = trio.Event()
-    async with serving(directory, brands=BRANDS, environment={"MMO_LISTEN_HTTP2": "127.0.0.1:0"}) as running:
+    async with serving(
+        directory, brands=BRANDS, environment={"MMO_LISTEN_HTTP2": "127.0.0.1:0"}
+    ) as running:
         acme = developer(running, ACME_KEY)
         ended = await acme.accepted(merchantReference="a/b %+é~")
         failed = await acme.accepted(msisdn="254712345101", labels={"n": 1.50, "t": "x"})
         for each in (ended, failed):
             await acme.ended(each["gatewayReference"])
         waiting = await acme.accepted("web/payin")
-        begin, end = [(await acme.status(each["gatewayReference"]))["createdAt"] for each in (ended, waiting)]
+        begin, end = [
+            (await acme.status(each["gatewayReference"]))["createdAt"] for each in (ended, waiting)
+        ]
         found = Doors(
-            {"api": urlsplit(running.ready.api).port or 0, "http2": urlsplit(running.ready.http2 or "").port or 0},
+            {
+                "api": urlsplit(running.ready.api).port or 0,
+                "http2": urlsplit(running.ready.http2 or "").port or 0,
+            },
             ended["gatewayReference"],
             failed["gatewayReference"],
             waiting["gatewayReference"],
@@ -215,7 +230,10 @@ REFUSED_CREATIONS: dict[str, tuple[int, Asked]] = {
     "disabled brand": (400, creation("shut", fields=((b"x-api-key", SHUT_KEY.encode()), JSON))),
     "no content type": (400, creation("type", fields=(KEY,))),
     "wrong content type": (400, creation("type", fields=(KEY, (b"content-type", b"text/plain")))),
-    "encoded content": (400, creation("coding", fields=(KEY, JSON, (b"content-encoding", b"gzip")))),
+    "encoded content": (
+        400,
+        creation("coding", fields=(KEY, JSON, (b"content-encoding", b"gzip"))),
+    ),
     "too large": (413, creation("large", raw=b" " * (256 * 1024 + 1))),
     "much too large": (413, creation("large", raw=b" " * 300_000)),
     "no body": (400, creation("empty", raw=b"")),
@@ -236,10 +254,16 @@ REFUSED_CREATIONS: dict[str, tuple[int, Asked]] = {
     "no resultUrl": (400, creation("url", resultUrl=None)),
     "resultUrl in the clear": (400, creation("clear", resultUrl="http://shop.example/")),
     "no displayQrUrl": (400, creation("qr", "qr/payin", displayQrUrl=None)),
-    "redirect to a script": (400, creation("redirect", "web/payin", successRedirectUrl="javascript:alert(1)")),
+    "redirect to a script": (
+        400,
+        creation("redirect", "web/payin", successRedirectUrl="javascript:alert(1)"),
+    ),
     "no merchantReference": (400, creation("none", merchantReference=None)),
     "a dot for a reference": (400, creation("dot", merchantReference=".")),
-    "tax without its reference": (400, creation("tax", "direct/taxpayout", reconciliationReference=None)),
+    "tax without its reference": (
+        400,
+        creation("tax", "direct/taxpayout", reconciliationReference=None),
+    ),
     "eleven labels": (400, creation("labels", labels={f"l{n}": n for n in range(11)})),
     "unknown method": (400, creation("method", method="mpesa_xx")),
     "unknown country": (400, creation("country", country="UG")),
@@ -311,9 +335,15 @@ async def test_a_look_up_is_answered_alike(doors: Doors, name: str, method: byte
 
 @pytest.mark.spec("R5", "R6")
 async def test_cursors_lead_alike_through_both_doors(doors: Doors) -> None:
-    first = (await doors.compare(look(f"records?{doors.window}&pageSize=1"), same_payment=True)).json
-    second = (await doors.compare(look(f"records?page={first['pages']['next']}"), same_payment=True)).json
-    back = await doors.compare(look(f"records?page={second['pages']['previous']}"), same_payment=True)
+    first = (
+        await doors.compare(look(f"records?{doors.window}&pageSize=1"), same_payment=True)
+    ).json
+    second = (
+        await doors.compare(look(f"records?page={first['pages']['next']}"), same_payment=True)
+    ).json
+    back = await doors.compare(
+        look(f"records?page={second['pages']['previous']}"), same_payment=True
+    )
     listed = [each["gatewayReference"] for each in first["data"] + second["data"]]
     assert listed == [doors.ended, doors.failed]
     assert back.json["data"] == first["data"]

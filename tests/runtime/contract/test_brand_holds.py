@@ -1,4 +1,5 @@
-"""`mmo brands disable --hold`: nothing more of a brand is submitted, and what was submitted goes on."""
+"""`mmo brands disable --hold`: nothing more of a brand is submitted, and what was submitted goes
+on."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ async def test_a_hold_stops_what_was_not_submitted_and_nothing_else(serve: Serve
         late = await merchant.create("direct/payout", scenario="success")
         if late.status == 200:
             ended = await sandbox.callback_for(late.json["gatewayReference"])
-            assert (ended.content["errorCode"], ended.content["providerData"]) == ("payment_stopped", None)
+            assert (ended.content["errorCode"], ended.content["providerData"]) == (
+                "payment_stopped",
+                None,
+            )
         await sandbox.advance("1m")
         assert (await merchant.create()).status == 400
         await brands(sandbox, "enable", "demo")

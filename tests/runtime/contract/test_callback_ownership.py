@@ -106,7 +106,9 @@ async def two_gateways(directory: Path, url: str) -> AsyncIterator[tuple[Process
 
 
 @asynccontextmanager
-async def scene(directory: Path, database: str) -> AsyncIterator[tuple[Receiver, tuple[Process, Process], Store]]:
+async def scene(
+    directory: Path, database: str
+) -> AsyncIterator[tuple[Receiver, tuple[Process, Process], Store]]:
     """The merchant's server, both gateways, and what they store; for two minutes at most."""
     with trio.fail_after(HANGS_AFTER_S):
         async with (
@@ -172,8 +174,8 @@ def logs_in(directory: Path) -> Sequence[Path]:
 
 
 async def pay_one_more(gateway: Process, receiver: Receiver, store: Store) -> None:
-    """Shows that both nodes work again. A process that has just gone on creates nothing at first, by requests that may
-    be as old as its stop (C12), and answers 503."""
+    """Shows that both nodes work again. A process that has just gone on creates nothing at first,
+    by requests that may be as old as its stop (C12), and answers 503."""
 
     async def is_taken() -> bool:
         async with await trio.open_tcp_stream("127.0.0.1", gateway.port) as stream:

@@ -25,7 +25,14 @@ from tests.support.hostile_receivers import (
     speaks_no_tls,
 )
 from tests.support.merchants import ACME, ACME_KEY, ZENITH, ZENITH_KEY, developer
-from tests.support.receivers import NO_CONTENT, answers_status, calls_to, receiver, url_of, wait_for_requests
+from tests.support.receivers import (
+    NO_CONTENT,
+    answers_status,
+    calls_to,
+    receiver,
+    url_of,
+    wait_for_requests,
+)
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import Storage, storages
 
@@ -81,7 +88,9 @@ def answers_after(event: trio.Event) -> Behaviour:
 
 @pytest.mark.spec("K1", "A4")
 @pytest.mark.parametrize("scenario", ["success", "cancelled"])
-async def test_a_result_is_posted_as_json_with_the_brands_key(sandbox: Running, tmp_path: Path, scenario: str) -> None:
+async def test_a_result_is_posted_as_json_with_the_brands_key(
+    sandbox: Running, tmp_path: Path, scenario: str
+) -> None:
     async with receiver(tmp_path) as found:
         url = url_of(found) + "?order=a%2Fb"
         accepted = await sandbox.merchant.accepted(resultUrl=url, scenario=scenario)
@@ -106,7 +115,9 @@ async def test_there_is_no_callback_while_pending(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("K1", "S1", "T4")
-async def test_a_look_up_from_inside_the_callback_sees_the_terminal_state(sandbox: Running, tmp_path: Path) -> None:
+async def test_a_look_up_from_inside_the_callback_sees_the_terminal_state(
+    sandbox: Running, tmp_path: Path
+) -> None:
     seen: list[bytes] = []
 
     async def looks_up(visit: ReceiverConnection) -> None:
@@ -137,7 +148,9 @@ async def test_any_2xx_is_delivered(sandbox: Running, tmp_path: Path, status: in
 
 @pytest.mark.spec("K2", "K3")
 @pytest.mark.parametrize("status", [300, 304, 400, 401, 404, 410, 500, 503])
-async def test_any_other_status_has_failed_and_is_not_sent_again(sandbox: Running, tmp_path: Path, status: int) -> None:
+async def test_any_other_status_has_failed_and_is_not_sent_again(
+    sandbox: Running, tmp_path: Path, status: int
+) -> None:
     async with receiver(tmp_path, answers_status(f"{status} Any", "Retry-After: 1")) as found:
         shown = await _outcome(sandbox, url_of(found))
         assert (shown["outcome"], shown["status"]) == ("non_2xx", status)
@@ -169,7 +182,9 @@ async def test_a_redirect_is_not_followed(sandbox: Running, tmp_path: Path, stat
     ],
     ids=["no TLS", "half TLS", "no answer", "half a head", "dripping head", "interim only"],
 )
-async def test_a_receiver_that_takes_too_long_has_timed_out(serve: Serve, tmp_path: Path, behave: Behaviour) -> None:
+async def test_a_receiver_that_takes_too_long_has_timed_out(
+    serve: Serve, tmp_path: Path, behave: Behaviour
+) -> None:
     async with receiver(tmp_path, behave) as found, serve(environment=SOON) as sandbox:
         shown = await _outcome(sandbox, url_of(found))
         assert (shown["outcome"], shown["status"]) == ("timeout", None)
@@ -177,7 +192,9 @@ async def test_a_receiver_that_takes_too_long_has_timed_out(serve: Serve, tmp_pa
 
 
 @pytest.mark.spec("K2")
-@pytest.mark.parametrize("behave", [resets_at_once, speaks_no_tls, resets_after_the_request, resets_after_half_a_head])
+@pytest.mark.parametrize(
+    "behave", [resets_at_once, speaks_no_tls, resets_after_the_request, resets_after_half_a_head]
+)
 async def test_a_connection_that_breaks_is_a_transport_error(
     sandbox: Running, tmp_path: Path, behave: Behaviour
 ) -> None:
@@ -208,7 +225,9 @@ async def test_there_is_one_attempt_through_time_and_restarts(serve: Serve, tmp_
 
 
 @pytest.mark.spec("K3")
-async def test_what_a_merchant_answers_never_changes_the_transaction(sandbox: Running, tmp_path: Path) -> None:
+async def test_what_a_merchant_answers_never_changes_the_transaction(
+    sandbox: Running, tmp_path: Path
+) -> None:
     async with receiver(tmp_path, answers_status("500 Oh dear")) as found:
         accepted = await sandbox.merchant.accepted(resultUrl=url_of(found))
         reference = accepted["gatewayReference"]
@@ -232,7 +251,9 @@ async def test_the_answers_body_is_logged_as_it_is(sandbox: Running, tmp_path: P
 
 
 @pytest.mark.spec("K4")
-async def test_no_more_than_a_mebibyte_of_the_body_is_logged(sandbox: Running, tmp_path: Path) -> None:
+async def test_no_more_than_a_mebibyte_of_the_body_is_logged(
+    sandbox: Running, tmp_path: Path
+) -> None:
     body = b"0123456789abcdef" * (MIB // 16) + b"more" * 5000
     head = f"HTTP/1.1 400 Bad\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     async with receiver(tmp_path, answers_and_closes(head + body)) as found:
@@ -242,7 +263,9 @@ async def test_no_more_than_a_mebibyte_of_the_body_is_logged(sandbox: Running, t
 
 
 @pytest.mark.spec("K2", "K4")
-async def test_reading_the_body_ends_with_the_same_deadline_and_a_2xx_stays_one(serve: Serve, tmp_path: Path) -> None:
+async def test_reading_the_body_ends_with_the_same_deadline_and_a_2xx_stays_one(
+    serve: Serve, tmp_path: Path
+) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegun"
     async with receiver(tmp_path, answers(head)) as found, serve(environment=SOON) as sandbox:
         shown = await _outcome(sandbox, url_of(found))
@@ -269,7 +292,9 @@ async def test_five_failures_open_the_breaker_and_nothing_is_sent_while_it_is_op
 
 
 @pytest.mark.spec("K5")
-async def test_after_30_seconds_one_probe_that_succeeds_closes_it(sandbox: Running, tmp_path: Path) -> None:
+async def test_after_30_seconds_one_probe_that_succeeds_closes_it(
+    sandbox: Running, tmp_path: Path
+) -> None:
     behave = in_turn(*[answers_status("500 Oh dear")] * 5, NO_CONTENT)
     async with receiver(tmp_path, behave) as found:
         await _outcomes(sandbox, url_of(found), 5)
@@ -280,7 +305,9 @@ async def test_after_30_seconds_one_probe_that_succeeds_closes_it(sandbox: Runni
 
 
 @pytest.mark.spec("K5")
-async def test_a_probe_that_fails_opens_it_for_another_30_seconds(sandbox: Running, tmp_path: Path) -> None:
+async def test_a_probe_that_fails_opens_it_for_another_30_seconds(
+    sandbox: Running, tmp_path: Path
+) -> None:
     async with receiver(tmp_path, answers_status("500 Oh dear")) as found:
         await _outcomes(sandbox, url_of(found), 5)
         await sandbox.advance("30s")
@@ -290,7 +317,9 @@ async def test_a_probe_that_fails_opens_it_for_another_30_seconds(sandbox: Runni
 
 
 @pytest.mark.spec("K5")
-async def test_while_the_probe_is_out_nothing_else_is_sent(sandbox: Running, tmp_path: Path) -> None:
+async def test_while_the_probe_is_out_nothing_else_is_sent(
+    sandbox: Running, tmp_path: Path
+) -> None:
     answered = trio.Event()
     behave = in_turn(*[answers_status("500 Oh dear")] * 5, answers_after(answered))
     async with receiver(tmp_path, behave) as found:
@@ -340,7 +369,9 @@ async def test_it_opens_at_half_of_at_least_five_when_a_failure_is_recorded(
 
 
 @pytest.mark.spec("K5")
-async def test_failures_of_more_than_a_minute_ago_do_not_count(sandbox: Running, tmp_path: Path) -> None:
+async def test_failures_of_more_than_a_minute_ago_do_not_count(
+    sandbox: Running, tmp_path: Path
+) -> None:
     async with receiver(tmp_path, answers_status("500 Oh dear")) as found:
         await _outcomes(sandbox, url_of(found), 4)
         await sandbox.advance("66s")
@@ -348,7 +379,9 @@ async def test_failures_of_more_than_a_minute_ago_do_not_count(sandbox: Running,
 
 
 @pytest.mark.spec("K5")
-async def test_a_breaker_is_one_merchants_and_over_all_of_its_urls(serve: Serve, tmp_path: Path) -> None:
+async def test_a_breaker_is_one_merchants_and_over_all_of_its_urls(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with (
         receiver(tmp_path, answers_status("500 Oh dear")) as bad,
         receiver(tmp_path) as good,
@@ -370,7 +403,9 @@ async def test_a_breaker_is_one_merchants_and_over_all_of_its_urls(serve: Serve,
 
 
 @pytest.mark.spec("K6")
-async def test_a_merchant_that_hangs_delays_no_other_and_holds_16_places_at_most(serve: Serve, tmp_path: Path) -> None:
+async def test_a_merchant_that_hangs_delays_no_other_and_holds_16_places_at_most(
+    serve: Serve, tmp_path: Path
+) -> None:
     released = trio.Event()
     async with (
         receiver(tmp_path, answers_after(released)) as hanging,
@@ -399,9 +434,12 @@ async def test_a_merchant_that_hangs_delays_no_other_and_holds_16_places_at_most
 
 @pytest.mark.spec("K7", "C8")
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "[::1]", "[fd00::1]", "169.254.169.254"]
+    "host",
+    ["127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "[::1]", "[fd00::1]", "169.254.169.254"],
 )
-async def test_in_production_a_private_literal_is_refused_at_creation(serve: Serve, host: str) -> None:
+async def test_in_production_a_private_literal_is_refused_at_creation(
+    serve: Serve, host: str
+) -> None:
     async with serve(environment={"MMO_EGRESS_ALLOW_PRIVATE": "false"}) as sandbox:
         answer = await sandbox.merchant.create(resultUrl=f"https://{host}/callback")
         assert (answer.status, answer.json["errorCode"]) == (400, "validation_failed")
@@ -410,7 +448,9 @@ async def test_in_production_a_private_literal_is_refused_at_creation(serve: Ser
 
 @pytest.mark.spec("K7")
 @pytest.mark.parametrize("host", ["169.254.169.254", "[fe80::1]", "0.0.0.0", "[fd00:ec2::254]"])
-async def test_link_local_and_metadata_are_refused_even_with_allow_private(sandbox: Running, host: str) -> None:
+async def test_link_local_and_metadata_are_refused_even_with_allow_private(
+    sandbox: Running, host: str
+) -> None:
     answer = await sandbox.merchant.create(resultUrl=f"https://{host}/callback")
     assert (answer.status, answer.json["errorCode"]) == (400, "validation_failed")
 
@@ -421,7 +461,10 @@ async def test_a_name_that_leads_to_a_private_address_is_not_dialled(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     looked_up = _names(monkeypatch, {"shop.merchant.example": [address]})
-    async with receiver(tmp_path) as found, serve(environment={"MMO_EGRESS_ALLOW_PRIVATE": "false"}) as sandbox:
+    async with (
+        receiver(tmp_path) as found,
+        serve(environment={"MMO_EGRESS_ALLOW_PRIVATE": "false"}) as sandbox,
+    ):
         shown = await _outcome(sandbox, f"https://shop.merchant.example:{found.port}/callback")
         assert (shown["outcome"], shown["status"]) == ("egress_refused", None)
         assert found.connections == 0

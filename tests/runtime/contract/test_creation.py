@@ -13,7 +13,13 @@ from tests.support.merchant import ROOT, a_reference, ask
 from tests.support.rejections import assert_field_refused, assert_problem
 from tests.support.sandbox_gateway import Running, Serve
 
-INITIATED = ["status", "gatewayReference", "merchantReference", "reconciliationReference", "createdAt"]
+INITIATED = [
+    "status",
+    "gatewayReference",
+    "merchantReference",
+    "reconciliationReference",
+    "createdAt",
+]
 PARTY = {
     "id": "user-7",
     "msisdn": "+254712345678",
@@ -26,11 +32,21 @@ PARTY = {
 @pytest.mark.parametrize(
     ("operation", "party", "type_and_flow"),
     [
-        pytest.param("direct/payin", "payer", ("payin", "direct"), marks=pytest.mark.spec("C1", "C6", "T1")),
-        pytest.param("direct/payout", "payee", ("payout", "direct"), marks=pytest.mark.spec("C2", "C6", "T1")),
-        pytest.param("qr/payin", "payer", ("payin", "qr"), marks=pytest.mark.spec("C3", "C6", "T1")),
-        pytest.param("web/payin", "payer", ("payin", "web"), marks=pytest.mark.spec("C4", "C6", "T1")),
-        pytest.param("direct/taxpayout", None, ("tax", "direct"), marks=pytest.mark.spec("C5", "C6", "T1")),
+        pytest.param(
+            "direct/payin", "payer", ("payin", "direct"), marks=pytest.mark.spec("C1", "C6", "T1")
+        ),
+        pytest.param(
+            "direct/payout", "payee", ("payout", "direct"), marks=pytest.mark.spec("C2", "C6", "T1")
+        ),
+        pytest.param(
+            "qr/payin", "payer", ("payin", "qr"), marks=pytest.mark.spec("C3", "C6", "T1")
+        ),
+        pytest.param(
+            "web/payin", "payer", ("payin", "web"), marks=pytest.mark.spec("C4", "C6", "T1")
+        ),
+        pytest.param(
+            "direct/taxpayout", None, ("tax", "direct"), marks=pytest.mark.spec("C5", "C6", "T1")
+        ),
     ],
 )
 async def test_each_operation_is_answered_at_once_and_makes_its_transaction(
@@ -49,7 +65,9 @@ async def test_each_operation_is_answered_at_once_and_makes_its_transaction(
     transaction = await sandbox.merchant.status(accepted["gatewayReference"])
     assert (transaction["type"], transaction["flow"]) == type_and_flow
     assert transaction["party"] == (
-        PARTY if party else {"id": "mpesa_ke", "msisdn": "000", "firstName": None, "lastName": None, "email": None}
+        PARTY
+        if party
+        else {"id": "mpesa_ke", "msisdn": "000", "firstName": None, "lastName": None, "email": None}
     )
     assert transaction["method"] == "mpesa_ke"
     assert transaction["country"] == "KE"
@@ -94,7 +112,9 @@ async def test_a_qr_payin_needs_a_display_url(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("C5", "C7", "C13")
-async def test_a_tax_payout_needs_its_reconciliation_reference_and_no_party(sandbox: Running) -> None:
+async def test_a_tax_payout_needs_its_reconciliation_reference_and_no_party(
+    sandbox: Running,
+) -> None:
     answer = await sandbox.merchant.create("direct/taxpayout", reconciliationReference=None)
     assert_field_refused(answer, "reconciliationReference", note="row 69")
     accepted = await sandbox.merchant.accepted(
@@ -104,7 +124,9 @@ async def test_a_tax_payout_needs_its_reconciliation_reference_and_no_party(sand
 
 
 @pytest.mark.spec("C7")
-async def test_the_reconciliation_reference_is_the_merchant_reference_unless_given(sandbox: Running) -> None:
+async def test_the_reconciliation_reference_is_the_merchant_reference_unless_given(
+    sandbox: Running,
+) -> None:
     for operation in ("direct/payin", "direct/payout", "qr/payin", "web/payin"):
         accepted = await sandbox.merchant.accepted(operation)
         assert accepted["reconciliationReference"] == accepted["merchantReference"]
@@ -122,7 +144,9 @@ async def test_a_payment_is_durable_before_its_answer_leaves(sandbox: Running) -
     accepted = await sandbox.merchant.accepted()
     async with sandbox.storage.open_for_admin() as store:
         by_its_own = await store.admin.find_transactions(reference=accepted["gatewayReference"])
-        by_the_merchants = await store.admin.find_transactions(reference=accepted["merchantReference"])
+        by_the_merchants = await store.admin.find_transactions(
+            reference=accepted["merchantReference"]
+        )
     assert [each.reference for each in by_its_own] == [accepted["gatewayReference"]]
     assert [each.reference for each in by_the_merchants] == [accepted["gatewayReference"]]
 
@@ -145,7 +169,9 @@ BAD_DELIVERY_URLS = (
 @pytest.mark.spec("C8", "K7")
 async def test_result_urls_are_absolute_https_and_lead_nowhere_forbidden(sandbox: Running) -> None:
     for url in BAD_DELIVERY_URLS:
-        assert_field_refused(await sandbox.merchant.create(resultUrl=url), "resultUrl", note=("row 88", url))
+        assert_field_refused(
+            await sandbox.merchant.create(resultUrl=url), "resultUrl", note=("row 88", url)
+        )
         answer = await sandbox.merchant.create("qr/payin", displayQrUrl=url)
         assert_field_refused(answer, "displayQrUrl", note=url)
     longest = HTTPS + "x" * (2048 - len(HTTPS))
@@ -156,7 +182,12 @@ async def test_result_urls_are_absolute_https_and_lead_nowhere_forbidden(sandbox
 @pytest.mark.spec("C8", "K7")
 async def test_without_allow_private_no_private_address_is_taken(serve: Serve) -> None:
     async with serve(environment={"MMO_EGRESS_ALLOW_PRIVATE": "false"}) as sandbox:
-        for url in ("https://127.0.0.1/", "https://10.0.0.1/", "https://[::1]/", "https://2130706433/"):
+        for url in (
+            "https://127.0.0.1/",
+            "https://10.0.0.1/",
+            "https://[::1]/",
+            "https://2130706433/",
+        ):
             answer = await sandbox.merchant.create(resultUrl=url)
             assert_field_refused(answer, "resultUrl", note=url)
         assert (await sandbox.merchant.create(resultUrl=HTTPS)).status == 200
@@ -214,7 +245,11 @@ async def test_redirect_urls_may_be_web_addresses_or_a_scheme_of_the_brand(serve
             ):
                 answer = await sandbox.merchant.create("web/payin", **{name: url})
                 assert_field_refused(answer, name, note=("row 90", url))
-            for url in ("http://shop.example/done", "https://shop.example/done?a=b", "acmeapp://done"):
+            for url in (
+                "http://shop.example/done",
+                "https://shop.example/done?a=b",
+                "acmeapp://done",
+            ):
                 changes: dict[str, Any] = {name: url}
                 answer = await sandbox.merchant.create("web/payin", amount=_kes(100), **changes)
                 assert answer.status == 200, (name, url, answer.body)
@@ -238,12 +273,36 @@ async def test_method_country_currency_and_limits_are_the_brands_own(serve: Serv
             ("row 63: 100 characters", "direct/payin", "m" * 100, {}, unknown_method),
             ("row 60", "direct/payin", "mpesa_ke", {"country": "ZZ"}, "config_unsupported_country"),
             ("row 61", "direct/payin", "mpesa_ke", {"country": "ke"}, "config_unsupported_country"),
-            ("row 61", "direct/payin", "mpesa_ke", {"country": "KEN"}, "config_unsupported_country"),
+            (
+                "row 61",
+                "direct/payin",
+                "mpesa_ke",
+                {"country": "KEN"},
+                "config_unsupported_country",
+            ),
             ("row 59", "direct/payin", "mpesa_ke", _kes(100, "EUR"), "config_unsupported_currency"),
             ("row 58", "direct/payin", "mpesa_ke", _kes(100, "kes"), "config_unsupported_currency"),
-            ("not there", "direct/payin", "mpesa_ke", _kes(600, "TZS"), "config_unsupported_currency"),
-            ("row 56", "direct/payin", "mpesa_ke", _kes(10.49), "config_method_transaction_min_limit"),
-            ("row 56", "direct/payin", "mpesa_ke", _kes(150.26), "config_method_transaction_max_limit"),
+            (
+                "not there",
+                "direct/payin",
+                "mpesa_ke",
+                _kes(600, "TZS"),
+                "config_unsupported_currency",
+            ),
+            (
+                "row 56",
+                "direct/payin",
+                "mpesa_ke",
+                _kes(10.49),
+                "config_method_transaction_min_limit",
+            ),
+            (
+                "row 56",
+                "direct/payin",
+                "mpesa_ke",
+                _kes(150.26),
+                "config_method_transaction_max_limit",
+            ),
         ):
             if "value" in changes:
                 changes = {"amount": changes}
@@ -299,17 +358,23 @@ async def test_what_is_missing_or_of_a_wrong_kind_is_named(sandbox: Running) -> 
 @pytest.mark.spec("C10", "L3")
 @pytest.mark.finding("specification-F6-7")
 @pytest.mark.parametrize("method", ["%zz", "%", "mpesa%00ke", "%FF"])
-async def test_a_method_that_is_no_text_is_a_404_as_any_such_path_is(sandbox: Running, method: str) -> None:
+async def test_a_method_that_is_no_text_is_a_404_as_any_such_path_is(
+    sandbox: Running, method: str
+) -> None:
     url = f"{sandbox.ready.api}{ROOT}/direct/payin/{method}"
     headers = {"X-Api-Key": sandbox.merchant.key, "Content-Type": "application/json"}
-    answer = await ask(url, method="POST", headers=headers, body=json.dumps(sandbox.merchant.body()).encode())
+    answer = await ask(
+        url, method="POST", headers=headers, body=json.dumps(sandbox.merchant.body()).encode()
+    )
     assert_problem(answer, 404, "not_found")
 
 
 @pytest.mark.spec("C9", "P1", "P2", "P4")
 @pytest.mark.finding("specification-F6-8")
 async def test_one_refusal_is_reported_and_mending_it_shows_the_next(serve: Serve) -> None:
-    shut = '[[brand]]\nid = "shut"\nname = "Shut"\nenabled = false\napi_keys = ["the-key-of-shut"]\n'
+    shut = (
+        '[[brand]]\nid = "shut"\nname = "Shut"\nenabled = false\napi_keys = ["the-key-of-shut"]\n'
+    )
     async with serve(brands=BRAND + shut) as sandbox:
         merchant = sandbox.merchant
         used = a_reference()
@@ -344,7 +409,9 @@ async def test_one_refusal_is_reported_and_mending_it_shows_the_next(serve: Serv
         await refused(413, "body_too_large")
         body = b"{"
         await refused(400, "bad_request")
-        body = merchant.body(country="ZZ", amount=_kes(0.001, "GBP"), merchantReference=used, resultUrl="x")
+        body = merchant.body(
+            country="ZZ", amount=_kes(0.001, "GBP"), merchantReference=used, resultUrl="x"
+        )
         await refused(400, "validation_failed")
         body["resultUrl"] = merchant.result_url
         await refused(400, "validation_failed")
@@ -367,7 +434,9 @@ async def test_one_refusal_is_reported_and_mending_it_shows_the_next(serve: Serv
 
 
 @pytest.mark.spec("C9", "P1")
-async def test_field_faults_are_told_all_at_once_in_the_order_of_the_fields(sandbox: Running) -> None:
+async def test_field_faults_are_told_all_at_once_in_the_order_of_the_fields(
+    sandbox: Running,
+) -> None:
     body = {
         "labels": 1,
         "reconciliationReference": 1,

@@ -46,7 +46,8 @@ def key_of(brand: str) -> str:
 def brands_toml(brands: Sequence[str]) -> str:
     """The file with these brands."""
     return "".join(
-        f'[[brand]]\nid = "{each}"\nname = "{each}"\napi_keys = ["{key_of(each)}"]\n{METHOD}' for each in brands
+        f'[[brand]]\nid = "{each}"\nname = "{each}"\napi_keys = ["{key_of(each)}"]\n{METHOD}'
+        for each in brands
     )
 
 
@@ -101,7 +102,9 @@ async def create_all(merchants: Sequence[Merchant]) -> set[str]:
 
 
 @pytest.mark.spec("K6")
-async def test_callbacks_of_a_healthy_merchant_arrive_while_those_of_201_others_hang(serve: Serve) -> None:
+async def test_callbacks_of_a_healthy_merchant_arrive_while_those_of_201_others_hang(
+    serve: Serve,
+) -> None:
     brands = brands_toml([HANGS_WITH_MANY, *HANG, "healthy"])
     async with (
         serve(environment=AGES, brands=brands) as gateway,

@@ -144,13 +144,22 @@ def test_the_dashboard_is_whole() -> None:
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool isn't installed")
 def test_prometheus_can_read_them(tmp_path: Path) -> None:
-    made = [{"record": f"drawn:{number}", "expr": each.replace("$job", ".*")} for number, each in enumerate(drawn())]
-    (tmp_path / "drawn.yml").write_text(yaml.safe_dump({"groups": [{"name": "drawn", "rules": made}]}))
+    made = [
+        {"record": f"drawn:{number}", "expr": each.replace("$job", ".*")}
+        for number, each in enumerate(drawn())
+    ]
+    (tmp_path / "drawn.yml").write_text(
+        yaml.safe_dump({"groups": [{"name": "drawn", "rules": made}]})
+    )
     for file in (DEPLOY / "prometheus-alerts.yml", tmp_path / "drawn.yml"):
         subprocess.run(["promtool", "check", "rules", str(file)], check=True, timeout=HANGS_AFTER_S)
     played = DEPLOY / "prometheus-alerts.test.yml"
     subprocess.run(["promtool", "test", "rules", str(played)], check=True, timeout=HANGS_AFTER_S)
-    subprocess.run(["promtool", "check", "config", str(DEPLOY / "prometheus.yml")], check=True, timeout=HANGS_AFTER_S)
+    subprocess.run(
+        ["promtool", "check", "config", str(DEPLOY / "prometheus.yml")],
+        check=True,
+        timeout=HANGS_AFTER_S,
+    )
 
 
 def test_the_unit_waits_for_what_draining_may_take() -> None:
@@ -189,12 +198,19 @@ def test_the_compose_file_mounts_files_that_are_here() -> None:
 
 def test_prometheus_asks_both_nodes_and_grafana_asks_prometheus() -> None:
     [job] = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
-    consoles = {f"{name}:{services()[name]['environment']['MMO_LISTEN_CONSOLE'].rpartition(':')[2]}" for name in NODES}
+    consoles = {
+        f"{name}:{services()[name]['environment']['MMO_LISTEN_CONSOLE'].rpartition(':')[2]}"
+        for name in NODES
+    }
     assert set(job["static_configs"][0]["targets"]) == consoles
     for name in NODES:
         assert services()[name]["environment"]["MMO_CONSOLE_HOSTS"].split(",") == list(NODES)
     [source] = yaml.safe_load((DEPLOY / "grafana" / "datasources.yml").read_text())["datasources"]
-    assert (source["type"], source["url"], source["isDefault"]) == ("prometheus", "http://prometheus:9090", True)
+    assert (source["type"], source["url"], source["isDefault"]) == (
+        "prometheus",
+        "http://prometheus:9090",
+        True,
+    )
     [provider] = yaml.safe_load((DEPLOY / "grafana" / "dashboards.yml").read_text())["providers"]
     assert (
         f"./grafana-dashboard.json:{provider['options']['path']}/grafana-dashboard.json:ro"

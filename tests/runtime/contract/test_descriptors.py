@@ -32,8 +32,8 @@ pytestmark = [pytest.mark.long, pytest.mark.http1("sends bytes")]
 
 REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
 STORE_FILES = 3 + 2 * (1 + READERS_MAX)
-"""Its lock, the database that is locked as well, and its shared memory; the database and its log, once
-for the writer and once for each reader, of which a loaded machine opens all."""
+"""Its lock, the database that is locked as well, and its shared memory; the database and its log,
+once for the writer and once for each reader, of which a loaded machine opens all."""
 VISITORS = 16
 SHORT_S = 5
 """So short that a crowd is soon gone, and so long that a machine that stalls cuts nobody off."""
@@ -178,8 +178,9 @@ async def crowd_at(serve: Serve, environment: dict[str, str]) -> AsyncIterator[C
 
 
 def open_files(gateway: Running) -> Counter[str]:
-    """How many descriptors are open: the files of this gateway's store, the pairs of sockets by which its threads
-    report, and all others. It keeps files and pairs for later readers, as many as there ever were readers at once."""
+    """How many descriptors are open: the files of this gateway's store, the pairs of sockets by
+    which its threads report, and all others. It keeps files and pairs for later readers, as many as
+    there ever were readers at once."""
     table = Path("/proc/net/unix").read_text(encoding="ascii").splitlines()[1:]
     pairs = {f"socket:[{line.split()[6]}]" for line in table}
     found, store = Counter[str](), str(gateway.directory / "gateway.db")
@@ -266,12 +267,17 @@ async def test_who_reads_slowly_is_cut_off(serve: Serve) -> None:
 def is_open_at_its_server(client: Client) -> bool:
     """Whether a descriptor of this machine still holds the other end of this connection.
 
-    A count of all descriptors would not do: those that a callback's connection holds are closed in the meantime, too.
-    """
+    A count of all descriptors would not do: those that a callback's connection holds are closed in
+    the meantime, too."""
     assert isinstance(client.stream, trio.SocketStream)
     ends = client.stream.socket.getpeername(), client.stream.socket.getsockname()
-    local, remote = (f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}" for host, port in ends)
-    connections = (line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines())
+    local, remote = (
+        f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
+        for host, port in ends
+    )
+    connections = (
+        line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()
+    )
     return any(fields[1:3] == [local, remote] and fields[9] != "0" for fields in connections)
 
 

@@ -1,5 +1,6 @@
-"""Two nodes on a primary with a synchronous standby, and everything that can happen to them, in one run under load:
-nothing that was answered is lost, nothing is submitted twice, and no callback comes twice but across a death."""
+"""Two nodes on a primary with a synchronous standby, and everything that can happen to them, in one
+run under load: nothing that was answered is lost, nothing is submitted twice, and no callback comes
+twice but across a death."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ class Amounts:
     failovers: int
 
 
-AMOUNTS = Amounts(1, 1, 1, 1, 0, 1) if os.environ.get("MMO_TEST_QUICK") else Amounts(20, 20, 10, 5, 2, 5)
+AMOUNTS = (
+    Amounts(1, 1, 1, 1, 0, 1) if os.environ.get("MMO_TEST_QUICK") else Amounts(20, 20, 10, 5, 2, 5)
+)
 
 
 @define(eq=False)
@@ -122,8 +125,8 @@ class Course:
         await trio.to_thread.run_sync(self.database.wait_for_standby)
 
     async def stop_node(self) -> None:
-        """Let all workers of a node stand still and go on. What they were sending then may come twice: the others take
-        them for dead meanwhile."""
+        """Let all workers of a node stand still and go on. What they were sending then may come
+        twice: the others take them for dead meanwhile."""
         workers = children_of([self.nodes.nodes[-1].process.pid])
         self.nodes.paused.update(workers)
         async with AsyncExitStack() as stack:
@@ -138,8 +141,8 @@ class Course:
         await trio.to_thread.run_sync(self.database.replace_standby)
 
     async def deliver_all(self) -> None:
-        """Wait until every payment has ended and every callback is recorded, however many are left, as long as they
-        become fewer."""
+        """Wait until every payment has ended and every callback is recorded, however many are left,
+        as long as they become fewer."""
         left = math.inf
         while left:
             before = left
@@ -169,10 +172,15 @@ class Course:
 
 @pytest.mark.spec("S1", "S6", "K3", "C6", "P5")
 @pytest.mark.finding("postgres-F2", "postgres-F3", "postgres-F4")
-async def test_nothing_that_happens_to_nodes_or_database_loses_or_doubles_anything(tmp_path: Path) -> None:
+async def test_nothing_that_happens_to_nodes_or_database_loses_or_doubles_anything(
+    tmp_path: Path,
+) -> None:
     chance, log = random.Random(SEED), Log()
     with postgres_cluster() as database:
-        async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, database.url) as nodes:
+        async with (
+            recording_callbacks(tmp_path) as recorder,
+            cluster(tmp_path, database.url) as nodes,
+        ):
             recorder.find_sender = nodes.sender
             course = Course(nodes, database, log, chance)
             events = course.events(AMOUNTS)
@@ -193,4 +201,7 @@ async def test_nothing_that_happens_to_nodes_or_database_loses_or_doubles_anythi
                 watching.cancel_scope.cancel()
             await course.deliver_all()
             await all_is_well(nodes, log, recorder, heard_within=LASTS)
-    print(f"{len(events)} events, {len(log.answered)} answered, {len(faults.refused)} refused, {faults.broken} broken")
+    print(
+        f"{len(events)} events, {len(log.answered)} answered, {len(faults.refused)} refused, "
+        f"{faults.broken} broken"
+    )

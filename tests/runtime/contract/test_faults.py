@@ -103,9 +103,13 @@ async def test_a_damaged_row_is_a_500_and_never_wrong_data(sandbox: Running) -> 
     for reference in (damaged, sound):
         await sandbox.callback_for(reference)
     with _beside(sandbox) as other:
-        [row] = other.execute("SELECT object FROM transactions WHERE gateway_reference = ?", (damaged,)).fetchone()
+        [row] = other.execute(
+            "SELECT object FROM transactions WHERE gateway_reference = ?", (damaged,)
+        ).fetchone()
         flipped = row[:-1] + bytes([row[-1] ^ 1])
-        other.execute("UPDATE transactions SET object = ? WHERE gateway_reference = ?", (flipped, damaged))
+        other.execute(
+            "UPDATE transactions SET object = ? WHERE gateway_reference = ?", (flipped, damaged)
+        )
     _assert_tells_nothing(await merchant.get(f"status/{damaged}"))
     assert (await merchant.get(f"status/{sound}")).status == 200
 

@@ -1,4 +1,5 @@
-"""Where staff see what is in our accounts with operators, and that a pay-out was refused for lack of it."""
+"""Where staff see what is in our accounts with operators, and that a pay-out was refused for lack
+of it."""
 
 from __future__ import annotations
 
@@ -76,15 +77,25 @@ async def test_balances_and_forecasts_are_shown(serve: Serve, tmp_path: Path) ->
         assert await balances(kenya) == (0, [])
         now = GatewayClock().now()
         history = [
-            AccountBalance("kenya", FLOAT, Money(cents, "KES"), earlier(now, Span(hours * HOUR)), is_float=True)
+            AccountBalance(
+                "kenya", FLOAT, Money(cents, "KES"), earlier(now, Span(hours * HOUR)), is_float=True
+            )
             for hours, cents in ((2, 9_000_00), (1, 7_000_00), (0, 5_000_00))
         ]
         async with open_store_of(kenya.running.directory) as store:
             await store.admin.record_balances(history)
         code, [row] = await balances(kenya)
-        assert (code, row["account"], row["balance"], row["hoursLeft"], row["low"]) == (0, FLOAT, "5000.00", 2.5, False)
+        assert (code, row["account"], row["balance"], row["hoursLeft"], row["low"]) == (
+            0,
+            FLOAT,
+            "5000.00",
+            2.5,
+            False,
+        )
         async with open_store_of(kenya.running.directory) as store:
-            assert await store.admin.note_provider(ProviderNote("kenya", NoteTopic.FLOAT, FLOAT, now, LOW))
+            assert await store.admin.note_provider(
+                ProviderNote("kenya", NoteTopic.FLOAT, FLOAT, now, LOW)
+            )
         code, [row] = await balances(kenya)
         assert (code, row["low"], row["refusedAt"]) == (1, True, None)
         page = (await browser.get("/providers")).body.decode()

@@ -45,7 +45,10 @@ async def valid_requests(gateway: Running) -> list[bytes]:
     page = answer.json["pages"]["next"]
     creations = [
         request(
-            gateway, "POST", f"{operation.value}/{merchant.method}", merchant.body(operation.value, labels={"till": 7})
+            gateway,
+            "POST",
+            f"{operation.value}/{merchant.method}",
+            merchant.body(operation.value, labels={"till": 7}),
         )
         for operation in Operation
     ]
@@ -60,7 +63,9 @@ async def valid_requests(gateway: Running) -> list[bytes]:
 
 
 @pytest.mark.spec("G3", "G7", "G9", "P1", "P3", "P4")
-async def test_no_mutated_request_breaks_the_gateway(serve: Serve, pytestconfig: pytest.Config) -> None:
+async def test_no_mutated_request_breaks_the_gateway(
+    serve: Serve, pytestconfig: pytest.Config
+) -> None:
     wanted: int = pytestconfig.getoption("--fuzz-requests", None) or REQUESTS
     async with serve(environment=SHORT) as gateway:
         valid = await valid_requests(gateway)

@@ -64,7 +64,9 @@ async def test_a_body_is_declared_as_json_in_utf_8(sandbox: Running) -> None:
         (17, "application/json ; Charset=Utf-8"),
         (17, "application/json;charset=utf8"),
     ):
-        answer = await merchant.post("direct/payin", merchant.body(), headers={"Content-Type": content_type})
+        answer = await merchant.post(
+            "direct/payin", merchant.body(), headers={"Content-Type": content_type}
+        )
         assert answer.status == 200, (row, content_type, answer.body)
     for row, content_type in (
         (15, ""),
@@ -79,11 +81,17 @@ async def test_a_body_is_declared_as_json_in_utf_8(sandbox: Running) -> None:
         (19, "text/json"),
         (19, "application/json, text/plain"),
     ):
-        answer = await merchant.post("direct/payin", merchant.body(), headers={"Content-Type": content_type})
+        answer = await merchant.post(
+            "direct/payin", merchant.body(), headers={"Content-Type": content_type}
+        )
         assert_problem(answer, 400, "bad_request", note=(row, content_type))
-    answer = await merchant.post("direct/payin", merchant.body(), headers={"Content-Encoding": "gzip"})
+    answer = await merchant.post(
+        "direct/payin", merchant.body(), headers={"Content-Encoding": "gzip"}
+    )
     assert_problem(answer, 400, "bad_request")
-    answer = await merchant.post("direct/payin", merchant.body(), headers={"Content-Encoding": "identity"})
+    answer = await merchant.post(
+        "direct/payin", merchant.body(), headers={"Content-Encoding": "identity"}
+    )
     assert answer.status == 200, answer.body
     missing = head("POST", "/direct/payin/mpesa_ke", b"Content-Length: 0", key=merchant.key)
     assert_problem(await send_raw(sandbox, missing), 400, "bad_request", note="row 15")
@@ -115,8 +123,12 @@ async def test_unknown_members_are_ignored_and_null_means_absent(sandbox: Runnin
 
 
 @pytest.mark.spec("G4", "G5", "G6")
-async def test_names_are_camel_case_enums_are_strings_and_times_have_two_forms(sandbox: Running) -> None:
-    accepted = await sandbox.merchant.create(amount={"value": 150.5, "currency": "KES"}, scenario="success")
+async def test_names_are_camel_case_enums_are_strings_and_times_have_two_forms(
+    sandbox: Running,
+) -> None:
+    accepted = await sandbox.merchant.create(
+        amount={"value": 150.5, "currency": "KES"}, scenario="success"
+    )
     created_at = accepted.json["createdAt"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", created_at)
     reference = accepted.json["gatewayReference"]
@@ -155,7 +167,10 @@ async def test_what_is_not_strictly_json_is_a_bad_request(sandbox: Running) -> N
         ("24", good + b"{}"),
         ("24", good + b"x"),
         ("24", good + b"\0"),
-        *(("25", good.replace(value, b'"value": ' + text)) for text in (b"NaN", b"Infinity", b"-Infinity")),
+        *(
+            ("25", good.replace(value, b'"value": ' + text))
+            for text in (b"NaN", b"Infinity", b"-Infinity")
+        ),
         *(
             ("26", good.replace(value, b'"value": ' + text))
             for text in (b"00.5", b"+1", b".5", b"1.", b"0x10", b"1_000")
@@ -165,7 +180,13 @@ async def test_what_is_not_strictly_json_is_a_bad_request(sandbox: Running) -> N
         ("28", good.decode().encode("utf-16-le")),
         *(
             ("29", good.replace(b"user-1", text))
-            for text in (b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"\xe2\x82")
+            for text in (
+                b"\xff",
+                b"\xc0\xaf",
+                b"\xed\xa0\x80",
+                b"\xf8\x88\x80\x80\x80",
+                b"\xe2\x82",
+            )
         ),
         *(("30", good.replace(b"user-1", text)) for text in (b"a\tb", b"a\nb", b"a\0b")),
         ("31", good.replace(b'{"amount"', b'{"amount": 1, "amount"')),
@@ -227,7 +248,12 @@ async def test_a_request_with_every_member_at_its_greatest_length_fits(sandbox: 
     merchant, wide = sandbox.merchant, "\N{PARTY POPPER}"
     url = merchant.result_url + "/"
     long_url = url + wide * (2_048 - len(url))
-    party = {"id": wide * 255, "msisdn": "+" + "2" * 19, "firstName": wide * 255, "lastName": wide * 255}
+    party = {
+        "id": wide * 255,
+        "msisdn": "+" + "2" * 19,
+        "firstName": wide * 255,
+        "lastName": wide * 255,
+    }
     answer = await merchant.create(
         "web/payin",
         payer=party | {"email": wide * 64 + "@" + ".".join([*["d" * 63] * 3, "d" * 59, "de"])},

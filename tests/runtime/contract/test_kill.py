@@ -159,7 +159,8 @@ async def load_and_kill(gateway: Process, log: Log, result_url: str, after: int)
 async def started(directory: Path) -> AsyncIterator[Process]:
     """`mmo serve`, until the block ends or it is killed."""
     async with serving_process(
-        *("serve", "--config", directory / "mmo.toml", "--brands", directory / "brands.toml"), log=directory / "log"
+        *("serve", "--config", directory / "mmo.toml", "--brands", directory / "brands.toml"),
+        log=directory / "log",
     ) as gateway:
         yield gateway
 

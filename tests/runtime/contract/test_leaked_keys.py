@@ -1,4 +1,5 @@
-"""What a thief gets who has a merchant's API key, once it is retired as leaked: nothing (clause A4)."""
+"""What a thief gets who has a merchant's API key, once it is retired as leaked: nothing (clause
+A4)."""
 
 from __future__ import annotations
 
@@ -26,9 +27,15 @@ async def cli(sandbox: Running, *arguments: str) -> Any:
 
 
 def mark_as_leaked(directory: Path, key: int) -> None:
-    """Retire a key as the command of an earlier version does: no process learns of it before its time is over."""
-    with closing(sqlite3.connect(directory / "gateway.db", timeout=TIMEOUT_S)) as database, database:
-        changed = database.execute("UPDATE api_keys SET retired_at = 1, leaked_at = 1 WHERE id = ?", (key,))
+    """Retire a key as the command of an earlier version does: no process learns of it before its
+    time is over."""
+    with (
+        closing(sqlite3.connect(directory / "gateway.db", timeout=TIMEOUT_S)) as database,
+        database,
+    ):
+        changed = database.execute(
+            "UPDATE api_keys SET retired_at = 1, leaked_at = 1 WHERE id = ?", (key,)
+        )
         assert changed.rowcount == 1
 
 
@@ -54,7 +61,9 @@ async def test_the_next_key_is_sent_to_nobody_when_payments_of_a_leaked_key_end(
     async with receiver(tmp_path) as found:
         url = url_of(found)
         prompt = (await thief.accepted(resultUrl=url, scenario="never"))["gatewayReference"]
-        code = (await thief.accepted("qr/payin", resultUrl=url, displayQrUrl=url, scenario="never"))["gatewayReference"]
+        code = (
+            await thief.accepted("qr/payin", resultUrl=url, displayQrUrl=url, scenario="never")
+        )["gatewayReference"]
         await wait_for_requests(found)  # The code itself, with K1, which the thief has.
         before = len(calls_to(found))
         made = await cli(sandbox, "brands", "key", "add", "demo", "--json")
@@ -65,13 +74,18 @@ async def test_the_next_key_is_sent_to_nobody_when_payments_of_a_leaked_key_end(
         for reference in (prompt, code):
             outcome = await sandbox.outcome_of(reference)
             assert outcome["outcome"] == "key_revoked"
-            assert (await merchant.get(f"status/{reference}")).json["errorCode"] == "transaction_expired"
+            assert (await merchant.get(f"status/{reference}")).json[
+                "errorCode"
+            ] == "transaction_expired"
             explained = json.dumps(await cli(sandbox, "explain", reference, "--json"))
             assert "its key was retired as leaked" in explained
         assert (await sandbox.outcome_of(own))["outcome"] == "delivered"
         metrics = await ask(f"{sandbox.ready.console}/metrics")
         assert b'mmo_callbacks_total{outcome="key_revoked"} 2.0' in metrics.body
-        sent = [(call.headers["x-api-key"], call.transaction["gatewayReference"]) for call in calls_to(found)[before:]]
+        sent = [
+            (call.headers["x-api-key"], call.transaction["gatewayReference"])
+            for call in calls_to(found)[before:]
+        ]
         assert sent == [(made["apiKey"], own)], "the key that comes next stays the merchant's"
         shown = await cli(sandbox, "brands", "show", "demo", "--json")
         assert [each["leakedAt"] is not None for each in shown["keys"]] == [True, False]
@@ -85,7 +99,9 @@ async def test_results_of_a_retired_key_go_only_to_hosts_that_another_key_has_us
 ) -> None:
     async with receiver(tmp_path) as found:
         url = url_of(found)
-        first = (await sandbox.merchant.accepted(resultUrl=url, scenario="never"))["gatewayReference"]
+        first = (await sandbox.merchant.accepted(resultUrl=url, scenario="never"))[
+            "gatewayReference"
+        ]
         made = await cli(sandbox, "brands", "key", "add", "demo", "--json")
         merchant = Merchant(sandbox.ready.api, made["apiKey"], sandbox.merchant.result_url)
         if is_used:
@@ -95,7 +111,10 @@ async def test_results_of_a_retired_key_go_only_to_hosts_that_another_key_has_us
         await cli(sandbox, "brands", "key", "retire", "demo", "1")
         await sandbox.advance("4d")
         outcome = await sandbox.outcome_of(first)
-        sent = [(call.headers["x-api-key"], call.transaction["gatewayReference"]) for call in calls_to(found)[before:]]
+        sent = [
+            (call.headers["x-api-key"], call.transaction["gatewayReference"])
+            for call in calls_to(found)[before:]
+        ]
         if is_used:
             assert (outcome["outcome"], sent) == ("delivered", [(made["apiKey"], first)])
         else:
@@ -107,13 +126,19 @@ async def test_results_of_a_retired_key_go_only_to_hosts_that_another_key_has_us
 @pytest.mark.own_store
 @pytest.mark.spec("A4", "Q1")
 @pytest.mark.finding("security-2")
-async def test_a_code_is_not_shown_for_a_payment_of_a_leaked_key(sandbox: Running, tmp_path: Path) -> None:
+async def test_a_code_is_not_shown_for_a_payment_of_a_leaked_key(
+    sandbox: Running, tmp_path: Path
+) -> None:
     thief = sandbox.merchant
     async with receiver(tmp_path) as found:
         await cli(sandbox, "brands", "key", "add", "demo", "--json")
-        assert (await thief.get("records?from=2026-01-01&to=2026-01-02")).status == 200  # Believed for a minute.
+        assert (
+            await thief.get("records?from=2026-01-01&to=2026-01-02")
+        ).status == 200  # Believed for a minute.
         mark_as_leaked(sandbox.directory, 1)
-        accepted = await thief.accepted("qr/payin", resultUrl=url_of(found), displayQrUrl=url_of(found))
+        accepted = await thief.accepted(
+            "qr/payin", resultUrl=url_of(found), displayQrUrl=url_of(found)
+        )
         detail = await qr_outcome(sandbox, accepted["gatewayReference"])
         assert (detail["outcome"], "leaked" in detail["detail"]) == ("key_revoked", True)
         assert (await sandbox.outcome_of(accepted["gatewayReference"]))["outcome"] == "key_revoked"
@@ -127,7 +152,9 @@ async def test_results_go_only_to_the_result_hosts_of_the_brand_at_creation_and_
 ) -> None:
     merchant = sandbox.merchant
     async with receiver(tmp_path) as found:
-        before = (await merchant.accepted(resultUrl=url_of(found), scenario="never"))["gatewayReference"]
+        before = (await merchant.accepted(resultUrl=url_of(found), scenario="never"))[
+            "gatewayReference"
+        ]
         async with brand_admin(sandbox) as administration:
             await administration.change("demo", result_hosts=("*.shop.example",))
         await sandbox.advance("2m")  # Brands are remembered for a minute.

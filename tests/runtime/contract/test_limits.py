@@ -66,7 +66,10 @@ def _email(length: int) -> str:
 BOUNDS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "labels": (_labels(10), _labels(11)),
     "merchantReference": ({"merchantReference": "m" * 255}, {"merchantReference": "m" * 256}),
-    "reconciliationReference": ({"reconciliationReference": "r" * 255}, {"reconciliationReference": "r" * 256}),
+    "reconciliationReference": (
+        {"reconciliationReference": "r" * 255},
+        {"reconciliationReference": "r" * 256},
+    ),
     "payer.id": (_party(id="i" * 255), _party(id="i" * 256)),
     "payer.firstName": (_party(firstName="f" * 255), _party(firstName="f" * 256)),
     "payer.lastName": (_party(lastName="l" * 255), _party(lastName="l" * 256)),

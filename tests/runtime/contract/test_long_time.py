@@ -10,7 +10,13 @@ import pytest
 import trio
 
 from tests.support.merchant import TIMEOUT_S, Merchant
-from tests.support.mmo_process import FREE_PORTS, CallbackRecorder, mmo, recording_callbacks, serving_process
+from tests.support.mmo_process import (
+    FREE_PORTS,
+    CallbackRecorder,
+    mmo,
+    recording_callbacks,
+    serving_process,
+)
 
 pytestmark = [pytest.mark.own_store, pytest.mark.long]
 
@@ -26,12 +32,16 @@ async def callback_of(recorder: CallbackRecorder, reference: str) -> bytes:
 
 
 @pytest.mark.spec("S3", "S5", "S1", "S2")
-async def test_what_is_never_heard_of_expires_and_what_comes_later_waits_for_a_person(tmp_path: Path) -> None:
+async def test_what_is_never_heard_of_expires_and_what_comes_later_waits_for_a_person(
+    tmp_path: Path,
+) -> None:
     advance = partial(mmo, "sandbox-clock", "advance", "--data", tmp_path)
     suspense = partial(mmo, "suspense", "list", "--json", "--data", tmp_path)
     async with (
         recording_callbacks(tmp_path) as recorder,
-        serving_process("sandbox", "--data", tmp_path, *FREE_PORTS, log=tmp_path / "log") as sandbox,
+        serving_process(
+            "sandbox", "--data", tmp_path, *FREE_PORTS, log=tmp_path / "log"
+        ) as sandbox,
     ):
         ready = sandbox.ready
         merchant = Merchant(ready["api"], ready["api_key"], result_url=recorder.url)

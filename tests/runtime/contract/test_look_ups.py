@@ -59,7 +59,10 @@ async def test_another_brands_transaction_looks_as_if_it_did_not_exist(serve: Se
     async with serve(brands=ACME + ZENITH) as sandbox:
         acme, zenith = developer(sandbox, ACME_KEY), developer(sandbox, ZENITH_KEY)
         accepted = await acme.accepted()
-        for path in (f"status/{accepted['gatewayReference']}", f"status/mref/{accepted['merchantReference']}"):
+        for path in (
+            f"status/{accepted['gatewayReference']}",
+            f"status/mref/{accepted['merchantReference']}",
+        ):
             foreign, unknown = await zenith.get(path), await zenith.get(f"status/{STRANGER}")
             assert foreign.status == 404
             assert anonymous(foreign) == anonymous(unknown)
@@ -97,7 +100,9 @@ ANY_CHARACTER = [
 
 
 @pytest.mark.spec("L3", "C12")
-async def test_a_merchant_reference_may_hold_any_character_percent_encoded_once(sandbox: Running) -> None:
+async def test_a_merchant_reference_may_hold_any_character_percent_encoded_once(
+    sandbox: Running,
+) -> None:
     for reference in ANY_CHARACTER:
         accepted = await sandbox.merchant.accepted(merchantReference=reference, scenario="never")
         answer = await sandbox.merchant.get(f"status/mref/{quote(reference, safe='')}")
@@ -118,7 +123,9 @@ async def test_a_path_is_decoded_once_and_a_plus_is_a_plus(sandbox: Running) -> 
 
 
 @pytest.mark.spec("L3")
-@pytest.mark.parametrize("segment", ["%", "%2", "%zz", "%FF", "%C3", "%ED%A0%80", "a%00b", "%C0%AF"])
+@pytest.mark.parametrize(
+    "segment", ["%", "%2", "%zz", "%FF", "%C3", "%ED%A0%80", "a%00b", "%C0%AF"]
+)
 async def test_what_is_no_text_is_404(sandbox: Running, segment: str) -> None:
     for path in (f"status/mref/{segment}", f"status/{segment}"):
         answer = await sandbox.merchant.get(path)

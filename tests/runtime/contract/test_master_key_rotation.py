@@ -1,4 +1,5 @@
-"""The master key is replaced while merchants work, and a process that lacks it says so (clauses A3, A5, R5)."""
+"""The master key is replaced while merchants work, and a process that lacks it says so (clauses A3,
+A5, R5)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ async def keys(step: str, directory: Path) -> None:
     """Run a step of `mmo keys` on the store of the sandbox in this directory."""
     config = directory / "operator.toml"
     url, file = storages.of(directory).url, directory / "master.key"
-    config.write_text(f'[database]\nurl = "{url}"\n\n[keys]\nmaster_key_file = "{file}"\n', encoding="utf-8")
+    config.write_text(
+        f'[database]\nurl = "{url}"\n\n[keys]\nmaster_key_file = "{file}"\n', encoding="utf-8"
+    )
     await mmo("keys", step, "--config", config)
 
 
@@ -92,7 +95,9 @@ async def unready_answer(sandbox: Running) -> Answer:
 
 @pytest.mark.spec("A5")
 @pytest.mark.finding("hostile-F10")
-async def test_a_process_that_lacks_a_master_key_of_the_store_says_that_it_is_not_ready(sandbox: Running) -> None:
+async def test_a_process_that_lacks_a_master_key_of_the_store_says_that_it_is_not_ready(
+    sandbox: Running,
+) -> None:
     assert (await ask(f"{sandbox.ready.api}/readyz")).status == 200
     async with storages.of(sandbox.directory).open_for_admin() as store:
         assert await store.admin.add_master_key(StoredMasterKey(2, "another-one", Instant(1)))

@@ -112,7 +112,9 @@ async def test_a_payment_is_stuck_after_an_hour_without_a_result(sandbox: Runnin
 
 
 @pytest.mark.spec("G9")
-async def test_the_request_id_of_a_problem_is_its_header_and_new_each_time(sandbox: Running) -> None:
+async def test_the_request_id_of_a_problem_is_its_header_and_new_each_time(
+    sandbox: Running,
+) -> None:
     told = [await sandbox.merchant.get("status/x") for _ in range(2)]
     ids = [each.headers["x-request-id"] for each in told]
     assert ids[0] != ids[1]
@@ -120,7 +122,9 @@ async def test_the_request_id_of_a_problem_is_its_header_and_new_each_time(sandb
 
 
 @pytest.mark.own_store
-async def test_the_difference_from_the_clock_of_postgresql_is_told(serve: Serve, migrated_database: str) -> None:
+async def test_the_difference_from_the_clock_of_postgresql_is_told(
+    serve: Serve, migrated_database: str
+) -> None:
     async with serve(environment={"MMO_DATABASE_URL": migrated_database}) as sandbox:
         with trio.fail_after(HANGS_AFTER_S):
             while ("mmo_store_clock_seconds_ahead", ()) not in (found := await figures(sandbox)):

@@ -42,7 +42,9 @@ async def _pay(merchant: Merchant, value: str, currency: str) -> Answer:
 
 @pytest.mark.spec("M1", "G6")
 @pytest.mark.finding("specification-F6-10")
-async def test_an_amount_is_taken_by_value_and_told_with_its_currencys_decimals(serve: Serve) -> None:
+async def test_an_amount_is_taken_by_value_and_told_with_its_currencys_decimals(
+    serve: Serve,
+) -> None:
     async with serve(brands=BRAND) as sandbox:
         sandbox.merchant.key = KEY
         for row, value, currency, told in (
@@ -201,10 +203,16 @@ async def test_labels_come_back_unchanged(sandbox: Running) -> None:
 
 @pytest.mark.spec("M3")
 @pytest.mark.finding("specification-F2")
-async def test_a_national_number_is_a_fault_at_once_and_uses_no_reference_up(sandbox: Running) -> None:
+async def test_a_national_number_is_a_fault_at_once_and_uses_no_reference_up(
+    sandbox: Running,
+) -> None:
     merchant = sandbox.merchant
     reference = a_reference()
-    for operation, party in (("direct/payin", "payer"), ("direct/payout", "payee"), ("web/payin", "payer")):
+    for operation, party in (
+        ("direct/payin", "payer"),
+        ("direct/payout", "payee"),
+        ("web/payin", "payer"),
+    ):
         for number in ("0712345678", "+0712345678", "00254712345678", "000"):
             answer = await merchant.create(operation, msisdn=number, merchantReference=reference)
             assert_field_refused(answer, f"{party}.msisdn", note=(operation, number))

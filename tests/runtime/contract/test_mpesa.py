@@ -119,7 +119,8 @@ class Kenya:
         calls = [
             each.transaction
             for each in calls_to(self.receiver)
-            if each.transaction["gatewayReference"] == reference and "qrImage" not in each.transaction
+            if each.transaction["gatewayReference"] == reference
+            and "qrImage" not in each.transaction
         ]
         assert [each["status"] for each in calls] == [found["status"]]
         return found
@@ -219,7 +220,10 @@ async def in_kenya(serve: Serve, directory: Path, **further: str) -> AsyncIterat
         answered.append((request, response))
         return response
 
-    async with serve_simulator(simulator, send_callback=send_callback) as origin, receiver(directory) as found:
+    async with (
+        serve_simulator(simulator, send_callback=send_callback) as origin,
+        receiver(directory) as found,
+    ):
         options = {
             "kind": "mpesa_daraja",
             "base_url": origin,
@@ -227,7 +231,9 @@ async def in_kenya(serve: Serve, directory: Path, **further: str) -> AsyncIterat
             "answer_within_s": "1",
             **further,
         }
-        environment = {f"MMO_PROVIDER__KENYA__{key.upper()}": value for key, value in options.items()}
+        environment = {
+            f"MMO_PROVIDER__KENYA__{key.upper()}": value for key, value in options.items()
+        }
         brand = a_brand("acme", ACME_KEY, push_result_url=url_of(found)).replace(
             'provider = "sandbox"', 'provider = "kenya"'
         )
@@ -240,7 +246,9 @@ async def in_kenya(serve: Serve, directory: Path, **further: str) -> AsyncIterat
 
 
 @pytest.mark.spec("S6")
-async def test_a_payout_that_times_out_in_the_queue_is_asked_about(serve: Serve, tmp_path: Path) -> None:
+async def test_a_payout_that_times_out_in_the_queue_is_asked_about(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.plan({"at": "b2c", "do": "end_with", "code": "queue_timeout"})
         found = await kenya.ended(await kenya.began("direct/payout"))
@@ -249,19 +257,25 @@ async def test_a_payout_that_times_out_in_the_queue_is_asked_about(serve: Serve,
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("code", ["404.001.03", "400.003.01"])
-async def test_a_token_that_ended_early_costs_nothing_but_another(serve: Serve, tmp_path: Path, code: str) -> None:
+async def test_a_token_that_ended_early_costs_nothing_but_another(
+    serve: Serve, tmp_path: Path, code: str
+) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         body = {"requestId": "1", "errorCode": code, "errorMessage": "Invalid Access Token"}
         await kenya.plan({"at": "b2c", "do": "answer_instead", "status": 404, "body": body})
         assert (await kenya.ended(await kenya.began("direct/payout")))["status"] == "success"
         async with open_store_of(kenya.running.directory) as store:
             kept = await store.admin.provider_notes(NoteTopic.SIGN_IN)
-            assert len(kept) == (storages.postgres is not None), "other processes of the store use it, too"
+            assert len(kept) == (storages.postgres is not None), (
+                "other processes of the store use it, too"
+            )
 
 
 @pytest.mark.spec("C3", "S2", "S5", "Q1")
 @pytest.mark.parametrize("after_s", [[0], [0, 0], [0, 0.5]], ids=["once", "twice", "and late"])
-async def test_a_qr_code_is_paid_by_whoever_scans_it(serve: Serve, tmp_path: Path, after_s: list[float]) -> None:
+async def test_a_qr_code_is_paid_by_whoever_scans_it(
+    serve: Serve, tmp_path: Path, after_s: list[float]
+) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.register()
         await kenya.plan({"at": "c2b", "do": "call_back", "after_s": after_s})
@@ -285,7 +299,12 @@ async def test_a_qr_code_is_paid_by_whoever_scans_it(serve: Serve, tmp_path: Pat
 @pytest.mark.spec("C3", "S3", "S5")
 @pytest.mark.parametrize(
     "fault",
-    [{"do": "lose_answer"}, {"do": "lose_answer", "hold_s": 3600}, {"do": "cut_answer"}, {"do": "lose_request"}],
+    [
+        {"do": "lose_answer"},
+        {"do": "lose_answer", "hold_s": 3600},
+        {"do": "cut_answer"},
+        {"do": "lose_request"},
+    ],
     ids=["lost answer", "time-out", "half an answer", "lost request"],
 )
 async def test_a_qr_code_that_nobody_saw_expires_and_money_that_comes_later_is_kept(
@@ -313,13 +332,17 @@ async def test_a_qr_code_that_nobody_saw_expires_and_money_that_comes_later_is_k
 
 
 @pytest.mark.spec("S4")
-async def test_a_deposit_is_asked_about_and_becomes_a_transaction(serve: Serve, tmp_path: Path) -> None:
+async def test_a_deposit_is_asked_about_and_becomes_a_transaction(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.account("174379", validates=True)
         await registered(kenya)
         await kenya.plan({"at": "c2b", "do": "call_back", "after_s": [0, 0, 0.5]})
         await kenya.deposit(75, "ACC-7")
-        await until(lambda: [each["told"] for each in kenya.simulator.snapshot()["payments"]] == [3])
+        await until(
+            lambda: [each["told"] for each in kenya.simulator.snapshot()["payments"]] == [3]
+        )
         await until(lambda: bool(calls_to(kenya.receiver)))
         (call,) = calls_to(kenya.receiver)
         (paid,) = await kenya.payments()
@@ -328,11 +351,14 @@ async def test_a_deposit_is_asked_about_and_becomes_a_transaction(serve: Serve, 
 
 
 @pytest.mark.finding("security-4")
-async def test_whoever_knows_the_address_of_confirmations_books_nothing(serve: Serve, tmp_path: Path) -> None:
+async def test_whoever_knows_the_address_of_confirmations_books_nothing(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.register()
         first, second = [
-            str((await kenya.merchant.accepted("qr/payin", msisdn=PAYER))["gatewayReference"]) for _ in "12"
+            str((await kenya.merchant.accepted("qr/payin", msisdn=PAYER))["gatewayReference"])
+            for _ in "12"
         ]
         await until(lambda: len(calls_to(kenya.receiver)) == 2)
         forged = confirmation(account_reference(first), TransID="FORGED0001")
@@ -347,7 +373,9 @@ async def test_whoever_knows_the_address_of_confirmations_books_nothing(serve: S
         await kenya.deposit(150, account_reference(first))
         paid = await kenya.ended(first)
         assert paid["status"] == "success"
-        await kenya.forge(confirmation(account_reference(second), TransID=paid["providerReference"]))
+        await kenya.forge(
+            confirmation(account_reference(second), TransID=paid["providerReference"])
+        )
         await kenya.suspense_is(
             "unmatched_deposit", "unconfirmed_deposit", "unconfirmed_deposit", "conflicting_deposit"
         )
@@ -355,7 +383,9 @@ async def test_whoever_knows_the_address_of_confirmations_books_nothing(serve: S
 
 
 @pytest.mark.finding("security-7")
-async def test_a_payment_past_a_prompt_that_fails_is_in_the_suspense_book(serve: Serve, tmp_path: Path) -> None:
+async def test_a_payment_past_a_prompt_that_fails_is_in_the_suspense_book(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.register()
         await kenya.account(PAYER, enters=None)
@@ -385,7 +415,10 @@ async def test_a_push_is_one_payment_whether_or_not_it_is_confirmed_as_a_deposit
         count = 1 if confirms else 0
         await until(lambda: len(kenya.answered) == 1 + count)
         (paid,) = await kenya.payments()
-        confirmed = [(each["TransID"], each["BillRefNumber"], status) for each, status in kenya.confirmations()]
+        confirmed = [
+            (each["TransID"], each["BillRefNumber"], status)
+            for each, status in kenya.confirmations()
+        ]
         assert confirmed == [(paid["receipt"], paid["reference"], 200)] * count
         assert paid["told"] == 1 + count
         assert len(calls_to(kenya.receiver)) == 1
@@ -393,7 +426,9 @@ async def test_a_push_is_one_payment_whether_or_not_it_is_confirmed_as_a_deposit
 
 
 @pytest.mark.spec("S6")
-async def test_a_payout_is_found_by_either_originator_conversation_id(serve: Serve, tmp_path: Path) -> None:
+async def test_a_payout_is_found_by_either_originator_conversation_id(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         kenya.simulator.initiated.keeps_originator_id = False
         assert (await kenya.ended(await kenya.began("direct/payout")))["status"] == "success"
@@ -417,7 +452,10 @@ async def test_the_fee_that_m_pesa_names_is_told(serve: Serve, tmp_path: Path) -
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.account("600997", fee="22.40")
         found = await kenya.ended(await kenya.began("direct/payout"))
-        assert (found["status"], found["providerData"]["fee"]["value"]) == ("success", Decimal("22.40"))
+        assert (found["status"], found["providerData"]["fee"]["value"]) == (
+            "success",
+            Decimal("22.40"),
+        )
 
 
 @pytest.mark.spec("S2", "S5")
@@ -428,7 +466,9 @@ async def test_money_out_whose_question_is_refused_ends_by_its_result(
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.account("600997", roles=["b2c", "tax"])
         reference = await kenya.began(operation)
-        await until(lambda: len(kenya.answered) > 1)  # The result, and the answer to a question about it.
+        await until(
+            lambda: len(kenya.answered) > 1
+        )  # The result, and the answer to a question about it.
         assert (await kenya.merchant.status(reference))["status"] == "pending"
         await kenya.running.advance("11m")
         found = await kenya.ended(reference)
@@ -448,7 +488,10 @@ async def test_money_out_of_an_operator_that_is_refused_fails_within_minutes(
         await until(lambda: len(kenya.answered) > 1)
         await kenya.running.advance("5m")
         found = await kenya.ended(reference)
-        assert (found["errorCode"], found["providerData"]["errorCode"]) == ("merchant_misconfigured", code)
+        assert (found["errorCode"], found["providerData"]["errorCode"]) == (
+            "merchant_misconfigured",
+            code,
+        )
     assert "operator_refuses_account" in "".join(capfd.readouterr())
 
 
@@ -459,7 +502,9 @@ CONFIRMATION_LOST = {"at": "c2b", "do": "call_back", "after_s": []}
 
 
 @pytest.mark.spec("S2", "S5")
-async def test_m_pesa_stk_answer_and_callback_lost_the_confirmation_settles_it(serve: Serve, tmp_path: Path) -> None:
+async def test_m_pesa_stk_answer_and_callback_lost_the_confirmation_settles_it(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.account("174379", confirms_pushes=True)
         await kenya.register()
@@ -492,13 +537,17 @@ async def test_m_pesa_stk_answer_callback_and_confirmation_lost_the_list_settles
 
 
 @pytest.mark.spec("S2", "S4", "S5")
-@pytest.mark.parametrize("comes_after_all", [False, True], ids=["confirmation lost", "confirmation late"])
+@pytest.mark.parametrize(
+    "comes_after_all", [False, True], ids=["confirmation lost", "confirmation late"]
+)
 async def test_m_pesa_qr_and_deposit_confirmation_lost_the_list_credits_them_once(
     serve: Serve, tmp_path: Path, comes_after_all: bool
 ) -> None:
     async with in_kenya(serve, tmp_path, **PULLS) as kenya:
         await registered(kenya)
-        reference = str((await kenya.merchant.accepted("qr/payin", msisdn=PAYER))["gatewayReference"])
+        reference = str(
+            (await kenya.merchant.accepted("qr/payin", msisdn=PAYER))["gatewayReference"]
+        )
         await until(lambda: bool(calls_to(kenya.receiver)))
         named = account_reference(reference)
         for shillings, bill_reference in ((150, named), (75, "ACC-7")):
@@ -515,16 +564,24 @@ async def test_m_pesa_qr_and_deposit_confirmation_lost_the_list_credits_them_onc
         await kenya.running.advance("20m")
         await kenya.told_once(reference)
         receipts = sorted(each["receipt"] for each in await kenya.payments())
-        told = [each.transaction for each in calls_to(kenya.receiver) if "qrImage" not in each.transaction]
+        told = [
+            each.transaction
+            for each in calls_to(kenya.receiver)
+            if "qrImage" not in each.transaction
+        ]
         assert sorted(each["providerReference"] for each in told) == receipts
         assert await kenya.running.seen("suspense") == []
 
 
 @pytest.mark.spec("S4", "S5")
-async def test_m_pesa_qr_and_deposit_confirmed_and_listed_are_credited_once(serve: Serve, tmp_path: Path) -> None:
+async def test_m_pesa_qr_and_deposit_confirmed_and_listed_are_credited_once(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with in_kenya(serve, tmp_path, **PULLS) as kenya:
         await registered(kenya)
-        reference = str((await kenya.merchant.accepted("qr/payin", msisdn=PAYER))["gatewayReference"])
+        reference = str(
+            (await kenya.merchant.accepted("qr/payin", msisdn=PAYER))["gatewayReference"]
+        )
         await until(lambda: bool(calls_to(kenya.receiver)))
         await kenya.deposit(150, account_reference(reference))
         await kenya.deposit(75, "ACC-7")
@@ -547,7 +604,9 @@ async def test_m_pesa_stk_request_lost_a_payment_to_another_shortcode_or_of_anot
         await registered(kenya)
         await kenya.account("600111")
         kenya.simulator.faults.plan([parse_planned_fault({"at": "stk_push", "do": "lose_request"})])
-        reference = str((await kenya.merchant.accepted("direct/payin", msisdn=PAYER))["gatewayReference"])
+        reference = str(
+            (await kenya.merchant.accepted("direct/payin", msisdn=PAYER))["gatewayReference"]
+        )
         await kenya.submitted(reference)
         await kenya.deposit(150, account_reference(reference), shortcode=600111)
         await kenya.plan(CONFIRMATION_LOST)

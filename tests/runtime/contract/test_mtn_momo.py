@@ -17,7 +17,10 @@ from mmo_sansio.values.clock import HOUR, LAST_INSTANT, SECOND, Span
 from mmo_simulators.common.faults import CallBack, EndAfter, Fault, PlannedFault
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
 from mmo_simulators.operators.mtn.api import MtnSimulator
-from mmo_simulators.operators.mtn.sandbox_numbers import IMMEDIATE_REJECTION_STATUSES, OUTCOMES_BY_NUMBER
+from mmo_simulators.operators.mtn.sandbox_numbers import (
+    IMMEDIATE_REJECTION_STATUSES,
+    OUTCOMES_BY_NUMBER,
+)
 from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
 from tests.support.simulated_accounts import account_options
@@ -59,7 +62,9 @@ async def began(momo: OperatorGateway, operation: str, faults: Sequence[Fault] =
 
 @pytest.mark.spec("E1", "S2", "S6")
 @BOTH
-async def test_a_number_that_is_refused_at_once_fails_at_once(momo: OperatorGateway, operation: str) -> None:
+async def test_a_number_that_is_refused_at_once_fails_at_once(
+    momo: OperatorGateway, operation: str
+) -> None:
     assert isinstance(momo.simulator, MtnSimulator)
     momo.simulator.rejects_immediately = True
     kind = KINDS[operation]
@@ -75,7 +80,9 @@ async def test_a_number_that_is_refused_at_once_fails_at_once(momo: OperatorGate
 
 @pytest.mark.spec("S5", "S6")
 @BOTH
-async def test_a_callback_that_nobody_has_signed_ends_nothing(momo: OperatorGateway, operation: str) -> None:
+async def test_a_callback_that_nobody_has_signed_ends_nothing(
+    momo: OperatorGateway, operation: str
+) -> None:
     reference = await began(momo, operation, faults=[EndAfter(HOUR), CallBack(())])
     address, body = told(momo, reference)
     assert (await ask(address, method="PUT", headers=JSON, body=body)).status == 200
@@ -98,7 +105,9 @@ async def call_back(momo: OperatorGateway, reference: str, times: int) -> None:
 
 @pytest.mark.spec("S2", "K1")
 @pytest.mark.finding("money-11")
-async def test_a_callback_that_is_repeated_50_times_ends_its_payment_once(momo: OperatorGateway) -> None:
+async def test_a_callback_that_is_repeated_50_times_ends_its_payment_once(
+    momo: OperatorGateway,
+) -> None:
     reference = await began(momo, "direct/payin", faults=[CallBack(())])
     await call_back(momo, reference, times=50)
     assert (await momo.wait_for_end(reference))["status"] == "success"
@@ -131,4 +140,6 @@ def told(momo: OperatorGateway, reference: str) -> tuple[str, bytes]:
     payment = till.find_payment(reference_id(reference))
     assert payment is not None
     assert payment.callback_url is not None
-    return payment.callback_url, json.dumps({**till.payment_document(payment), "status": "SUCCESSFUL"}).encode()
+    return payment.callback_url, json.dumps(
+        {**till.payment_document(payment), "status": "SUCCESSFUL"}
+    ).encode()

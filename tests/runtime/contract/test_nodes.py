@@ -74,7 +74,8 @@ class Cluster:
     killed: set[int] = Factory(set)
     """Processes."""
     paused: set[int] = Factory(set)
-    """Processes that stood still for longer than their lease lasts, so that others have taken them for dead."""
+    """Processes that stood still for longer than their lease lasts, so that others have taken them
+    for dead."""
 
     def alive(self) -> list[int]:
         """Every worker that serves."""
@@ -174,7 +175,9 @@ async def loaded(here: Cluster, log: Log, result_url: str) -> AsyncIterator[Faul
         load.cancel_scope.cancel()
 
 
-async def all_is_well(here: Cluster, log: Log, recorder: CallbackRecorder, *, heard_within: int = HEARD_WITHIN) -> None:
+async def all_is_well(
+    here: Cluster, log: Log, recorder: CallbackRecorder, *, heard_within: int = HEARD_WITHIN
+) -> None:
     """Once everything has ended: nothing is lost, and each payment happened, and was told, as often
     as it may."""
     nodes = here.rest
@@ -197,7 +200,10 @@ async def test_workers_of_two_nodes_die_and_every_payment_happens_once(
 ) -> None:
     chance, log = random.Random(SEED), Log()
     kills = pytestconfig.getoption("--kills")
-    async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, migrated_database) as here:
+    async with (
+        recording_callbacks(tmp_path) as recorder,
+        cluster(tmp_path, migrated_database) as here,
+    ):
         recorder.find_sender = here.sender
         async with loaded(here, log, recorder.url) as faults:
             for round in range(1, kills + 1):
@@ -215,7 +221,10 @@ async def test_a_node_that_is_killed_whole_leaves_its_payments_to_the_other(
     tmp_path: Path, migrated_database: str
 ) -> None:
     log = Log()
-    async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, migrated_database) as here:
+    async with (
+        recording_callbacks(tmp_path) as recorder,
+        cluster(tmp_path, migrated_database) as here,
+    ):
         recorder.find_sender = here.sender
         first = here.nodes[0]
         async with trio.open_nursery() as load:
@@ -236,7 +245,10 @@ async def test_replacing_every_worker_of_both_nodes_under_load_costs_nothing(
     tmp_path: Path, migrated_database: str
 ) -> None:
     log = Log()
-    async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, migrated_database) as here:
+    async with (
+        recording_callbacks(tmp_path) as recorder,
+        cluster(tmp_path, migrated_database) as here,
+    ):
         recorder.find_sender = here.sender
         async with loaded(here, log, recorder.url) as faults:
             for number, node in enumerate(here.nodes):
@@ -263,7 +275,9 @@ def each_was_recorded_in_time(
     assert max(waits) <= heard_within
 
 
-def each_was_heard(recorder: CallbackRecorder, killed: Collection[int], references: set[str]) -> None:
+def each_was_heard(
+    recorder: CallbackRecorder, killed: Collection[int], references: set[str]
+) -> None:
     """Once, and again only when its sender was killed before that was recorded."""
     heard: defaultdict[str, list[RecordedCallback]] = defaultdict(list)
     for each in recorder.callbacks:
@@ -278,7 +292,8 @@ def each_was_heard(recorder: CallbackRecorder, killed: Collection[int], referenc
     assert len(repeated) <= under_way
     assert len(unknown) <= under_way or not can_find_owner()
     print(
-        f"{len(references)} callbacks, {len(repeated)} repeated, {len(killed)} kills, {len(unknown)} of unknown senders"
+        f"{len(references)} callbacks, {len(repeated)} repeated, {len(killed)} kills, "
+        f"{len(unknown)} of unknown senders"
     )
 
 
@@ -297,7 +312,9 @@ async def test_one_of_many_creates_with_one_reference_over_two_nodes_wins(
             for number in range(RACERS)
         ]
         for race in range(pytestconfig.getoption("--races")):
-            answers = await at_once([partial(each.ask, creation(race, result_url)) for each in clients])
+            answers = await at_once(
+                [partial(each.ask, creation(race, result_url)) for each in clients]
+            )
             statuses = Counter(each.status for each in answers)
             assert statuses == {200: 1, 422: RACERS - 1}, (race, statuses)
 

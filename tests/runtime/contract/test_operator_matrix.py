@@ -80,7 +80,9 @@ async def test_whatever_happens_the_books_agree_and_the_merchant_hears_it_once(
         found = await ended(operated, list(began), step_s=40, steps=8)
         found |= await ended(operated, began.keys() - found, step_s=900, steps=9)
         before_expiry = {name for name, each in began.items() if each.course.ends != EXPIRED}
-        found |= await ended(operated, before_expiry - found.keys(), step_s=900, steps=LATE_STEPS_MAX)
+        found |= await ended(
+            operated, before_expiry - found.keys(), step_s=900, steps=LATE_STEPS_MAX
+        )
         await operated.running.advance(f"{AFTER_EXPIRY // SECOND}s")
         with trio.fail_after(HANGS_AFTER_S):
             found |= await ended(operated, began.keys() - found, step_s=1, steps=sys.maxsize)
@@ -99,7 +101,9 @@ async def begin(operated: OperatorGateway, way: Way, course: Course, msisdn: str
     """A payment that has met what is in store for it: its gatewayReference."""
     planned = [PlannedFault(way.at, each) for each in course.faults]
     operated.simulator.faults.plan(planned)
-    reference = await operated.pay(way.operation, msisdn=msisdn, reconciliationReference="PRN1234XN")
+    reference = await operated.pay(
+        way.operation, msisdn=msisdn, reconciliationReference="PRN1234XN"
+    )
     with trio.fail_after(TIMEOUT_S):
         while True:
             book = operated.simulator.snapshot()["payments"]
@@ -109,7 +113,9 @@ async def begin(operated: OperatorGateway, way: Way, course: Course, msisdn: str
             await trio.sleep(0.01)
 
 
-async def ended(operated: OperatorGateway, references: Collection[str], *, step_s: int, steps: int) -> dict[str, Any]:
+async def ended(
+    operated: OperatorGateway, references: Collection[str], *, step_s: int, steps: int
+) -> dict[str, Any]:
     """Those that end while so much time passes."""
     found: dict[str, Any] = {}
     for _ in range(steps):
@@ -125,8 +131,8 @@ async def ended(operated: OperatorGateway, references: Collection[str], *, step_
 
 
 async def suspended_results(operated: OperatorGateway, count: int) -> set[str]:
-    """The payments of which results stand in the suspense book, once there are so many: a report and the operator's
-    answer about it are an entry each."""
+    """The payments of which results stand in the suspense book, once there are so many: a report
+    and the operator's answer about it are an entry each."""
     with trio.fail_after(TIMEOUT_S):
         while True:
             seen = await operated.running.seen("suspense")

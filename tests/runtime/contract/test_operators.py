@@ -18,27 +18,37 @@ from tests.support.simulated_accounts import account_options
 
 MOMO = account_options("mtn")
 BOTH = pytest.mark.parametrize(
-    ("operation", "kind"), [("direct/payin", "requesttopay"), ("direct/payout", "transfer")], ids=["pay-in", "pay-out"]
+    ("operation", "kind"),
+    [("direct/payin", "requesttopay"), ("direct/payout", "transfer")],
+    ids=["pay-in", "pay-out"],
 )
 
 
 @pytest.fixture
 async def momo(tmp_path: Path) -> AsyncIterator[OperatorGateway]:
     async with run_operator_gateway(
-        tmp_path, kind="mtn_momo", simulator=MtnSimulator(), market=Market("UG", "EUR", "46733123999"), options=MOMO
+        tmp_path,
+        kind="mtn_momo",
+        simulator=MtnSimulator(),
+        market=Market("UG", "EUR", "46733123999"),
+        options=MOMO,
     ) as operated:
         yield operated
 
 
 def paid(operated: OperatorGateway) -> list[tuple[str, str]]:
     """Reference and result of every payment in the operator's book."""
-    return [(each["reference"], each["result"]) for each in operated.simulator.snapshot()["payments"]]
+    return [
+        (each["reference"], each["result"]) for each in operated.simulator.snapshot()["payments"]
+    ]
 
 
 @pytest.mark.spec("S5", "S6")
 async def test_who_does_not_know_the_token_is_not_heard(momo: OperatorGateway) -> None:
     for path in ("operator/0123", "nobody/0123", "operator/0123/01K5"):
-        answer = await ask(f"{momo.running.ready.api}/hooks/{path}", method="PUT", headers={}, body=b"{}")
+        answer = await ask(
+            f"{momo.running.ready.api}/hooks/{path}", method="PUT", headers={}, body=b"{}"
+        )
         assert answer.status == 404
     assert await momo.running.seen("suspense") == []
 

@@ -18,9 +18,24 @@ from mmo_sansio.values.clock import MINUTE, SECOND
 from mmo_simulators.common.faults import EndAfter, Fault, LoseAnswer, LoseRequest, PlannedFault
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
-from tests.support.mmo_process import FREE_PORTS, CallbackRecorder, Process, recording_callbacks, serving_process
+from tests.support.mmo_process import (
+    FREE_PORTS,
+    CallbackRecorder,
+    Process,
+    recording_callbacks,
+    serving_process,
+)
 from tests.support.operator_gateway import API_KEY, FORM, RunningSimulator, run_simulator
-from tests.support.operator_matrix import AFTER_EXPIRY, EXPIRED, LATE_STEPS_MAX, NEVER, OPERATORS, Course, Operator, Way
+from tests.support.operator_matrix import (
+    AFTER_EXPIRY,
+    EXPIRED,
+    LATE_STEPS_MAX,
+    NEVER,
+    OPERATORS,
+    Course,
+    Operator,
+    Way,
+)
 from tests.support.reserved_port import reserved_port
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -173,7 +188,11 @@ async def test_a_kill_between_sending_and_knowing(tmp_path: Path) -> None:
                 for each in stage.played[operator.kind].simulator.snapshot()["payments"]
                 if each["result"] == "success"
             ]
-            should = [each.reference for each in begun if each.operator is operator and each.course.is_paid]
+            should = [
+                each.reference
+                for each in begun
+                if each.operator is operator and each.course.is_paid
+            ]
             assert len(paid) == len(should)
             assert all(any(name.endswith(each) for each in paid) for name in should)
 
@@ -196,7 +215,9 @@ async def ended(
 
     every = {each.reference for each in begun}
     await advance(every, *[40] * 8, *[900] * 9)
-    await advance({each.reference for each in begun if each.course.ends != EXPIRED}, *[900] * LATE_STEPS_MAX)
+    await advance(
+        {each.reference for each in begun if each.course.ends != EXPIRED}, *[900] * LATE_STEPS_MAX
+    )
     await advance(every, AFTER_EXPIRY // SECOND)
     with trio.fail_after(HANGS_AFTER_S):
         while not every <= found.keys():

@@ -67,7 +67,9 @@ async def test_looking_at_the_page_pays_nothing_and_its_button_pays_once(sandbox
 
 @pytest.mark.spec("W1", "E1", "S2")
 @pytest.mark.finding("specification-F4")
-async def test_after_30_minutes_the_page_says_so_and_the_payment_has_failed_with_user_timeout(sandbox: Running) -> None:
+async def test_after_30_minutes_the_page_says_so_and_the_payment_has_failed_with_user_timeout(
+    sandbox: Running,
+) -> None:
     accepted = await sandbox.merchant.accepted("web/payin")
     reference, page_url = accepted["gatewayReference"], accepted["pageUrl"]
     await sandbox.advance("29m")
@@ -98,7 +100,9 @@ async def test_a_payment_that_was_submitted_does_not_end_with_its_page(sandbox: 
 
 @pytest.mark.spec("W1")
 @pytest.mark.parametrize(("session", "open_for", "then"), [("5m", "4m", "1m"), ("4h", "3h", "1h")])
-async def test_the_lifetime_is_a_setting(serve: Serve, session: str, open_for: str, then: str) -> None:
+async def test_the_lifetime_is_a_setting(
+    serve: Serve, session: str, open_for: str, then: str
+) -> None:
     async with serve(environment={"MMO_LIMITS_PAGE_SESSION": session}) as sandbox:
         accepted = await sandbox.merchant.accepted("web/payin")
         await sandbox.advance(open_for)
@@ -110,7 +114,9 @@ async def test_the_lifetime_is_a_setting(serve: Serve, session: str, open_for: s
 
 @pytest.mark.spec("W1", "S3")
 @pytest.mark.finding("specification-F4")
-async def test_without_a_lifetime_the_page_lives_as_long_as_the_payment_is_pending(serve: Serve) -> None:
+async def test_without_a_lifetime_the_page_lives_as_long_as_the_payment_is_pending(
+    serve: Serve,
+) -> None:
     async with serve(environment={"MMO_LIMITS_PAGE_SESSION": "off"}) as sandbox:
         accepted = await sandbox.merchant.accepted("web/payin")
         await sandbox.advance("71h")
@@ -122,7 +128,10 @@ async def test_without_a_lifetime_the_page_lives_as_long_as_the_payment_is_pendi
 
 @pytest.mark.parametrize(
     ("scenario", "expected"),
-    [("success", "https://shop.example/thanks?o=1"), ("cancelled", "https://shop.example/sorry?o=1")],
+    [
+        ("success", "https://shop.example/thanks?o=1"),
+        ("cancelled", "https://shop.example/sorry?o=1"),
+    ],
 )
 async def test_after_completion_the_browser_goes_where_the_merchant_said(
     sandbox: Running, scenario: str, expected: str
@@ -145,7 +154,12 @@ async def test_after_completion_the_browser_goes_where_the_merchant_said(
 @pytest.mark.parametrize(
     ("scenario", "standing", "told", "then"),
     [
-        ("cancelled", "failed", "Not paid. You cancelled the payment.", "You can try again: go back to the shop."),
+        (
+            "cancelled",
+            "failed",
+            "Not paid. You cancelled the payment.",
+            "You can try again: go back to the shop.",
+        ),
         (
             "user_account_blocked",
             "failed",
@@ -161,12 +175,15 @@ async def test_after_completion_the_browser_goes_where_the_merchant_said(
         (
             "duplicate_request",
             "unclear",
-            "It is not clear whether you paid. This looks like a payment that was made a moment ago.",
+            "It is not clear whether you paid. This looks like a payment that was made a "
+            "moment ago.",
             "Look at the messages on your phone. Don't pay again: the shop will tell you.",
         ),
     ],
 )
-async def test_the_page_has_three_endings(sandbox: Running, scenario: str, standing: str, told: str, then: str) -> None:
+async def test_the_page_has_three_endings(
+    sandbox: Running, scenario: str, standing: str, told: str, then: str
+) -> None:
     accepted = await sandbox.merchant.accepted("web/payin", scenario=scenario)
     page_url = accepted["pageUrl"]
     await _press(page_url)
@@ -199,7 +216,9 @@ async def test_a_payment_that_has_expired_is_not_said_to_be_unpaid(sandbox: Runn
     accepted = await sandbox.merchant.accepted("web/payin", scenario="never")
     await _press(accepted["pageUrl"])
     await sandbox.advance("73h")
-    assert (await sandbox.merchant.status(accepted["gatewayReference"]))["errorCode"] == "transaction_expired"
+    assert (await sandbox.merchant.status(accepted["gatewayReference"]))[
+        "errorCode"
+    ] == "transaction_expired"
     page = _text(await ask(accepted["pageUrl"]))
     assert "<h1>It is not clear whether you paid. No answer came in time.</h1>" in page
     assert "Don't pay again" in page
@@ -209,7 +228,9 @@ async def test_a_payment_that_has_expired_is_not_said_to_be_unpaid(sandbox: Runn
 @pytest.mark.finding("money-4", "specification-F7")
 async def test_an_unclear_payment_leads_back_to_the_shop_as_a_failed_one(sandbox: Running) -> None:
     url = "https://shop.example/sorry"
-    accepted = await sandbox.merchant.accepted("web/payin", scenario="duplicate_request", errorRedirectUrl=url)
+    accepted = await sandbox.merchant.accepted(
+        "web/payin", scenario="duplicate_request", errorRedirectUrl=url
+    )
     await _press(accepted["pageUrl"])
     await sandbox.merchant.ended(accepted["gatewayReference"])
     assert (await ask(accepted["pageUrl"])).headers["location"] == url
@@ -255,7 +276,10 @@ async def test_the_script_is_compressed_for_browsers_that_can_read_it(sandbox: R
     url = f"{sandbox.ready.pages}/static/payment.js"
     plain, packed = await ask(url), await ask(url, headers={"Accept-Encoding": "gzip, br"})
     assert "content-encoding" not in plain.headers
-    assert (packed.headers["content-encoding"], packed.headers["vary"]) == ("gzip", "Accept-Encoding")
+    assert (packed.headers["content-encoding"], packed.headers["vary"]) == (
+        "gzip",
+        "Accept-Encoding",
+    )
     assert gzip.decompress(packed.body) == plain.body
     assert (await ask(url, headers={"If-None-Match": packed.headers["etag"]})).status == 304
 
@@ -304,7 +328,9 @@ async def test_a_page_shows_only_what_the_payer_needs(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("W3", "W1")
-async def test_an_address_that_is_found_later_tells_nothing_but_the_shop_to_turn_to(sandbox: Running) -> None:
+async def test_an_address_that_is_found_later_tells_nothing_but_the_shop_to_turn_to(
+    sandbox: Running,
+) -> None:
     paid = await sandbox.merchant.accepted("web/payin")
     left = await sandbox.merchant.accepted("web/payin")
     await _press(paid["pageUrl"])
@@ -312,7 +338,9 @@ async def test_an_address_that_is_found_later_tells_nothing_but_the_shop_to_turn
     for accepted, told, shops in ((paid, "Paid. Thank you.", 0), (left, "Not paid.", 1)):
         page = _text(await ask(accepted["pageUrl"]))
         assert f"<h1>{told}" in page
-        assert page.count("Demo Shop") == shops, "a payer who has not paid learns where to try again"
+        assert page.count("Demo Shop") == shops, (
+            "a payer who has not paid learns where to try again"
+        )
         for hidden in ("KES", "150", "254", "678", "Sandbox"):
             assert hidden not in page
 
@@ -364,7 +392,9 @@ async def test_the_buttons_answer_leads_on_by_a_page(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("W1")
-@pytest.mark.parametrize(("scenario", "standing"), [("cancelled", b"failed"), ("provider_timeout", b"unclear")])
+@pytest.mark.parametrize(
+    ("scenario", "standing"), [("cancelled", b"failed"), ("provider_timeout", b"unclear")]
+)
 async def test_the_state_is_told_as_it_changes_and_a_stop_ends_the_telling(
     serve: Serve, scenario: str, standing: bytes
 ) -> None:
@@ -410,7 +440,9 @@ async def _open_stream(page_url: str) -> trio.SocketStream:
     """An event stream of this page that has begun."""
     parts = urlsplit(page_url)
     stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 80)
-    await stream.send_all(f"GET {parts.path}/events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+    await stream.send_all(
+        f"GET {parts.path}/events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode()
+    )
     assert (await stream.receive_some()).startswith(b"HTTP/1.1 200")
     return stream
 

@@ -50,7 +50,12 @@ async def test_titles_and_codes_are_those_of_the_table(sandbox: Running) -> None
             "unauthorized",
         ),
         (await merchant.get("status/x"), 404, ("Not found", "not_found"), "not_found"),
-        (await merchant.create(merchantReference=used), 422, ("Business logic error", duplicate), duplicate),
+        (
+            await merchant.create(merchantReference=used),
+            422,
+            ("Business logic error", duplicate),
+            duplicate,
+        ),
     ):
         assert answer.status == answer.json["status"] == status
         assert (answer.json["title"], answer.json["errorCode"]) == (title, code)
@@ -60,9 +65,16 @@ async def test_titles_and_codes_are_those_of_the_table(sandbox: Running) -> None
 
 @pytest.mark.spec("P1", "C9")
 async def test_field_faults_are_named_by_dotted_paths(sandbox: Running) -> None:
-    answer = await sandbox.merchant.create(payer={"id": "", "msisdn": "x"}, labels={"a.b": [], "c": {}})
+    answer = await sandbox.merchant.create(
+        payer={"id": "", "msisdn": "x"}, labels={"a.b": [], "c": {}}
+    )
     problem = assert_problem(answer, 400, "validation_failed")
-    assert [each["field"] for each in problem["errors"]] == ["payer.id", "payer.msisdn", "labels.a.b", "labels.c"]
+    assert [each["field"] for each in problem["errors"]] == [
+        "payer.id",
+        "payer.msisdn",
+        "labels.a.b",
+        "labels.c",
+    ]
     for each in problem["errors"]:
         assert list(each) == ["field", "detail"]
         assert f"'{each['field']}'" in each["detail"]
@@ -72,7 +84,9 @@ async def test_field_faults_are_named_by_dotted_paths(sandbox: Running) -> None:
 @pytest.mark.spec("G3", "P4")
 @pytest.mark.finding("specification-F6-9")
 @pytest.mark.http1("sends bytes")
-async def test_a_method_that_a_resource_does_not_know_is_a_405_with_those_it_knows(sandbox: Running) -> None:
+async def test_a_method_that_a_resource_does_not_know_is_a_405_with_those_it_knows(
+    sandbox: Running,
+) -> None:
     for right, path in ENDPOINTS:
         known = "POST" if right == "POST" else "GET, HEAD"
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"):
@@ -81,7 +95,12 @@ async def test_a_method_that_a_resource_does_not_know_is_a_405_with_those_it_kno
             answer = await send_raw(sandbox, head(method, path))
             assert_problem(answer, 405, "method_not_allowed", note=("rows 11 and 13", method, path))
             assert answer.headers["allow"] == known
-    assert_problem(await send_raw(sandbox, b"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"), 404, "not_found", note="row 13")
+    assert_problem(
+        await send_raw(sandbox, b"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"),
+        404,
+        "not_found",
+        note="row 13",
+    )
 
 
 @pytest.mark.spec("G3", "L1")
@@ -97,13 +116,17 @@ async def test_head_is_answered_as_get_without_the_body(sandbox: Running) -> Non
             assert only_head.body == b"", "row 12"
             assert only_head.status == got.status
             same = {"content-type", "content-length", "cache-control"}
-            assert {name: got.headers[name] for name in same} == {name: only_head.headers[name] for name in same}
+            assert {name: got.headers[name] for name in same} == {
+                name: only_head.headers[name] for name in same
+            }
 
 
 @pytest.mark.spec("G3", "P4")
 @pytest.mark.finding("specification-F6-9")
 @pytest.mark.http1("sends bytes")
-async def test_what_the_listener_refuses_is_a_problem_and_the_end_of_the_connection(sandbox: Running) -> None:
+async def test_what_the_listener_refuses_is_a_problem_and_the_end_of_the_connection(
+    sandbox: Running,
+) -> None:
     key = sandbox.merchant.key
     create = "/direct/payin/mpesa_ke"
     chunked = b"Transfer-Encoding: chunked"
@@ -115,13 +138,23 @@ async def test_what_the_listener_refuses_is_a_problem_and_the_end_of_the_connect
         (122, head("GET", "/records", b"X: a\nY: b", key=key), 400, "bad_request"),
         (122, head("GET", "/records", b"X: a\0b", key=key), 400, "bad_request"),
         (122, head("GET", "/records", b"X: a\r\n folded", key=key), 400, "bad_request"),
-        (122, head("POST", create, chunked, key=key).replace(b"HTTP/1.1", b"HTTP/1.0"), 400, "bad_request"),
+        (
+            122,
+            head("POST", create, chunked, key=key).replace(b"HTTP/1.1", b"HTTP/1.0"),
+            400,
+            "bad_request",
+        ),
         (123, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "bad_request"),
         ("no host", f"GET {ROOT}/records HTTP/1.1\r\n\r\n".encode(), 400, "bad_request"),
         ("target", head("GET", f"/status/mref/{'x' * 20_000}", key=key), 414, "target_too_long"),
         ("head", head("GET", "/records", b"X: " + b"x" * 40_000, key=key), 431, "head_too_large"),
         ("fields", head("GET", "/records", *[b"X: y"] * 200, key=key), 431, "head_too_large"),
-        (36, head("POST", create, LINES[0], b"Content-Length: 262145", key=key), 413, "body_too_large"),
+        (
+            36,
+            head("POST", create, LINES[0], b"Content-Length: 262145", key=key),
+            413,
+            "body_too_large",
+        ),
     ):
         async with connected(sandbox) as client:
             answer = await client.ask(request)
@@ -148,7 +181,10 @@ async def test_who_is_too_slow_is_answered_408(serve: Serve) -> None:
 @pytest.mark.spec("V1")
 @pytest.mark.http1("sends bytes")
 async def test_an_idle_connection_is_closed_without_a_word(serve: Serve) -> None:
-    async with serve(environment={"MMO_LIMITS_IDLE_TIMEOUT": "1s"}) as sandbox, connected(sandbox) as client:
+    async with (
+        serve(environment={"MMO_LIMITS_IDLE_TIMEOUT": "1s"}) as sandbox,
+        connected(sandbox) as client,
+    ):
         answer = await client.ask(head("GET", "/status/x", key=sandbox.merchant.key))
         assert_problem(answer, 404, "not_found")
         assert not answer.is_last
@@ -162,7 +198,10 @@ async def test_a_connection_too_many_is_a_503(serve: Serve) -> None:
     async with serve(environment=two) as sandbox:
         busy = head("POST", "/direct/payin/mpesa_ke", *LINES, key=sandbox.merchant.key)
         async with connected(sandbox) as first, connected(sandbox) as second:
-            for client in (first, second):  # Both have come in once one of their requests is answered.
+            for client in (
+                first,
+                second,
+            ):  # Both have come in once one of their requests is answered.
                 answer = await client.ask(head("GET", "/status/x", key=sandbox.merchant.key))
                 assert_problem(answer, 404, "not_found")
                 await client.send(busy)

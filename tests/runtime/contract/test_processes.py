@@ -100,7 +100,9 @@ async def stopped(pid: int) -> AsyncIterator[None]:
 
 def state_of(pid: int) -> str:
     """The process's state as `ps` says it in one letter."""
-    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
     return done.stdout.strip()[:1]
 
 
@@ -161,7 +163,8 @@ async def shown_certificate(port: int) -> bytes | None:
 @pytest.mark.finding("hostile-F4")
 async def test_every_worker_reads_a_renewed_certificate(directory: Path) -> None:
     files = (
-        f'[listen]\nhttp2 = "127.0.0.1:0"\ntls_certificate = "{directory}/chain.pem"\ntls_key = "{directory}/key.pem"'
+        f'[listen]\nhttp2 = "127.0.0.1:0"\ntls_certificate = "{directory}/chain.pem"\ntls_key = '
+        f'"{directory}/key.pem"'
     )
     text = (directory / "mmo.toml").read_text(encoding="utf-8").replace("[listen]", files)
     (directory / "mmo.toml").write_text(text, encoding="utf-8")
@@ -315,7 +318,9 @@ async def test_a_newcomer_that_cannot_start_leaves_the_others_alone(directory: P
     async with service(directory) as running:
         (directory / "refused").touch()
         running.process.send_signal(signal.SIGUSR2)
-        await until(lambda: "rolling_restart_aborted" in (directory / "log").read_text(encoding="utf-8"))
+        await until(
+            lambda: "rolling_restart_aborted" in (directory / "log").read_text(encoding="utf-8")
+        )
         assert await is_alive(running.port)
         assert len(served(directory / "log")) == WORKERS
 
@@ -334,7 +339,9 @@ async def test_settings_that_cannot_be_replace_nobody(directory: Path, old: str,
     async with service(directory) as running:
         file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
         running.process.send_signal(signal.SIGUSR2)
-        await until(lambda: "settings_reload_rejected" in (directory / "log").read_text(encoding="utf-8"))
+        await until(
+            lambda: "settings_reload_rejected" in (directory / "log").read_text(encoding="utf-8")
+        )
         assert await is_alive(running.port)
         assert len(served(directory / "log")) == WORKERS
 
@@ -354,7 +361,9 @@ async def test_what_is_in_flight_is_answered_before_the_end(directory: Path) -> 
             assert await is_alive(running.port)
             running.process.terminate()
             with trio.fail_after(TIMEOUT_S), pytest.raises(OSError):
-                await connect_until_refused(running.port)  # Nobody waits in vain, as the supervisor listens no more.
+                await connect_until_refused(
+                    running.port
+                )  # Nobody waits in vain, as the supervisor listens no more.
             await client.send(request[-10:])
             with trio.fail_after(TIMEOUT_S):
                 answer = await client.answer()
@@ -401,7 +410,11 @@ def title(pid: int) -> str:
 async def test_processes_are_told_apart_in_ps_and_in_the_log(directory: Path) -> None:
     async with service(directory) as running:
         pids = dict(served(directory / "log"))
-        assert {slot: title(pid) for slot, pid in pids.items()} == {slot: f"mmo: {slot}" for slot in pids}
+        assert {slot: title(pid) for slot, pid in pids.items()} == {
+            slot: f"mmo: {slot}" for slot in pids
+        }
         assert title(running.process.pid) == "mmo: supervisor"
         os.kill(pids["worker-1"], signal.SIGHUP)
-        await until(lambda: "process=worker-1" in re.sub(r"\x1b\[\d*m", "", (directory / "log").read_text()))
+        await until(
+            lambda: "process=worker-1" in re.sub(r"\x1b\[\d*m", "", (directory / "log").read_text())
+        )

@@ -96,7 +96,10 @@ BRAND = f'[[brand]]\nid = "acme"\nname = "Acme"\napi_keys = ["{KEY}"]\n'
 
 @pytest.mark.spec("A5", "G9")
 async def test_no_secret_of_an_account_gets_out_whatever_an_operator_says(
-    serve: Serve, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    serve: Serve,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
     parrot = Parrot()
@@ -129,14 +132,19 @@ async def test_no_secret_of_an_account_gets_out_whatever_an_operator_says(
                 merchant = Merchant(running.ready.api, KEY, result_url=result_url, method=kind)
                 for operation in ("direct/payin", "direct/payout") * 3:
                     made = await merchant.create(
-                        operation, country=country, msisdn=msisdn, amount={"value": 100, "currency": currency}
+                        operation,
+                        country=country,
+                        msisdn=msisdn,
+                        amount={"value": 100, "currency": currency},
                     )
                     told.append(made.body)
                     references.append(made.json["gatewayReference"])
             for _ in range(4):
                 await running.advance("20m")
             for kind in SECRETS:
-                await notify_with_secrets(running, kind, "kenya" if kind == "mpesa_daraja" else kind)
+                await notify_with_secrets(
+                    running, kind, "kenya" if kind == "mpesa_daraja" else kind
+                )
             told += [(await merchant.get(f"status/{each}")).body for each in references]
             for place in ("suspense", "callbacks"):
                 told.append((await ask(f"{running.ready.pages}/sandbox/{place}")).body)

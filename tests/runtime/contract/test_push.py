@@ -48,7 +48,9 @@ async def test_the_party_is_as_the_provider_gives_it(
 
 
 @pytest.mark.spec("S4", "K1")
-async def test_it_is_called_back_to_the_brands_push_result_url(serve: Serve, tmp_path: Path) -> None:
+async def test_it_is_called_back_to_the_brands_push_result_url(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with receiver(tmp_path) as found:
         brand = a_brand("acme", ACME_KEY, push_result_url=url_of(found))
         async with serve(brands=brand) as sandbox:
@@ -74,7 +76,9 @@ async def test_a_brand_without_push_result_url_is_not_called_back(serve: Serve) 
 
 
 @pytest.mark.spec("S4")
-async def test_told_again_it_is_the_same_transaction_and_no_matter_for_a_person(serve: Serve) -> None:
+async def test_told_again_it_is_the_same_transaction_and_no_matter_for_a_person(
+    serve: Serve,
+) -> None:
     async with serve() as sandbox:
         reference = await deposited(sandbox)
         assert await deposited(sandbox) == reference
@@ -117,12 +121,16 @@ async def test_another_provider_reference_is_another_deposit(sandbox: Running) -
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("value", [1, 99_000_000])
 async def test_limits_do_not_apply_to_money_already_received(sandbox: Running, value: int) -> None:
-    found = await sandbox.merchant.status(await deposited(sandbox, amount={"value": value, "currency": "KES"}))
+    found = await sandbox.merchant.status(
+        await deposited(sandbox, amount={"value": value, "currency": "KES"})
+    )
     assert found["finalAmount"] == {"value": Decimal(f"{value}.00"), "currency": "KES"}
 
 
 @pytest.mark.spec("S4")
-async def test_a_currency_that_the_method_has_not_goes_to_the_suspense_book(sandbox: Running) -> None:
+async def test_a_currency_that_the_method_has_not_goes_to_the_suspense_book(
+    sandbox: Running,
+) -> None:
     answer = await deposit(sandbox, amount={"value": 250, "currency": "UGX"})
     assert (answer.status, answer.json) == (200, {"gatewayReference": None})
     (entry,) = await sandbox.seen("suspense?brand=demo")

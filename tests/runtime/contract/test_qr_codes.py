@@ -18,11 +18,24 @@ from mmo_sansio.providers.common.emv_qr import reference_label
 from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.emv_qr_reader import parse_objects, parse_payload
-from tests.support.hostile_receivers import Behaviour, only_accepts, resets_after_the_request, speaks_no_tls
+from tests.support.hostile_receivers import (
+    Behaviour,
+    only_accepts,
+    resets_after_the_request,
+    speaks_no_tls,
+)
 from tests.support.merchant import TIMEOUT_S, Merchant
 from tests.support.mmo_process import FREE_PORTS, mmo, serving_process
 from tests.support.qr_reader import read_qr_code
-from tests.support.receivers import Call, answers_status, calls_to, receiver, sort_requests, url_of, wait_for_requests
+from tests.support.receivers import (
+    Call,
+    answers_status,
+    calls_to,
+    receiver,
+    sort_requests,
+    url_of,
+    wait_for_requests,
+)
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import storages
 
@@ -144,7 +157,10 @@ async def test_it_is_outside_the_breaker(sandbox: Running, tmp_path: Path) -> No
 
 @pytest.mark.spec("Q1", "K7")
 async def test_the_same_egress_rules_hold(serve: Serve, tmp_path: Path) -> None:
-    async with receiver(tmp_path) as found, serve(environment={"MMO_EGRESS_ALLOWED_PORTS": "443"}) as sandbox:
+    async with (
+        receiver(tmp_path) as found,
+        serve(environment={"MMO_EGRESS_ALLOWED_PORTS": "443"}) as sandbox,
+    ):
         answer = await sandbox.merchant.create("qr/payin", displayQrUrl=url_of(found))
         assert answer.status == 400
         refused = await sandbox.merchant.create(
@@ -165,7 +181,9 @@ async def test_only_a_qr_payin_has_a_code(sandbox: Running) -> None:
 
 @pytest.mark.own_store
 @pytest.mark.spec("Q1")
-async def test_a_code_that_was_not_delivered_when_the_gateway_died_is_delivered_by_the_next(tmp_path: Path) -> None:
+async def test_a_code_that_was_not_delivered_when_the_gateway_died_is_delivered_by_the_next(
+    tmp_path: Path,
+) -> None:
     log, received = tmp_path / "log", list[ReceivedRequest]()
     context = ensure_authority(tmp_path).issue("localhost")
     codes: list[ReceivedRequest] = []
@@ -174,7 +192,9 @@ async def test_a_code_that_was_not_delivered_when_the_gateway_died_is_delivered_
     sandbox = partial(serving_process, "sandbox", "--data", tmp_path, *FREE_PORTS, log=log)
     async with sandbox() as first:
         merchant = Merchant(first.ready["api"], first.ready["api_key"])
-        made = await merchant.accepted("qr/payin", scenario="never", displayQrUrl=f"https://localhost:{port}/qr")
+        made = await merchant.accepted(
+            "qr/payin", scenario="never", displayQrUrl=f"https://localhost:{port}/qr"
+        )
         with trio.fail_after(TIMEOUT_S):
             stream = await listeners[0].accept()  # It is about to be sent, and isn't answered.
         await first.kill()

@@ -1,4 +1,5 @@
-"""A sandbox trusts the receivers that a merchant's own authority has signed and those of `mmo listen`, both at once."""
+"""A sandbox trusts the receivers that a merchant's own authority has signed and those of `mmo
+listen`, both at once."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tests.support.sandbox_gateway import Serve
 @pytest.mark.own_store
 @pytest.mark.spec("K7")
 @pytest.mark.finding("new-users-listen")
-async def test_a_sandbox_trusts_its_own_authority_and_another_one(serve: Serve, tmp_path: Path) -> None:
+async def test_a_sandbox_trusts_its_own_authority_and_another_one(
+    serve: Serve, tmp_path: Path
+) -> None:
     shops_authority = ensure_authority(tmp_path / "shop").certificate_file
     async with (
         receiver(tmp_path / "shop") as shop,

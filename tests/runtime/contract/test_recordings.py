@@ -30,13 +30,17 @@ async def pay_until_recorded(kenya: Kenya, text: str) -> None:
 
 
 @pytest.mark.spec("A5")
-async def test_a_person_records_an_operator_of_a_gateway_that_serves(serve: Serve, tmp_path: Path) -> None:
+async def test_a_person_records_an_operator_of_a_gateway_that_serves(
+    serve: Serve, tmp_path: Path
+) -> None:
     file = tmp_path / "kenya.jsonl"
     async with in_kenya(serve, tmp_path) as kenya:
         directory = str(kenya.running.directory)
         command = [*COMMAND, "providers", "record", "kenya", "--to", str(file), "--data", directory]
         environment = {**environment_without_settings(), **kenya.environment}
-        recording = await trio.lowlevel.open_process(command, env=environment, stderr=subprocess.PIPE)
+        recording = await trio.lowlevel.open_process(
+            command, env=environment, stderr=subprocess.PIPE
+        )
         await pay_until_recorded(kenya, '"from": "operator"')
         recording.send_signal(signal.SIGINT)
         assert recording.stderr is not None
@@ -48,5 +52,10 @@ async def test_a_person_records_an_operator_of_a_gateway_that_serves(serve: Serv
     lines = [json.loads(each) for each in file.read_text().splitlines()]
     assert {each["from"] for each in lines} == {"gateway", "operator"}
     assert any(each["target"].endswith("/b2c/v3/paymentrequest") for each in lines)
-    for forbidden in (PAYER[3:], kenya.options["initiator_password"], kenya.options["passkey"], "/hooks/kenya/"):
+    for forbidden in (
+        PAYER[3:],
+        kenya.options["initiator_password"],
+        kenya.options["passkey"],
+        "/hooks/kenya/",
+    ):
         assert forbidden not in file.read_text()

@@ -19,7 +19,10 @@ ALWAYS = {"begin": "2026-01-01", "to": "2100-01-01"}
 
 async def _made(merchant: Merchant, count: int, **changes: Any) -> list[str]:
     """That many payments that stay pending, in the order of their creation."""
-    return [(await merchant.accepted(scenario="never", **changes))["gatewayReference"] for _ in range(count)]
+    return [
+        (await merchant.accepted(scenario="never", **changes))["gatewayReference"]
+        for _ in range(count)
+    ]
 
 
 def _references(answer: Answer) -> list[str]:
@@ -74,14 +77,18 @@ async def test_from_belongs_to_the_window_and_to_does_not(sandbox: Running) -> N
         "2026-01-01T03:00:00+03:00",
     ],
 )
-async def test_a_time_is_a_date_or_a_date_time_with_offset_or_without(sandbox: Running, begin: str) -> None:
+async def test_a_time_is_a_date_or_a_date_time_with_offset_or_without(
+    sandbox: Running, begin: str
+) -> None:
     (reference,) = await _made(sandbox.merchant, 1)
     answer = await sandbox.merchant.records(begin=begin, to="2100-01-01")
     assert _references(answer) == [reference]
 
 
 @pytest.mark.spec("R1")
-async def test_without_an_offset_it_is_utc_and_a_plus_may_arrive_as_a_space(sandbox: Running) -> None:
+async def test_without_an_offset_it_is_utc_and_a_plus_may_arrive_as_a_space(
+    sandbox: Running,
+) -> None:
     merchant = sandbox.merchant
     (reference,) = await _made(merchant, 1)
     at = (await merchant.status(reference))["createdAt"]
@@ -185,7 +192,9 @@ async def test_a_page_size_that_is_no_integer_is_refused(sandbox: Running, size:
 
 
 @pytest.mark.spec("R5", "R6")
-async def test_walking_both_ways_with_filters_gives_every_row_and_the_same_pages(sandbox: Running) -> None:
+async def test_walking_both_ways_with_filters_gives_every_row_and_the_same_pages(
+    sandbox: Running,
+) -> None:
     merchant = sandbox.merchant
     wanted = []
     for _ in range(7):
@@ -218,7 +227,9 @@ async def test_a_page_that_ends_with_the_last_row_has_no_next(sandbox: Running) 
 
 @pytest.mark.spec("R6")
 @pytest.mark.finding("specification-F1")
-async def test_a_page_that_was_emptied_meanwhile_leads_back_to_where_it_was_reached_from(sandbox: Running) -> None:
+async def test_a_page_that_was_emptied_meanwhile_leads_back_to_where_it_was_reached_from(
+    sandbox: Running,
+) -> None:
     merchant = sandbox.merchant
     ending = ["slow", "slow", "never", "never", "slow", "slow"]
     made = [(await merchant.accepted(scenario=each))["gatewayReference"] for each in ending]
@@ -242,7 +253,14 @@ async def test_filters_that_are_resent_must_equal_the_original(sandbox: Running)
     query = {"from": "2026-01-01", "to": "2100-01-01", "status": "pending", "pageSize": "1"}
     page = (await merchant.records(**query)).json["pages"]["next"]
 
-    for same in ({}, query, {"status": " PENDING "}, {"pageSize": "0"}, {"from": "2026-01-01T00:00:00Z"}, {"type": ""}):
+    for same in (
+        {},
+        query,
+        {"status": " PENDING "},
+        {"pageSize": "0"},
+        {"from": "2026-01-01T00:00:00Z"},
+        {"type": ""},
+    ):
         assert (await merchant.records(page=page, **same)).status == 200, same
     for changed in (
         {"status": "success"},
@@ -309,7 +327,9 @@ async def test_a_transaction_is_listed_by_the_first_call_after_its_answer(sandbo
 
 
 @pytest.mark.spec("R7")
-async def test_a_window_in_the_past_gives_each_exactly_once_whatever_is_being_written(sandbox: Running) -> None:
+async def test_a_window_in_the_past_gives_each_exactly_once_whatever_is_being_written(
+    sandbox: Running,
+) -> None:
     merchant = sandbox.merchant
     references = await _made(merchant, 9)
     slow = (await merchant.accepted(scenario="slow"))["gatewayReference"]
@@ -370,14 +390,18 @@ async def test_records_need_a_key(sandbox: Running) -> None:
 
 @pytest.mark.finding("security-8", "hostile-F3")
 @pytest.mark.spec("R4", "R6")
-async def test_a_page_of_the_largest_payments_ends_early_and_the_walk_has_no_gap(sandbox: Running) -> None:
+async def test_a_page_of_the_largest_payments_ends_early_and_the_walk_has_no_gap(
+    sandbox: Running,
+) -> None:
     merchant = sandbox.merchant
     labels = {f"label-{number}": "\N{GRINNING FACE}" * 1_000 for number in range(10)}
     body = merchant.body(labels=labels)
     references: list[str] = []
 
     async def create(number: int) -> None:
-        body_of_this = json.dumps(body | {"merchantReference": f"large-{number}"}, ensure_ascii=False, default=float)
+        body_of_this = json.dumps(
+            body | {"merchantReference": f"large-{number}"}, ensure_ascii=False, default=float
+        )
         answer = await merchant.post("direct/payin", body_of_this.encode())
         assert answer.status == 200, answer.body
         references.append(answer.json["gatewayReference"])

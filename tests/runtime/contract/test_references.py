@@ -12,7 +12,13 @@ import trio
 
 from tests.runtime.contract.test_authentication import METHOD
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, a_reference
-from tests.support.rejections import anonymous, assert_field_refused, assert_problem, connected, head
+from tests.support.rejections import (
+    anonymous,
+    assert_field_refused,
+    assert_problem,
+    connected,
+    head,
+)
 from tests.support.sandbox_gateway import Running, Serve
 
 DUPLICATE = "merchant_transactionid_duplicate"
@@ -32,7 +38,9 @@ async def test_a_reference_is_used_once_whatever_became_of_its_payment(sandbox: 
         for operation in ("direct/payin", "direct/payout", "qr/payin", "web/payin"):
             answer = await merchant.create(operation, merchantReference=reference)
             _assert_duplicate(answer, ("row 81", operation))
-        other = merchant.body(merchantReference=reference, country="UG", amount={"value": 500, "currency": "UGX"})
+        other = merchant.body(
+            merchantReference=reference, country="UG", amount={"value": 500, "currency": "UGX"}
+        )
         _assert_duplicate(await merchant.post("direct/payin", other, method="mtn_ug"), "row 81")
     invalid = await merchant.create(merchantReference=pending, labels=1)
     assert_field_refused(invalid, "labels", note="row 85")
@@ -61,7 +69,9 @@ async def test_of_fifty_at_the_same_moment_one_is_taken(sandbox: Running) -> Non
 
 
 @pytest.mark.spec("C12", "L2", "V1")
-async def test_after_fifteen_minutes_a_pay_in_that_failed_may_be_tried_again_and_is_found(sandbox: Running) -> None:
+async def test_after_fifteen_minutes_a_pay_in_that_failed_may_be_tried_again_and_is_found(
+    sandbox: Running,
+) -> None:
     merchant = sandbox.merchant
     first = await merchant.accepted(scenario="cancelled")
     reference = first["merchantReference"]
@@ -132,7 +142,9 @@ api_keys = ["the-key-of-other"]
 
 
 @pytest.mark.spec("C12", "L2")
-async def test_references_are_each_brands_own_and_a_brand_may_refuse_reuse_for_ever(serve: Serve) -> None:
+async def test_references_are_each_brands_own_and_a_brand_may_refuse_reuse_for_ever(
+    serve: Serve,
+) -> None:
     async with serve(brands=BRANDS) as sandbox:
         strict = Merchant(sandbox.ready.api, "the-key-of-strict")
         other = Merchant(sandbox.ready.api, "the-key-of-other")
@@ -205,7 +217,9 @@ async def test_references_are_neither_normalised_nor_trimmed(sandbox: Running) -
 
 @pytest.mark.spec("C6", "C12")
 @pytest.mark.http1("sends bytes")
-async def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing(sandbox: Running) -> None:
+async def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing(
+    sandbox: Running,
+) -> None:
     merchant, reference = sandbox.merchant, a_reference()
     whole, start = _request(merchant, reference)
     async with connected(sandbox) as client:

@@ -29,13 +29,17 @@ TRIES_MAX = 5
 
 
 @pytest.mark.finding("postgres-F1")
-async def test_a_gateway_at_rest_takes_a_hundredth_of_a_core_of_its_database(tmp_path: Path) -> None:
+async def test_a_gateway_at_rest_takes_a_hundredth_of_a_core_of_its_database(
+    tmp_path: Path,
+) -> None:
     with postgres_process() as server:
         create_master_key(tmp_path / "master.key")
         ensure_authority(tmp_path)
         text = CONFIGURATION.replace("sqlite:///{directory}/gateway.db", "{url}")
         url = PostgresServer(server.socket_url).migrated()
-        (tmp_path / "mmo.toml").write_text(text.format(directory=tmp_path, url=url), encoding="utf-8")
+        (tmp_path / "mmo.toml").write_text(
+            text.format(directory=tmp_path, url=url), encoding="utf-8"
+        )
         (tmp_path / "brands.toml").write_text(BRANDS, encoding="utf-8")
         words = ("serve", "--config", tmp_path / "mmo.toml", "--brands", tmp_path / "brands.toml")
         async with serving_process(*words, "--workers", f"{PROCESSES}", log=tmp_path / "log"):

@@ -1,4 +1,5 @@
-"""A backup is restored: nothing is paid twice, nothing that was paid is told as failed, and no ended key comes back."""
+"""A backup is restored: nothing is paid twice, nothing that was paid is told as failed, and no
+ended key comes back."""
 
 from __future__ import annotations
 
@@ -28,7 +29,13 @@ from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator
 from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION, KEY
 from tests.support.merchant import Merchant, ask
-from tests.support.mmo_process import COMMAND, Process, environment_without_settings, mmo, serving_process
+from tests.support.mmo_process import (
+    COMMAND,
+    Process,
+    environment_without_settings,
+    mmo,
+    serving_process,
+)
 from tests.support.postgres_cluster import postgres_cluster
 from tests.support.restored_database import (
     OpenDatabase,
@@ -51,7 +58,8 @@ AGES = ("older", "younger")
 RESTORED = [(each, age) for each in BACKUPS for age in AGES]
 if os.environ.get("MMO_TEST_QUICK"):
     RESTORED = [(sqlite_backup, "older")]
-"""Kinds of backups, older or younger than the mark; the quick form has one: other tests here restore PostgreSQL."""
+"""Kinds of backups, older or younger than the mark; the quick form has one: other tests here
+restore PostgreSQL."""
 
 
 @define
@@ -74,7 +82,9 @@ class Gateway:
     async def set_up(self) -> None:
         """Configure it, and make its store and its brand."""
         text = CONFIGURATION.replace('extra_ca_file = "{directory}/ca.pem"', "")
-        text = text.replace('url = "sqlite:///{directory}/gateway.db"', f'url = "{self.url}"\n{self.further}')
+        text = text.replace(
+            'url = "sqlite:///{directory}/gateway.db"', f'url = "{self.url}"\n{self.further}'
+        )
         self.config.write_text(text.replace("{directory}", str(self.folder)))
         (self.folder / "brands.toml").write_text(BRANDS)
         await self.mmo("db", "migrate")
@@ -87,7 +97,9 @@ class Gateway:
     @asynccontextmanager
     async def serving(self, key: str = KEY) -> AsyncIterator[tuple[Process, Merchant]]:
         """Serve during the block, for a merchant with this key."""
-        async with serving_process("serve", "--config", self.config, log=self.folder / "log") as process:
+        async with serving_process(
+            "serve", "--config", self.config, log=self.folder / "log"
+        ) as process:
             yield process, Merchant(process.ready["api"], key)
 
     async def refusal(self) -> str:
@@ -105,7 +117,8 @@ class Gateway:
         return done.stderr.decode()
 
     async def accept_unsent(self, merchant_reference: str) -> str:
-        """Accept a pay-out that no process submits yet, as when the operator can't be reached; its gatewayReference."""
+        """Accept a pay-out that no process submits yet, as when the operator can't be reached; its
+        gatewayReference."""
         clock = GatewayClock()
         async with open_store(self.url, serving=False) as store:
             record = await store.brand_record("acme")
@@ -141,7 +154,9 @@ async def paid(merchant: Merchant, merchant_reference: str) -> dict[str, Any]:
 @pytest.mark.spec("C6", "C12", "S6", "L1", "L2", "A4")
 @pytest.mark.finding("money-3a", "money-3b", "money-3c")
 @pytest.mark.parametrize(("database", "age"), RESTORED)
-async def test_a_restored_backup_does_no_harm(tmp_path: Path, database: OpenDatabase, age: str) -> None:
+async def test_a_restored_backup_does_no_harm(
+    tmp_path: Path, database: OpenDatabase, age: str
+) -> None:
     """A backup is younger than the mark, where that went back with the machine's own backup."""
     with database(tmp_path) as kept, trio.fail_after(4 * HANGS_AFTER_S):
         gateway = Gateway(tmp_path, kept.url)
@@ -167,13 +182,17 @@ async def test_a_restored_backup_does_no_harm(tmp_path: Path, database: OpenData
         await gateway.mmo("db", "restored", "--retire-key", "1")
         key = (await gateway.mmo("brands", "key", "add", "acme")).strip()
         async with gateway.serving() as (process, merchant):
-            assert (await merchant.get("status/mref/salary-76")).status == 401, "the ended key doesn't come back"
+            assert (await merchant.get("status/mref/salary-76")).status == 401, (
+                "the ended key doesn't come back"
+            )
             merchant = Merchant(process.ready["api"], key)
             assert (await merchant.status(before["gatewayReference"])) == before
             for path in (f"status/{lost['gatewayReference']}", "status/mref/salary-78"):
                 missing = await merchant.get(path)
                 assert (missing.status, missing.headers["retry-after"]) == (503, "2")
-            assert (await merchant.create("direct/payout", merchantReference="salary-78")).status == 503
+            assert (
+                await merchant.create("direct/payout", merchantReference="salary-78")
+            ).status == 503
             assert (await merchant.ended(unsent))["status"] == "success", "the operator was asked"
         records = tmp_path / "records.ndjson"
         records.write_text("\n".join(json.dumps(each, default=float) for each in (before, lost)))
@@ -181,7 +200,9 @@ async def test_a_restored_backup_does_no_harm(tmp_path: Path, database: OpenData
         await gateway.mmo("db", "restored", "--finish")
         async with gateway.serving(key) as (_, merchant):
             assert (await merchant.get("status/mref/salary-78")).status == 404
-            assert (await merchant.create("direct/payout", merchantReference="salary-78")).status == 422
+            assert (
+                await merchant.create("direct/payout", merchantReference="salary-78")
+            ).status == 422
             assert (await merchant.status(before["gatewayReference"])) == before
             await paid(merchant, "salary-80")
         assert await gateway.mmo("db", "check") == ""
@@ -197,7 +218,9 @@ async def test_a_store_without_its_mark_is_refused_where_the_mark_was_named(tmp_
     (tmp_path / "database").mkdir()
     (tmp_path / "marks").mkdir()
     file = tmp_path / "marks" / "store.mark"
-    gateway = Gateway(tmp_path, f"sqlite:///{tmp_path}/database/gateway.db", f'mark_file = "{file}"')
+    gateway = Gateway(
+        tmp_path, f"sqlite:///{tmp_path}/database/gateway.db", f'mark_file = "{file}"'
+    )
     await gateway.set_up()
     async with gateway.serving() as (_, merchant):  # The first start of all makes the mark.
         await paid(merchant, "salary-1")
@@ -244,7 +267,9 @@ async def test_a_running_gateway_stops_when_its_database_is_restored(tmp_path: P
                 await trio.sleep(0.1)
             for path in (f"status/{made['gatewayReference']}", "status/mref/salary-78"):
                 assert (await merchant.get(path)).status == 503
-            assert (await merchant.create("direct/payout", merchantReference="salary-78")).status == 503
+            assert (
+                await merchant.create("direct/payout", merchantReference="salary-78")
+            ).status == 503
             await gateway.mmo("db", "restored")
             await trio.sleep(1.5)
             assert (await ask(readyz)).status == 503, "what it keeps in memory is of before"
@@ -253,14 +278,22 @@ async def test_a_running_gateway_stops_when_its_database_is_restored(tmp_path: P
 
 @pytest.mark.spec("C6", "S6")
 @pytest.mark.finding("money-3a")
-async def test_a_second_node_and_a_failover_to_a_synchronous_standby_are_no_restore(tmp_path: Path) -> None:
+async def test_a_second_node_and_a_failover_to_a_synchronous_standby_are_no_restore(
+    tmp_path: Path,
+) -> None:
     with postgres_cluster() as cluster, trio.fail_after(4 * HANGS_AFTER_S):
         first, second = Gateway(tmp_path, cluster.url), Gateway(tmp_path / "second", cluster.url)
         second.folder.mkdir()
         await first.set_up()
-        first.config.write_text(first.config.read_text().replace("[keys]", f'mark_file = "{first.mark}"\n[keys]'))
+        first.config.write_text(
+            first.config.read_text().replace("[keys]", f'mark_file = "{first.mark}"\n[keys]')
+        )
         for name in ("master.key", "mmo.toml"):
-            text = (tmp_path / name).read_bytes().replace(str(first.mark).encode(), str(second.mark).encode())
+            text = (
+                (tmp_path / name)
+                .read_bytes()
+                .replace(str(first.mark).encode(), str(second.mark).encode())
+            )
             (second.folder / name).write_bytes(text)
             (second.folder / name).chmod(0o600)
         async with first.serving() as (_, merchant), second.serving() as (other, _):
@@ -272,14 +305,19 @@ async def test_a_second_node_and_a_failover_to_a_synchronous_standby_are_no_rest
             await paid(Merchant(other.ready["api"], KEY), "salary-2")
             await paid(merchant, "salary-3")
         second.mark.unlink()
-        async with first.serving(), second.serving() as (_, merchant):  # Somebody else serves, so it needs no mark.
+        async with (
+            first.serving(),
+            second.serving() as (_, merchant),
+        ):  # Somebody else serves, so it needs no mark.
             await paid(merchant, "salary-4")
         assert second.mark.exists()
 
 
 @pytest.mark.spec("C6", "S6")
 @pytest.mark.finding("money-3a")
-async def test_an_asynchronous_standby_that_lacks_commits_is_served_only_within_the_setting(tmp_path: Path) -> None:
+async def test_an_asynchronous_standby_that_lacks_commits_is_served_only_within_the_setting(
+    tmp_path: Path,
+) -> None:
     with postgres_cluster() as cluster, trio.fail_after(4 * HANGS_AFTER_S):
         gateway = Gateway(tmp_path, cluster.url)
         await gateway.set_up()
@@ -296,7 +334,9 @@ async def test_an_asynchronous_standby_that_lacks_commits_is_served_only_within_
         cluster.standby.start()
         cluster.promote()
         assert "mmo db restored" in await gateway.refusal()
-        gateway.config.write_text(gateway.config.read_text().replace("[keys]", "failover_loss_s = 600\n[keys]"))
+        gateway.config.write_text(
+            gateway.config.read_text().replace("[keys]", "failover_loss_s = 600\n[keys]")
+        )
         async with gateway.serving() as (_, merchant):
             assert (await merchant.status(before["gatewayReference"])) == before
             assert (await merchant.ended(unsent))["status"] == "success"

@@ -23,7 +23,9 @@ async def test_money_of_a_payment_goes_back_in_parts_and_the_payment_stays(serve
         paid = await sandbox.merchant.ended((await sandbox.merchant.accepted())["gatewayReference"])
         reference = paid["gatewayReference"]
         for amount in (Money(100, "KES"), None):
-            asked = RequestReversal(reference, "demo", amount, "Paid twice.", "amina", needs_approval=False)
+            asked = RequestReversal(
+                reference, "demo", amount, "Paid twice.", "amina", needs_approval=False
+            )
             assert isinstance(await submit_once(store, asked, GatewayClock()), ReversalApplied)
         states: list[ReversalState] = []
         for _ in range(50):

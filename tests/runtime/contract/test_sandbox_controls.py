@@ -35,7 +35,9 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-async def test_the_clock_moves_forward_by_what_it_is_told_and_says_where_it_is(sandbox: Running) -> None:
+async def test_the_clock_moves_forward_by_what_it_is_told_and_says_where_it_is(
+    sandbox: Running,
+) -> None:
     answer = await sandbox.control("clock", advance="3d")
     assert answer.status == 200
     assert set(answer.json) == {"now"}
@@ -71,7 +73,9 @@ async def test_a_control_needs_a_json_object(sandbox: Running, name: str) -> Non
 
 
 @pytest.mark.spec("S3", "W1")
-async def test_what_is_due_on_the_way_happens_at_its_own_time_and_in_that_order(sandbox: Running) -> None:
+async def test_what_is_due_on_the_way_happens_at_its_own_time_and_in_that_order(
+    sandbox: Running,
+) -> None:
     merchant = sandbox.merchant
     never = await merchant.accepted(scenario="never")
     page = await merchant.accepted("web/payin")
@@ -118,7 +122,9 @@ async def test_a_failed_deposit_gives_null(sandbox: Running) -> None:
 
 
 @pytest.mark.parametrize("unknown", [{"brand": "nobody"}, {"method": "no_such"}])
-async def test_a_push_to_an_unknown_brand_or_method_is_404(sandbox: Running, unknown: dict[str, str]) -> None:
+async def test_a_push_to_an_unknown_brand_or_method_is_404(
+    sandbox: Running, unknown: dict[str, str]
+) -> None:
     answer = await deposit(sandbox, **unknown)
     assert (answer.status, answer.json["errorCode"]) == (404, "not_found")
 
@@ -169,7 +175,11 @@ async def test_the_callbacks_that_were_recorded_are_shown(sandbox: Running) -> N
     accepted = await sandbox.merchant.accepted()
     shown = await sandbox.outcome_of(accepted["gatewayReference"])
     assert set(shown) == {"gatewayReference", "url", "outcome", "status", "durationMs", "at"}
-    assert (shown["url"], shown["outcome"], shown["status"]) == (sandbox.merchant.result_url, "delivered", 204)
+    assert (shown["url"], shown["outcome"], shown["status"]) == (
+        sandbox.merchant.result_url,
+        "delivered",
+        204,
+    )
     assert shown["durationMs"] >= 0
     assert _moment(shown["at"])
     assert await sandbox.seen("callbacks?brand=demo") == [shown]
@@ -188,7 +198,9 @@ async def test_the_suspense_book_is_shown_by_brand(sandbox: Running) -> None:
 
 
 @pytest.mark.finding("new-users-L-requests")
-async def test_the_requests_that_merchants_sent_are_shown_with_what_was_wrong(sandbox: Running) -> None:
+async def test_the_requests_that_merchants_sent_are_shown_with_what_was_wrong(
+    sandbox: Running,
+) -> None:
     merchant, before = sandbox.merchant, (await sandbox.seen("requests"))[-1:]
     after = before[0]["number"] if before else 0
     await merchant.accepted()
@@ -198,11 +210,19 @@ async def test_the_requests_that_merchants_sent_are_shown_with_what_was_wrong(sa
     assert (taken["method"], taken["status"], taken["brand"]) == ("POST", 200, "demo")
     assert taken["path"].endswith("/direct/payin/mpesa_ke")
     assert "problem" not in taken
-    assert (faulty["status"], faulty["problem"], faulty["errors"]) == (400, "validation_failed", refused.json["errors"])
+    assert (faulty["status"], faulty["problem"], faulty["errors"]) == (
+        400,
+        "validation_failed",
+        refused.json["errors"],
+    )
     assert refused.headers["x-request-id"] == faulty["requestId"]
     assert (unknown["status"], unknown["brand"]) == (wrong_key.status, None)
-    assert await sandbox.seen(f"requests?after={unknown['number'] + 1}") == await sandbox.seen("requests")
-    assert (await ask(f"{sandbox.ready.pages}/sandbox/requests?after=x")).json["errors"][0]["field"] == "after"
+    assert await sandbox.seen(f"requests?after={unknown['number'] + 1}") == await sandbox.seen(
+        "requests"
+    )
+    assert (await ask(f"{sandbox.ready.pages}/sandbox/requests?after=x")).json["errors"][0][
+        "field"
+    ] == "after"
     shown = (await mmo("requests", "--data", sandbox.directory)).splitlines()[-5:]
     assert "POST /gateway/mmo/v2/direct/payin/mpesa_ke  -> 200  " in shown[0]
     assert "  -> 400 validation_failed  " in shown[1]
@@ -213,7 +233,9 @@ async def test_the_requests_that_merchants_sent_are_shown_with_what_was_wrong(sa
 async def test_each_request_is_followed_once(sandbox: Running) -> None:
     command = [*COMMAND, "requests", "--follow", "--json", "--data", str(sandbox.directory)]
     async with trio.open_nursery() as nursery:
-        process = await nursery.start(partial(trio.run_process, command, stdout=subprocess.PIPE, check=False))
+        process = await nursery.start(
+            partial(trio.run_process, command, stdout=subprocess.PIPE, check=False)
+        )
         before = len(await sandbox.seen("requests"))
         numbers = _numbers(process.stdout)
         with trio.fail_after(TIMEOUT_S):
@@ -239,20 +261,28 @@ async def test_requests_without_a_sandbox_name_the_command_that_starts_one(tmp_p
 
 
 @pytest.mark.spec("K1", "S1")
-async def test_in_production_a_payment_goes_through_and_no_control_exists(serve: Serve, tmp_path: Path) -> None:
+async def test_in_production_a_payment_goes_through_and_no_control_exists(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with serve(brands=ACME):
         pass  # It leaves a master key, an authority and a brand.
     settings = load_settings(
         environment=http_version.environment
         | {
             "MMO_PROVIDER__SANDBOX__KIND": "sandbox",
-            "MMO_EGRESS_EXTRA_CA_FILE": f"{tmp_path / 'ca.pem'}",  # The receiver's; only a sandbox trusts its own.
+            # The receiver's; only a sandbox trusts its own.
+            "MMO_EGRESS_EXTRA_CA_FILE": f"{tmp_path / 'ca.pem'}",
         },
         presets=sandbox_presets(tmp_path, free_ports=True) | storages.of(tmp_path).presets,
     )
     drain = trio.Event()
     told, heard = trio.open_memory_channel[ServiceAddresses](1)
-    serving = partial(run_service, ServiceConfig(settings, is_sandbox=False), on_ready=told.send_nowait, drain=drain)
+    serving = partial(
+        run_service,
+        ServiceConfig(settings, is_sandbox=False),
+        on_ready=told.send_nowait,
+        drain=drain,
+    )
     async with receiver(tmp_path) as found, trio.open_nursery() as nursery:
         nursery.start_soon(serving)
         with trio.fail_after(TIMEOUT_S):
@@ -292,7 +322,9 @@ async def _prompted(sandbox: Running, number: str) -> str:
 
 async def _answer_at_phone(sandbox: Running, path: str, form: str) -> Answer:
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
-    return await ask(f"{sandbox.ready.pages}/phone/{path}", method="POST", headers=kind, body=form.encode())
+    return await ask(
+        f"{sandbox.ready.pages}/phone/{path}", method="POST", headers=kind, body=form.encode()
+    )
 
 
 @pytest.mark.finding("new-users-L-phone")
@@ -337,7 +369,9 @@ async def test_a_person_at_the_virtual_phone_decides(
         ("254700000180/nothing", "action=refuse", 303),
     ],
 )
-async def test_anything_else_changes_nothing_there(sandbox: Running, path: str, form: str, status: int) -> None:
+async def test_anything_else_changes_nothing_there(
+    sandbox: Running, path: str, form: str, status: int
+) -> None:
     number = "254700000180"
     reference = await _prompted(sandbox, number)
     answer = await _answer_at_phone(sandbox, path.format(reference), form)
@@ -350,7 +384,11 @@ async def test_anything_else_changes_nothing_there(sandbox: Running, path: str, 
 @pytest.mark.finding("screens-13")
 @pytest.mark.parametrize(
     ("guide", "page"),
-    [("", "/phone/254700000180"), ("guide={}&", "/try/{}"), ("guide=x%0d%0a&", "/phone/254700000180")],
+    [
+        ("", "/phone/254700000180"),
+        ("guide={}&", "/try/{}"),
+        ("guide=x%0d%0a&", "/phone/254700000180"),
+    ],
 )
 async def test_a_pin_that_is_none_leads_back_to_the_page_where_it_was_typed(
     sandbox: Running, guide: str, page: str
@@ -358,7 +396,10 @@ async def test_a_pin_that_is_none_leads_back_to_the_page_where_it_was_typed(
     reference = await _prompted(sandbox, "254700000180")
     form = f"{guide.format(reference)}action=approve&pin=123"
     answer = await _answer_at_phone(sandbox, f"254700000180/{reference}", form)
-    assert (answer.status, answer.headers["location"]) == (303, f"{page.format(reference)}?wrong_pin={reference}")
+    assert (answer.status, answer.headers["location"]) == (
+        303,
+        f"{page.format(reference)}?wrong_pin={reference}",
+    )
     shown = await ask(f"{sandbox.ready.pages}/phone/254700000180?wrong_pin={reference}")
     assert b"A PIN has four digits" in shown.body
 
@@ -384,7 +425,9 @@ async def test_the_guide_shows_only_its_own_prompt_beside_earlier_ones(sandbox: 
 
 
 @pytest.mark.finding("screens-13")
-async def test_the_phone_is_told_of_a_prompt_and_then_of_the_operators_message(sandbox: Running) -> None:
+async def test_the_phone_is_told_of_a_prompt_and_then_of_the_operators_message(
+    sandbox: Running,
+) -> None:
     number = "254711000180"
 
     said: list[str] = []
@@ -452,7 +495,10 @@ async def test_another_site_cannot_use_the_controls_through_a_browser(sandbox: R
         assert answer.status == status, headers
     for path in ("try", "phone/254712345678/01JD0000000000000000000000"):
         answer = await ask(
-            f"{own}/{path}", method="POST", headers={"Sec-Fetch-Site": "cross-site"}, body=b"number=254712345678"
+            f"{own}/{path}",
+            method="POST",
+            headers={"Sec-Fetch-Site": "cross-site"},
+            body=b"number=254712345678",
         )
         assert answer.status == 403, path
 
@@ -461,7 +507,9 @@ async def test_another_site_cannot_use_the_controls_through_a_browser(sandbox: R
 async def test_the_colour_of_a_shop_stays_within_its_page(serve: Serve) -> None:
     """Neither the phone beside it nor the site around it has that colour."""
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
-    async with serve(brands=a_brand("acme", ACME_KEY, more='page.colour = "#ffd400"\n'), api_key=ACME_KEY) as sandbox:
+    async with serve(
+        brands=a_brand("acme", ACME_KEY, more='page.colour = "#ffd400"\n'), api_key=ACME_KEY
+    ) as sandbox:
         pages = sandbox.ready.pages
         made = await ask(f"{pages}/try", method="POST", headers=kind, body=b"number=254700000001")
         shown = (await ask(f"{pages}{made.headers['location']}")).body.decode()
@@ -475,11 +523,15 @@ async def test_the_colour_of_a_shop_stays_within_its_page(serve: Serve) -> None:
 
 
 @pytest.mark.finding("screens-13")
-async def test_the_guide_and_its_command_are_about_one_shop_and_one_amount(sandbox: Running) -> None:
+async def test_the_guide_and_its_command_are_about_one_shop_and_one_amount(
+    sandbox: Running,
+) -> None:
     """The demo brand, also where another one stands before it in the alphabet."""
     presets = sandbox_presets(sandbox.directory) | storages.of(sandbox.directory).presets
     async with open_store(presets["database.url"], serving=False) as store:
-        other = evolve(build_demo_brand(provider="sandbox", title="Sandbox"), id="acme", name="Acme Ltd")
+        other = evolve(
+            build_demo_brand(provider="sandbox", title="Sandbox"), id="acme", name="Acme Ltd"
+        )
         await store.admin.save_brands([other])
     front = (await ask(f"{sandbox.ready.pages}/")).body.decode()
     assert "Demo Shop asks for <strong>KES 10.00</strong>" in front

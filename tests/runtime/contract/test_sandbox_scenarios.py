@@ -55,7 +55,13 @@ ROWS = [
     Row("120", "other_amount", "success", paid="149.99", suspense="settled_less"),
     Row("130", "never", "failed", after="3d", source="expiry", code="transaction_expired"),
     Row(
-        "140", "after_expiry", "failed", after="3d", source="expiry", code="transaction_expired", suspense="late_result"
+        "140",
+        "after_expiry",
+        "failed",
+        after="3d",
+        source="expiry",
+        code="transaction_expired",
+        suspense="late_result",
     ),
     Row("150", "twice", "success", suspense="repeated_result"),
     Row("160", "conflicting", "success", suspense="conflicting_result"),
@@ -112,7 +118,9 @@ def _agrees(found: dict[str, Any], row: Row) -> None:
 async def test_neither_another_amount_nor_a_fee_is_below_one_minor_unit(serve: Serve) -> None:
     async with serve(brands=ACME.replace('min = "10"', 'min = "0.01"')) as sandbox:
         merchant = developer(sandbox, ACME_KEY)
-        accepted = await merchant.accepted(amount={"value": 0.01, "currency": "KES"}, scenario="other_amount")
+        accepted = await merchant.accepted(
+            amount={"value": 0.01, "currency": "KES"}, scenario="other_amount"
+        )
         found = await merchant.ended(accepted["gatewayReference"])
         assert found["finalAmount"]["value"] == Decimal("0.01")
         assert found["providerData"]["fee"]["value"] == Decimal("0.01")
@@ -120,12 +128,16 @@ async def test_neither_another_amount_nor_a_fee_is_below_one_minor_unit(serve: S
 
 async def test_an_unknown_scenario_is_refused_and_consumes_nothing(sandbox: Running) -> None:
     body = sandbox.merchant.body()
-    refused = await sandbox.merchant.post("direct/payin", body, headers={"X-Sandbox-Scenario": "no_such"})
+    refused = await sandbox.merchant.post(
+        "direct/payin", body, headers={"X-Sandbox-Scenario": "no_such"}
+    )
     assert (refused.status, refused.json["errorCode"]) == (400, "validation_failed")
     assert (await sandbox.merchant.post("direct/payin", body)).status == 200
 
 
-async def test_a_tax_payout_without_the_header_succeeds_and_with_it_plays_the_scenario(sandbox: Running) -> None:
+async def test_a_tax_payout_without_the_header_succeeds_and_with_it_plays_the_scenario(
+    sandbox: Running,
+) -> None:
     plain = await sandbox.merchant.accepted("direct/taxpayout")
     played = await sandbox.merchant.accepted("direct/taxpayout", scenario="unavailable")
     assert (await sandbox.merchant.ended(plain["gatewayReference"]))["status"] == "success"
@@ -134,7 +146,9 @@ async def test_a_tax_payout_without_the_header_succeeds_and_with_it_plays_the_sc
 
 
 @pytest.mark.spec("W1")
-async def test_a_web_payin_plays_its_scenario_once_the_payer_has_confirmed(sandbox: Running) -> None:
+async def test_a_web_payin_plays_its_scenario_once_the_payer_has_confirmed(
+    sandbox: Running,
+) -> None:
     accepted = await sandbox.merchant.accepted("web/payin", msisdn="254712345103")
     await sandbox.advance("1m")
     assert (await sandbox.merchant.status(accepted["gatewayReference"]))["status"] == "pending"
@@ -145,7 +159,9 @@ async def test_a_web_payin_plays_its_scenario_once_the_payer_has_confirmed(sandb
 
 
 @pytest.mark.finding("new-users-M8", "specification-F6-12")
-async def test_cents_are_rejected_as_operators_do_unless_the_sandbox_is_lenient(serve: Serve) -> None:
+async def test_cents_are_rejected_as_operators_do_unless_the_sandbox_is_lenient(
+    serve: Serve,
+) -> None:
     for environment, code in (({}, "amount_out_of_range"), ({"MMO_SANDBOX_LENIENT": "true"}, None)):
         async with serve(environment=environment) as sandbox:
             cents = await sandbox.merchant.accepted(amount={"value": 150.55, "currency": "KES"})
@@ -158,14 +174,19 @@ def test_the_table_reaches_every_code_of_the_catalogue() -> None:
     assert {row.code for row in ROWS if row.code} == {each.value for each in ErrorCode} - {
         each.value for each in NOT_PLAYED
     }
-    assert {(row.digits, row.name) for row in ROWS} == {(each.digits or "678", each.name) for each in SCENARIOS}
+    assert {(row.digits, row.name) for row in ROWS} == {
+        (each.digits or "678", each.name) for each in SCENARIOS
+    }
 
 
 @pytest.mark.finding("new-users-H2")
 async def test_the_front_page_shows_every_number_with_its_meaning(sandbox: Running) -> None:
     text = (await ask(f"{sandbox.ready.pages}/")).body.decode()
     for each in SCENARIOS:
-        assert f"<td><code>{each.digits or 'others'}</code></td><td><code>{each.name}</code></td>" in text
+        assert (
+            f"<td><code>{each.digits or 'others'}</code></td><td><code>{each.name}</code></td>"
+            in text
+        )
     assert "fails with <code>user_wrong_pin</code>" in text
 
 

@@ -43,8 +43,12 @@ def _pass_time(directory: Path, days: int) -> None:
 
 @pytest.mark.spec("S1")
 @pytest.mark.usefixtures("standing_clock")
-@pytest.mark.parametrize("operation", ["direct/payin", "direct/payout", "qr/payin", "web/payin", "direct/taxpayout"])
-async def test_every_payment_begins_pending_and_is_pending_until_a_result(sandbox: Running, operation: str) -> None:
+@pytest.mark.parametrize(
+    "operation", ["direct/payin", "direct/payout", "qr/payin", "web/payin", "direct/taxpayout"]
+)
+async def test_every_payment_begins_pending_and_is_pending_until_a_result(
+    sandbox: Running, operation: str
+) -> None:
     accepted = await sandbox.merchant.accepted(operation, scenario="slow")
     assert accepted["status"] == "pending"
     reference = accepted["gatewayReference"]
@@ -59,7 +63,9 @@ async def test_every_payment_begins_pending_and_is_pending_until_a_result(sandbo
 
 @pytest.mark.spec("S1", "S5")
 @pytest.mark.parametrize("scenario", ["twice", "conflicting", "after_expiry"])
-async def test_an_ended_transaction_never_changes(sandbox: Running, tmp_path: Path, scenario: str) -> None:
+async def test_an_ended_transaction_never_changes(
+    sandbox: Running, tmp_path: Path, scenario: str
+) -> None:
     async with receiver(tmp_path) as found:
         accepted = await sandbox.merchant.accepted(scenario=scenario, resultUrl=url_of(found))
         await sandbox.advance("3d" if scenario == "after_expiry" else "200ms")
@@ -78,7 +84,9 @@ async def test_an_end_sets_when_it_came(sandbox: Running) -> None:
     for scenario in ("success", "cancelled"):
         accepted = await sandbox.merchant.accepted(scenario=scenario)
         ended = await sandbox.merchant.ended(accepted["gatewayReference"])
-        created, completed = (datetime.fromisoformat(ended[name]) for name in ("createdAt", "completedAt"))
+        created, completed = (
+            datetime.fromisoformat(ended[name]) for name in ("createdAt", "completedAt")
+        )
         assert timedelta(milliseconds=200) <= completed - created < timedelta(minutes=1)
 
 
@@ -114,10 +122,15 @@ async def test_the_timeout_is_a_setting(serve: Serve) -> None:
 
 
 @pytest.mark.spec("S3")
-async def test_what_expired_while_the_gateway_was_down_is_called_back_once(serve: Serve, tmp_path: Path) -> None:
+async def test_what_expired_while_the_gateway_was_down_is_called_back_once(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with receiver(tmp_path) as found:
         async with serve() as sandbox:
-            accepted = [await sandbox.merchant.accepted(scenario="never", resultUrl=url_of(found)) for _ in range(3)]
+            accepted = [
+                await sandbox.merchant.accepted(scenario="never", resultUrl=url_of(found))
+                for _ in range(3)
+            ]
         _pass_time(tmp_path, days=4)
         async with serve() as sandbox:
             for each in accepted:
@@ -148,7 +161,9 @@ async def test_a_result_that_the_operator_reached_while_the_gateway_was_down_sti
 
 
 @pytest.mark.spec("S6")
-async def test_a_restart_between_submission_and_result_submits_nothing_twice(serve: Serve, tmp_path: Path) -> None:
+async def test_a_restart_between_submission_and_result_submits_nothing_twice(
+    serve: Serve, tmp_path: Path
+) -> None:
     async with serve() as sandbox:
         slow = [await sandbox.merchant.accepted(scenario="slow") for _ in range(5)]
         asked = [await sandbox.merchant.accepted(scenario="by_poll") for _ in range(5)]
@@ -162,7 +177,9 @@ async def test_a_restart_between_submission_and_result_submits_nothing_twice(ser
 
 @pytest.mark.own_store
 @pytest.mark.spec("S6", "C6")
-async def test_a_kill_between_submission_and_result_submits_nothing_twice(serve: Serve, tmp_path: Path) -> None:
+async def test_a_kill_between_submission_and_result_submits_nothing_twice(
+    serve: Serve, tmp_path: Path
+) -> None:
     references: list[str] = []
 
     async def create(merchant: Merchant, enough: trio.CancelScope) -> None:
@@ -199,7 +216,9 @@ def _a_process(directory: Path) -> Iterator[subprocess.Popen[str]]:
     paths = [str(Path(__file__).parents[3] / "src"), os.environ.get("PYTHONPATH", "")]
     with subprocess.Popen(
         [sys.executable, "-m", "mmo_trio.cli", "sandbox", f"--data={directory}", *FREE_PORTS],
-        env=os.environ | http_version.environment | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        env=os.environ
+        | http_version.environment
+        | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -25,14 +25,18 @@ from tests.support.sandbox_gateway import Running, Serve
         ("direct/taxpayout", "tax", "direct"),
     ],
 )
-async def test_an_operation_has_its_type_and_flow(sandbox: Running, operation: str, type: str, flow: str) -> None:
+async def test_an_operation_has_its_type_and_flow(
+    sandbox: Running, operation: str, type: str, flow: str
+) -> None:
     accepted = await sandbox.merchant.accepted(operation, scenario="never")
     found = await sandbox.merchant.status(accepted["gatewayReference"])
     assert (found["type"], found["flow"]) == (type, flow)
 
 
 @pytest.mark.spec("T1", "S4", "M5")
-async def test_a_push_is_a_payin_by_push_and_has_no_references_of_the_merchant(sandbox: Running) -> None:
+async def test_a_push_is_a_payin_by_push_and_has_no_references_of_the_merchant(
+    sandbox: Running,
+) -> None:
     found = await sandbox.merchant.status(await deposited(sandbox))
     assert (found["type"], found["flow"], found["status"]) == ("payin", "push", "success")
     assert found["merchantReference"] is None
@@ -45,7 +49,9 @@ async def test_a_push_is_a_payin_by_push_and_has_no_references_of_the_merchant(s
 
 @pytest.mark.spec("T2")
 @pytest.mark.parametrize("scenario", ["never", "success", "cancelled"])
-async def test_all_members_of_the_table_are_there_and_no_other(sandbox: Running, scenario: str) -> None:
+async def test_all_members_of_the_table_are_there_and_no_other(
+    sandbox: Running, scenario: str
+) -> None:
     accepted = await sandbox.merchant.accepted(scenario=scenario)
     reference = accepted["gatewayReference"]
     if scenario != "never":
@@ -66,7 +72,9 @@ async def test_all_members_of_the_table_are_there_and_no_other(sandbox: Running,
         ("cancelled", {"completedAt", "completionSource", "errorCode", "errorMessage"}),
     ],
 )
-async def test_what_is_null_depends_on_the_status(sandbox: Running, scenario: str, filled: set[str]) -> None:
+async def test_what_is_null_depends_on_the_status(
+    sandbox: Running, scenario: str, filled: set[str]
+) -> None:
     accepted = await sandbox.merchant.accepted(scenario=scenario)
     reference = accepted["gatewayReference"]
     if scenario != "never":
@@ -95,7 +103,9 @@ async def test_what_was_asked_for_never_changes(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("T2", "G5")
-async def test_the_create_answers_created_at_is_the_transactions_cut_to_seconds(sandbox: Running) -> None:
+async def test_the_create_answers_created_at_is_the_transactions_cut_to_seconds(
+    sandbox: Running,
+) -> None:
     accepted = await sandbox.merchant.accepted()
     found = await sandbox.merchant.status(accepted["gatewayReference"])
     assert len(found["createdAt"]) == len("2026-11-21T08:30:00.000000Z")
@@ -103,7 +113,9 @@ async def test_the_create_answers_created_at_is_the_transactions_cut_to_seconds(
 
 
 @pytest.mark.spec("T3")
-async def test_provider_data_is_null_until_a_request_to_the_provider_is_recorded(sandbox: Running) -> None:
+async def test_provider_data_is_null_until_a_request_to_the_provider_is_recorded(
+    sandbox: Running,
+) -> None:
     accepted = await sandbox.merchant.accepted("web/payin")
     reference = accepted["gatewayReference"]
     assert (await sandbox.merchant.status(reference))["providerData"] is None
@@ -117,7 +129,9 @@ async def test_provider_data_is_null_until_a_request_to_the_provider_is_recorded
 
 
 @pytest.mark.spec("T3")
-async def test_a_failure_gives_the_providers_own_words_and_a_name_its_details(sandbox: Running) -> None:
+async def test_a_failure_gives_the_providers_own_words_and_a_name_its_details(
+    sandbox: Running,
+) -> None:
     failed = await sandbox.merchant.accepted(scenario="insufficient_funds")
     data = (await sandbox.merchant.ended(failed["gatewayReference"]))["providerData"]
     assert tuple(data) == PROVIDER_DATA_MEMBERS
@@ -150,7 +164,9 @@ async def test_look_ups_records_and_callback_give_the_same_bytes(sandbox: Runnin
 
 
 @pytest.mark.spec("T4")
-async def test_a_pending_transaction_is_the_same_bytes_in_look_ups_and_records(sandbox: Running) -> None:
+async def test_a_pending_transaction_is_the_same_bytes_in_look_ups_and_records(
+    sandbox: Running,
+) -> None:
     merchant = sandbox.merchant
     accepted = await merchant.accepted("web/payin")
     by_reference = await merchant.get(f"status/{accepted['gatewayReference']}")

@@ -1,5 +1,5 @@
-"""A gateway whose machine shows a wrong wall clock, from outside: no payment ends early, none sleeps, and recorded
-times are true again as soon as the clock is (S3)."""
+"""A gateway whose machine shows a wrong wall clock, from outside: no payment ends early, none
+sleeps, and recorded times are true again as soon as the clock is (S3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.own_store, pytest.mark.long]
 
 FOUR_DAYS, HOUR = timedelta(days=4), timedelta(hours=1)
 SOON = timedelta(seconds=50)
-"""More than a test takes to notice something, and less than a minute, after which a wrong clock would be accepted."""
+"""More than a test takes to notice something, and less than a minute, after which a wrong clock
+would be accepted."""
 
 
 @pytest.fixture
@@ -35,7 +36,9 @@ def clock_error(tmp_path: Path) -> ClockError:
 async def serving(directory: Path, error: ClockError) -> AsyncIterator[Merchant]:
     """Run a sandbox under this clock."""
     data, log = directory / "data", directory / "log"
-    async with serving_process("sandbox", "--data", data, *FREE_PORTS, log=log, command=error.command) as process:
+    async with serving_process(
+        "sandbox", "--data", data, *FREE_PORTS, log=log, command=error.command
+    ) as process:
         yield Merchant(process.ready["api"], process.ready["api_key"])
 
 
@@ -45,7 +48,8 @@ def is_true(written: str) -> bool:
 
 
 async def is_learnt_by_polling(merchant: Merchant) -> bool:
-    """Tell whether a payment that has to be polled succeeds within the time that every test waits."""
+    """Tell whether a payment that has to be polled succeeds within the time that every test
+    waits."""
     created = await merchant.accepted(scenario="by_poll")
     ended = await merchant.ended(created["gatewayReference"])
     return ended["status"] == "success" and is_true(ended["completedAt"])
@@ -53,7 +57,9 @@ async def is_learnt_by_polling(merchant: Merchant) -> bool:
 
 @pytest.mark.spec("S3", "S6")
 @pytest.mark.finding("hostile-F1")
-async def test_a_clock_four_days_ahead_ends_no_payment_and_dates_none(tmp_path: Path, clock_error: ClockError) -> None:
+async def test_a_clock_four_days_ahead_ends_no_payment_and_dates_none(
+    tmp_path: Path, clock_error: ClockError
+) -> None:
     advance = partial(mmo, "sandbox-clock", "advance", "--data", tmp_path / "data")
     async with serving(tmp_path, clock_error) as merchant:
         before = await merchant.accepted(scenario="never")
@@ -70,7 +76,9 @@ async def test_a_clock_four_days_ahead_ends_no_payment_and_dates_none(tmp_path: 
         await advance(str(3 * 24 * 60 - 2) + "m")
         assert [(await merchant.status(each))["status"] for each in pending] == ["pending"] * 3
         await advance("2m")
-        assert [(await merchant.status(each))["errorCode"] for each in pending] == ["transaction_expired"] * 3
+        assert [(await merchant.status(each))["errorCode"] for each in pending] == [
+            "transaction_expired"
+        ] * 3
 
 
 @pytest.mark.spec("S3", "S6")

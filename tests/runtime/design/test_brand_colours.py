@@ -9,7 +9,18 @@ import pytest
 from mmo_trio.design.blueprint import STYLESHEET_FILE
 from mmo_trio.design.brand_colours import CONTRAST_MIN, brand_stylesheet, contrast
 
-COLOURS = ["#000000", "#ffffff", "#ffff00", "#ff0000", "#00ff00", "#0000ff", "#0a6b48", "#808080", "#f7d417", "#123456"]
+COLOURS = [
+    "#000000",
+    "#ffffff",
+    "#ffff00",
+    "#ff0000",
+    "#00ff00",
+    "#0000ff",
+    "#0a6b48",
+    "#808080",
+    "#f7d417",
+    "#123456",
+]
 
 
 def test_contrast_is_computed_as_wcag_says() -> None:
@@ -20,7 +31,9 @@ def test_contrast_is_computed_as_wcag_says() -> None:
 @pytest.mark.parametrize("colour", COLOURS)
 def test_every_colour_is_made_readable(colour: str) -> None:
     sheet = STYLESHEET_FILE.read_text(encoding="utf-8")
-    surfaces = [dict(re.findall(r"(--(?:bg|sunk)): (#\w{6})", block)) for block in sheet.split("@media")[:2]]
+    surfaces = [
+        dict(re.findall(r"(--(?:bg|sunk)): (#\w{6})", block)) for block in sheet.split("@media")[:2]
+    ]
     own = re.findall(r"--accent:(#\w+);--info:(#\w+)", brand_stylesheet(colour))
     assert len(own) == 2
     for (accent, info), surface in zip(own, surfaces, strict=True):

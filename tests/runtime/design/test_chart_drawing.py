@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_trio.design.chart_drawing import BOTTOM, HEIGHT, TOP, DrawnChart, Series, draw_bars, draw_lines, round_up_scale
+from mmo_trio.design.chart_drawing import (
+    BOTTOM,
+    HEIGHT,
+    TOP,
+    DrawnChart,
+    Series,
+    draw_bars,
+    draw_lines,
+    round_up_scale,
+)
 
 
 def _bars() -> DrawnChart:
@@ -41,6 +50,8 @@ def test_a_chart_of_nothing_is_drawn() -> None:
     assert draw_lines("none", "None", ["a"], [Series("a", [None])], str).lines == []
 
 
-@pytest.mark.parametrize(("number", "scale"), [(0, 2), (2, 2), (3, 4), (41, 50), (99, 100), (101, 200), (1000, 1000)])
+@pytest.mark.parametrize(
+    ("number", "scale"), [(0, 2), (2, 2), (3, 4), (41, 50), (99, 100), (101, 200), (1000, 1000)]
+)
 def test_scales_are_round(number: float, scale: float) -> None:
     assert round_up_scale(number) == scale

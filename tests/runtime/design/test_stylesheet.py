@@ -30,7 +30,10 @@ PAIRS = [(fore, back) for fore, back, _ in COLOURS] + [
 
 def _tokens(scheme: str) -> dict[str, str]:
     """Return the colours of a scheme; those that the dark one does not name are the light ones."""
-    blocks = [dict(re.findall(r"(--[\w-]+): (#\w+)", block)) for block in re.findall(r":root \{(.*?)\n\}", TEXT, re.S)]
+    blocks = [
+        dict(re.findall(r"(--[\w-]+): (#\w+)", block))
+        for block in re.findall(r":root \{(.*?)\n\}", TEXT, re.S)
+    ]
     return blocks[0] if scheme == "light" else blocks[0] | blocks[1]
 
 
@@ -38,7 +41,9 @@ def _luminance(colour: str) -> float:
     """Return the relative luminance that WCAG defines."""
     digits = colour[1:] if len(colour) == 7 else "".join(each * 2 for each in colour[1:])
     shares = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
+    red, green, blue = (
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in shares
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -59,7 +64,9 @@ def test_it_is_small_as_served() -> None:
 def test_compacting_keeps_what_is_meant() -> None:
     text = "/* why */\n.a > .b,\n.c + .d :hover { margin: calc(1rem + 2px) 0;\n}\n"
     text += "@media (min-width: 1px) { a { b: c; } }\n"
-    assert compact_css(text) == (".a>.b,.c + .d :hover{margin:calc(1rem + 2px) 0}@media (min-width:1px){a{b:c}}")
+    assert compact_css(text) == (
+        ".a>.b,.c + .d :hover{margin:calc(1rem + 2px) 0}@media (min-width:1px){a{b:c}}"
+    )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -70,7 +77,9 @@ def test_text_can_be_read(scheme: str, fore: str, back: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(("fore", "back"), [("--edge", "--card"), ("--edge", "--bg"), ("--accent", "--bg")])
+@pytest.mark.parametrize(
+    ("fore", "back"), [("--edge", "--card"), ("--edge", "--bg"), ("--accent", "--bg")]
+)
 def test_edges_of_controls_are_seen(scheme: str, fore: str, back: str) -> None:
     tokens = _tokens(scheme)
     assert _contrast(tokens[fore], tokens[back]) >= EDGE_CONTRAST_MIN

@@ -1,4 +1,5 @@
-"""The engine lets callers whose replies have just gone out send their next inputs before the next batch begins."""
+"""The engine lets callers whose replies have just gone out send their next inputs before the next
+batch begins."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ PAUSE_S = 0.0003
 
 @define
 class SlowStore:
-    """A store in memory whose commits take a while, and that knows how large each batch was and when it began."""
+    """A store in memory whose commits take a while, and that knows how large each batch was and
+    when it began."""
 
     store: Store
     commit_s: float
@@ -46,7 +48,9 @@ class SlowStore:
         return decisions
 
 
-async def batches_of_callers(callers: int, inputs_each: int, *, commit_s: float = 0.001) -> list[int]:
+async def batches_of_callers(
+    callers: int, inputs_each: int, *, commit_s: float = 0.001
+) -> list[int]:
     """Return how large the batches are when so many callers each send one input after the other."""
     async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store: Any = SlowStore(memory, commit_s)
@@ -58,7 +62,10 @@ async def batches_of_callers(callers: int, inputs_each: int, *, commit_s: float 
             for each in range(inputs_each):
                 sent = number * inputs_each + each
                 await engine.submit(
-                    a_create_payment(gateway_reference=numbered_reference(sent), merchant_reference=f"order-{sent}")
+                    a_create_payment(
+                        gateway_reference=numbered_reference(sent),
+                        merchant_reference=f"order-{sent}",
+                    )
                 )
 
         async with trio.open_nursery() as calling:
@@ -84,7 +91,8 @@ def test_a_caller_that_is_alone_waits_for_nobody() -> None:
 
 
 async def batches_of_bursts(*bursts: int) -> list[tuple[float, int]]:
-    """Return when each batch begins, in seconds, and its size, where each burst comes once the one before is stored."""
+    """Return when each batch begins, in seconds, and its size, where each burst comes once the one
+    before is stored."""
     async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store: Any = SlowStore(memory, 0)
         engine = Engine(store, GatewayClock(), Outbox(), coalescing_pause_s=PAUSE_S)
@@ -96,7 +104,10 @@ async def batches_of_bursts(*bursts: int) -> list[tuple[float, int]]:
                 sent += 1
                 waiting.append(
                     engine.enqueue(
-                        a_create_payment(gateway_reference=numbered_reference(sent), merchant_reference=f"order-{sent}")
+                        a_create_payment(
+                            gateway_reference=numbered_reference(sent),
+                            merchant_reference=f"order-{sent}",
+                        )
                     )
                 )
             for each in waiting:
@@ -111,5 +122,7 @@ def test_who_does_not_come_again_holds_the_others_up_for_one_pause() -> None:
 
 
 def test_a_batch_waits_for_few_callers_only() -> None:
-    found = trio.run(batches_of_bursts, 4 * COALESCED_MAX, COALESCED_MAX, clock=MockClock(autojump_threshold=0))
+    found = trio.run(
+        batches_of_bursts, 4 * COALESCED_MAX, COALESCED_MAX, clock=MockClock(autojump_threshold=0)
+    )
     assert found == [(0, 4 * COALESCED_MAX), (0, COALESCED_MAX)]

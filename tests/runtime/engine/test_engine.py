@@ -31,7 +31,15 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
-from mmo_trio.engine.engine import COALESCED_MAX, PATIENCE_S, Batch, DecisionFailed, Engine, Outbox, PendingInput
+from mmo_trio.engine.engine import (
+    COALESCED_MAX,
+    PATIENCE_S,
+    Batch,
+    DecisionFailed,
+    Engine,
+    Outbox,
+    PendingInput,
+)
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.system.clock import RESUMING, GatewayClock
 from tests.conformance.inputs import creation, succeeded
@@ -71,7 +79,9 @@ class Watched:
 
 
 def a_payment(number: int) -> Any:
-    return a_create_payment(gateway_reference=numbered_reference(number), merchant_reference=f"order-{number}")
+    return a_create_payment(
+        gateway_reference=numbered_reference(number), merchant_reference=f"order-{number}"
+    )
 
 
 class Callers:
@@ -88,7 +98,9 @@ class Callers:
             self.replies[number] = error
 
 
-async def with_engine(act: Any, *, queue_max: int = 4_096, machine: GatewayClock | None = None) -> None:
+async def with_engine(
+    act: Any, *, queue_max: int = 4_096, machine: GatewayClock | None = None
+) -> None:
     """Run `act(engine, store, acted)` beside a running engine on a store in memory."""
     acted: list[tuple[Intent, Transaction]] = []
     async with StoreFile().open() as memory, trio.open_nursery() as nursery:
@@ -148,7 +160,9 @@ async def test_what_nobody_waits_for_shares_the_commit_of_the_next_input_and_is_
             nursery.start_soon(engine.submit, acceptance)
             await trio.sleep(PATIENCE_S / 2)
             assert (sum(store.batches), engine.queued) == (2, 1)
-            result = await engine.submit(ProviderSucceeded(numbered_reference(1), "test", Source.WEBHOOK))
+            result = await engine.submit(
+                ProviderSucceeded(numbered_reference(1), "test", Source.WEBHOOK)
+            )
         assert store.batches == [1, 1, 2]
         assert isinstance(result, Applied)
         assert result.transaction.progress.version == 4, "the acceptance came first"
@@ -171,7 +185,9 @@ async def test_what_nobody_waits_for_is_decided_alone_when_nothing_else_comes(
     await with_engine(act)
 
 
-async def test_enough_of_what_nobody_waits_for_is_decided_at_once(autojump_clock: trio.testing.MockClock) -> None:
+async def test_enough_of_what_nobody_waits_for_is_decided_at_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
         for number in range(COALESCED_MAX):
             await engine.submit(a_payment(number))
@@ -197,7 +213,9 @@ class MachineClock(GatewayClock):
 
 
 @pytest.mark.spec("C12", "P5")
-async def test_nothing_is_created_by_a_request_that_may_have_waited_in_a_suspended_process() -> None:
+async def test_nothing_is_created_by_a_request_that_may_have_waited_in_a_suspended_process() -> (
+    None
+):
     async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
         machine = engine.clock
         assert isinstance(machine, MachineClock)
@@ -360,7 +378,9 @@ async def test_the_batch_of_a_caller_that_is_alone_is_decided_in_its_own_task() 
     assert "_decide_batches" in others
 
 
-async def test_an_engine_that_ends_while_a_caller_decides_answers_that_caller_and_refuses_who_waits() -> None:
+async def test_an_engine_that_ends_while_a_caller_decides_answers_that_caller_and_refuses_who_waits() -> (
+    None
+):
     async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store = Watched(memory)
         store.hold = trio.Event()
@@ -440,7 +460,9 @@ def told_in_turn(random: Random, payments: int) -> list[Input]:
 
 @pytest.mark.spec("S1", "S5")
 @pytest.mark.parametrize("seed", range(40))
-async def test_what_is_posted_about_one_payment_keeps_its_order_beside_other_batches(seed: int) -> None:
+async def test_what_is_posted_about_one_payment_keeps_its_order_beside_other_batches(
+    seed: int,
+) -> None:
     """Creations are over before the rest is posted: nobody can name a payment sooner."""
     random, payments = Random(seed), 12
     async with unsteady_engine(seed) as (engine, store):
@@ -457,7 +479,11 @@ async def test_what_is_posted_about_one_payment_keeps_its_order_beside_other_bat
         assert store.side_by_side, "batches were under way beside each other"
         for number in range(payments):
             lines = await store.store.admin.timeline(check_reference(number))
-            assert [each.stage_after for each in lines][:3] == ["created", "submitting", "succeeded"]
+            assert [each.stage_after for each in lines][:3] == [
+                "created",
+                "submitting",
+                "succeeded",
+            ]
 
 
 @pytest.mark.spec("C12")
@@ -484,7 +510,9 @@ async def test_of_creates_with_one_reference_the_first_posted_is_accepted(seed: 
         (5, (1, 1, 2)),
     ],
 )
-async def test_a_batch_begins_beside_another_that_is_at_most_twice_as_large(first: int, later: tuple[int, ...]) -> None:
+async def test_a_batch_begins_beside_another_that_is_at_most_twice_as_large(
+    first: int, later: tuple[int, ...]
+) -> None:
     async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store = Unsteady(memory, 1)
         store.hold = trio.Event()
@@ -530,6 +558,8 @@ async def test_a_batch_that_fails_costs_the_one_beside_it_nothing() -> None:
             assert isinstance(await other.reply(), Accepted)
             with pytest.raises(StoreUnavailable):
                 await failing.reply()
-            again = a_create_payment(gateway_reference=numbered_reference(3), merchant_reference="order-2")
+            again = a_create_payment(
+                gateway_reference=numbered_reference(3), merchant_reference="order-2"
+            )
             assert isinstance(await engine.submit(again), Rejected)
         nursery.cancel_scope.cancel()

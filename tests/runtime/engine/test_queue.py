@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input, TransactionWoke, UnmatchedNotified
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    Input,
+    TransactionWoke,
+    UnmatchedNotified,
+)
 from mmo_sansio.payments.decide import reads
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
 from mmo_sansio.values.clock import MonotonicInstant
@@ -110,18 +116,31 @@ def keys(given: Input) -> frozenset[Hashable]:
         (BeginSubmission(reference(1)), succeeded(1), True),
         (TransactionWoke(reference(1)), CallbackConcluded(reference(1), DELIVERED), True),
         (creation(1, merchant_reference="x"), creation(2, merchant_reference="x"), True),
-        (creation(1, merchant_reference="x"), creation(2, merchant_reference="x", brand_id="b"), False),
+        (
+            creation(1, merchant_reference="x"),
+            creation(2, merchant_reference="x", brand_id="b"),
+            False,
+        ),
         (succeeded(1), succeeded(2), False),
         (UnmatchedNotified("sandbox", "?"), UnmatchedNotified("sandbox", "?"), False),
-        (CallbackConcluded(reference(1), DELIVERED), CallbackConcluded(reference(2), DELIVERED), False),
+        (
+            CallbackConcluded(reference(1), DELIVERED),
+            CallbackConcluded(reference(2), DELIVERED),
+            False,
+        ),
     ],
 )
-def test_inputs_share_a_key_when_they_are_about_the_same(one: Input, other: Input, share: bool) -> None:
+def test_inputs_share_a_key_when_they_are_about_the_same(
+    one: Input, other: Input, share: bool
+) -> None:
     assert bool(keys(one) & keys(other)) is share
 
 
 @pytest.mark.spec("K5")
 def test_outcomes_that_bring_a_breaker_keep_their_order_whatever_they_are_about() -> None:
     """The breaker that is kept last is the one that counts."""
-    one, other = (CallbackConcluded(reference(n), DELIVERED, fence=1, breaker=INITIAL_SNAPSHOT) for n in (1, 2))
+    one, other = (
+        CallbackConcluded(reference(n), DELIVERED, fence=1, breaker=INITIAL_SNAPSHOT)
+        for n in (1, 2)
+    )
     assert keys(one) & keys(other)

@@ -9,7 +9,13 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 from trio.testing import MockClock
 
-from mmo_sansio.values.problems import DUPLICATE_REFERENCE, INTERNAL, UNAVAILABLE, FieldError, validation_problem
+from mmo_sansio.values.problems import (
+    DUPLICATE_REFERENCE,
+    INTERNAL,
+    UNAVAILABLE,
+    FieldError,
+    validation_problem,
+)
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.http.request_metrics import LINES_BURST, HttpMetrics
 
@@ -34,12 +40,18 @@ async def test_a_rejection_is_logged_without_the_clients_text(lines: list[EventD
         FieldError(f"labels.{PRIVATE}", f"'labels.{PRIVATE}' must be a string."),
     ]
     metrics.count_problem(a_context(), validation_problem(faults))
-    metrics.count_problem(a_context(), DUPLICATE_REFERENCE.problem(f"The merchantReference {PRIVATE}."))
+    metrics.count_problem(
+        a_context(), DUPLICATE_REFERENCE.problem(f"The merchantReference {PRIVATE}.")
+    )
     metrics.count_problem(a_context(), UNAVAILABLE.problem("Later."))
     first, second, _ = lines
     assert [line["log_level"] for line in lines] == ["info", "info", "warning"]
     assert {line["event"] for line in lines} == {"request_rejected"}
-    assert (first["request_id"], first["route"], first["brand"]) == ("abc-01", "direct/payin", "acme")
+    assert (first["request_id"], first["route"], first["brand"]) == (
+        "abc-01",
+        "direct/payin",
+        "acme",
+    )
     assert (first["status"], first["problem"]) == (400, "validation_failed")
     assert first["fields"] == ["payer.msisdn", "labels"]
     assert second["problem"] == "merchant_transactionid_duplicate"

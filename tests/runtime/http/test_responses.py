@@ -55,10 +55,19 @@ def test_what_an_answer_says_of_its_body(
     assert wire.partition(b"\r\n\r\n")[2] == body
 
 
-SPLITTING = [(b"a", b"b\r\nc: d"), (b"a", b"b\nc"), (b"a", b"b\0"), (b"a b", b"c"), (b"", b"c"), (b"a:", b"c")]
+SPLITTING = [
+    (b"a", b"b\r\nc: d"),
+    (b"a", b"b\nc"),
+    (b"a", b"b\0"),
+    (b"a b", b"c"),
+    (b"", b"c"),
+    (b"a:", b"c"),
+]
 
 
 @pytest.mark.parametrize(("name", "value"), SPLITTING, ids=range(len(SPLITTING)))
-def test_a_field_that_would_break_out_of_its_line_is_never_written(name: bytes, value: bytes) -> None:
+def test_a_field_that_would_break_out_of_its_line_is_never_written(
+    name: bytes, value: bytes
+) -> None:
     with pytest.raises(ValueError):
         response_bytes(HttpResponse(200, ((name, value),)), request_id="r")

@@ -1,4 +1,5 @@
-"""Lists what a connection can bring, whole: heads, bodies, and bodies in chunks, each as large as it may be."""
+"""Lists what a connection can bring, whole: heads, bodies, and bodies in chunks, each as large as
+it may be."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ READ_BYTES = 64 * 1024
 
 @frozen
 class Case:
-    """Is one hostile request with a harmless one of the same length, as the reads of the connection bring them."""
+    """Is one hostile request with a harmless one of the same length, as the reads of the connection
+    bring them."""
 
     name: str
     hostile: Pieces
@@ -28,8 +30,13 @@ def cases() -> Iterator[Case]:
     """Yield every request of the corpus at the largest size that is allowed."""
     heads = hostile_input.heads(HEAD_BYTES)
     for name, head in heads.items():
-        yield Case(f"head: {name}", *(tuple(cut(each, READ_BYTES)) for each in (head, heads["harmless"])))
-        yield Case(f"head in pieces: {name}", *(tuple(cut(each, 512)) for each in (head, heads["harmless"])))
+        yield Case(
+            f"head: {name}", *(tuple(cut(each, READ_BYTES)) for each in (head, heads["harmless"]))
+        )
+        yield Case(
+            f"head in pieces: {name}",
+            *(tuple(cut(each, 512)) for each in (head, heads["harmless"])),
+        )
     empty = b"\r\n" * (HEAD_BYTES // 2)
     yield Case("empty lines before a head", (empty + request_head(b""),), (heads["harmless"],))
     bodies = hostile_input.creation_bodies(BODY_BYTES)
@@ -37,7 +44,9 @@ def cases() -> Iterator[Case]:
     for name, body in bodies.items():
         yield Case(f"body: {name}", posted(body), harmless)
         yield Case(
-            f"body in pieces: {name}", posted(body, read_bytes=4096), posted(bodies["harmless"], read_bytes=4096)
+            f"body in pieces: {name}",
+            posted(body, read_bytes=4096),
+            posted(bodies["harmless"], read_bytes=4096),
         )
     for size, extension in ((256, b""), (512, b";a=b"), (1024, b";" + b"x" * 240), (65_536, b"")):
         text = chunked(BODY_BYTES, bytes_each=size, extension=extension, content=bodies["harmless"])

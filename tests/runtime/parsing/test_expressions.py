@@ -15,7 +15,9 @@ BUILT_FROM_VALUES = {
         r"#[0-9A-Fa-f]{6}",
     ),
     "mmo_simulators.operators.mpesa.forms": (r"[A-Za-z0-9]{1,20}",),
-    "mmo_simulators.common.operator_routes": (r"/(?P<product>[^/]+)/v1_0/account/balance/(?P<currency>[^/]+)",),
+    "mmo_simulators.common.operator_routes": (
+        r"/(?P<product>[^/]+)/v1_0/account/balance/(?P<currency>[^/]+)",
+    ),
 }
 """Examples of the expressions that functions build, by module."""
 

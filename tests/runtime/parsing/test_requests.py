@@ -1,5 +1,5 @@
-"""A request costs at most three times what a harmless one of its length costs, from the bytes of the socket to what it
-asks for."""
+"""A request costs at most three times what a harmless one of its length costs, from the bytes of
+the socket to what it asks for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def test_the_harmless_requests_are_parsed_whole() -> None:
     assert isinstance(parse_request([heads["harmless"]]), RecordsRequest)
     body = hostile_input.creation_bodies(BODY_BYTES)["harmless"]
     assert isinstance(parse_request(posted(body)), CreatePayment)
-    assert isinstance(parse_request(in_chunks(chunked(0, bytes_each=256, content=body))), CreatePayment)
+    assert isinstance(
+        parse_request(in_chunks(chunked(0, bytes_each=256, content=body))), CreatePayment
+    )
 
 
 @pytest.mark.finding("security-1", "security-30")

@@ -17,7 +17,13 @@ from mmo_sansio.testing import REFERENCE, a_transaction
 from mmo_sansio.values.model import Stage
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
-from tests.support.hostile_receivers import HOST, PRIVATE, FixedResolver, server_context, trusting_context
+from tests.support.hostile_receivers import (
+    HOST,
+    PRIVATE,
+    FixedResolver,
+    server_context,
+    trusting_context,
+)
 from tests.support.receivers import sort_requests
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -46,7 +52,9 @@ class Endpoint:
         return await self.send(HttpRequest(genuine.method, genuine.target, genuine.headers, given))
 
     async def send(self, request: HttpRequest) -> DeliveryAttempt:
-        client = HttpClient(rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"]))
+        client = HttpClient(
+            rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
+        )
         with trio.fail_after(HANGS_AFTER_S):
             return await client.deliver(request)
 

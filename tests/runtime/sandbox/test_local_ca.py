@@ -16,7 +16,13 @@ from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.system.fault_report import DamagedFile
-from tests.support.hostile_receivers import PRIVATE, FixedResolver, answers, callback_to, running_receiver
+from tests.support.hostile_receivers import (
+    PRIVATE,
+    FixedResolver,
+    answers,
+    callback_to,
+    running_receiver,
+)
 from tests.support.time_limits import HANGS_AFTER_S
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -24,16 +30,22 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 @pytest.mark.spec("K7")
 @pytest.mark.parametrize("host", ["localhost", "shop.localhost", "127.0.0.1"])
-async def test_a_client_with_its_file_believes_the_servers_it_issued_for(host: str, tmp_path: Path) -> None:
+async def test_a_client_with_its_file_believes_the_servers_it_issued_for(
+    host: str, tmp_path: Path
+) -> None:
     authority = ensure_authority(tmp_path / "new" / "data")
     client = HttpClient(
-        rules=PRIVATE, context=tls_context(authority.certificate_file), resolver=FixedResolver(["127.0.0.1"])
+        rules=PRIVATE,
+        context=tls_context(authority.certificate_file),
+        resolver=FixedResolver(["127.0.0.1"]),
     )
     context = authority.issue("localhost", "shop.localhost", "127.0.0.1", "::1")
     async with running_receiver(answers(OK), context) as receiver:
         with trio.fail_after(HANGS_AFTER_S):
             attempt = await client.deliver(callback_to(f"https://{host}:{receiver.port}/"))
-            stranger = await client.deliver(callback_to(f"https://other.localhost:{receiver.port}/"))
+            stranger = await client.deliver(
+                callback_to(f"https://other.localhost:{receiver.port}/")
+            )
     assert attempt.outcome is DeliveryOutcome.DELIVERED
     assert stranger.outcome is DeliveryOutcome.TRANSPORT_ERROR
 
@@ -66,11 +78,15 @@ def test_processes_that_start_together_have_one_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(ensure_authority, [tmp_path] * 8))
     assert len({each._authority.private_key_pem.bytes() for each in made}) == 1
-    assert {each._authority.cert_pem.bytes() for each in made} == {(tmp_path / "ca.pem").read_bytes()}
+    assert {each._authority.cert_pem.bytes() for each in made} == {
+        (tmp_path / "ca.pem").read_bytes()
+    }
 
 
 @pytest.mark.parametrize("damage", [b"", b"not a certificate", None])
-def test_a_lost_certificate_is_made_again_for_the_same_key(damage: bytes | None, tmp_path: Path) -> None:
+def test_a_lost_certificate_is_made_again_for_the_same_key(
+    damage: bytes | None, tmp_path: Path
+) -> None:
     first = ensure_authority(tmp_path)
     if damage is None:
         first.certificate_file.unlink()
@@ -93,7 +109,11 @@ def test_a_certificate_of_another_key_is_replaced(tmp_path: Path) -> None:
 def test_a_foreign_key_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
     key = rsa.generate_private_key(65537, 2048)
     (tmp_path / "ca-key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
     )
     with pytest.raises(DamagedFile, match="remove it"):
         ensure_authority(tmp_path)
@@ -102,16 +122,27 @@ def test_a_foreign_key_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
 def _pem_blocks(directory: Path) -> tuple[bytes, bytes]:
     """The key and the certificate of the authority in a new directory."""
     ensure_authority(directory)
-    key, begin, rest = (directory / "ca-key.pem").read_bytes().partition(b"-----BEGIN CERTIFICATE-----")
+    key, begin, rest = (
+        (directory / "ca-key.pem").read_bytes().partition(b"-----BEGIN CERTIFICATE-----")
+    )
     return key, begin + rest
 
 
 def test_a_damaged_key_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
     (key, certificate), (other_key, _) = _pem_blocks(tmp_path), _pem_blocks(tmp_path / "other")
     encrypted = serialization.load_pem_private_key(key, None).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
     )
-    for damaged in (b"", key, certificate, key + certificate[:200], other_key + certificate, encrypted + certificate):
+    for damaged in (
+        b"",
+        key,
+        certificate,
+        key + certificate[:200],
+        other_key + certificate,
+        encrypted + certificate,
+    ):
         (tmp_path / "ca-key.pem").write_bytes(damaged)
         with pytest.raises(DamagedFile, match="remove it"):
             ensure_authority(tmp_path)

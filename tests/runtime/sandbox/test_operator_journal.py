@@ -37,7 +37,9 @@ while True:
 """
 
 ENTRIES: list[SandboxJournalEntry] = [
-    SandboxSubmission(START, REFERENCE, "payin", KES(150), "+254700000200", "Ä. Ötieno\n", START, "slow"),
+    SandboxSubmission(
+        START, REFERENCE, "payin", KES(150), "+254700000200", "Ä. Ötieno\n", START, "slow"
+    ),
     SandboxAcknowledgement(later(START, Span(1)), REFERENCE, 1),
 ]
 

@@ -52,7 +52,9 @@ class PendingReplyDouble:
 
 
 @asynccontextmanager
-async def connected_client(journal_path: Path, store: Callable[[], Awaitable[None]]) -> AsyncIterator[OperatorClient]:
+async def connected_client(
+    journal_path: Path, store: Callable[[], Awaitable[None]]
+) -> AsyncIterator[OperatorClient]:
     """Yield a connected client that stores every notification by `store`."""
     client = OperatorClient(operator_socket_path(journal_path), lambda _: PendingReplyDouble(store))
     async with trio.open_nursery() as nursery:
@@ -103,9 +105,11 @@ async def test_any_worker_may_poll_a_payment_of_another_worker(tmp_path: Path) -
         polled = await run_conversation(second, PROVIDER.poll(payment, now=now()))
         assert isinstance(polled, ProviderAccepted | ProviderSucceeded)
         assert polled.provider_reference == submitted.provider_reference
-    assert [each.reference for each in read_operator_journal(journal_path) if isinstance(each, SandboxSubmission)] == [
-        payment.reference
-    ]
+    assert [
+        each.reference
+        for each in read_operator_journal(journal_path)
+        if isinstance(each, SandboxSubmission)
+    ] == [payment.reference]
 
 
 async def test_a_notification_goes_to_one_worker_until_one_has_stored_it(tmp_path: Path) -> None:

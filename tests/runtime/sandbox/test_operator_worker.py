@@ -17,14 +17,22 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.intents import PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
-from mmo_sansio.providers.sandbox.journal import SandboxAcknowledgement, SandboxResult, SandboxSubmission
+from mmo_sansio.providers.sandbox.journal import (
+    SandboxAcknowledgement,
+    SandboxResult,
+    SandboxSubmission,
+)
 from mmo_sansio.testing import REFERENCE, a_create_payment, numbered_reference
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage
 from mmo_trio.engine.engine import PendingInput
-from mmo_trio.sandbox.operator_worker import OperatorJournal, SandboxOperatorWorker, read_operator_journal
+from mmo_trio.sandbox.operator_worker import (
+    OperatorJournal,
+    SandboxOperatorWorker,
+    read_operator_journal,
+)
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.system.clock import boot_time
 from mmo_trio.workers.providers.worker import ProviderWorker
@@ -46,7 +54,8 @@ class SandboxWorld:
     """The payments that were notified, in order."""
     provider: SandboxProvider = Factory(lambda: SandboxProvider("test", "Test Money"))
     sandbox: SandboxOperatorWorker = Factory(
-        lambda self: SandboxOperatorWorker(OperatorJournal(self.path), self.now, self.notify), takes_self=True
+        lambda self: SandboxOperatorWorker(OperatorJournal(self.path), self.now, self.notify),
+        takes_self=True,
     )
     worker: ProviderWorker = Factory(
         lambda self: ProviderWorker(
@@ -104,7 +113,9 @@ def world(tmp_path: Path) -> SandboxWorld:
 
 
 @pytest.mark.spec("S2")
-async def test_a_payment_succeeds_after_its_time(autojump_clock: MockClock, world: SandboxWorld) -> None:
+async def test_a_payment_succeeds_after_its_time(
+    autojump_clock: MockClock, world: SandboxWorld
+) -> None:
     async with running(world):
         await world.create()
         assert world.entries() == [SandboxSubmission]
@@ -140,7 +151,9 @@ async def test_a_result_is_notified_until_the_gateway_has_stored_it(
 
 
 @pytest.mark.spec("S2")
-async def test_an_error_in_one_notification_affects_no_other(autojump_clock: MockClock, world: SandboxWorld) -> None:
+async def test_an_error_in_one_notification_affects_no_other(
+    autojump_clock: MockClock, world: SandboxWorld
+) -> None:
     world.notification_errors = [ZeroDivisionError()]
     async with running(world):
         await world.create(numbered_reference(1))
@@ -167,7 +180,9 @@ async def test_after_a_restart_the_missing_notifications_are_sent(
 
 
 @pytest.mark.spec("S2")
-async def test_the_virtual_phone_decides_at_once(autojump_clock: MockClock, world: SandboxWorld) -> None:
+async def test_the_virtual_phone_decides_at_once(
+    autojump_clock: MockClock, world: SandboxWorld
+) -> None:
     async with running(world):
         await world.create(numbered_reference(1), scenario="phone")
         await world.create(numbered_reference(2), scenario="phone")
@@ -198,7 +213,9 @@ async def test_after_a_clock_advance_due_results_are_notified_before_wait_idle_r
 
 
 @pytest.mark.spec("S6")
-async def test_no_response_is_sent_that_is_not_in_the_journal(autojump_clock: MockClock, world: SandboxWorld) -> None:
+async def test_no_response_is_sent_that_is_not_in_the_journal(
+    autojump_clock: MockClock, world: SandboxWorld
+) -> None:
     async with running(world):
         world.sandbox.journal.close()
         with pytest.raises(ExchangeFailed) as failure:

@@ -1,4 +1,5 @@
-"""The workers of a process end in an order: what is due is taken on by nobody who has no time to do it."""
+"""The workers of a process end in an order: what is due is taken on by nobody who has no time to do
+it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ class Idle:
     accounts = ()
 
     async def run(
-        self, *, drain: trio.Event | None = None, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self,
+        *,
+        drain: trio.Event | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         task_status.started()
         await (trio.Event() if drain is None else drain).wait()
@@ -39,7 +43,8 @@ class NoBreakers:
 
 @define(eq=False)
 class Commits(SchedulerWorld):
-    """A scheduler whose wakes are durable after a second; then their intents go to the harness's worker."""
+    """A scheduler whose wakes are durable after a second; then their intents go to the harness's
+    worker."""
 
     harness: WorkerHarness = field(kw_only=True)
     has_begun: trio.Event = Factory(trio.Event)
@@ -71,13 +76,19 @@ class Drained:
     """Workers of which only the scheduler and the conversations are real."""
 
     harness: WorkerHarness = Factory(lambda: WorkerHarness(answers=[has_it]))
-    world: Commits = Factory(lambda self: Commits(self.harness.engine, harness=self.harness), takes_self=True)
+    world: Commits = Factory(
+        lambda self: Commits(self.harness.engine, harness=self.harness), takes_self=True
+    )
     drain: trio.Event = Factory(trio.Event)
 
     async def run(self, nursery: trio.Nursery) -> None:
         idle: Any = Idle()
         self.harness.engine.dispatch = self.harness.worker_takes
-        names = {each.name for each in fields(Workers)} - {"store", "simulated_operator", "channel_owner"}
+        names = {each.name for each in fields(Workers)} - {
+            "store",
+            "simulated_operator",
+            "channel_owner",
+        }
         real: dict[str, Any] = {"providers": self.harness.worker, "scheduler": self.world.scheduler}
         workers = Workers(
             store=NoBreakers(),  # type: ignore[arg-type]
@@ -120,7 +131,9 @@ async def test_a_draining_process_uses_up_no_poll(autojump_clock: MockClock) -> 
 
 @pytest.mark.spec("S3", "S6")
 @pytest.mark.finding("rules-6")
-async def test_the_polls_of_the_last_round_before_a_drain_are_asked(autojump_clock: MockClock) -> None:
+async def test_the_polls_of_the_last_round_before_a_drain_are_asked(
+    autojump_clock: MockClock,
+) -> None:
     drained = Drained()
     async with trio.open_nursery() as nursery:
         await drained.run(nursery)

@@ -90,7 +90,9 @@ async def test_no_other_listener_speaks_http2(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.finding("security-3", "security-29")
-async def test_under_tls_only_http_1_1_is_agreed_on_and_browsers_are_told_to_stay(tmp_path: Path) -> None:
+async def test_under_tls_only_http_1_1_is_agreed_on_and_browsers_are_told_to_stay(
+    tmp_path: Path,
+) -> None:
     authority = trustme.CA()
     settings = write_certificate(authority, tmp_path)
     trusting = ssl.create_default_context()
@@ -145,7 +147,9 @@ async def test_behind_a_proxy_nobody_else_is_served_in_the_clear(
 
 
 @pytest.mark.finding("security-14")
-async def test_clear_http_for_everybody_has_to_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_clear_http_for_everybody_has_to_be_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = {"MMO_LISTEN_PROXY_TRUSTED": "192.0.2.1", "MMO_LISTEN_ALLOW_CLEAR": "true"}
     async with serving(tmp_path, environment=settings) as running:
         monkeypatch.setattr(LingeringStream, "peer_address", lambda _: "192.0.2.9")
@@ -237,7 +241,9 @@ def write_certificate(authority: trustme.CA, directory: Path) -> dict[str, str]:
 
 @pytest.mark.finding("hostile-F12")
 async def test_however_often_it_is_asked_to_end_it_ends_cleanly(tmp_path: Path) -> None:
-    async with serving_process("sandbox", "--data", tmp_path, *FREE_PORTS, log=tmp_path / "log") as running:
+    async with serving_process(
+        "sandbox", "--data", tmp_path, *FREE_PORTS, log=tmp_path / "log"
+    ) as running:
         with trio.fail_after(HANGS_AFTER_S):
             while running.process.poll() is None:
                 running.process.terminate()

@@ -32,7 +32,9 @@ class InstantProvider(SandboxProvider):
         yield
 
 
-def open_instant(name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> Provider:
+def open_instant(
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+) -> Provider:
     """Open an account whose payments get this receipt."""
     return InstantProvider(name, title, receipt=Options(options).text("receipt"))
 
@@ -44,7 +46,11 @@ async def test_one_line_in_the_table_makes_a_kind_of_provider(tmp_path: Path) ->
     brands = BRANDS.format(key=API_KEY, method=METHOD, name="fast", country="KE", currency="KES")
     environment = {"MMO_PROVIDER__FAST__KIND": "instant", "MMO_PROVIDER__FAST__RECEIPT": "R-1"}
     async with serving(
-        tmp_path, environment=environment, brands=brands, api_key=API_KEY, provider_kinds={"instant": INSTANT}
+        tmp_path,
+        environment=environment,
+        brands=brands,
+        api_key=API_KEY,
+        provider_kinds={"instant": INSTANT},
     ) as running:
         running.merchant.method = METHOD
         made = await running.merchant.accepted("direct/payin")

@@ -68,7 +68,9 @@ def read_only_keys(keys: Path) -> Iterator[Path]:
     keys.chmod(0o700)
 
 
-def configure(directory: Path, keys: Path, provider: str, *, database: str = "", brands: str = "") -> Path:
+def configure(
+    directory: Path, keys: Path, provider: str, *, database: str = "", brands: str = ""
+) -> Path:
     """Write the settings with this one provider, and the file of brands."""
     (directory / "brands.toml").write_text(brands, encoding="utf-8")
     file = directory / "mmo.toml"
@@ -94,14 +96,18 @@ def started_slots(log: Path) -> set[str]:
     return set(STARTED_SLOT.findall(text))
 
 
-async def test_one_process_with_real_providers_opens_no_journal(tmp_path: Path, read_only_keys: Path) -> None:
+async def test_one_process_with_real_providers_opens_no_journal(
+    tmp_path: Path, read_only_keys: Path
+) -> None:
     settings = configure(tmp_path, read_only_keys, REAL, database=DATABASE)
     async with serving_process("serve", "--config", settings, log=tmp_path / "log") as running:
         assert OPERATOR_JOURNAL_FILE not in files_in(read_only_keys)
         assert children_of(running) == 0
 
 
-async def test_several_processes_with_real_providers_have_no_helper(tmp_path: Path, read_only_keys: Path) -> None:
+async def test_several_processes_with_real_providers_have_no_helper(
+    tmp_path: Path, read_only_keys: Path
+) -> None:
     configure(tmp_path, read_only_keys, REAL)
     log = tmp_path / "log"
     async with serving_process(tmp_path, "2", log=log, command=SEVERAL) as running:
@@ -110,11 +116,17 @@ async def test_several_processes_with_real_providers_have_no_helper(tmp_path: Pa
         assert started_slots(log) == {"worker-1", "worker-2"}
 
 
-async def test_one_process_with_a_sandbox_provider_keeps_a_journal(tmp_path: Path, keys: Path) -> None:
+async def test_one_process_with_a_sandbox_provider_keeps_a_journal(
+    tmp_path: Path, keys: Path
+) -> None:
     settings = configure(tmp_path, keys, SIMULATED, database=DATABASE)
     async with serving_process("serve", "--config", settings, log=tmp_path / "log") as running:
         being_written = {".master.key.mark.part"}
-        assert files_in(keys) - being_written == {"master.key", "master.key.mark", OPERATOR_JOURNAL_FILE}
+        assert files_in(keys) - being_written == {
+            "master.key",
+            "master.key.mark",
+            OPERATOR_JOURNAL_FILE,
+        }
         assert children_of(running) == 0
 
 
@@ -128,7 +140,9 @@ async def test_several_processes_share_one_simulated_operator(tmp_path: Path, ke
 
 
 @pytest.mark.finding("specification-F7")
-async def test_in_production_the_test_numbers_count_and_the_header_does_not(tmp_path: Path, keys: Path) -> None:
+async def test_in_production_the_test_numbers_count_and_the_header_does_not(
+    tmp_path: Path, keys: Path
+) -> None:
     settings = configure(tmp_path, keys, SIMULATED, database=DATABASE, brands=BRAND)
     options = ("--config", settings, "--brands", tmp_path / "brands.toml")
     async with serving_process("serve", *options, log=tmp_path / "log") as running:
@@ -139,4 +153,6 @@ async def test_in_production_the_test_numbers_count_and_the_header_does_not(tmp_
         payin = await merchant.accepted(msisdn="254700000101", scenario="success")
         assert (await merchant.ended(tax["gatewayReference"]))["status"] == "success"
         assert (await merchant.ended(unknown["gatewayReference"]))["status"] == "success"
-        assert (await merchant.ended(payin["gatewayReference"]))["errorCode"] == "user_insufficient_funds"
+        assert (await merchant.ended(payin["gatewayReference"]))[
+            "errorCode"
+        ] == "user_insufficient_funds"

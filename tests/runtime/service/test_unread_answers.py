@@ -1,4 +1,5 @@
-"""Clients of the pages and the console that do not read: they hold bytes within a budget, and no place."""
+"""Clients of the pages and the console that do not read: they hold bytes within a budget, and no
+place."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from tests.support.unread_answers import is_whole, unread_answers
 
 pytestmark = [
     pytest.mark.finding("audit-1"),
-    pytest.mark.skipif(sys.platform != "linux", reason="only Linux has all of 127.0.0.0/8, and /proc"),
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="only Linux has all of 127.0.0.0/8, and /proc"
+    ),
 ]
 
 LARGEST = "/openapi.json"
@@ -60,7 +63,9 @@ async def test_clients_that_do_not_read_hold_no_place_of_the_pages(
             await _take_all_places(pacers[0])
 
 
-async def test_clients_that_do_not_read_hold_no_place_of_the_console(tmp_path: Path, pacers: list[Pacer]) -> None:
+async def test_clients_that_do_not_read_hold_no_place_of_the_console(
+    tmp_path: Path, pacers: list[Pacer]
+) -> None:
     async with serving(tmp_path, environment=PATIENT) as running:
         await add_users(running.directory, vera="viewer")
         vera = ConsoleBrowser(running.ready.console)

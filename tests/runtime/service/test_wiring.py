@@ -17,7 +17,13 @@ from mmo_trio.service.wiring import ConfiguredAccounts, Foundation, assemble, bu
 from mmo_trio.settings import SettingsError, load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
 from mmo_trio.storage.sql.store import Store
-from tests.support.hostile_receivers import answers_and_closes, authority, callback_to, running_receiver, server_context
+from tests.support.hostile_receivers import (
+    answers_and_closes,
+    authority,
+    callback_to,
+    running_receiver,
+    server_context,
+)
 from tests.support.sqlite_store import StoreFile
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -50,7 +56,9 @@ async def test_a_provider_without_an_account_is_an_error_at_start(tmp_path: Path
         engine = Engine(store, clock, Outbox())
         known = KnownConfiguration()
         with pytest.raises(SettingsError, match="has no account with an operator") as caught:
-            build_workers(Foundation(resources, ConfiguredAccounts(None, {}), known, authenticator, engine))
+            build_workers(
+                Foundation(resources, ConfiguredAccounts(None, {}), known, authenticator, engine)
+            )
     assert "provider.one" in str(caught.value)
 
 
@@ -69,7 +77,9 @@ async def test_passwords_cost_what_rfc_9106_recommends(tmp_path: Path) -> None:
 
 async def test_production_without_providers_has_no_simulated_operator(tmp_path: Path) -> None:
     async with StoreFile().open() as store:
-        await resources_of(tmp_path, store, {})  # This makes the master key, as production never does.
+        await resources_of(
+            tmp_path, store, {}
+        )  # This makes the master key, as production never does.
         components = assemble(await resources_of(tmp_path, store, {}, is_sandbox=False))
     assert components.workers.simulated_operator is None
     assert components.pages_context.sandbox is None
@@ -79,11 +89,19 @@ async def test_production_without_providers_has_no_simulated_operator(tmp_path: 
 
 @pytest.mark.finding("security-22")
 @pytest.mark.parametrize("key", ["EXTRA_CA_FILE", "PROVIDER_CA_FILE"])
-async def test_receivers_and_operators_are_trusted_by_authorities_of_their_own(tmp_path: Path, key: str) -> None:
+async def test_receivers_and_operators_are_trusted_by_authorities_of_their_own(
+    tmp_path: Path, key: str
+) -> None:
     authority().cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    environment = {f"MMO_EGRESS_{key}": str(tmp_path / "ca.pem"), "MMO_EGRESS_ALLOW_PRIVATE": "true"}
+    environment = {
+        f"MMO_EGRESS_{key}": str(tmp_path / "ca.pem"),
+        "MMO_EGRESS_ALLOW_PRIVATE": "true",
+    }
     trusted, answered = [], answers_and_closes(b"HTTP/1.1 204 No Content\r\n\r\n")
-    async with StoreFile().open() as store, running_receiver(answered, server_context()) as receiver:
+    async with (
+        StoreFile().open() as store,
+        running_receiver(answered, server_context()) as receiver,
+    ):
         resources = await resources_of(tmp_path, store, environment)
         request = callback_to(f"https://127.0.0.1:{receiver.port}/")
         for client in (resources.clients.deliveries, resources.clients.providers):

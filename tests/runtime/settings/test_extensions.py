@@ -46,7 +46,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         info = tmp_path / f"{distribution.replace('-', '_')}-1.2.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Name: {distribution}\nVersion: 1.2\n")
-        (info / "entry_points.txt").write_text(f"[{PROVIDERS_GROUP}]\n{name} = mmo_extension:{value}\n")
+        (info / "entry_points.txt").write_text(
+            f"[{PROVIDERS_GROUP}]\n{name} = mmo_extension:{value}\n"
+        )
         _installed.cache_clear()
 
     yield put
@@ -78,7 +80,9 @@ def test_what_is_not_used_is_not_loaded(install: Install) -> None:
         ("other", "is a int"),
     ],
 )
-def test_a_kind_of_provider_that_cannot_be_used_is_named(install: Install, value: str, what: str) -> None:
+def test_a_kind_of_provider_that_cannot_be_used_is_named(
+    install: Install, value: str, what: str
+) -> None:
     install("pesaplus", value)
     with pytest.raises(SettingsError) as caught:
         load_settings(environment=PESAPLUS)
@@ -88,8 +92,12 @@ def test_a_kind_of_provider_that_cannot_be_used_is_named(install: Install, value
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize(("name", "what"), [("mtn_momo", "name of a built-in kind"), ("Pesa-Plus", "no usable name")])
-def test_a_name_that_is_taken_or_wrong_is_refused_even_unused(install: Install, name: str, what: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "what"), [("mtn_momo", "name of a built-in kind"), ("Pesa-Plus", "no usable name")]
+)
+def test_a_name_that_is_taken_or_wrong_is_refused_even_unused(
+    install: Install, name: str, what: str
+) -> None:
     install(name, "KIND")
     with pytest.raises(SettingsError, match=what) as caught:
         load_settings()
@@ -106,7 +114,9 @@ def test_two_distributions_with_one_name_are_refused(install: Install) -> None:
 def test_an_argument_may_bring_a_kind_and_no_taken_name(install: Install) -> None:
     install("pesaplus", "KIND")
     kind = PROVIDER_KINDS["sandbox"]
-    settings = load_settings(environment={"MMO_PROVIDER__P__KIND": "own"}, provider_kinds={"own": kind})
+    settings = load_settings(
+        environment={"MMO_PROVIDER__P__KIND": "own"}, provider_kinds={"own": kind}
+    )
     assert settings.providers["p"].kind == "own"
     with pytest.raises(SettingsError, match="is built in"):
         load_settings(provider_kinds={"mtn_momo": kind})

@@ -35,14 +35,17 @@ def test_settings_with_secrets_are_found_when_everybody_can_read_them(
     file = tmp_path / "mmo.toml"
     file.write_text(text)
     file.chmod(0o644)
-    assert list(readable_secret_files(file, None, PROVIDER_KINDS)) == ([file] if holds_secrets else [])
+    assert list(readable_secret_files(file, None, PROVIDER_KINDS)) == (
+        [file] if holds_secrets else []
+    )
     file.chmod(0o640)
     assert not list(readable_secret_files(file, None, PROVIDER_KINDS))
     assert not list(readable_secret_files(tmp_path / "none", tmp_path / "none", PROVIDER_KINDS))
 
 
 @pytest.mark.parametrize(
-    ("text", "holds_secrets"), [(BRAND + 'api_keys = ["k"]', True), (BRAND, False), ("brand = 3", False)]
+    ("text", "holds_secrets"),
+    [(BRAND + 'api_keys = ["k"]', True), (BRAND, False), ("brand = 3", False)],
 )
 def test_brands_with_keys_are_found_when_everybody_can_read_them(
     text: str, holds_secrets: bool, tmp_path: Path
@@ -50,6 +53,8 @@ def test_brands_with_keys_are_found_when_everybody_can_read_them(
     file = tmp_path / "brands.toml"
     file.write_text(text)
     file.chmod(0o644)
-    assert list(readable_secret_files(None, file, PROVIDER_KINDS)) == ([file] if holds_secrets else [])
+    assert list(readable_secret_files(None, file, PROVIDER_KINDS)) == (
+        [file] if holds_secrets else []
+    )
     file.chmod(0o600)
     assert not list(readable_secret_files(None, file, PROVIDER_KINDS))

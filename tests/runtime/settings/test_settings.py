@@ -33,7 +33,11 @@ PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 LIMITS: list[tuple[str, str, object]] = [
     ("Pending transaction timeout", "limits.pending_timeout", 3 * clock.DAY),
     ("Callback timeout", "limits.callback_timeout", 15 * clock.SECOND),
-    ("Callback response body logged", "mmo_sansio.http.exchange:RESPONSE_BODY_BYTES_MAX", 1024 * 1024),
+    (
+        "Callback response body logged",
+        "mmo_sansio.http.exchange:RESPONSE_BODY_BYTES_MAX",
+        1024 * 1024,
+    ),
     ("Idempotency tracking window", "limits.idempotency_window", 15 * clock.MINUTE),
     ("API key cache", "limits.api_key_cache", clock.MINUTE),
     ("records pageSize default", "mmo_sansio.messages.queries:RECORDS_PAGE_DEFAULT", 50),
@@ -115,7 +119,8 @@ def in_file(folder: Path, text: str) -> Path:
 
 def test_the_layers_lie_over_each_other(tmp_path: Path) -> None:
     file = in_file(
-        tmp_path, '[limits]\nbody = "1KiB"\nqueue = 7\nbatch = 8\n[listen]\nproxy_trusted = ["10.0.0.0/8"]\n'
+        tmp_path,
+        '[limits]\nbody = "1KiB"\nqueue = 7\nbatch = 8\n[listen]\nproxy_trusted = ["10.0.0.0/8"]\n',
     )
     settings = load_settings(
         file=file,
@@ -138,10 +143,18 @@ def test_variables_for_tests_are_left_alone() -> None:
 
 
 def test_providers_come_from_file_and_environment(tmp_path: Path) -> None:
-    file = in_file(tmp_path, '[provider.mpesa-ke]\nkind = "mpesa_daraja"\nshortcode = 174379\npasskey = "x"\n')
-    environment = {"MMO_PROVIDER__MPESA_KE__PASSKEY": "secret-passkey", "MMO_PROVIDER__SANDBOX__KIND": "sandbox"}
+    file = in_file(
+        tmp_path, '[provider.mpesa-ke]\nkind = "mpesa_daraja"\nshortcode = 174379\npasskey = "x"\n'
+    )
+    environment = {
+        "MMO_PROVIDER__MPESA_KE__PASSKEY": "secret-passkey",
+        "MMO_PROVIDER__SANDBOX__KIND": "sandbox",
+    }
     settings = load_settings(file=file, environment=environment)
-    assert settings.providers["mpesa-ke"].options == {"shortcode": 174379, "passkey": "secret-passkey"}
+    assert settings.providers["mpesa-ke"].options == {
+        "shortcode": 174379,
+        "passkey": "secret-passkey",
+    }
     assert settings.providers["sandbox"].kind == "sandbox"
     assert "secret-passkey" not in repr(settings)
     assert "secret-passkey" not in str(tuple(effective_settings(settings)))
@@ -177,7 +190,9 @@ FILE_FAULTS = [
 
 
 @pytest.mark.parametrize(("text", "said"), FILE_FAULTS, ids=[row[0] for row in FILE_FAULTS])
-def test_a_fault_in_the_file_is_named_with_its_remedy(tmp_path: Path, text: str, said: list[str]) -> None:
+def test_a_fault_in_the_file_is_named_with_its_remedy(
+    tmp_path: Path, text: str, said: list[str]
+) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings(file=in_file(tmp_path, text))
     assert [part for part in said if part not in str(caught.value)] == []
@@ -216,15 +231,27 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
-        ("postgresql://mmo:hunter2@/mmo?application_name=a", "postgresql://mmo:***@/mmo?application_name=a"),
+        (
+            "postgresql://mmo:hunter2@/mmo?application_name=a",
+            "postgresql://mmo:***@/mmo?application_name=a",
+        ),
         ("postgresql://mmo@/mmo?password=hunter2", "postgresql://mmo@/mmo?password=***"),
-        ("postgresql:///mmo?user=a&p%61ssword=hunter2&port=1", "postgresql:///mmo?user=a&p%61ssword=***&port=1"),
-        ("postgresql:///mmo?sslpassword=hunter2&password=hunter2", "postgresql:///mmo?sslpassword=***&password=***"),
+        (
+            "postgresql:///mmo?user=a&p%61ssword=hunter2&port=1",
+            "postgresql:///mmo?user=a&p%61ssword=***&port=1",
+        ),
+        (
+            "postgresql:///mmo?sslpassword=hunter2&password=hunter2",
+            "postgresql:///mmo?sslpassword=***&password=***",
+        ),
         ("sqlite:////var/a:b@c/gateway.db", "sqlite:////var/a:b@c/gateway.db"),
     ],
 )
 def test_what_is_in_force_hides_the_passwords_of_the_database(url: str, shown: str) -> None:
-    rows = {row.key: row for row in effective_settings(load_settings(environment={"MMO_DATABASE_URL": url}))}
+    rows = {
+        row.key: row
+        for row in effective_settings(load_settings(environment={"MMO_DATABASE_URL": url}))
+    }
     assert rows["database.url"].value == shown
     assert not rows["database.url"].is_default
     assert rows["limits.page_session"].value == "30m"
@@ -234,7 +261,8 @@ def test_what_is_in_force_hides_the_passwords_of_the_database(url: str, shown: s
 def test_a_password_is_hidden_though_the_address_is_wrong() -> None:
     assert mask_database_url("postgresql://mmo:hunter/2@db/mmo") == "postgresql://mmo:***@db/mmo"
     assert (
-        mask_database_url("postgresql://mmo:hun@ter2@[::1/mmo?token=a&b") == "postgresql://mmo:***@[::1/mmo?token=***&b"
+        mask_database_url("postgresql://mmo:hun@ter2@[::1/mmo?token=a&b")
+        == "postgresql://mmo:***@[::1/mmo?token=***&b"
     )
 
 
@@ -261,8 +289,12 @@ def test_no_part_of_a_password_is_taken_for_the_host(password: str) -> None:
         "postgresql://mmo@[2001:db8::1]/mmo?sslmode=prefer",
     ],
 )
-def test_postgresql_on_another_machine_must_prove_its_name(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SettingsError, match="MMO_DATABASE_URL: would reach PostgreSQL on") as caught:
+def test_postgresql_on_another_machine_must_prove_its_name(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(
+        SettingsError, match="MMO_DATABASE_URL: would reach PostgreSQL on"
+    ) as caught:
         load_settings(environment={"MMO_DATABASE_URL": url})
     assert "sslmode=verify-full" in caught.value.remedy
     assert "database.allow_clear" in caught.value.remedy
@@ -289,7 +321,9 @@ def test_a_database_on_this_machine_or_with_a_proved_name_may_be_used(url: str) 
 
 
 def test_an_unknown_scheme_of_the_database_names_what_there_is() -> None:
-    with pytest.raises(SettingsError, match=r"'mysql'\. Known are: sqlite, postgresql, postgres\.$") as caught:
+    with pytest.raises(
+        SettingsError, match=r"'mysql'\. Known are: sqlite, postgresql, postgres\.$"
+    ) as caught:
         load_settings(environment={"MMO_DATABASE_URL": "mysql://root:hunter2@db/x"})
     assert caught.value.location == "MMO_DATABASE_URL"
     assert "hunter2" not in str(caught.value)
@@ -338,7 +372,9 @@ def test_several_workers_need_postgresql() -> None:
     with pytest.raises(SettingsError, match="--workers: 2 processes") as caught:
         check_production(Settings(), workers=2)
     assert "PostgreSQL" in caught.value.remedy
-    on_postgres = load_settings(environment={"MMO_DATABASE_URL": "postgresql://mmo@db/mmo?sslmode=verify-full"})
+    on_postgres = load_settings(
+        environment={"MMO_DATABASE_URL": "postgresql://mmo@db/mmo?sslmode=verify-full"}
+    )
     check_production(on_postgres, workers=2)
 
 
@@ -348,5 +384,7 @@ def test_the_ready_line_holds_the_key_only_when_there_is_one() -> None:
     assert ServiceAddresses(*addresses).ready_line() == plain
     with_http2 = ServiceAddresses(*addresses, "demo", http2="http://127.0.0.1:4")
     assert with_http2.ready_line() == f"{plain} http2=http://127.0.0.1:4 brand=demo"
-    assert ServiceAddresses(*addresses, "demo", "k1").ready_line() == f"{plain} brand=demo api_key=k1"
+    assert (
+        ServiceAddresses(*addresses, "demo", "k1").ready_line() == f"{plain} brand=demo api_key=k1"
+    )
     assert "k1" not in repr(ServiceAddresses(*addresses, "demo", "k1"))

@@ -8,7 +8,9 @@ from mmo_sansio.http.egress_rules import delivery_url_error
 from mmo_trio.settings import SettingsError, load_settings
 from mmo_trio.settings.service import PublicUrls, ServiceAddresses
 
-ADDRESSES = ServiceAddresses("http://127.0.0.1:8080", "http://127.0.0.1:8081", "http://127.0.0.1:8082")
+ADDRESSES = ServiceAddresses(
+    "http://127.0.0.1:8080", "http://127.0.0.1:8081", "http://127.0.0.1:8082"
+)
 
 
 @pytest.mark.finding("hostile-F11")
@@ -36,5 +38,7 @@ def test_an_own_host_is_known_in_every_spelling(key: str, configured: str, url: 
 
 @pytest.mark.finding("hostile-F11")
 def test_an_address_that_no_url_of_a_merchant_could_have_is_an_error_at_the_start() -> None:
-    with pytest.raises(SettingsError, match=r"MMO_GATEWAY_BASE_URL: can't be used\. The host is not a DNS name"):
+    with pytest.raises(
+        SettingsError, match=r"MMO_GATEWAY_BASE_URL: can't be used\. The host is not a DNS name"
+    ):
         load_settings(environment={"MMO_GATEWAY_BASE_URL": "https://pay..example"})

@@ -1,5 +1,6 @@
-"""The model of the shared store and PostgreSQL answer alike, and end with the same rows, when three processes decide at
-once: each stands still between its loads and its commits for as long as a seed says."""
+"""The model of the shared store and PostgreSQL answer alike, and end with the same rows, when three
+processes decide at once: each stands still between its loads and its commits for as long as a seed
+says."""
 
 from __future__ import annotations
 
@@ -36,7 +37,15 @@ from mmo_trio.storage.postgres import store as postgres_store
 from mmo_trio.storage.postgres.batch_load import load_batch
 from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON
-from tests.conformance.inputs import DELIVERED, claimed, creation, failed, random_inputs, reference, succeeded
+from tests.conformance.inputs import (
+    DELIVERED,
+    claimed,
+    creation,
+    failed,
+    random_inputs,
+    reference,
+    succeeded,
+)
 from tests.simulation.stores.faults import FaultDraws
 from tests.simulation.stores.shared_server import SimulatedServer
 from tests.simulation.stores.shared_store import SimulatedSharedStore, open_shared_store
@@ -51,7 +60,8 @@ INPUTS: Final = 60
 ABOUT_FEW: Final = 0.6
 """The share of inputs about the same few payments."""
 LATER: Final = later(NOON, Span(1_000 * DAY))
-"""What the clock of the model shows, so that nothing of a history is dated beyond it, as in PostgreSQL."""
+"""What the clock of the model shows, so that nothing of a history is dated beyond it, as in
+PostgreSQL."""
 SEEDS: Final = range(8 if os.environ.get("MMO_TEST_SHORT") else 150)
 
 Act: TypeAlias = Callable[[Store], Awaitable[object]]
@@ -65,7 +75,8 @@ class Operation:
     name: str
     act: Act
     is_read: bool = False
-    """Whether it waits for those who decide once more, and so must not begin while they stand still."""
+    """Whether it waits for those who decide once more, and so must not begin while they stand
+    still."""
 
 
 @define(eq=False)
@@ -120,7 +131,8 @@ async def stand_still() -> None:
 
 @pytest.fixture
 def _stops_after_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let clients of both stores stand still between a load and what follows; every batch has a load."""
+    """Let clients of both stores stand still between a load and what follows; every batch has a
+    load."""
     call = SimulatedSharedStore._call
 
     async def load_and_stop(*args: Any, **kwargs: Any) -> Any:
@@ -128,7 +140,9 @@ def _stops_after_loads(monkeypatch: pytest.MonkeyPatch) -> None:
         await stand_still()
         return loaded
 
-    async def call_and_stop(self: SimulatedSharedStore, name: str, *args: Any, **kwargs: Any) -> Any:
+    async def call_and_stop(
+        self: SimulatedSharedStore, name: str, *args: Any, **kwargs: Any
+    ) -> Any:
         result = await call(self, name, *args, **kwargs)
         if name == "load":
             await stand_still()
@@ -137,11 +151,14 @@ def _stops_after_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_store, "load_batch", load_and_stop)
     monkeypatch.setattr(SimulatedSharedStore, "_call", call_and_stop)
     monkeypatch.setattr(batch_load, "LOADS_BEFORE_ASSUMPTION", 10**9)
-    set_lock_timeout(monkeypatch, HANGS_AFTER_S)  # A busy machine makes a client stand still for longer.
+    set_lock_timeout(
+        monkeypatch, HANGS_AFTER_S
+    )  # A busy machine makes a client stand still for longer.
 
 
 def batch(*inputs: tuple[Input, Instant]) -> Operation:
-    """Decide these inputs in one batch, each a little later if records up to its time were served."""
+    """Decide these inputs in one batch, each a little later if records up to its time were
+    served."""
 
     async def act(store: Store) -> object:
         def decide_all(ledger: Ledger) -> Sequence[Decision]:
@@ -154,7 +171,10 @@ def batch(*inputs: tuple[Input, Instant]) -> Operation:
 
         decided = await store.transact(merge_reads(reads(each) for each, _ in inputs), decide_all)
         replies = [each.reply for each in decided]
-        return [each.problem.segment if isinstance(each, Rejected) else type(each).__name__ for each in replies]
+        return [
+            each.problem.segment if isinstance(each, Rejected) else type(each).__name__
+            for each in replies
+        ]
 
     return Operation(", ".join(type(each).__name__ for each, _ in inputs), act)
 
@@ -173,13 +193,16 @@ def hold(brand: str, at: Instant) -> Operation:
     """Put a brand on hold, or release it."""
 
     async def act(store: Store) -> object:
-        return await store.admin.hold_brand(BrandHold(brand, at, "ada")) or await store.admin.release_brand(brand)
+        return await store.admin.hold_brand(
+            BrandHold(brand, at, "ada")
+        ) or await store.admin.release_brand(brand)
 
     return Operation("hold", act, is_read=True)
 
 
 def about_few(random: Random, number: int) -> Input:
-    """Return an input about one of three payments, of one merchantReference or of one of two receipts."""
+    """Return an input about one of three payments, of one merchantReference or of one of two
+    receipts."""
     about = random.randrange(3)
     every: tuple[Input, ...] = (
         creation(number, merchant_reference="order-0"),
@@ -195,7 +218,8 @@ def about_few(random: Random, number: int) -> Input:
 
 
 def history(seed: int) -> list[list[Operation]]:
-    """Return what each client does; their payments, references, receipts and limits are few, so that they meet."""
+    """Return what each client does; their payments, references, receipts and limits are few, so
+    that they meet."""
     random = Random(seed)
     limits = BrandLimits(None, None, random.choice((None, 3)))
     stamped = [
@@ -203,7 +227,12 @@ def history(seed: int) -> list[list[Operation]]:
         for number, (each, at) in enumerate(random_inputs(random, INPUTS))
     ]
     stamped = [
-        (evolve(each, brand=evolve(each.brand, limits=limits)) if isinstance(each, CreatePayment) else each, at)
+        (
+            evolve(each, brand=evolve(each.brand, limits=limits))
+            if isinstance(each, CreatePayment)
+            else each,
+            at,
+        )
         for each, at in stamped
     ]
     operations: list[list[Operation]] = [[] for _ in CLIENTS]
@@ -231,20 +260,27 @@ async def play(open_client: OpenClient, seed: int) -> list[tuple[str, object]]:
         async with trio.open_nursery() as nursery:
             while able := [each for each in clients if each.is_active or each.operations]:
                 is_repeated = any(each.is_active and each.loads > 1 for each in able)
-                able = [each for each in able if each.is_active or not (is_repeated and each.operations[0].is_read)]
+                able = [
+                    each
+                    for each in able
+                    if each.is_active or not (is_repeated and each.operations[0].is_read)
+                ]
                 client = random.choice(able)
                 trace.append((client.name, await client.step(nursery)))
     return trace
 
 
 def comparable(books: WorldBooks) -> WorldBooks:
-    """Leave out numbers that PostgreSQL takes and does not use, an order that no reader relies on, and the brands on
-    hold, which were not asked for and which PostgreSQL reads with each batch."""
+    """Leave out numbers that PostgreSQL takes and does not use, an order that no reader relies on,
+    and the brands on hold, which were not asked for and which PostgreSQL reads with each batch."""
     suspense = {
-        about: sorted((evolve(each, id=0) for each in entries), key=repr) for about, entries in books.suspense.items()
+        about: sorted((evolve(each, id=0) for each in entries), key=repr)
+        for about, entries in books.suspense.items()
     }
     ledger = evolve(books.ledger, held_brands=frozenset())
-    return evolve(books, suspense=suspense, unfinished=sorted(books.unfinished, key=repr), ledger=ledger)
+    return evolve(
+        books, suspense=suspense, unfinished=sorted(books.unfinished, key=repr), ledger=ledger
+    )
 
 
 async def play_on_model(seed: int) -> tuple[list[tuple[str, object]], WorldBooks, Ledger]:
@@ -274,7 +310,9 @@ async def open_patiently(database: str) -> AsyncIterator[Store]:
 def test_of_processes_that_decide_at_once_the_model_has_the_same_winners_and_rows(
     seed: int, migrated_database: str
 ) -> None:
-    trace, books, decided = trio.run(play_on_model, seed, clock=trio.testing.MockClock(autojump_threshold=0))
+    trace, books, decided = trio.run(
+        play_on_model, seed, clock=trio.testing.MockClock(autojump_threshold=0)
+    )
 
     async def on_postgres() -> tuple[list[tuple[str, object]], WorldBooks]:
         found = await play(lambda _: open_patiently(migrated_database), seed)

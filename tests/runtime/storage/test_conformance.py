@@ -30,7 +30,10 @@ def sqlite(folder: Path) -> OpenStore:
 
 
 def test_every_check_is_listed() -> None:
-    modules = [import_module(f"tests.conformance.{each.name}") for each in iter_modules(conformance.__path__)]
+    modules = [
+        import_module(f"tests.conformance.{each.name}")
+        for each in iter_modules(conformance.__path__)
+    ]
     found = {name for module in modules for name in vars(module) if name.startswith("check_")}
     assert found == {each.__name__ for each in (*CHECKS, *SHARED_CHECKS)}
 

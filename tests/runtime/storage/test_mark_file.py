@@ -1,4 +1,5 @@
-"""The mark of a store in its file: written as a whole, shared by processes, and never taken back."""
+"""The mark of a store in its file: written as a whole, shared by processes, and never taken
+back."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def test_a_mark_never_goes_back_unless_it_replaces_another(tmp_path: Path) -> No
 
 @pytest.mark.spec("C6")
 @pytest.mark.finding("money-3a")
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"epoch": 7}', '{"store_id": "one", "epoch": 7, "more": 1}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"epoch": 7}', '{"store_id": "one", "epoch": 7, "more": 1}']
+)
 def test_a_damaged_mark_is_never_taken_for_none(tmp_path: Path, content: str) -> None:
     file = tmp_path / "store.mark"
     file.write_text(content)

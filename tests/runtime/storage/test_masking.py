@@ -32,7 +32,9 @@ async def test_a_payment_is_not_masked_before_its_callback_is_sent(tmp_path: Pat
 
         with trio.fail_after(HANGS_AFTER_S):
             begin = BeginSubmission(reference(1))
-            await submit_batch(store, (creation(1), NOON), (begin, after_noon(1)), (succeeded(1), after_noon(2)))
+            await submit_batch(
+                store, (creation(1), NOON), (begin, after_noon(1)), (succeeded(1), after_noon(2))
+            )
             assert await age() == PAYER
             await submit_batch(store, (CallbackConcluded(reference(1), DELIVERED), after_noon(3)))
             assert await age() == MASKED_PARTY

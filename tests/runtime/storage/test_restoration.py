@@ -1,4 +1,5 @@
-"""Every store says how far it has come, and holds the brands of a restored one until each is finished."""
+"""Every store says how far it has come, and holds the brands of a restored one until each is
+finished."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ import psycopg
 
 
 async def check_restoration(open_store: OpenStore) -> None:
-    """Commits raise the epoch. A restored store has another id and knows the former one, and its brands take no
-    payments until each is finished; a hold of staff stays. A brand that is added meanwhile waits as well."""
+    """Commits raise the epoch. A restored store has another id and knows the former one, and its
+    brands take no payments until each is finished; a hold of staff stays. A brand that is added
+    meanwhile waits as well."""
     async with open_store() as store:
         before = await store.state()
         await submit_batch(store, (creation(1), NOON))
@@ -35,7 +37,9 @@ async def check_restoration(open_store: OpenStore) -> None:
         holds = [BrandHold(each, NOON, RESTORATION) for each in ("acme", "globex")]
         await store.admin.begin_restoration("another", holds)
         lost = RecordLostUse("acme", "order-7", "LOST", "ada")
-        await submit_batch(store, (MarkRestored(reference(1), "ada"), after_noon(1)), (lost, after_noon(2)))
+        await submit_batch(
+            store, (MarkRestored(reference(1), "ada"), after_noon(1)), (lost, after_noon(2))
+        )
     async with open_store() as store:
         restored = await store.state()
         assert (restored.mark.store_id, *restored.former_ids) == ("another", used.mark.store_id)
@@ -50,7 +54,9 @@ async def check_restoration(open_store: OpenStore) -> None:
         assert finished == [True, True]
         await store.admin.save_brands([a_brand(id="initech"), a_brand(id="hooli")])
         assert not (await store.configuration()).restored_brands
-        assert [(each.brand, each.held_by) for each in await store.admin.brand_holds()] == [("globex", "ada")]
+        assert [(each.brand, each.held_by) for each in await store.admin.brand_holds()] == [
+            ("globex", "ada")
+        ]
         found = await store.transaction(reference(1))
         assert found is not None
         assert found.progress.is_restored
@@ -62,7 +68,9 @@ async def check_restoration(open_store: OpenStore) -> None:
 
 @pytest.mark.spec("C6", "C12", "S6")
 @pytest.mark.parametrize("fresh", [sqlite_at_once, sqlite])
-async def test_a_store_says_how_far_it_has_come(fresh: Callable[[Path], OpenStore], tmp_path: Path) -> None:
+async def test_a_store_says_how_far_it_has_come(
+    fresh: Callable[[Path], OpenStore], tmp_path: Path
+) -> None:
     await check_restoration(fresh(tmp_path))
 
 

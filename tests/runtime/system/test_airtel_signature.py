@@ -32,7 +32,9 @@ class CountingCiphers(SystemCiphers):
 
 def test_a_signature_is_the_published_one_and_its_key_is_for_the_operator_only() -> None:
     private_key = generate_private_key(65537, 1024)
-    public_key = private_key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    public_key = private_key.public_key().public_bytes(
+        Encoding.DER, PublicFormat.SubjectPublicKeyInfo
+    )
     headers = signature_headers(BODY, CountingCiphers(), public_key, RsaPadding.OAEP_SHA256)
     assert header_value(headers, b"x-signature") == SIGNATURE
     sealed = base64.b64decode(header_value(headers, b"x-key") or b"")

@@ -33,7 +33,9 @@ def public_key(bits: int, encoding: Encoding = Encoding.DER) -> bytes:
 
 @pytest.mark.parametrize("encoding", [Encoding.DER, Encoding.PEM])
 @pytest.mark.parametrize("padding", RsaPadding)
-def test_the_holder_of_the_private_key_reads_what_was_encrypted(padding: RsaPadding, encoding: Encoding) -> None:
+def test_the_holder_of_the_private_key_reads_what_was_encrypted(
+    padding: RsaPadding, encoding: Encoding
+) -> None:
     sealed = CIPHERS.rsa_encrypt(public_key(2048, encoding), b"1234", padding)
     assert private_key(2048).decrypt(sealed, rsa_padding(padding)) == b"1234"
     assert sealed != CIPHERS.rsa_encrypt(public_key(2048, encoding), b"1234", padding)
@@ -45,7 +47,9 @@ def test_a_certificate_serves_as_a_public_key() -> None:
     assert CIPHERS.rsa_bits(pem) == load_pem_x509_certificate(pem).public_key().key_size  # type: ignore[union-attr]
 
 
-def test_a_key_of_1024_bits_takes_a_key_and_a_vector_with_pkcs1v15_but_not_with_oaep_sha256() -> None:
+def test_a_key_of_1024_bits_takes_a_key_and_a_vector_with_pkcs1v15_but_not_with_oaep_sha256() -> (
+    None
+):
     text = b":".join((base64.b64encode(bytes(32)), base64.b64encode(bytes(16))))
     assert len(text) == 69
     assert CIPHERS.rsa_bits(public_key(1024)) == 1024
@@ -61,7 +65,9 @@ def test_a_key_of_1024_bits_takes_a_key_and_a_vector_with_pkcs1v15_but_not_with_
         b"SECRET-ish nonsense",
         b"-----BEGIN PUBLIC KEY-----\nSECRET\n-----END PUBLIC KEY-----",
         b"-----BEGIN CERTIFICATE-----\nSECRET\n-----END CERTIFICATE-----",
-        generate_private_key(SECP256R1()).public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+        generate_private_key(SECP256R1())
+        .public_key()
+        .public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
     ],
     ids=["nothing", "nonsense", "no PEM", "no certificate", "another kind of key"],
 )

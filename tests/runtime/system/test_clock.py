@@ -1,4 +1,5 @@
-"""The gateway's clock: moments rise, nothing is created in a window that was served, and time continues."""
+"""The gateway's clock: moments rise, nothing is created in a window that was served, and time
+continues."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def test_nothing_is_created_in_a_served_window_when_the_clock_steps_back() -> No
     stepping.mark_served(served)
     stepping.mark_served(later(START, clock.DAY))  # It ends in the future and promises nothing.
     stepping.step(Span(-clock.HOUR))
-    assert stepping.next_moments(1, after=NOTHING) == [(later(START, Span(2 * clock.MINUTE)), served)]
+    assert stepping.next_moments(1, after=NOTHING) == [
+        (later(START, Span(2 * clock.MINUTE)), served)
+    ]
 
 
 @pytest.mark.finding("hostile-F1")
@@ -55,7 +58,9 @@ def test_a_record_carries_own_time_and_what_was_served_to_the_next_process() -> 
     before = SetClock()
     before.mark_served(earlier(START, clock.SECOND))
     record = before.record()
-    assert record == ClockRecord(boot_id(), MonotonicInstant(0), START, START, earlier(START, clock.SECOND))
+    assert record == ClockRecord(
+        boot_id(), MonotonicInstant(0), START, START, earlier(START, clock.SECOND)
+    )
     after = SetClock()
     after.shown, after.booted = later(START, clock.DAY), MonotonicInstant(60)
     after.continue_from(record)
@@ -94,6 +99,8 @@ def test_requests_count_only_from_a_moment_after_the_process_has_resumed() -> No
     assert not counts_after(1)
     assert counts_after(1)
     assert counts_after(9)
-    assert read_at < machine.requests_count_since(), "it has waited, however long it takes after that"
+    assert read_at < machine.requests_count_since(), (
+        "it has waited, however long it takes after that"
+    )
     machine.advance(clock.HOUR)
     assert counts_after(0), "a sandbox's clock was moved, and nothing has waited"

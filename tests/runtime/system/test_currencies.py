@@ -10,5 +10,7 @@ from mmo_sansio.values.money import CURRENCIES
 
 @pytest.mark.spec("M1")
 def test_the_table_is_that_of_iso_4217() -> None:
-    published = {each.code: (each.exponent, each.number) for each in Currency if each.exponent is not None}
+    published = {
+        each.code: (each.exponent, each.number) for each in Currency if each.exponent is not None
+    }
     assert dict(CURRENCIES) == published

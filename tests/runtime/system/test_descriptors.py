@@ -22,7 +22,9 @@ assert raise_descriptor_limit() == limit
 
 @pytest.mark.finding("security-3")
 def test_the_limit_is_raised_as_far_as_the_system_allows() -> None:
-    done = subprocess.run([sys.executable, "-c", RAISE], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", RAISE], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 

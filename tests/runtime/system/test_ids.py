@@ -1,4 +1,5 @@
-"""References and page tokens are unique and cannot be guessed; those of one moment are neighbours in an index."""
+"""References and page tokens are unique and cannot be guessed; those of one moment are neighbours
+in an index."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def test_page_tokens_differ_in_168_random_bits_and_are_safe_in_a_url() -> None:
     tokens = PageTokenGenerator(Wall().now)
     drawn = [tokens.next() for _ in range(1000)]
     assert len({token[4:] for token in drawn}) == 1000
-    assert all(len(token) == 32 and token.replace("-", "").replace("_", "").isalnum() for token in drawn)
+    assert all(
+        len(token) == 32 and token.replace("-", "").replace("_", "").isalnum() for token in drawn
+    )
     assert all(len({token[place] for token in drawn}) > 30 for place in range(4, 32))
 
 

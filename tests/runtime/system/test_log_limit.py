@@ -29,7 +29,11 @@ def test_a_marked_event_passes_once_a_second() -> None:
 
     assert passed("batch_commit_failed") == {"event": "batch_commit_failed"}
     assert [passed("batch_commit_failed") for _ in range(50)] == [None] * 50
-    assert passed("schedule_scan_failed") == {"event": "schedule_scan_failed"}, "each event has its own second"
-    assert [passed("drain_started", marked=False) for _ in range(2)] == [{"event": "drain_started"}] * 2
+    assert passed("schedule_scan_failed") == {"event": "schedule_scan_failed"}, (
+        "each event has its own second"
+    )
+    assert [passed("drain_started", marked=False) for _ in range(2)] == [
+        {"event": "drain_started"}
+    ] * 2
     now += 1.0
     assert passed("batch_commit_failed") == {"event": "batch_commit_failed", "suppressed": 50}

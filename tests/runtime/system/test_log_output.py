@@ -1,4 +1,5 @@
-"""A log that nobody reads holds up nothing: neither a thread that writes to it, nor a gateway, nor its end."""
+"""A log that nobody reads holds up nothing: neither a thread that writes to it, nor a gateway, nor
+its end."""
 
 from __future__ import annotations
 
@@ -88,7 +89,9 @@ def test_the_end_writes_what_still_waits(pipe: tuple[int, int]) -> None:
     assert read_available(reading) == b"the last line\n"
 
 
-def test_a_process_without_the_thread_drops_what_it_cannot_write_at_once(pipe: tuple[int, int]) -> None:
+def test_a_process_without_the_thread_drops_what_it_cannot_write_at_once(
+    pipe: tuple[int, int],
+) -> None:
     reading, writing = pipe
     output = LogOutput(writing)
     for number in range(100):
@@ -129,7 +132,9 @@ async def test_a_gateway_whose_log_nobody_reads_serves_on_and_ends_when_asked(
         with trio.fail_after(3 * TIMEOUT_S):
             while (line := READY.search(said.decode())) is None:
                 said += await process.stdout.receive_some()
-        ready = {name: value for name, _, value in (word.partition("=") for word in line[1].split())}
+        ready = {
+            name: value for name, _, value in (word.partition("=") for word in line[1].split())
+        }
         with trio.fail_after(3 * TIMEOUT_S):
             for _ in range(100):  # A line each, and the pipe holds some twenty.
                 assert (await ask(f"{ready['api']}/nowhere")).status == 404

@@ -39,7 +39,9 @@ def test_an_exception_is_told_without_its_message(capfd: pytest.CaptureFixture[s
 
 
 @pytest.mark.finding("new-users-L-sandbox-log")
-def test_a_line_has_the_time_of_a_sandbox_whose_clock_was_advanced(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_line_has_the_time_of_a_sandbox_whose_clock_was_advanced(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     configure_logs(log_format="json", level="info")
     clock = GatewayClock()
     with sandbox_time_in_logs(clock):
@@ -49,5 +51,7 @@ def test_a_line_has_the_time_of_a_sandbox_whose_clock_was_advanced(capfd: pytest
     structlog.get_logger("here").info("elsewhere")
     before, after, elsewhere = map(json.loads, capfd.readouterr().err.splitlines())
     assert "sandbox_time" not in before | elsewhere
-    ahead = datetime.fromisoformat(after["sandbox_time"]) - datetime.fromisoformat(after["timestamp"])
+    ahead = datetime.fromisoformat(after["sandbox_time"]) - datetime.fromisoformat(
+        after["timestamp"]
+    )
     assert ahead == pytest.approx(timedelta(days=3), abs=timedelta(minutes=1))

@@ -50,7 +50,9 @@ async def _cut_off_all_but_the_first(store: SqliteStore) -> None:
 
     def cut_off() -> SqlQuery[None]:
         yield from execute("DELETE FROM audit WHERE number > 1")
-        yield from execute("UPDATE audit_head SET (number, hash) = (SELECT number, hash FROM audit)")
+        yield from execute(
+            "UPDATE audit_head SET (number, hash) = (SELECT number, hash FROM audit)"
+        )
 
     await store.admin.write(cut_off)
 
@@ -74,7 +76,9 @@ async def test_a_log_whose_end_was_cut_off_is_reported(
     assert [(each["log_level"], each["seen"]) for each in changed] == [("error", f"3:{seen.hash}")]
 
 
-async def test_a_store_that_cannot_answer_stops_nothing(audit_log: AuditLog, autojump_clock: MockClock) -> None:
+async def test_a_store_that_cannot_answer_stops_nothing(
+    audit_log: AuditLog, autojump_clock: MockClock
+) -> None:
     head_logger = AuditHeadLogger(audit_log)
     async with StoreFile().open() as store:
         closed = AuditHeadLogger(AuditLog(store.admin, KEY, lambda: Instant(1)))

@@ -1,8 +1,9 @@
-"""Work that is claimed ends: by a conclusion, by another attempt after a pause, or as a durable intent.
+"""Work that is claimed ends: by a conclusion, by another attempt after a pause, or as a durable
+intent.
 
-A program finds the places where the workers wait for the store, the engine, an operator or a merchant, and plants each
-kind of fault at each of them. A day later nothing is claimed, due or undone, and nothing was sent twice.
-"""
+A program finds the places where the workers wait for the store, the engine, an operator or a
+merchant, and plants each kind of fault at each of them. A day later nothing is claimed, due or
+undone, and nothing was sent twice."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ PLACES_MIN = 35
 
 
 async def what_is_wrong(directory: Path, clock: MockClock, planter: Planter) -> list[str]:
-    """Let a world pass in which this is planted, and return what is left of it after a day, or was done twice."""
+    """Let a world pass in which this is planted, and return what is left of it after a day, or was
+    done twice."""
     world = World(directory / f"{trio.current_time()}.db", planter, clock)
     await world.play()
     if planter.is_ending.is_set():
@@ -51,9 +53,15 @@ async def what_is_wrong(directory: Path, clock: MockClock, planter: Planter) -> 
     with sqlite3.connect(world.path) as file:
         for what, statement in LEFT.items():
             wrong += [f"{what}: {row}" for row in file.execute(statement)]
-    wrong += [f"paid {times} times: {reference}" for reference, times in world.arrived.items() if times > 1]
+    wrong += [
+        f"paid {times} times: {reference}"
+        for reference, times in world.arrived.items()
+        if times > 1
+    ]
     dies_between = planter.fault in (Fault.CANCELLED, Fault.CANCELLED_DONE)
-    wrong += [f"called back {times} times" for times in world.sent.values() if times > 1 + dies_between]
+    wrong += [
+        f"called back {times} times" for times in world.sent.values() if times > 1 + dies_between
+    ]
     return wrong
 
 
@@ -94,13 +102,20 @@ async def test_wherever_a_fault_is_planted_nothing_is_claimed_due_or_undone_a_da
 
 @pytest.mark.spec("S3", "S5")
 @pytest.mark.finding("rules-6")
-async def test_after_a_restart_every_payment_that_has_expired_unasked_is_asked(autojump_clock: MockClock) -> None:
-    """The morning after an outage: the first process lives for two seconds, and asks about 20 of 100."""
+async def test_after_a_restart_every_payment_that_has_expired_unasked_is_asked(
+    autojump_clock: MockClock,
+) -> None:
+    """The morning after an outage: the first process lives for two seconds, and asks about 20 of
+    100."""
     payments = [numbered_reference(number) for number in range(100)]
     overdue, expired = later(START, Span(SECOND)), later(START, Span(2 * SECOND))
     pending = (
         a_transaction(
-            Stage.AWAITING_RESULT, gateway_reference=each, merchant_reference=each, wake_at=overdue, expires_at=expired
+            Stage.AWAITING_RESULT,
+            gateway_reference=each,
+            merchant_reference=each,
+            wake_at=overdue,
+            expires_at=expired,
         )
         for each in payments
     )
@@ -120,11 +135,15 @@ async def test_after_a_restart_every_payment_that_has_expired_unasked_is_asked(a
         async with file.open() as store, trio.open_nursery() as nursery:
             outbox, clock = Outbox(), OperatorClock()
             engine = Engine(store, clock, outbox)
-            worker = ProviderWorker(engine.submit, {"test": PlainProvider()}, lambda _: answers, lambda _: answers, now)
+            worker = ProviderWorker(
+                engine.submit, {"test": PlainProvider()}, lambda _: answers, lambda _: answers, now
+            )
             idle: Any = DispatcherWorld(room=Counter(acme=1_000))
             dispatcher = Dispatcher(store, worker, idle, idle)
             outbox.subscribe(dispatcher.dispatch)
-            scheduler = Scheduler(store, engine.enqueue, dispatcher.dispatch, dispatcher.has_room, clock.time)
+            scheduler = Scheduler(
+                store, engine.enqueue, dispatcher.dispatch, dispatcher.has_room, clock.time
+            )
             await nursery.start(engine.run)
             await nursery.start(partial(worker.run, drain=trio.Event()))
             await nursery.start(scheduler.run)

@@ -1,4 +1,5 @@
-"""The clock monitor notices steps of the wall clock, and saves from what the next process continues."""
+"""The clock monitor notices steps of the wall clock, and saves from what the next process
+continues."""
 
 from __future__ import annotations
 
@@ -122,7 +123,9 @@ async def test_a_store_that_stalls_is_no_suspension(autojump_clock: MockClock) -
         assert world.clock.last_suspension is None
 
 
-async def test_the_clocks_are_saved_every_minute_and_after_a_change(autojump_clock: MockClock) -> None:
+async def test_the_clocks_are_saved_every_minute_and_after_a_change(
+    autojump_clock: MockClock,
+) -> None:
     async with running(Monitored()) as world:
         await trio.sleep(125.5)
         assert [each.time - START for each in world.saved] == [60 * S, 120 * S]
@@ -131,7 +134,9 @@ async def test_the_clocks_are_saved_every_minute_and_after_a_change(autojump_clo
         assert [each.utc - each.time for each in world.saved[2:]] == [0, clock.HOUR]
 
 
-async def test_a_store_that_cannot_serve_is_tried_again_after_a_minute(autojump_clock: MockClock) -> None:
+async def test_a_store_that_cannot_serve_is_tried_again_after_a_minute(
+    autojump_clock: MockClock,
+) -> None:
     async with running(Monitored(is_available=False)) as world:
         await trio.sleep(30)
         world.is_available = True
@@ -143,7 +148,13 @@ async def test_a_store_that_cannot_serve_is_tried_again_after_a_minute(autojump_
 @pytest.mark.finding("postgres-F5")
 @pytest.mark.parametrize(
     ("behind_s", "agreeing", "is_logged", "gets_requests"),
-    [(1, 1, False, True), (-3, 0, True, True), (40, 1, True, False), (-40, 1, True, False), (40, 0, True, True)],
+    [
+        (1, 1, False, True),
+        (-3, 0, True, True),
+        (40, 1, True, False),
+        (-40, 1, True, False),
+        (40, 0, True, True),
+    ],
 )
 async def test_a_clock_that_differs_from_the_stores_is_told_and_where_others_agree_gets_no_requests(
     behind_s: int, agreeing: int, is_logged: bool, gets_requests: bool, autojump_clock: MockClock

@@ -82,7 +82,9 @@ async def test_waiting_work_goes_on_without_a_pause_while_there_is_room(
         nursery.cancel_scope.cancel()
 
 
-async def test_waiting_work_goes_on_in_order_and_a_full_worker_is_tried_once_a_round(autojump_clock: MockClock) -> None:
+async def test_waiting_work_goes_on_in_order_and_a_full_worker_is_tried_once_a_round(
+    autojump_clock: MockClock,
+) -> None:
     world = DispatcherWorld()
     dispatcher = a_dispatcher(world)
     for number in range(5):
@@ -103,7 +105,9 @@ async def test_waiting_work_goes_on_in_order_and_a_full_worker_is_tried_once_a_r
         nursery.cancel_scope.cancel()
 
 
-async def test_waiting_work_is_read_many_at_a_time_where_there_is_room(autojump_clock: MockClock) -> None:
+async def test_waiting_work_is_read_many_at_a_time_where_there_is_room(
+    autojump_clock: MockClock,
+) -> None:
     world = DispatcherWorld()
     dispatcher = a_dispatcher(world)
     for number in range(300):
@@ -126,7 +130,11 @@ def test_of_work_that_waits_nothing_is_kept_but_its_reference() -> None:
     world = DispatcherWorld()
     dispatcher = a_dispatcher(world)
     work = world.callback(1, "acme")
-    kept: list[weakref.ref[object]] = [weakref.ref(work), weakref.ref(work.intent), weakref.ref(work.transaction)]
+    kept: list[weakref.ref[object]] = [
+        weakref.ref(work),
+        weakref.ref(work.intent),
+        weakref.ref(work.transaction),
+    ]
     dispatcher.dispatch(work)
     world.stored.clear()
     del work

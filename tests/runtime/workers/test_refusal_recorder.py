@@ -1,4 +1,5 @@
-"""Requests that limits or flows refused are written together, some seconds after the first of them."""
+"""Requests that limits or flows refused are written together, some seconds after the first of
+them."""
 
 from __future__ import annotations
 

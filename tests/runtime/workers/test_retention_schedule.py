@@ -18,7 +18,11 @@ from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import SqliteStore
-from mmo_trio.workers.housekeeping import RETENTION_FIRST_LOOK_AFTER_S, RETENTION_LOOK_INTERVAL_S, RetentionWorker
+from mmo_trio.workers.housekeeping import (
+    RETENTION_FIRST_LOOK_AFTER_S,
+    RETENTION_LOOK_INTERVAL_S,
+    RetentionWorker,
+)
 from tests.conformance.inputs import PAYER, reference
 from tests.simulation.stores.simulated_run import at_once, quiet_server
 from tests.support.aged_payments import NOW, pay
@@ -40,7 +44,9 @@ async def actions(store: Store) -> list[str]:
 
 
 @pytest.mark.finding("postgres-F9")
-async def test_one_of_several_processes_removes_old_rows_once_a_day(autojump_clock: MockClock) -> None:
+async def test_one_of_several_processes_removes_old_rows_once_a_day(
+    autojump_clock: MockClock,
+) -> None:
     server, began = quiet_server(), trio.current_time()
     stores = [at_once(server, str(number)) for number in range(3)]
     await pay(stores[0], 1, 4)
@@ -60,7 +66,9 @@ async def test_one_of_several_processes_removes_old_rows_once_a_day(autojump_clo
     assert len(await actions(stores[0])) == 4, "a day later"
 
 
-async def test_nothing_is_removed_while_payments_wait(store: SqliteStore, autojump_clock: MockClock) -> None:
+async def test_nothing_is_removed_while_payments_wait(
+    store: SqliteStore, autojump_clock: MockClock
+) -> None:
     await pay(store, 1, 4)
     looks = 0
 

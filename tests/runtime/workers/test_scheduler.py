@@ -42,7 +42,9 @@ class SchedulerWorld:
     woken_references: list[str] = Factory(list)
     queries: int = 0
     scheduler: Scheduler = Factory(
-        lambda self: Scheduler(self, self.enqueue, self.dispatch, lambda: len(self.dispatched) < self.room, self.now),
+        lambda self: Scheduler(
+            self, self.enqueue, self.dispatch, lambda: len(self.dispatched) < self.room, self.now
+        ),
         takes_self=True,
     )
 
@@ -191,7 +193,9 @@ async def test_rounds_in_which_the_same_transaction_is_due_again_cause_little_lo
 
 @pytest.mark.spec("S3")
 async def test_the_scheduler_goes_on_after_store_errors(autojump_clock: MockClock) -> None:
-    world = SchedulerWorld(store_errors=[StoreUnavailable("gone"), StoreUnavailable("gone"), ValueError("bug")])
+    world = SchedulerWorld(
+        store_errors=[StoreUnavailable("gone"), StoreUnavailable("gone"), ValueError("bug")]
+    )
     await world.create(1, pending_for=clock.SECOND)
     async with running(world):
         await trio.sleep(2.5)
@@ -264,7 +268,9 @@ async def test_a_round_full_of_payments_that_cannot_be_woken_holds_up_no_other(
 
 @pytest.mark.spec("S3")
 @pytest.mark.finding("rules-12")
-async def test_however_many_payments_cannot_be_woken_they_hold_up_no_other(autojump_clock: MockClock) -> None:
+async def test_however_many_payments_cannot_be_woken_they_hold_up_no_other(
+    autojump_clock: MockClock,
+) -> None:
     """More than any bound of before: 1,024 and a full round."""
     many = 1_100
     world = NeverWakesSome(failing=many)
@@ -281,7 +287,9 @@ async def test_however_many_payments_cannot_be_woken_they_hold_up_no_other(autoj
 
 
 @pytest.mark.spec("S6")
-async def test_abandoned_work_is_claimed_beside_payments_that_cannot_be_woken(autojump_clock: MockClock) -> None:
+async def test_abandoned_work_is_claimed_beside_payments_that_cannot_be_woken(
+    autojump_clock: MockClock,
+) -> None:
     world = NeverWakesSome()
     await world.create(0, pending_for=clock.SECOND)
     await world.create(7, pending_for=clock.DAY)
@@ -289,11 +297,15 @@ async def test_abandoned_work_is_claimed_beside_payments_that_cannot_be_woken(au
     await trio.sleep(10)
     async with running(world):
         await trio.sleep(0.5)
-        assert [work.intent.gateway_reference for work in world.dispatched] == [numbered_reference(7)]
+        assert [work.intent.gateway_reference for work in world.dispatched] == [
+            numbered_reference(7)
+        ]
 
 
 @pytest.mark.spec("S3")
-async def test_a_payment_that_could_not_be_woken_is_woken_again_and_ever_more_rarely(autojump_clock: MockClock) -> None:
+async def test_a_payment_that_could_not_be_woken_is_woken_again_and_ever_more_rarely(
+    autojump_clock: MockClock,
+) -> None:
     world = NeverWakesSome()
     await world.create(0, pending_for=clock.SECOND)
     async with running(world):
@@ -308,11 +320,15 @@ async def test_a_payment_that_could_not_be_woken_is_woken_again_and_ever_more_ra
 
 
 @pytest.mark.spec("S6")
-async def test_abandoned_work_is_claimed_while_the_workers_have_room(autojump_clock: MockClock) -> None:
+async def test_abandoned_work_is_claimed_while_the_workers_have_room(
+    autojump_clock: MockClock,
+) -> None:
     world = SchedulerWorld(room=2)
     for number in range(3):
         await world.create(number, pending_for=clock.DAY)
-    work_items = [world.engine.work(SubmitToProvider(numbered_reference(number))) for number in range(3)]
+    work_items = [
+        world.engine.work(SubmitToProvider(numbered_reference(number))) for number in range(3)
+    ]
     async with running(world):
         world.abandoned = work_items[:2]
         await trio.sleep(1.5)
@@ -326,7 +342,9 @@ async def test_abandoned_work_is_claimed_while_the_workers_have_room(autojump_cl
 
 
 @pytest.mark.spec("S3")
-async def test_what_is_due_once_a_sandbox_clock_was_advanced_is_woken_at_once(autojump_clock: MockClock) -> None:
+async def test_what_is_due_once_a_sandbox_clock_was_advanced_is_woken_at_once(
+    autojump_clock: MockClock,
+) -> None:
     world = SchedulerWorld()
     await world.create(1, pending_for=Span(3 * clock.DAY))
     async with running(world):

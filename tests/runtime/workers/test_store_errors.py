@@ -1,4 +1,5 @@
-"""Whatever a store raises, the tasks that use it again and again go on, and with them the process (P5)."""
+"""Whatever a store raises, the tasks that use it again and again go on, and with them the process
+(P5)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,13 @@ from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.metrics.process_files import WRITE_INTERVAL_S, ProcessMetricsFiles
 from mmo_trio.metrics.prometheus import BACKLOG_TTL_S, BacklogCache
 from mmo_trio.storage.interface.admin_types import AuditKey
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable, WorkItem
+from mmo_trio.storage.interface.store import (
+    OutcomeUnknown,
+    StoreCorrupt,
+    StoreUnavailable,
+    StoreUnusable,
+    WorkItem,
+)
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
@@ -102,7 +109,9 @@ def callback_worker() -> CallbackWorker:
 
 
 def scheduler(store: Any) -> Task:
-    return Scheduler(store, enqueue=never, dispatch=never, has_room=lambda: True, now=GatewayClock().time).run
+    return Scheduler(
+        store, enqueue=never, dispatch=never, has_room=lambda: True, now=GatewayClock().time
+    ).run
 
 
 def channel_owner(store: Any) -> Task:
@@ -192,7 +201,9 @@ async def test_a_task_goes_on_whatever_the_store_raises(
 
 
 @pytest.mark.finding("postgres-F6")
-async def test_metrics_are_written_again_after_an_error(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_metrics_are_written_again_after_an_error(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
     errors, is_rendered = [KeyError("x")], trio.Event()
 
     async def render() -> bytes:
@@ -210,12 +221,16 @@ async def test_metrics_are_written_again_after_an_error(tmp_path: Path, autojump
 
 
 @pytest.mark.finding("postgres-F6")
-async def test_a_backlog_that_cannot_be_read_leaves_its_series_out_until_it_can(database: str) -> None:
+async def test_a_backlog_that_cannot_be_read_leaves_its_series_out_until_it_can(
+    database: str,
+) -> None:
     async with open_postgres(database, serving=True) as store:
         cache = BacklogCache(store, GatewayClock().time)
         with psycopg.connect(database, autocommit=True) as staff:
             rename = b"ALTER TABLE suspense RENAME TO suspense_elsewhere"
-            await trio.to_thread.run_sync(staff.execute, rename)  # It may wait for the store's own maintenance.
+            await trio.to_thread.run_sync(
+                staff.execute, rename
+            )  # It may wait for the store's own maintenance.
             assert await cache.backlog() is None
             staff.execute("ALTER TABLE suspense_elsewhere RENAME TO suspense")
         assert await BacklogCache(store, GatewayClock().time).backlog() is not None

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.api.cursor import CURSOR_MAX, Cursor, CursorError, Direction, Filters, decode_cursor, encode_cursor
+from mmo_sansio.api.cursor import (
+    CURSOR_MAX,
+    Cursor,
+    CursorError,
+    Direction,
+    Filters,
+    decode_cursor,
+    encode_cursor,
+)
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, Instant
 
@@ -120,5 +128,7 @@ def test_the_longest_cursor_is_short_enough_to_be_looked_at() -> None:
         "status": "pending",
         "pageSize": "5000",
     }
-    text = encode_cursor(Cursor(filters, Direction.BEFORE, Position(FIRST_INSTANT, "7" * 26)), brand="b", key=KEY)
+    text = encode_cursor(
+        Cursor(filters, Direction.BEFORE, Position(FIRST_INSTANT, "7" * 26)), brand="b", key=KEY
+    )
     assert len(text) < 1_500 < CURSOR_MAX

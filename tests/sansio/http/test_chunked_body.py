@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.http.chunked_body import SIZE_LINE_BYTES_MAX, TRAILER_BYTES_MAX, ChunkedBody, ChunkedBodyError
+from mmo_sansio.http.chunked_body import (
+    SIZE_LINE_BYTES_MAX,
+    TRAILER_BYTES_MAX,
+    ChunkedBody,
+    ChunkedBodyError,
+)
 
 BODY = b"4\r\n0123\r\n6 \t;name=value\r\n456789\r\nA \t\r\n\r\nbcdefgh\n\r\n0;last\r\n"
 READ = b"0123456789\r\nbcdefgh\n"
@@ -42,8 +47,25 @@ def test_trailers_are_dropped_where_they_may_follow(size: int) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        *(b"5\nhello", b"5\r\nhello0\r\n", b"5\r\nhello\n0", b"5\r\nhello\r0", b"0\r\n\n", b"0\r\nA: b\r\n\r\n"),
-        *(b"-1\r\n", b"0x5\r\n", b"+5\r\n", b" 5\r\n", b"5 \0\r\n", b"\r\n0\r\n", b"g\r\n", b"f" * 17, b"5 5\r\n"),
+        *(
+            b"5\nhello",
+            b"5\r\nhello0\r\n",
+            b"5\r\nhello\n0",
+            b"5\r\nhello\r0",
+            b"0\r\n\n",
+            b"0\r\nA: b\r\n\r\n",
+        ),
+        *(
+            b"-1\r\n",
+            b"0x5\r\n",
+            b"+5\r\n",
+            b" 5\r\n",
+            b"5 \0\r\n",
+            b"\r\n0\r\n",
+            b"g\r\n",
+            b"f" * 17,
+            b"5 5\r\n",
+        ),
         *(b"5;\0", b";a", b"5;" + b"a" * SIZE_LINE_BYTES_MAX),
     ],
 )
@@ -73,6 +95,8 @@ def test_the_trailer_section_is_limited() -> None:
 
 
 @given(st.lists(st.binary() | st.text(alphabet="0123afgG;\r\n ").map(str.encode)), st.booleans())
-def test_nothing_else_than_an_error_comes_of_garbage(pieces: list[bytes], has_trailers: bool) -> None:
+def test_nothing_else_than_an_error_comes_of_garbage(
+    pieces: list[bytes], has_trailers: bool
+) -> None:
     with suppress(ChunkedBodyError):
         read(*pieces, has_trailers=has_trailers)

@@ -35,12 +35,23 @@ REFUSED: dict[int, list[str]] = {
     3: ["", "   "],
     4: ["https://merchant.example/" + "a" * 2024, "https://" + "a" * 100_000],
     5: ["/relative/path", "merchant.example/cb", "//merchant.example/cb", "https", "?a=b"],
-    6: ["https://", "https:///cb", "https:merchant.example", "https:/merchant.example", "https://:1"],
+    6: [
+        "https://",
+        "https:///cb",
+        "https:merchant.example",
+        "https:/merchant.example",
+        "https://:1",
+    ],
     7: ["https://127.0.0.1/", "https://127.255.255.254/"],
     8: ["https://localhost/", "https://LOCALHOST./", "https://foo.localhost/"],
     9: ["https://127.1/", "https://0/", "https://0.0.0.0/", "https://0.1.2.3/"],
     12: ["https://0177.0.0.1/", "https://017700000001/"],
-    14: ["https://10.0.0.1/", "https://172.16.0.1/", "https://172.31.255.255/", "https://192.168.1.1/"],
+    14: [
+        "https://10.0.0.1/",
+        "https://172.16.0.1/",
+        "https://172.31.255.255/",
+        "https://192.168.1.1/",
+    ],
     15: ["https://169.254.169.254/latest/meta-data/"],
     16: ["https://2852039166/", "https://0xa9fea9fe/", "https://0XA9.0376.43518/"],
     17: ["https://169.254.170.2/"],
@@ -55,19 +66,46 @@ REFUSED: dict[int, list[str]] = {
         "https://X.LOCAL./",
     ],
     22: ["https://100.64.0.1/"],
-    23: ["https://192.0.0.8/", "https://192.0.2.1/", "https://198.51.100.1/", "https://203.0.113.1/"],
+    23: [
+        "https://192.0.0.8/",
+        "https://192.0.2.1/",
+        "https://198.51.100.1/",
+        "https://203.0.113.1/",
+    ],
     24: ["https://198.18.0.1/"],
     25: ["https://192.88.99.1/"],
-    26: ["https://224.0.0.1/", "https://239.1.1.1/", "https://240.0.0.1/", "https://255.255.255.255/"],
+    26: [
+        "https://224.0.0.1/",
+        "https://239.1.1.1/",
+        "https://240.0.0.1/",
+        "https://255.255.255.255/",
+    ],
     27: ["https://[::1]/", "https://[::]/"],
-    28: ["https://[::ffff:127.0.0.1]/", "https://[::ffff:7f00:1]/", "https://[::ffff:169.254.169.254]/"],
+    28: [
+        "https://[::ffff:127.0.0.1]/",
+        "https://[::ffff:7f00:1]/",
+        "https://[::ffff:169.254.169.254]/",
+    ],
     29: ["https://[::127.0.0.1]/", "https://[::a9fe:a9fe]/"],
     31: ["https://[64:ff9b::a9fe:a9fe]/", "https://[64:ff9b:1::1]/"],
     32: ["https://[2002:a9fe:a9fe::1]/", "https://[2002:7f00:1::]/"],
-    34: ["https://[fe80::1]/", "https://[fe80::1%25eth0]/", "https://[2606:4700::1%25eth0]/", "https://[febf::1]/"],
+    34: [
+        "https://[fe80::1]/",
+        "https://[fe80::1%25eth0]/",
+        "https://[2606:4700::1%25eth0]/",
+        "https://[febf::1]/",
+    ],
     35: ["https://[fc00::1]/", "https://[fd00:ec2::254]/"],
-    37: ["https://user:pw@merchant.example/", "https://merchant.example@127.0.0.1/", "https://@merchant.example/"],
-    39: ["https://merchant.example#@127.0.0.1/", "https://merchant.example/cb#", "https://a.example/#x"],
+    37: [
+        "https://user:pw@merchant.example/",
+        "https://merchant.example@127.0.0.1/",
+        "https://@merchant.example/",
+    ],
+    39: [
+        "https://merchant.example#@127.0.0.1/",
+        "https://merchant.example/cb#",
+        "https://a.example/#x",
+    ],
     40: [f"https://merchant.example:{port}/" for port in ("99999", "0", "-1", "abc", "443:443")]
     + ["https://merchant.example:65536/", "https://merchant.example:٤٤٣/", "https://[2606::1]443/"],
     42: ["https://[::1", "https://]/", "https://[v1.fe]/", "https://[]/", "https://[[2606::1]]/"],
@@ -105,7 +143,11 @@ REFUSED: dict[int, list[str]] = {
 }
 """By the row numbers of the table; values of other types than text are the parser's to refuse."""
 
-CASES = [pytest.param(url, id=f"row {row}: {ascii(url)[:60]}") for row, urls in REFUSED.items() for url in urls]
+CASES = [
+    pytest.param(url, id=f"row {row}: {ascii(url)[:60]}")
+    for row, urls in REFUSED.items()
+    for url in urls
+]
 
 
 @pytest.mark.spec("C8", "K7")
@@ -128,7 +170,9 @@ def test_two_hexadecimal_digits_follow_each_percent_sign(rest: str) -> None:
         redirect_url_error(f"https://merchant.example/#{rest}", extra_schemes=[]),
         redirect_url_error(f"myapp:/{rest}", extra_schemes=["myapp"]),
     }
-    assert faults == {"In a URL two hexadecimal digits follow each '%': write %25 for the sign itself."}
+    assert faults == {
+        "In a URL two hexadecimal digits follow each '%': write %25 for the sign itself."
+    }
 
 
 @pytest.mark.spec("C8", "K7")
@@ -137,7 +181,9 @@ def test_two_hexadecimal_digits_follow_each_percent_sign(rest: str) -> None:
     [
         pytest.param("https://merchant.example/cb", id="plain"),
         pytest.param("HTTPS://Merchant.Example/CB?a=b&c=%2F", id="letter case and query"),
-        pytest.param("https://merchant.example/100%25?a=%c3%A9", id="percent-encoded in either case"),
+        pytest.param(
+            "https://merchant.example/100%25?a=%c3%A9", id="percent-encoded in either case"
+        ),
         pytest.param("https://merchant.example", id="no path"),
         pytest.param("https://merchant.example./cb", id="row 46: one final dot"),
         pytest.param("https://merchant.example:8443/cb", id="port"),
@@ -242,7 +288,9 @@ def test_a_url_leads_to_one_target(url: str, target: UrlTarget) -> None:
         ("https://①⑥⑨.254.169.254/", "169.254.169.254", "169.254.169.254"),
     ],
 )
-def test_every_spelling_of_an_address_is_taken_for_that_address(url: str, host: str, authority: str) -> None:
+def test_every_spelling_of_an_address_is_taken_for_that_address(
+    url: str, host: str, authority: str
+) -> None:
     target = parse_url(url)
     assert str(target.address) == target.host == host
     assert target.authority == authority
@@ -306,7 +354,12 @@ def test_a_user_name_is_called_one(url: str) -> None:
     ],
 )
 def test_only_result_hosts_of_the_brand_may_be_called(url: str, allowed: bool) -> None:
-    hosts = [*map(parse_result_host, ("Pay.Acme.example", "*.shop.example", "192.0.2.7", "[2001:DB8:0::7]"))]
+    hosts = [
+        *map(
+            parse_result_host,
+            ("Pay.Acme.example", "*.shop.example", "192.0.2.7", "[2001:DB8:0::7]"),
+        )
+    ]
     assert hosts[:3] == ["pay.acme.example", "*.shop.example", "192.0.2.7"]
     error = result_host_error(url, hosts)
     assert (error is None) is allowed, error
@@ -339,7 +392,8 @@ def test_what_is_no_result_host_is_refused(text: str) -> None:
 @pytest.mark.finding("hostile-F11")
 @pytest.mark.spec("K7")
 @pytest.mark.parametrize(
-    "url", ["https://pay.acme.example/", "https://PAY.acme.example.:443/cb", "https://ｐay.acme.example/"]
+    "url",
+    ["https://pay.acme.example/", "https://PAY.acme.example.:443/cb", "https://ｐay.acme.example/"],
 )
 def test_the_host_of_the_brand_itself_is_the_gateway_too(url: str) -> None:
     assert delivery_url_error(url, rules=RULES) is None

@@ -23,7 +23,9 @@ URL = "https://merchant.example/cb"
 def test_an_answer_counts_by_its_status_alone(status: int) -> None:
     outcome = DeliveryOutcome.DELIVERED if status < 300 else DeliveryOutcome.NON_2XX
     for complete in (True, False):
-        head = FinalResponseHead(status, b"HTTP/1.1 %d Any\r\nRetry-After: 1\r\n\r\n" % status, b"", 4)
+        head = FinalResponseHead(
+            status, b"HTTP/1.1 %d Any\r\nRetry-After: 1\r\n\r\n" % status, b"", 4
+        )
         answered = ResponseReceived(head, b"body", complete, duration_ms=7)
         assert (answered.status, answered.headers) == (status, ((b"retry-after", b"1"),))
         assert to_attempt(answered, url=URL) == DeliveryAttempt(
@@ -41,8 +43,12 @@ def test_an_answer_counts_by_its_status_alone(status: int) -> None:
     ],
 )
 def test_no_answer_counts_by_its_cause(failure: ExchangeFailure, outcome: DeliveryOutcome) -> None:
-    unanswered = NoResponseReceived(failure, "The network is gone.", may_have_arrived=True, duration_ms=9)
-    assert to_attempt(unanswered, url=URL) == DeliveryAttempt(outcome, URL, None, 9, "The network is gone.")
+    unanswered = NoResponseReceived(
+        failure, "The network is gone.", may_have_arrived=True, duration_ms=9
+    )
+    assert to_attempt(unanswered, url=URL) == DeliveryAttempt(
+        outcome, URL, None, 9, "The network is gone."
+    )
 
 
 @pytest.mark.spec("K5")

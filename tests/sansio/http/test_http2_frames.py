@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.http.http2_frames import COUNTED, FRAMES_BURST, FRAMES_PER_S, PING, PREFACE, RST_STREAM, FrameCounter
+from mmo_sansio.http.http2_frames import (
+    COUNTED,
+    FRAMES_BURST,
+    FRAMES_PER_S,
+    PING,
+    PREFACE,
+    RST_STREAM,
+    FrameCounter,
+)
 
 HEADERS, DATA, WINDOW_UPDATE = 0x1, 0x0, 0x8
 BURST = int(FRAMES_BURST)
@@ -43,7 +51,11 @@ def test_frames_that_ask_for_something_are_not_counted() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([*COUNTED, HEADERS, DATA]), st.binary(max_size=40)), min_size=1, max_size=150),
+    st.lists(
+        st.tuples(st.sampled_from([*COUNTED, HEADERS, DATA]), st.binary(max_size=40)),
+        min_size=1,
+        max_size=150,
+    ),
     st.lists(st.integers(min_value=0, max_value=5000), max_size=20),
 )
 def test_the_pieces_do_not_matter(frames: list[tuple[int, bytes]], cuts: list[int]) -> None:

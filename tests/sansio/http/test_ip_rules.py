@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.http.ip_rules import FORBIDDEN_RANGES, address_error, parse_ipv4_host, subscriber_network, unmap_ipv4
+from mmo_sansio.http.ip_rules import (
+    FORBIDDEN_RANGES,
+    address_error,
+    parse_ipv4_host,
+    subscriber_network,
+    unmap_ipv4,
+)
 
 PERMITTED_PRIVATELY = [
     ("10.0.0.0", "10.255.255.255"),
@@ -46,7 +52,11 @@ def number(address: str) -> int:
 
 
 def within(value: int, spans: list[tuple[str, str]], *, version: int) -> bool:
-    return any(number(first) <= value <= number(last) for first, last in spans if (":" in first) == (version == 6))
+    return any(
+        number(first) <= value <= number(last)
+        for first, last in spans
+        if (":" in first) == (version == 6)
+    )
 
 
 def may_be_reached(address: IPv4Address | IPv6Address, *, allow_private: bool) -> bool:
@@ -144,7 +154,9 @@ def test_public_addresses_may_be_reached(address: str) -> None:
         "fec0::1",
     ],
 )
-def test_allow_private_never_permits_metadata_link_local_or_disguised_addresses(address: str) -> None:
+def test_allow_private_never_permits_metadata_link_local_or_disguised_addresses(
+    address: str,
+) -> None:
     assert address_error(address, allow_private=True) is not None
 
 
@@ -177,7 +189,9 @@ def test_a_fault_says_what_the_address_is_and_what_would_be_right() -> None:
         ("4294967295", "255.255.255.255"),
     ],
 )
-def test_every_spelling_of_an_ipv4_address_is_read_as_the_c_library_does(host: str, address: str) -> None:
+def test_every_spelling_of_an_ipv4_address_is_read_as_the_c_library_does(
+    host: str, address: str
+) -> None:
     assert parse_ipv4_host(host) == IPv4Address(address)
 
 
@@ -225,7 +239,9 @@ def test_a_mapped_address_is_the_address_it_maps(address: IPv4Address) -> None:
         ("not:an:address", "not:an:address"),
     ],
 )
-def test_an_ipv6_address_is_counted_by_the_network_of_its_subscriber(address: str, network: str) -> None:
+def test_an_ipv6_address_is_counted_by_the_network_of_its_subscriber(
+    address: str, network: str
+) -> None:
     assert subscriber_network(address) == network
 
 

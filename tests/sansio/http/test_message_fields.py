@@ -1,5 +1,5 @@
-"""What is asked of us by the fields of a message: a body that was packed unasked is read and never grows beyond its
-bound, and a wait is obeyed (RFC 9110 sections 8.4 and 10.2.3)."""
+"""What is asked of us by the fields of a message: a body that was packed unasked is read and never
+grows beyond its bound, and a wait is obeyed (RFC 9110 sections 8.4 and 10.2.3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mmo_sansio.http.messages import RETRY_AFTER_MAX, Headers, HttpResponse, retry_after, unpack_body
+from mmo_sansio.http.messages import (
+    RETRY_AFTER_MAX,
+    Headers,
+    HttpResponse,
+    retry_after,
+    unpack_body,
+)
 from mmo_sansio.values.clock import SECOND, from_datetime
 
 TEXT = b'{"status":"SUCCESSFUL"}'
@@ -20,12 +26,16 @@ def coded(*values: bytes) -> Headers:
     return tuple((b"content-encoding", each) for each in values)
 
 
-@pytest.mark.parametrize("headers", [coded(b"gzip"), coded(b" X-GZip "), coded(b"identity, gzip"), coded(b"", b"gzip")])
+@pytest.mark.parametrize(
+    "headers", [coded(b"gzip"), coded(b" X-GZip "), coded(b"identity, gzip"), coded(b"", b"gzip")]
+)
 def test_gzip_is_unpacked(headers: Headers) -> None:
     assert unpack_body(headers, PACKED, bytes_max=len(TEXT)) == TEXT
 
 
-@pytest.mark.parametrize("headers", [(), coded(b""), coded(b"identity"), ((b"content-type", b"gzip"),)])
+@pytest.mark.parametrize(
+    "headers", [(), coded(b""), coded(b"identity"), ((b"content-type", b"gzip"),)]
+)
 def test_what_is_not_packed_stays_as_it_is(headers: Headers) -> None:
     assert unpack_body(headers, TEXT, bytes_max=1_000) == TEXT
 
@@ -45,7 +55,9 @@ def test_what_is_not_packed_stays_as_it_is(headers: Headers) -> None:
     ],
     ids=range(9),
 )
-def test_what_cannot_be_unpacked_or_grows_too_much_stays_as_it_is(headers: Headers, body: bytes) -> None:
+def test_what_cannot_be_unpacked_or_grows_too_much_stays_as_it_is(
+    headers: Headers, body: bytes
+) -> None:
     assert unpack_body(headers, body, bytes_max=100_000) == body
 
 

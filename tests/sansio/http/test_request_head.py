@@ -45,7 +45,8 @@ GOOD = [
     a_head(start=b"OPTIONS * HTTP/1.1"),
     a_head(start=b"M-SEARCH! /%zz?a=b&c=%2F HTTP/1.1"),
     a_head(b"Upgrade: websocket", b"Connection: upgrade"),
-    # What java.net.http and `curl --http2` send by default: an offer, which a server may ignore (RFC 9110, 7.8).
+    # What java.net.http and `curl --http2` send by default: an offer, which a server may ignore
+    # (RFC 9110, 7.8).
     a_head(b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABk"),
     a_head(b"Upgrade: websocket, H2C"),
     a_head(b"HTTP2-Settings: AAMAAABk"),
@@ -217,7 +218,9 @@ def test_a_head_larger_than_the_limit_is_a_431() -> None:
     room = LIMITS.head_bytes - len(a_head(b"A: "))
     assert check_head(a_head(b"A: " + b"x" * room), LIMITS) is None
     _is_problem(check_head(a_head(b"A: " + b"x" * (room + 1)), LIMITS), 431)
-    _is_problem(check_partial_head(a_head(b"A: " + b"x" * (room + 2))[:-1], LIMITS, checked_bytes=99), 431)
+    _is_problem(
+        check_partial_head(a_head(b"A: " + b"x" * (room + 2))[:-1], LIMITS, checked_bytes=99), 431
+    )
 
 
 @pytest.mark.spec("P4")
@@ -249,7 +252,9 @@ def _is_problem(problem: Problem | None, status: int) -> None:
         (b"http://h?y", b"/?y", b"h"),
     ],
 )
-def test_an_absolute_target_means_its_path_query_and_host(target: bytes, expected: bytes, host: bytes) -> None:
+def test_an_absolute_target_means_its_path_query_and_host(
+    target: bytes, expected: bytes, host: bytes
+) -> None:
     head = to_origin_form(RequestHead("GET", target, ((b"a", b"b"), (b"host", b"other"))))
     assert (head.target, head.values(b"host"), head.values(b"a")) == (expected, (host,), (b"b",))
 

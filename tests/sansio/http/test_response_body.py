@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from mmo_sansio.http.response_reader import ResponseBodyError, ResponseHeadReader, response_body
 
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789"
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6;a=b\r\n456789\r\n0\r\n\r\n"
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: "
+    b"chunked\r\n\r\n4\r\n0123\r\n6;a=b\r\n456789\r\n0\r\n\r\n"
+)
 CLOSED = b"HTTP/1.1 200 OK\r\n\r\n0123456789"
 
 
@@ -42,7 +45,11 @@ def test_a_body_is_the_same_however_it_is_cut(answer: bytes, size: int) -> None:
 @pytest.mark.spec("K4")
 @pytest.mark.parametrize(
     ("answer", "body"),
-    [(LENGTH[:-1], b"012345678"), (CHUNKED[:-3], b"0123456789"), (CHUNKED.replace(b"0123\r\n", b"0123xx"), b"0123")],
+    [
+        (LENGTH[:-1], b"012345678"),
+        (CHUNKED[:-3], b"0123456789"),
+        (CHUNKED.replace(b"0123\r\n", b"0123xx"), b"0123"),
+    ],
     ids=["too short", "no last chunk", "broken framing"],
 )
 def test_what_came_of_a_broken_body_is_kept(answer: bytes, body: bytes) -> None:

@@ -20,7 +20,9 @@ from mmo_sansio.http.response_reader import (
 )
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Empty:\r\nX-Tab: \ta\t\xff\r\n\r\n"
-INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </" + b"a" * 80 + b">\r\n\r\n"
+INTERIM = (
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </" + b"a" * 80 + b">\r\n\r\n"
+)
 PADDING = HEAD_BYTES_MAX - len(b"HTTP/1.1 200 OK\r\nX: \r\n\r\n")
 
 
@@ -75,7 +77,9 @@ def test_fields_are_read_with_their_names_in_lower_case() -> None:
         (b"1.1 200", b"X-Content-Length: 7\r\n", BodyEnd.CLOSE),
     ],
 )
-def test_the_head_tells_where_the_body_ends(start: bytes, fields: bytes, framing: BodyFraming) -> None:
+def test_the_head_tells_where_the_body_ends(
+    start: bytes, fields: bytes, framing: BodyFraming
+) -> None:
     final = read(b"HTTP/" + start + b" X\r\n" + fields + b"\r\n")
     assert final is not None
     assert final.framing == framing
@@ -113,7 +117,9 @@ def test_a_well_formed_head_within_the_limits_is_taken(head: bytes) -> None:
         (b"X-Trace:\r\n a\r\n \r\nContent-Length: 4", b"x-trace", b"a", 4),
     ],
 )
-def test_a_folded_line_is_read_as_one(lines: bytes, name: bytes, value: bytes, framing: BodyFraming) -> None:
+def test_a_folded_line_is_read_as_one(
+    lines: bytes, name: bytes, value: bytes, framing: BodyFraming
+) -> None:
     final = read(b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n\r\n")
     assert final is not None
     assert final.framing == framing
@@ -199,7 +205,9 @@ def test_any_bytes_are_a_head_an_error_or_a_wait_for_more(first: bytes, second: 
         (b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\n\r\n", None),
     ],
 )
-def test_a_server_announces_how_long_it_keeps_an_idle_connection(head: bytes, seconds: int | None) -> None:
+def test_a_server_announces_how_long_it_keeps_an_idle_connection(
+    head: bytes, seconds: int | None
+) -> None:
     final = read(head)
     assert final is not None
     assert final.announced_idle_s == seconds

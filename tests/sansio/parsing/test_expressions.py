@@ -9,7 +9,9 @@ import pytest
 import mmo_sansio
 from tests.support.expressions import FoundExpression, find_expressions, superlinear_text
 
-BUILT_FROM_VALUES = {"mmo_sansio.providers.common.redaction": (r"(?<!\w)s3cret(?!\w)", r"(?<!\w)1234(?!\w)")}
+BUILT_FROM_VALUES = {
+    "mmo_sansio.providers.common.redaction": (r"(?<!\w)s3cret(?!\w)", r"(?<!\w)1234(?!\w)")
+}
 """Examples of the expressions that functions build, by module."""
 
 EXPRESSIONS = find_expressions(mmo_sansio, BUILT_FROM_VALUES)

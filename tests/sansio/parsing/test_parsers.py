@@ -1,4 +1,5 @@
-"""Each parser of the core takes time in proportion to its text, and at most three times what harmless text takes."""
+"""Each parser of the core takes time in proportion to its text, and at most three times what
+harmless text takes."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ from mmo_sansio.api.cursor import CursorError, decode_cursor
 from mmo_sansio.api.incoming.query_string import parse_records_query
 from mmo_sansio.api.incoming.requests import find_route
 from mmo_sansio.http.chunked_body import ChunkedBody, ChunkedBodyError
-from mmo_sansio.http.egress_rules import EgressRules, delivery_url_error, parse_url, redirect_url_error
+from mmo_sansio.http.egress_rules import (
+    EgressRules,
+    delivery_url_error,
+    parse_url,
+    redirect_url_error,
+)
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.http.request_head import HeadLimits, check_head, check_partial_head
 from mmo_sansio.http.response_reader import ResponseHeadError, ResponseHeadReader
@@ -119,13 +125,17 @@ def cursors(size: int) -> Corpus:
 
 def timestamps(size: int) -> Corpus:
     day = b"2026-11-21"
-    return {repr(each): day + hostile_input.fill(each, size) for each in (b"0", b"-", b" ", b"T00:00", b"+")}
+    return {
+        repr(each): day + hostile_input.fill(each, size)
+        for each in (b"0", b"-", b" ", b"T00:00", b"+")
+    }
 
 
 def urls(size: int) -> Corpus:
     """Return URLs of this size; one beyond 2,048 characters is refused for its length."""
     labels = {
-        repr(each): b"https://" + hostile_input.fill(each, size) for each in (b"a.", b".", b"1.", b"9", b":", b"@")
+        repr(each): b"https://" + hostile_input.fill(each, size)
+        for each in (b"a.", b".", b"1.", b"9", b":", b"@")
     }
     return {
         **labels,
@@ -172,7 +182,9 @@ def test_no_notification_costs_three_times_what_a_harmless_one_does(operator: st
     provider = CASES[operator].open_adapter()
 
     def read(body: bytes) -> None:
-        provider.read_notification(HttpRequest("POST", b"/hooks/operator/token", JSON_HEADERS, body))
+        provider.read_notification(
+            HttpRequest("POST", b"/hooks/operator/token", JSON_HEADERS, body)
+        )
 
     texts = hostile_input.json_texts(BODY_BYTES)
     for name, text in texts.items():

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.replies import Rejected
-from mmo_sansio.payments.brand_changes import BackTest, BackTestResult, RecordedRequest, refused_request
+from mmo_sansio.payments.brand_changes import (
+    BackTest,
+    BackTestResult,
+    RecordedRequest,
+    refused_request,
+)
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.testing import a_create_payment
@@ -38,13 +43,17 @@ def methods(draw: st.DrawFn, key: str, country: str) -> Method:
     """A method with limits in one or two currencies, some of them of a day."""
     limits = {}
     for currency in draw(st.lists(st.sampled_from([KES, "UGX"]), min_size=1, unique=True)):
-        daily = draw(st.dictionaries(st.sampled_from([Type.PAYIN, Type.PAYOUT]), st.integers(50, 400)))
+        daily = draw(
+            st.dictionaries(st.sampled_from([Type.PAYIN, Type.PAYOUT]), st.integers(50, 400))
+        )
         limits[currency] = Limits(
             money(draw(MINIMUMS), currency),
             money(draw(MAXIMUMS), currency),
             {type: money(most, currency) for type, most in daily.items()},
         )
-    operations = draw(st.frozensets(st.sampled_from([Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT])))
+    operations = draw(
+        st.frozensets(st.sampled_from([Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT]))
+    )
     return Method(key, "sandbox", "Sandbox", country, operations, limits)
 
 
@@ -53,7 +62,13 @@ def brands(draw: st.DrawFn) -> Brand:
     """A brand with methods in two countries."""
     pending = draw(st.none() | st.integers(1, 4))
     chosen = (draw(methods("m", "KE")), draw(methods("m", "UG")), draw(methods("n", "KE")))
-    return Brand("acme", "Acme", chosen, enabled=draw(st.integers(0, 9)) > 0, limits=BrandLimits(None, None, pending))
+    return Brand(
+        "acme",
+        "Acme",
+        chosen,
+        enabled=draw(st.integers(0, 9)) > 0,
+        limits=BrandLimits(None, None, pending),
+    )
 
 
 @st.composite
@@ -99,13 +114,19 @@ def read_plainly(brand: Brand, recorded: Sequence[RecordedRequest]) -> BackTestR
     return BackTestResult(len(accepted), len(of_refused), dict(sums), dict(refused))
 
 
-def refusal(brand: Brand, request: RecordedRequest, accepted: Sequence[RecordedRequest]) -> str | None:
+def refusal(
+    brand: Brand, request: RecordedRequest, accepted: Sequence[RecordedRequest]
+) -> str | None:
     """The first reason in the order of C9."""
     assert request.operation is not None
     type, currency, minor = request.operation.type, request.amount.currency, request.amount.minor
     if not brand.enabled:
         return "merchant_disabled"
-    named = [each for each in brand.methods if each.key == request.method and request.operation in each.operations]
+    named = [
+        each
+        for each in brand.methods
+        if each.key == request.method and request.operation in each.operations
+    ]
     if not named:
         return "config_unsupported_payment_method"
     here = [each for each in named if each.country == request.country]
@@ -126,7 +147,8 @@ def refusal(brand: Brand, request: RecordedRequest, accepted: Sequence[RecordedR
         each.amount.minor
         for each in accepted
         if each.operation is not None
-        and (each.operation.type, each.method, each.country) == (type, request.method, request.country)
+        and (each.operation.type, each.method, each.country)
+        == (type, request.method, request.country)
         and each.amount.currency == currency
         and each.created_at // DAY == now // DAY
         and not (each.has_failed and each in accepted and each not in pending)
@@ -137,7 +159,9 @@ def refusal(brand: Brand, request: RecordedRequest, accepted: Sequence[RecordedR
 
 
 @given(brands(), requests())
-def test_a_back_test_equals_a_plain_reading_of_the_rules(brand: Brand, recorded: Sequence[RecordedRequest]) -> None:
+def test_a_back_test_equals_a_plain_reading_of_the_rules(
+    brand: Brand, recorded: Sequence[RecordedRequest]
+) -> None:
     whole = BackTest(brand)
     whole.add(recorded)
     assert whole.result == read_plainly(brand, recorded)
@@ -148,11 +172,22 @@ def test_a_back_test_equals_a_plain_reading_of_the_rules(brand: Brand, recorded:
 
 
 def test_a_smaller_maximum_refuses_what_is_above_it() -> None:
-    method = Method("m", "sandbox", "Sandbox", "KE", frozenset(Operation), {KES: Limits(money(1), money(100))})
+    method = Method(
+        "m", "sandbox", "Sandbox", "KE", frozenset(Operation), {KES: Limits(money(1), money(100))}
+    )
     before = Brand("acme", "Acme", (method,))
     after = evolve(before, methods=(evolve(method, limits={KES: Limits(money(1), money(50))}),))
     recorded = [
-        RecordedRequest(f"{minor}", NOON, Operation.DIRECT_PAYIN, "m", "KE", money(minor), None, has_failed=False)
+        RecordedRequest(
+            f"{minor}",
+            NOON,
+            Operation.DIRECT_PAYIN,
+            "m",
+            "KE",
+            money(minor),
+            None,
+            has_failed=False,
+        )
         for minor in (50, 51, 100)
     ]
     results = []
@@ -184,16 +219,31 @@ def test_a_request_that_limits_or_flows_refused_is_kept_without_personal_data(
     draft = input_.draft
     amount = to_money(draft.amount, draft.currency)
     assert refused.request == RecordedRequest(
-        input_.gateway_reference, NOON, draft.operation, draft.method, draft.country, amount, NOON, False, True
+        input_.gateway_reference,
+        NOON,
+        draft.operation,
+        draft.method,
+        draft.country,
+        amount,
+        NOON,
+        False,
+        True,
     )
 
 
 @pytest.mark.parametrize(
     "changed",
-    [{"method": "254700000007"}, {"country": "UG"}, {"currency": "EUR"}, {"amount": Decimal("1.001")}],
+    [
+        {"method": "254700000007"},
+        {"country": "UG"},
+        {"currency": "EUR"},
+        {"amount": Decimal("1.001")},
+    ],
     ids=["method", "country", "currency", "decimals"],
 )
-def test_a_request_that_no_limits_or_flows_would_accept_is_not_kept(changed: Mapping[str, object]) -> None:
+def test_a_request_that_no_limits_or_flows_would_accept_is_not_kept(
+    changed: Mapping[str, object],
+) -> None:
     input_, problem = refuse(**changed)
     assert refused_request(input_, problem, now=NOON) is None
 

@@ -40,11 +40,20 @@ def limited(*, pending: int | None = None, daily: dict[Type, int] | None = None)
 
 
 def create(
-    gateway: Gateway, number: int, brand: Brand, now: Instant, operation: Operation = PAYOUT, amount: int = 100
+    gateway: Gateway,
+    number: int,
+    brand: Brand,
+    now: Instant,
+    operation: Operation = PAYOUT,
+    amount: int = 100,
 ) -> Reply:
     reference = numbered_reference(number)
     request = a_create_payment(
-        reference, brand=brand, operation=operation, amount=Decimal(amount), merchant_reference=reference
+        reference,
+        brand=brand,
+        operation=operation,
+        amount=Decimal(amount),
+        merchant_reference=reference,
     )
     return gateway.receive(request, now=now)
 
@@ -56,7 +65,11 @@ def cause(reply: Reply) -> str | None:
 @pytest.mark.finding("security-10")
 def test_no_more_payments_are_pending_than_the_limit() -> None:
     gateway, brand = Gateway(), limited(pending=2)
-    assert [cause(create(gateway, number, brand, START)) for number in (1, 2, 3)] == [None, None, "brand_pending_limit"]
+    assert [cause(create(gateway, number, brand, START)) for number in (1, 2, 3)] == [
+        None,
+        None,
+        "brand_pending_limit",
+    ]
     gateway.receive(a_begin_submission(numbered_reference(1)), now=START)
     gateway.receive(succeeded(numbered_reference(1)), now=START)
     assert cause(create(gateway, 3, brand, START)) is None
@@ -85,7 +98,9 @@ def test_the_sum_of_a_day_is_bounded_for_each_type() -> None:
     assert cause(create(gateway, 6, brand, Instant(tomorrow - 1), amount=10)) == "brand_daily_limit"
     assert cause(create(gateway, 6, brand, tomorrow, amount=250)) is None
     gateway.receive(a_stop(numbered_reference(2)), now=tomorrow)
-    assert cause(create(gateway, 7, brand, tomorrow, amount=10)) == "brand_daily_limit", "yesterday's counts no more"
+    assert cause(create(gateway, 7, brand, tomorrow, amount=10)) == "brand_daily_limit", (
+        "yesterday's counts no more"
+    )
 
 
 @pytest.mark.finding("security-10")
@@ -119,7 +134,9 @@ steps = st.lists(
 
 @pytest.mark.finding("security-10")
 @given(steps)
-def test_counters_show_what_is_pending_and_what_was_not_lost_today(history: Sequence[tuple[str, int, int]]) -> None:
+def test_counters_show_what_is_pending_and_what_was_not_lost_today(
+    history: Sequence[tuple[str, int, int]],
+) -> None:
     gateway, now = Gateway(), START
     brand = limited(pending=4, daily={Type.PAYOUT: 500})
     for position, (action, target, pause) in enumerate(history):
@@ -138,7 +155,15 @@ def test_counters_show_what_is_pending_and_what_was_not_lost_today(history: Sequ
             case _:
                 gateway.receive(a_wake(about), now=now)
         rows = gateway.ledger.transactions.values()
-        assert gateway.ledger.used_on("acme", "pending", 0) == sum(each.status is Status.PENDING for each in rows) <= 4
+        assert (
+            gateway.ledger.used_on("acme", "pending", 0)
+            == sum(each.status is Status.PENDING for each in rows)
+            <= 4
+        )
         today = [each for each in rows if each.order.created_at // DAY == now // DAY]
-        spent = sum(each.order.requested.minor for each in today if each.status is not Status.FAILED)
-        assert gateway.ledger.used_on("acme", "payout test_ke KE KES", now // DAY) == spent <= 50_000
+        spent = sum(
+            each.order.requested.minor for each in today if each.status is not Status.FAILED
+        )
+        assert (
+            gateway.ledger.used_on("acme", "payout test_ke KE KES", now // DAY) == spent <= 50_000
+        )

@@ -167,7 +167,9 @@ def test_law_2_same_ledger_input_and_now_same_decision(history: list[Stamped]) -
 def test_law_3_what_has_ended_never_changes(history: list[Stamped]) -> None:
     ledger = Ledger()
     for each, now in history:
-        ended = {name: one for name, one in ledger.transactions.items() if one.progress.stage.is_terminal}
+        ended = {
+            name: one for name, one in ledger.transactions.items() if one.progress.stage.is_terminal
+        }
         decision = decide(ledger, each, now=now)
         ledger.apply(decision.changes, decision.intents)
         assert ended.items() <= ledger.transactions.items()
@@ -196,7 +198,9 @@ def test_law_4_a_decision_is_whole(history: list[Stamped]) -> None:
         ledger.apply(decision.changes, decision.intents)
         for intent in decision.intents:
             has_ended = ledger.transactions[intent.gateway_reference].progress.stage.is_terminal
-            assert has_ended is isinstance(intent, DeliverCallback | PollEnded), "no wake_at polls it"
+            assert has_ended is isinstance(intent, DeliverCallback | PollEnded), (
+                "no wake_at polls it"
+            )
             if isinstance(intent, PollProvider):
                 assert any(isinstance(one, TransactionAdvanced) for one in decision.changes)
             else:
@@ -205,7 +209,9 @@ def test_law_4_a_decision_is_whole(history: list[Stamped]) -> None:
 
 @given(histories(), st.data())
 @settings(max_examples=150)
-def test_law_5_any_batches_end_in_the_same_ledger(history: list[Stamped], data: st.DataObject) -> None:
+def test_law_5_any_batches_end_in_the_same_ledger(
+    history: list[Stamped], data: st.DataObject
+) -> None:
     expected, one_by_one_decisions = one_by_one(history)
     durable = Ledger()
     decisions: list[Decision] = []
@@ -262,7 +268,9 @@ LOOKS: list[tuple[str, Callable[[Ledger], object], str]] = [
 
 
 @pytest.mark.parametrize(("look", "key"), [row[1:] for row in LOOKS], ids=[row[0] for row in LOOKS])
-def test_absent_and_not_loaded_never_look_the_same(look: Callable[[Ledger], object], key: str) -> None:
+def test_absent_and_not_loaded_never_look_the_same(
+    look: Callable[[Ledger], object], key: str
+) -> None:
     first = Reads(
         frozenset({A}),
         frozenset({("acme", "order-1")}),
@@ -284,7 +292,9 @@ def test_absent_and_not_loaded_never_look_the_same(look: Callable[[Ledger], obje
 
 def test_a_change_that_does_not_fit_raises() -> None:
     """A store would refuse it as well."""
-    ledger, (made, begun) = one_by_one([(a_create_payment(A), START), (a_begin_submission(A), later(START, Span(1)))])
+    ledger, (made, begun) = one_by_one(
+        [(a_create_payment(A), START), (a_begin_submission(A), later(START, Span(1)))]
+    )
     with pytest.raises(AssertionError):
         ledger.apply(made.changes)
     with pytest.raises(AssertionError):

@@ -92,7 +92,10 @@ def test_wake_lets_happen_what_is_due_the_earliest_first() -> None:
         gateway.receive(given, now=later(START, Span(number)))
     gateway.take_intents()
     gateway.wake(now=later(later(START, Span(3 * DAY)), Span(2)))
-    assert gateway.take_intents() == (DeliverCallback(numbered_reference(1)), DeliverCallback(numbered_reference(2)))
+    assert gateway.take_intents() == (
+        DeliverCallback(numbered_reference(1)),
+        DeliverCallback(numbered_reference(2)),
+    )
     assert gateway.transaction(numbered_reference(3)).progress.stage is Stage.CREATED
     gateway.wake(now=later(later(START, Span(3 * DAY)), Span(2)))
     assert gateway.take_intents() == ()
@@ -127,8 +130,12 @@ def test_the_world_gives_up_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.spec("S6")
 @pytest.mark.finding("new-users-L-world")
-@pytest.mark.parametrize(("operation", "submissions"), [(Operation.DIRECT_PAYIN, 5), (Operation.DIRECT_PAYOUT, 180)])
-def test_what_is_never_received_is_given_up_in_a_world(operation: Operation, submissions: int) -> None:
+@pytest.mark.parametrize(
+    ("operation", "submissions"), [(Operation.DIRECT_PAYIN, 5), (Operation.DIRECT_PAYOUT, 180)]
+)
+def test_what_is_never_received_is_given_up_in_a_world(
+    operation: Operation, submissions: int
+) -> None:
     world = World(FakeProvider(on_submit=(never_receives,)))
     world.create(operation=operation)
     world.run()

@@ -1,5 +1,5 @@
-"""Of two inputs of which one reads what the other writes, neither can be decided without the other where that matters;
-tests/runtime/storage/test_input_pairs.py plays them on real stores."""
+"""Of two inputs of which one reads what the other writes, neither can be decided without the other
+where that matters; tests/runtime/storage/test_input_pairs.py plays them on real stores."""
 
 from __future__ import annotations
 

@@ -38,7 +38,13 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction
 
 NOW = later(START, Span(5 * SECOND))
-C, W, S, A, OK = (Stage.CREATED, Stage.AWAITING_CUSTOMER, Stage.SUBMITTING, Stage.AWAITING_RESULT, Stage.SUCCEEDED)
+C, W, S, A, OK = (
+    Stage.CREATED,
+    Stage.AWAITING_CUSTOMER,
+    Stage.SUBMITTING,
+    Stage.AWAITING_RESULT,
+    Stage.SUCCEEDED,
+)
 
 
 def line_of(was: Transaction | None, given: Input, *, now: Instant = NOW) -> JournalEntry:
@@ -51,17 +57,36 @@ def line_of(was: Transaction | None, given: Input, *, now: Instant = NOW) -> Jou
 
 
 LINES: list[tuple[Stage | None, Input, str, Stage | None, Stage | None, dict[str, Any]]] = [
-    (None, a_create_payment(), "merchant", None, C, {"method": "test_ke", "operation": "direct/payin"}),
+    (
+        None,
+        a_create_payment(),
+        "merchant",
+        None,
+        C,
+        {"method": "test_ke", "operation": "direct/payin"},
+    ),
     (W, a_confirmation(), "payer", W, C, {}),
     (C, a_begin_submission(), "gateway", C, S, {}),
-    (S, accepted(provider_reference="P"), "provider:test", S, A, {"source": "poll", "providerReference": "P"}),
+    (
+        S,
+        accepted(provider_reference="P"),
+        "provider:test",
+        S,
+        A,
+        {"source": "poll", "providerReference": "P"},
+    ),
     (
         A,
         succeeded(final=KES(149)),
         "provider:test",
         A,
         OK,
-        {"source": "webhook", "providerReference": None, "finalAmount": "149.00 KES", "suspense": "settled_less"},
+        {
+            "source": "webhook",
+            "providerReference": None,
+            "finalAmount": "149.00 KES",
+            "suspense": "settled_less",
+        },
     ),
     (
         A,
@@ -85,9 +110,20 @@ LINES: list[tuple[Stage | None, Input, str, Stage | None, Stage | None, dict[str
         "user:amina",
         A,
         Stage.FAILED,
-        {"reason": "The provider's statement of today shows it.", "evidence": None, "errorCode": "provider_timeout"},
+        {
+            "reason": "The provider's statement of today shows it.",
+            "evidence": None,
+            "errorCode": "provider_timeout",
+        },
     ),
-    (None, a_deposit(), "provider:test", None, OK, {"providerReference": "DEP-1", "amount": "75.00 KES"}),
+    (
+        None,
+        a_deposit(),
+        "provider:test",
+        None,
+        OK,
+        {"providerReference": "DEP-1", "amount": "75.00 KES"},
+    ),
     (
         OK,
         callback_concluded(outcome=DeliveryOutcome.NON_2XX),
@@ -102,7 +138,12 @@ LINES: list[tuple[Stage | None, Input, str, Stage | None, Stage | None, dict[str
         "provider:test",
         None,
         None,
-        {"source": "webhook", "providerReference": None, "finalAmount": None, "suspense": "repeated_result"},
+        {
+            "source": "webhook",
+            "providerReference": None,
+            "finalAmount": None,
+            "suspense": "repeated_result",
+        },
     ),
 ]
 
@@ -113,11 +154,18 @@ LINES: list[tuple[Stage | None, Input, str, Stage | None, Stage | None, dict[str
     ids=[f"{type(row[1]).__name__} in {row[0]}" for row in LINES],
 )
 def test_what_each_decision_leaves(
-    stage: Stage | None, given: Input, actor: str, before: Stage | None, after: Stage | None, detail: dict[str, Any]
+    stage: Stage | None,
+    given: Input,
+    actor: str,
+    before: Stage | None,
+    after: Stage | None,
+    detail: dict[str, Any],
 ) -> None:
     line = line_of(a_transaction(stage) if stage else None, given)
     assert json.loads(line.detail) == detail
-    assert line == JournalEntry(NOW, type(given).__name__, actor, REFERENCE, "acme", before, after, line.detail)
+    assert line == JournalEntry(
+        NOW, type(given).__name__, actor, REFERENCE, "acme", before, after, line.detail
+    )
 
 
 def test_what_names_nothing_of_ours_has_no_reference() -> None:
@@ -133,7 +181,12 @@ def test_an_empty_detail_is_an_empty_object() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [a_create_payment(method="nope"), a_wake(), succeeded(source=Source.POLL), a_deposit(succeeded=False)],
+    [
+        a_create_payment(method="nope"),
+        a_wake(),
+        succeeded(source=Source.POLL),
+        a_deposit(succeeded=False),
+    ],
     ids=["refused", "woke early", "agreed", "failed deposit"],
 )
 def test_what_changes_nothing_leaves_no_line(given: Input) -> None:
@@ -160,10 +213,15 @@ def test_a_timeline_tells_where_a_payment_has_been() -> None:
     world = World()
     world.create()
     world.advance(Span(4 * DAY))
-    told = [(each.input_name, each.stage_before, each.stage_after) for each in world.gateway.journal]
+    told = [
+        (each.input_name, each.stage_before, each.stage_after) for each in world.gateway.journal
+    ]
     assert told[:3] == [
         ("CreatePayment", None, "created"),
         ("BeginSubmission", "created", "submitting"),
         ("ProviderAccepted", "submitting", "awaiting_result"),
     ]
-    assert told[-2:] == [("TransactionWoke", "awaiting_result", "failed"), ("CallbackConcluded", None, None)]
+    assert told[-2:] == [
+        ("TransactionWoke", "awaiting_result", "failed"),
+        ("CallbackConcluded", None, None),
+    ]

@@ -12,7 +12,9 @@ from mmo_sansio.testing.builders import KES, a_brand, a_method
 from mmo_sansio.values.model import BrandLimits, Limits, Operation, Type
 
 LIMITS = Limits(KES("10"), KES("1000"), {Type.PAYOUT: KES("5000")})
-BRAND = a_brand(methods=(a_method(limits={"KES": LIMITS}),), limits=BrandLimits(requests_per_second=5))
+BRAND = a_brand(
+    methods=(a_method(limits={"KES": LIMITS}),), limits=BrandLimits(requests_per_second=5)
+)
 
 
 def with_method(**changes: Any) -> Any:

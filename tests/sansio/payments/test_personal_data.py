@@ -38,19 +38,59 @@ from mmo_sansio.values.model import (
 )
 
 NUMBER = "254700123456"
-PERSON = a_party(id=f"customer-{NUMBER}", msisdn=NUMBER, first_name="Zoë", last_name="Wanjiru", email="zoe@example.com")
+PERSON = a_party(
+    id=f"customer-{NUMBER}",
+    msisdn=NUMBER,
+    first_name="Zoë",
+    last_name="Wanjiru",
+    email="zoe@example.com",
+)
 
 
 MASKED_OF_ORDERS = ("party", "labels", "result_url", "display_qr_url", "page")
 KEPT_OF_ORDERS = (
-    *("gateway_reference", "brand", "type", "flow", "method", "country", "provider", "provider_title", "requested"),
-    *("merchant_reference", "reconciliation_reference", "created_at", "expires_at", "scenario", "api_key_id"),
+    *(
+        "gateway_reference",
+        "brand",
+        "type",
+        "flow",
+        "method",
+        "country",
+        "provider",
+        "provider_title",
+        "requested",
+    ),
+    *(
+        "merchant_reference",
+        "reconciliation_reference",
+        "created_at",
+        "expires_at",
+        "scenario",
+        "api_key_id",
+    ),
     *("utc_offset", "usage"),
 )
 MASKED_OF_PROGRESS = ("provider_data", "hint", "qr")
 KEPT_OF_PROGRESS = (
-    *("stage", "version", "wake_at", "polls", "provider_reference", "final", "completed_at", "completion_source"),
-    *("error_code", "error_message", "submitted_at", "submissions", "unsent", "answered", "evidence"),
+    *(
+        "stage",
+        "version",
+        "wake_at",
+        "polls",
+        "provider_reference",
+        "final",
+        "completed_at",
+        "completion_source",
+    ),
+    *(
+        "error_code",
+        "error_message",
+        "submitted_at",
+        "submissions",
+        "unsent",
+        "answered",
+        "evidence",
+    ),
     *("not_found_since", "is_restored", "attempt"),
 )
 """A field of a payment belongs to one of these: a new one may name a person."""
@@ -61,7 +101,9 @@ def a_paid_transaction() -> Transaction:
     made = a_transaction(
         Stage.SUCCEEDED,
         provider_reference="QK12",
-        provider_data=ProviderData("mpesa", "M-Pesa", KES(5), f'{{"phone":"{NUMBER}"}}', "17", f"paid by {NUMBER}"),
+        provider_data=ProviderData(
+            "mpesa", "M-Pesa", KES(5), f'{{"phone":"{NUMBER}"}}', "17", f"paid by {NUMBER}"
+        ),
         hint=f"hint {NUMBER}",
         qr=QrCode(f"qr {NUMBER}"),
     )
@@ -71,7 +113,9 @@ def a_paid_transaction() -> Transaction:
         labels=f'{{"phone":"{NUMBER}"}}',
         result_url=f"https://merchant.example/results?payer={NUMBER}",
         display_qr_url=f"https://merchant.example/qr#{NUMBER}",
-        page=Page("token", START, f"https://merchant.example/ok?payer={NUMBER}", f"app://failed/{NUMBER}"),
+        page=Page(
+            "token", START, f"https://merchant.example/ok?payer={NUMBER}", f"app://failed/{NUMBER}"
+        ),
     )
     return Transaction(order, made.progress)
 
@@ -79,7 +123,19 @@ def a_paid_transaction() -> Transaction:
 def a_settled_claim(**members: Any) -> DepositClaim:
     """A claim whose bill reference is the payer's number."""
     claim = DepositClaim(
-        "mpesa", "QK12", "M-Pesa", "01J", "600966", NUMBER, KES(5), PERSON, None, None, START, START, None
+        "mpesa",
+        "QK12",
+        "M-Pesa",
+        "01J",
+        "600966",
+        NUMBER,
+        KES(5),
+        PERSON,
+        None,
+        None,
+        START,
+        START,
+        None,
     )
     return evolve(claim, **members)
 
@@ -97,9 +153,15 @@ def test_of_every_field_of_a_payment_it_is_known_whether_it_may_name_a_person() 
     assert {each.name for each in fields(Progress)} == {*MASKED_OF_PROGRESS, *KEPT_OF_PROGRESS}
     before = a_paid_transaction()
     masked = mask_transaction(before)
-    assert {each for each in MASKED_OF_ORDERS if getattr(masked.order, each) == getattr(before.order, each)} == set()
     assert {
-        each for each in MASKED_OF_PROGRESS if getattr(masked.progress, each) == getattr(before.progress, each)
+        each
+        for each in MASKED_OF_ORDERS
+        if getattr(masked.order, each) == getattr(before.order, each)
+    } == set()
+    assert {
+        each
+        for each in MASKED_OF_PROGRESS
+        if getattr(masked.progress, each) == getattr(before.progress, each)
     } == set()
 
 
@@ -162,7 +224,9 @@ def test_texts_of_people_and_providers_are_masked_and_codes_stay() -> None:
     assert mask_members(masked) == masked
     status = json.dumps({"detail": "The receiver answered 200."})
     assert mask_members(status) == status
-    assert NUMBER not in mask_members(json.dumps({"detail": f"The receiver answered 200. {NUMBER}"}))
+    assert NUMBER not in mask_members(
+        json.dumps({"detail": f"The receiver answered 200. {NUMBER}"})
+    )
     assert NUMBER not in mask_members(json.dumps({"numbers": [NUMBER]}))
     assert NUMBER not in mask_members(json.dumps({"something new": NUMBER}))
     assert NUMBER not in mask_members(NUMBER)
@@ -170,14 +234,23 @@ def test_texts_of_people_and_providers_are_masked_and_codes_stay() -> None:
 
 
 def test_a_url_loses_what_follows_its_path() -> None:
-    assert mask_url("https://a.example/b?c=1#d") == mask_url("https://a.example/b#d?c") == "https://a.example/b"
+    assert (
+        mask_url("https://a.example/b?c=1#d")
+        == mask_url("https://a.example/b#d?c")
+        == "https://a.example/b"
+    )
 
 
 @pytest.mark.spec("S4")
 def test_a_settled_claim_loses_the_person_and_keeps_its_receipt() -> None:
     masked = mask_claim(a_settled_claim())
     assert NUMBER not in json.dumps(asdict(masked), default=str)
-    assert (masked.receipt, masked.amount, masked.account, masked.version) == ("QK12", KES(5), "600966", 2)
+    assert (masked.receipt, masked.amount, masked.account, masked.version) == (
+        "QK12",
+        KES(5),
+        "600966",
+        2,
+    )
     assert mask_claim(masked) is masked
     with pytest.raises(AssertionError):
         mask_claim(a_settled_claim(wake_at=Instant(5)))
@@ -200,7 +273,9 @@ def test_a_deposit_that_is_reported_again_after_it_was_masked_is_the_same() -> N
 @pytest.mark.spec("S4")
 def test_a_claim_that_is_reported_again_after_it_was_masked_is_the_same() -> None:
     deposit = evolve(a_deposit(), account="600966", bill_reference=NUMBER)
-    claim = a_settled_claim(provider=deposit.provider, receipt=deposit.provider_reference, amount=deposit.amount)
+    claim = a_settled_claim(
+        provider=deposit.provider, receipt=deposit.provider_reference, amount=deposit.amount
+    )
     ledger = Ledger(claims={(claim.provider, claim.receipt): mask_claim(claim)})
     assert decide(ledger, deposit, now=START).reply == Ignored("The deposit is on record.", None)
 
@@ -208,10 +283,15 @@ def test_a_claim_that_is_reported_again_after_it_was_masked_is_the_same() -> Non
 @pytest.mark.spec("T2")
 @pytest.mark.finding("postgres-F9")
 def test_what_is_told_of_a_masked_payment_later_is_masked_in_its_journal() -> None:
-    """No walk over old payments comes back to it. The suspense book has the text until it is closed."""
+    """No walk over old payments comes back to it. The suspense book has the text until it is
+    closed."""
     paid = a_paid_transaction()
     told = ProviderFailed(
-        paid.reference, "mpesa", Source.WEBHOOK, ErrorCode.USER_CANCELLED, native_message=f"cancelled by {NUMBER}"
+        paid.reference,
+        "mpesa",
+        Source.WEBHOOK,
+        ErrorCode.USER_CANCELLED,
+        native_message=f"cancelled by {NUMBER}",
     )
     for known, shown in ((paid, NUMBER), (mask_transaction(paid), MASKED_TEXT)):
         ledger = Ledger()

@@ -37,7 +37,9 @@ class Line:
 
 
 def field(path: str, value: Any = ..., operations: frozenset[Operation] | None = None) -> Line:
-    return Line("validation_failed", {f"body.{path}": value}, path, operations or frozenset(Operation))
+    return Line(
+        "validation_failed", {f"body.{path}": value}, path, operations or frozenset(Operation)
+    )
 
 
 LINES = (
@@ -100,7 +102,8 @@ def outcome(operation: Operation, changes: dict[str, Any]) -> Problem:
     brand = evolve(BRAND, enabled=changes.get("enabled", True))
     try:
         reply = gateway.receive(
-            evolve(call(given, brand=brand), gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAW"), now=Instant(1)
+            evolve(call(given, brand=brand), gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAW"),
+            now=Instant(1),
         )
     except ProblemError as error:
         return error.problem
@@ -147,7 +150,11 @@ def expect(problem: Problem, operation: Operation, line: Line) -> None:
 
 def exclude(one: Line, other: Line) -> bool:
     """Whether the two ways of breaking get into each other's way."""
-    return any(a == b or a.startswith(b + ".") or b.startswith(a + ".") for a in one.changes for b in other.changes)
+    return any(
+        a == b or a.startswith(b + ".") or b.startswith(a + ".")
+        for a in one.changes
+        for b in other.changes
+    )
 
 
 @pytest.mark.spec("C9")
@@ -158,7 +165,9 @@ def test_a_broken_line_is_reported(line: Line) -> None:
 
 
 @pytest.mark.spec("C9")
-@pytest.mark.parametrize(("earlier", "later"), [pair for pair in combinations(LINES, 2) if not exclude(*pair)], ids=str)
+@pytest.mark.parametrize(
+    ("earlier", "later"), [pair for pair in combinations(LINES, 2) if not exclude(*pair)], ids=str
+)
 def test_of_two_broken_lines_the_earlier_is_reported(earlier: Line, later: Line) -> None:
     for operation in earlier.operations & later.operations:
         problem = outcome(operation, earlier.changes | later.changes)
@@ -170,5 +179,11 @@ def test_of_two_broken_lines_the_earlier_is_reported(earlier: Line, later: Line)
 
 @pytest.mark.spec("C9")
 @pytest.mark.parametrize(("earlier", "later", "value"), SAME_VALUE, ids=str)
-def test_of_two_lines_broken_by_one_amount_the_earlier_is_reported(earlier: Line, later: Line, value: float) -> None:
-    expect(outcome(Operation.DIRECT_PAYIN, {"body.amount.value": value}), Operation.DIRECT_PAYIN, earlier)
+def test_of_two_lines_broken_by_one_amount_the_earlier_is_reported(
+    earlier: Line, later: Line, value: float
+) -> None:
+    expect(
+        outcome(Operation.DIRECT_PAYIN, {"body.amount.value": value}),
+        Operation.DIRECT_PAYIN,
+        earlier,
+    )

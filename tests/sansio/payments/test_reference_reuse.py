@@ -1,5 +1,5 @@
-"""Whether a merchantReference may be used again: no two pay-outs are paid or pending under one, whatever happens
-(C12)."""
+"""Whether a merchantReference may be used again: no two pay-outs are paid or pending under one,
+whatever happens (C12)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,21 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, ReferenceReuse, ReusePolicy, Status
 
 PAYIN, PAYOUT, TAX = Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT, Operation.DIRECT_TAXPAYOUT
-UNLESS_PAID, NEVER, AFTER_WINDOW = ReferenceReuse.UNLESS_PAID, ReferenceReuse.NEVER, ReferenceReuse.AFTER_WINDOW
+UNLESS_PAID, NEVER, AFTER_WINDOW = (
+    ReferenceReuse.UNLESS_PAID,
+    ReferenceReuse.NEVER,
+    ReferenceReuse.AFTER_WINDOW,
+)
 PENDING, PAID, FAILED = Status.PENDING, Status.SUCCESS, Status.FAILED
 
 
-def create(gateway: Gateway, number: int, now: Instant, operation: Operation, reuse: ReusePolicy | None = None) -> bool:
+def create(
+    gateway: Gateway,
+    number: int,
+    now: Instant,
+    operation: Operation,
+    reuse: ReusePolicy | None = None,
+) -> bool:
     """Create a payment under the one reference; return whether it was accepted."""
     brand = a_brand() if reuse is None else a_brand(reference_reuse=reuse)
     request = a_create_payment(numbered_reference(number), brand=brand, operation=operation)
@@ -90,8 +100,12 @@ def test_after_the_window_the_brands_policy_decides(
 
 @pytest.mark.spec("C12")
 @pytest.mark.finding("security-6")
-@pytest.mark.parametrize(("operation", "is_accepted"), [(PAYIN, True), (PAYOUT, False), (TAX, False)])
-def test_by_default_only_a_pay_in_that_failed_is_tried_again(operation: Operation, is_accepted: bool) -> None:
+@pytest.mark.parametrize(
+    ("operation", "is_accepted"), [(PAYIN, True), (PAYOUT, False), (TAX, False)]
+)
+def test_by_default_only_a_pay_in_that_failed_is_tried_again(
+    operation: Operation, is_accepted: bool
+) -> None:
     gateway = Gateway()
     create(gateway, 1, START, PAYIN)
     bring_to(gateway, 1, FAILED, START)
@@ -154,7 +168,9 @@ def test_no_history_has_two_pay_outs_that_are_paid_or_pending_under_one_referenc
             case "create":
                 policy = chosen[position % len(chosen)]
                 is_accepted = create(gateway, position, now, operation, policy)
-                assert not (is_accepted and live_before and operation is not PAYIN), "a second live payment"
+                assert not (is_accepted and live_before and operation is not PAYIN), (
+                    "a second live payment"
+                )
             case "begin":
                 gateway.receive(a_begin_submission(about), now=now)
             case "succeed":
@@ -172,7 +188,11 @@ def test_no_history_has_two_pay_outs_that_are_paid_or_pending_under_one_referenc
 
 def _live(gateway: Gateway) -> Sequence[object]:
     """Return the types of the payments that are pending or paid."""
-    return [each.order.type for each in gateway.ledger.transactions.values() if each.status is not FAILED]
+    return [
+        each.order.type
+        for each in gateway.ledger.transactions.values()
+        if each.status is not FAILED
+    ]
 
 
 @pytest.mark.spec("C12")
@@ -181,7 +201,9 @@ def test_the_reference_of_a_payment_that_is_missing_is_used_for_good(reuse: Refe
     gateway = Gateway()
     assert create(gateway, 1, START, PAYIN)
     del gateway.ledger.transactions[numbered_reference(1)]
-    assert not create(gateway, 2, later(START, Span(400 * DAY)), PAYIN, ReusePolicy.same_for_all(reuse))
+    assert not create(
+        gateway, 2, later(START, Span(400 * DAY)), PAYIN, ReusePolicy.same_for_all(reuse)
+    )
 
 
 @pytest.mark.spec("C12")
@@ -205,10 +227,16 @@ def test_a_reference_of_a_payment_that_a_restored_store_lacks_is_used_for_good(
 @pytest.mark.spec("C12", "L2")
 @pytest.mark.finding("money-3b")
 @pytest.mark.parametrize("status", [PENDING, PAID])
-def test_a_payment_that_the_restored_store_has_stays_the_newest_of_its_reference(status: Status) -> None:
+def test_a_payment_that_the_restored_store_has_stays_the_newest_of_its_reference(
+    status: Status,
+) -> None:
     gateway = Gateway()
     assert create(gateway, 1, START, PAYOUT)
     bring_to(gateway, 1, status, START)
     reference = a_create_payment().draft.merchant_reference
-    gateway.receive(RecordLostUse(a_brand().id, reference, "a receipt", "ada"), now=later(START, HOUR))
-    assert gateway.ledger.references[a_brand().id, reference].gateway_reference == numbered_reference(1)
+    gateway.receive(
+        RecordLostUse(a_brand().id, reference, "a receipt", "ada"), now=later(START, HOUR)
+    )
+    assert gateway.ledger.references[
+        a_brand().id, reference
+    ].gateway_reference == numbered_reference(1)

@@ -171,7 +171,9 @@ def test_a_crash_after_sending_asks_and_never_sends_again() -> None:
 
 @pytest.mark.spec("S6")
 def test_what_the_provider_never_received_is_sent_again_and_no_more() -> None:
-    world = World(FakeProvider(on_submit=(does_not_answer, accepts), on_poll=(never_receives, succeeds)))
+    world = World(
+        FakeProvider(on_submit=(does_not_answer, accepts), on_poll=(never_receives, succeeds))
+    )
     world.create()
     world.run()
     assert world.provider.submissions == [REFERENCE, REFERENCE]

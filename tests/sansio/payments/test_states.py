@@ -91,7 +91,9 @@ def decided(transaction: Transaction, given: Input, *, now: Instant = SOON) -> D
 
 @pytest.mark.spec("S1")
 @pytest.mark.parametrize(("stage", "given", "now", "to"), CELLS)
-def test_every_cell_of_the_table(stage: Stage, given: Input, now: Instant, to: Stage | None) -> None:
+def test_every_cell_of_the_table(
+    stage: Stage, given: Input, now: Instant, to: Stage | None
+) -> None:
     was = a_transaction(stage)
     decision = decided(was, given, now=now)
     steps = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
@@ -135,7 +137,9 @@ WITH_RECEIPT: list[tuple[Stage, Input, int, Stage]] = [
 
 @pytest.mark.spec("S2", "S6")
 @pytest.mark.parametrize(("stage", "given", "now", "to"), WITH_RECEIPT)
-def test_a_reported_receipt_changes_where_a_report_leads(stage: Stage, given: Input, now: Instant, to: Stage) -> None:
+def test_a_reported_receipt_changes_where_a_report_leads(
+    stage: Stage, given: Input, now: Instant, to: Stage
+) -> None:
     decision = decided(a_transaction(stage, evidence=REPORTED), given, now=now)
     assert isinstance(decision.reply, Applied)
     assert decision.reply.transaction.progress.stage is to
@@ -195,7 +199,12 @@ def test_only_never_received_leads_back_to_a_submission() -> None:
     ]
     assert ways == [(S, "ProviderNeverReceived")]
     rows = TRANSITIONS.items()
-    again = [stage for stage, row in rows for given, leads in row.items() if S in leads and given is not MarkRestored]
+    again = [
+        stage
+        for stage, row in rows
+        for given, leads in row.items()
+        if S in leads and given is not MarkRestored
+    ]
     assert [stage for stage in again if stage is not S] == [C]
 
 
@@ -226,7 +235,9 @@ def test_a_move_that_the_table_lacks_raises() -> None:
     [(A, succeeded(), OK, SOON), (C, a_begin_submission(), S, None)],
     ids=["terminal with a wake", "pending without"],
 )
-def test_a_wake_stands_exactly_on_what_is_pending(stage: Stage, given: Input, to: Stage, wake_at: int | None) -> None:
+def test_a_wake_stands_exactly_on_what_is_pending(
+    stage: Stage, given: Input, to: Stage, wake_at: int | None
+) -> None:
     with pytest.raises(AssertionError):
         advance(a_transaction(stage), given, to, wake_at=wake_at)
 
@@ -260,7 +271,9 @@ def test_what_names_no_transaction_moves_nothing(given: Input) -> None:
 )
 def test_another_provider_moves_nothing(stage: Stage, given: Input) -> None:
     was = a_transaction(stage)
-    was = evolve(was, progress=evolve(was.progress, provider_data=ProviderData("test", PROVIDER_TITLE)))
+    was = evolve(
+        was, progress=evolve(was.progress, provider_data=ProviderData("test", PROVIDER_TITLE))
+    )
     decision = decided(was, given)
     assert isinstance(decision.reply, Ignored)
     assert decision.intents == ()

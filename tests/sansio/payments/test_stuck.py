@@ -39,9 +39,24 @@ def test_a_payment_of_an_older_version_counts_from_its_creation() -> None:
         (False, SuspenseReason.LATE_RESULT, FAILED, False),
         (False, SuspenseReason.WRONG_PROVIDER, SUCCESS, False),
         (False, SuspenseReason.UNREADABLE, '{"result": "unmatched"}', False),
-        (False, SuspenseReason.CONFLICTING_DEPOSIT, '{"result": "deposit", "confirmed": true}', True),
-        (False, SuspenseReason.UNCONFIRMED_DEPOSIT, '{"result": "deposit", "confirmed": false}', False),
-        (True, SuspenseReason.CONFLICTING_DEPOSIT, '{"result": "deposit", "confirmed": true}', False),
+        (
+            False,
+            SuspenseReason.CONFLICTING_DEPOSIT,
+            '{"result": "deposit", "confirmed": true}',
+            True,
+        ),
+        (
+            False,
+            SuspenseReason.UNCONFIRMED_DEPOSIT,
+            '{"result": "deposit", "confirmed": false}',
+            False,
+        ),
+        (
+            True,
+            SuspenseReason.CONFLICTING_DEPOSIT,
+            '{"result": "deposit", "confirmed": true}',
+            False,
+        ),
     ],
 )
 def test_what_the_provider_has_told_cannot_be_contradicted(

@@ -16,7 +16,12 @@ from mmo_sansio.messages.changes import (
     TransactionAdvanced,
     TransactionCreated,
 )
-from mmo_sansio.messages.inputs import CorrectTimes, ProviderFailed, ProviderSucceeded, TransactionWoke
+from mmo_sansio.messages.inputs import (
+    CorrectTimes,
+    ProviderFailed,
+    ProviderSucceeded,
+    TransactionWoke,
+)
 from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Reply
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
@@ -54,8 +59,9 @@ steps = st.one_of(st.just(0), st.integers(-9 * clock.DAY, 9 * clock.DAY))
 def test_every_payment_stays_pending_for_three_true_days_and_an_hour_at_most(
     history: list[tuple[int, int, bool]], is_silent: bool
 ) -> None:
-    """Whatever the wall clock does. Each entry: how much true time passes, how the wall clock steps then, and whether
-    the process is killed and started again on the same machine. The boot clock counts true time."""
+    """Whatever the wall clock does. Each entry: how much true time passes, how the wall clock steps
+    then, and whether the process is killed and started again on the same machine. The boot clock
+    counts true time."""
     provider = FakeProvider(on_poll=(does_not_answer,)) if is_silent else FakeProvider()
     world = World(provider)
     true, wall = MonotonicInstant(7), START
@@ -67,10 +73,17 @@ def test_every_payment_stays_pending_for_three_true_days_and_an_hour_at_most(
         created[numbered_reference(number)] = true
         true, wall = later(true, Span(passes)), later(wall, Span(passes + step))
         until = later(Instant(true), guard.time_ahead)
-        while world.now < until:  # A world settles within so many steps, whatever the number of payments.
+        while (
+            world.now < until
+        ):  # A world settles within so many steps, whatever the number of payments.
             world.advance(Span(min(6 * clock.HOUR, until - world.now)))
-        for line in world.gateway.journal:  # A payment's own completedAt is never before its createdAt.
-            if line.gateway_reference is not None and line.stage_after in (Stage.SUCCEEDED, Stage.FAILED):
+        for (
+            line
+        ) in world.gateway.journal:  # A payment's own completedAt is never before its createdAt.
+            if line.gateway_reference is not None and line.stage_after in (
+                Stage.SUCCEEDED,
+                Stage.FAILED,
+            ):
                 ended.setdefault(line.gateway_reference, line.at - guard.utc_ahead)
         if restarts:
             record = ClockRecord("boot", true, world.now, later(Instant(true), guard.utc_ahead))
@@ -120,7 +133,9 @@ def _redated_change(change: Change, by: Span) -> Change:
         case TransactionCreated(transaction):
             return TransactionCreated(_redated_transaction(transaction, by))
         case TransactionAdvanced(before, after):
-            return TransactionAdvanced(_redated_transaction(before, by), _redated_transaction(after, by))
+            return TransactionAdvanced(
+                _redated_transaction(before, by), _redated_transaction(after, by)
+            )
         case JournalEntry() | CallbackRecorded() | QrRecorded() | SuspenseRecorded():
             return evolve(change, at=earlier(change.at, by))
         case _:
@@ -135,7 +150,10 @@ def _redated_order(order: Order, by: Span) -> Order:
 
 def _redated_transaction(transaction: Transaction, by: Span) -> Transaction:
     completed_at = transaction.progress.completed_at
-    progress = evolve(transaction.progress, completed_at=None if completed_at is None else earlier(completed_at, by))
+    progress = evolve(
+        transaction.progress,
+        completed_at=None if completed_at is None else earlier(completed_at, by),
+    )
     return Transaction(_redated_order(transaction.order, by), progress)
 
 
@@ -151,7 +169,10 @@ def corrected(world: World, *, now: Moment = NOW) -> Transaction:
 
 @pytest.mark.finding("hostile-F1")
 def test_a_payment_of_a_wrong_clock_gets_the_time_at_which_it_was_really_taken() -> None:
-    right, wrong = World(FakeProvider(on_poll=(succeeds,))), World(FakeProvider(on_poll=(succeeds,)))
+    right, wrong = (
+        World(FakeProvider(on_poll=(succeeds,))),
+        World(FakeProvider(on_poll=(succeeds,))),
+    )
     wrong.utc_offset = AHEAD
     for world in (right, wrong):
         world.create()
@@ -160,13 +181,16 @@ def test_a_payment_of_a_wrong_clock_gets_the_time_at_which_it_was_really_taken()
     assert is_misdated(wrong.transaction(), now=NOW)
     after = corrected(wrong)
     assert after == evolve(
-        right.transaction(), progress=evolve(right.transaction().progress, version=after.progress.version)
+        right.transaction(),
+        progress=evolve(right.transaction().progress, version=after.progress.version),
     )
     assert not is_misdated(after, now=NOW)
 
 
 @pytest.mark.finding("hostile-F1", "hostile-F2")
-def test_a_payment_that_an_earlier_version_stamped_in_the_future_ends_three_days_after_its_correction() -> None:
+def test_a_payment_that_an_earlier_version_stamped_in_the_future_ends_three_days_after_its_correction() -> (
+    None
+):
     world = World(now=later(START, AHEAD))
     world.create()
     world.settle()
@@ -205,7 +229,9 @@ def test_a_payment_that_a_clock_ahead_has_dated_completes_at_its_creation_at_the
     now = later(START, Span(TIMEOUT + clock.HOUR))
     if not isinstance(end, TransactionWoke):
         end = evolve(end, provider=payment.order.provider)
-    decision = decide(ledger_with(payment), end, now=now, utc=earlier(payment.order.created_at, clock.HOUR))
+    decision = decide(
+        ledger_with(payment), end, now=now, utc=earlier(payment.order.created_at, clock.HOUR)
+    )
     (advanced,) = [each.after for each in decision.changes if isinstance(each, TransactionAdvanced)]
     assert advanced.progress.stage.is_terminal
     assert advanced.progress.completed_at == payment.order.created_at

@@ -28,25 +28,56 @@ from mmo_sansio.providers.mpesa_daraja.notifications import MpesaHint
 from mmo_sansio.testing import START
 from mmo_sansio.values.clock import DAY, HOUR, Span, from_datetime, later
 from mmo_sansio.values.error_codes import ErrorCode
-from tests.sansio.providers.mpesa_daraja.test_adapter import adapter, callback, payment, push_document, to
+from tests.sansio.providers.mpesa_daraja.test_adapter import (
+    adapter,
+    callback,
+    payment,
+    push_document,
+    to,
+)
 from tests.sansio.providers.mtn_momo.test_adapter import a_provider
 from tests.support.airtel_conversation import an_adapter
 
 ACCEPTED = {"ConversationID": "AG_1", "OriginatorConversationID": "1", "ResponseCode": "0"}
-NO_PROMPT = {"requestId": "1", "errorCode": "500.001.1001", "errorMessage": "The transaction does not Exist"}
+NO_PROMPT = {
+    "requestId": "1",
+    "errorCode": "500.001.1001",
+    "errorMessage": "The transaction does not Exist",
+}
 WRONG_PASSKEY = {**NO_PROMPT, "errorMessage": "Wrong credentials"}
-INVALID_TOKEN = {"requestId": "1", "errorCode": "401.002.01", "errorMessage": "Error Occurred - Invalid Access Token"}
-FIREWALL = b"<html><head><META NAME='robots' CONTENT='noindex,nofollow'></head><body>Incapsula incident</body></html>"
+INVALID_TOKEN = {
+    "requestId": "1",
+    "errorCode": "401.002.01",
+    "errorMessage": "Error Occurred - Invalid Access Token",
+}
+FIREWALL = (
+    b"<html><head><META NAME='robots' CONTENT='noindex,nofollow'></head><body>Incapsula "
+    b"incident</body></html>"
+)
 
-NOT_FOUND = {"ResultType": 0, "ResultCode": 2032, "ResultDesc": "The transaction receipt number does not exist."}
+NOT_FOUND = {
+    "ResultType": 0,
+    "ResultCode": 2032,
+    "ResultDesc": "The transaction receipt number does not exist.",
+}
 LOCKED = {
     "ResultType": 0,
     "ResultCode": 8006,
     "ResultDesc": "The security credential is locked.",
-    "ResultParameters": {"ResultParameter": [{"Key": "ErrorMsg", "Value": "API Password is locked. "}]},
+    "ResultParameters": {
+        "ResultParameter": [{"Key": "ErrorMsg", "Value": "API Password is locked. "}]
+    },
 }
-NO_ROLE = {"ResultType": 0, "ResultCode": 21, "ResultDesc": "The initiator is not allowed to initiate this request."}
-WRONG_PASSWORD = {"ResultType": 0, "ResultCode": 2001, "ResultDesc": "The initiator information is invalid."}
+NO_ROLE = {
+    "ResultType": 0,
+    "ResultCode": 21,
+    "ResultDesc": "The initiator is not allowed to initiate this request.",
+}
+WRONG_PASSWORD = {
+    "ResultType": 0,
+    "ResultCode": 2001,
+    "ResultDesc": "The initiator information is invalid.",
+}
 
 MTN_NOT_FOUND = {"code": "RESOURCE_NOT_FOUND", "message": "Requested resource was not found."}
 MTN_WRONG_KEY = {"statusCode": 401, "message": "Access denied due to invalid subscription key."}
@@ -55,10 +86,14 @@ BALANCE = {"availableBalance": "2000", "currency": "UGX"}
 
 
 def airtel(code: str, message: str, *, success: bool = False) -> dict[str, Any]:
-    return {"status": {"code": "200", "success": success, "response_code": code, "message": message}}
+    return {
+        "status": {"code": "200", "success": success, "response_code": code, "message": message}
+    }
 
 
-def checked(provider: ChecksAccount, *answers: tuple[int, object] | ExchangeFailed) -> dict[str, AccountFinding]:
+def checked(
+    provider: ChecksAccount, *answers: tuple[int, object] | ExchangeFailed
+) -> dict[str, AccountFinding]:
     """The findings by their part, where the questions are answered so, one after the other."""
     left = list(answers)
 
@@ -67,17 +102,26 @@ def checked(provider: ChecksAccount, *answers: tuple[int, object] | ExchangeFail
         if isinstance(answer, ExchangeFailed):
             raise answer
         status, document = answer
-        return HttpResponse(status, (), document if isinstance(document, bytes) else json.dumps(document).encode())
+        return HttpResponse(
+            status, (), document if isinstance(document, bytes) else json.dumps(document).encode()
+        )
 
     found = drive(provider.check_account(now=START), exchange)
     assert left == []
     return {each.part: each for each in found}
 
 
-def check_answer(result: Mapping[str, Any], kind: MpesaCallbackKind = MpesaCallbackKind.CHECK_RESULT) -> HttpRequest:
+def check_answer(
+    result: Mapping[str, Any], kind: MpesaCallbackKind = MpesaCallbackKind.CHECK_RESULT
+) -> HttpRequest:
     """M-Pesa's callback about the API operator."""
     (operator,) = adapter().account.operators
-    document = {"OriginatorConversationID": "1", "ConversationID": "AG_1", "TransactionID": "SIK0000000", **result}
+    document = {
+        "OriginatorConversationID": "1",
+        "ConversationID": "AG_1",
+        "TransactionID": "SIK0000000",
+        **result,
+    }
     return callback(to(kind, credential=operator.credential), {"Result": document})
 
 
@@ -99,14 +143,21 @@ def test_m_pesas_answer_about_an_unknown_receipt_says_what_is_wrong_and_who_mend
     finding = provider.read_notification(check_answer(result))
     assert isinstance(finding, AccountFinding)
     assert finding == provider.read_finding(check_answer(result))
-    assert (finding.part, finding.state, finding.code) == ("initiator", state, str(result["ResultCode"]))
+    assert (finding.part, finding.state, finding.code) == (
+        "initiator",
+        state,
+        str(result["ResultCode"]),
+    )
     assert (finding.stopped_credential != "") is stops
     assert words in finding.words
 
 
 def test_m_pesas_callback_answers_the_questions_of_its_operators() -> None:
     found = checked(adapter(), (200, ACCEPTED), (500, NO_PROMPT))
-    assert {part: each.state for part, each in found.items()} == {"sign-in": "works", "passkey": "works"}
+    assert {part: each.state for part, each in found.items()} == {
+        "sign-in": "works",
+        "passkey": "works",
+    }
 
 
 @pytest.mark.parametrize("message", ["Wrong credentials", "Merchant does not exist"])
@@ -115,7 +166,10 @@ def test_a_passkey_that_is_not_that_of_the_shortcode_is_named(message: str) -> N
         adapter(initiator=None, initiator_password=None, certificate=None, merchant_name=None),
         (500, {**NO_PROMPT, "errorMessage": message}),
     )
-    assert (found["passkey"].state, "compares it and the shortcode" in found["passkey"].words) == ("refused", True)
+    assert (found["passkey"].state, "compares it and the shortcode" in found["passkey"].words) == (
+        "refused",
+        True,
+    )
 
 
 def test_m_pesas_refused_requests_are_named() -> None:
@@ -128,10 +182,17 @@ def test_m_pesas_refused_requests_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("status", "state", "words"),
-    [(503, AccountState.UNKNOWN, "firewall"), (400, AccountState.REFUSED, "compares them with the settings")],
+    [
+        (503, AccountState.UNKNOWN, "firewall"),
+        (400, AccountState.REFUSED, "compares them with the settings"),
+    ],
 )
-def test_a_token_that_is_not_given_ends_the_questions(status: int, state: AccountState, words: str) -> None:
-    refused = ExchangeFailed("Signing in was refused.", may_have_arrived=False, sign_in_status=status)
+def test_a_token_that_is_not_given_ends_the_questions(
+    status: int, state: AccountState, words: str
+) -> None:
+    refused = ExchangeFailed(
+        "Signing in was refused.", may_have_arrived=False, sign_in_status=status
+    )
     for provider in (adapter(), a_provider(), an_adapter()):
         (finding,) = checked(provider, refused).values()
         assert (finding.part, finding.state, finding.code) == ("sign-in", state, f"HTTP {status}")
@@ -151,17 +212,31 @@ def test_an_html_page_in_place_of_an_answer_says_nothing() -> None:
     [
         (((404, MTN_NOT_FOUND), (200, BALANCE)), AccountState.WORKS, "answers questions"),
         (((404, MTN_NOT_FOUND), (404, {})), AccountState.WORKS, "answers questions"),
-        (((404, MTN_NOT_FOUND), (403, MTN_FORBIDDEN)), AccountState.REFUSED, "refuses this gateway's address"),
-        (((403, b"<html>Request Rejected</html>"), (200, BALANCE)), AccountState.REFUSED, "firewall"),
+        (
+            ((404, MTN_NOT_FOUND), (403, MTN_FORBIDDEN)),
+            AccountState.REFUSED,
+            "refuses this gateway's address",
+        ),
+        (
+            ((403, b"<html>Request Rejected</html>"), (200, BALANCE)),
+            AccountState.REFUSED,
+            "firewall",
+        ),
         (((401, MTN_WRONG_KEY), (401, MTN_WRONG_KEY)), AccountState.REFUSED, "compares both keys"),
-        (((500, {"code": "NOT_ALLOWED_TARGET_ENVIRONMENT"}), (500, {})), AccountState.REFUSED, "market or product"),
+        (
+            ((500, {"code": "NOT_ALLOWED_TARGET_ENVIRONMENT"}), (500, {})),
+            AccountState.REFUSED,
+            "market or product",
+        ),
         (((404, {}), (404, {})), AccountState.UNKNOWN, "no answer that says anything"),
     ],
 )
 def test_mtns_answers_say_what_is_wrong_and_who_mends_it(
     answers: tuple[tuple[int, object], ...], state: AccountState, words: str
 ) -> None:
-    provider = a_provider(disbursement_subscription_key=None, disbursement_api_user=None, disbursement_api_key=None)
+    provider = a_provider(
+        disbursement_subscription_key=None, disbursement_api_user=None, disbursement_api_key=None
+    )
     finding = checked(provider, *answers)["collection"]
     assert finding.state is state
     assert words in finding.words
@@ -170,12 +245,32 @@ def test_mtns_answers_say_what_is_wrong_and_who_mends_it(
 @pytest.mark.parametrize(
     ("answers", "state", "words"),
     [
-        (((200, airtel("ESB000045", "No such")), (200, {})), AccountState.WORKS, "answers questions"),
-        (((200, airtel("DP00800001025", "Not found")), (404, {})), AccountState.WORKS, "answers questions"),
-        (((200, airtel("ROUTER001", "Wallet is not configured")), (200, {})), AccountState.REFUSED, "no wallet"),
-        (((200, airtel("ESB000045", "")), (200, airtel("ROUTER007", ""))), AccountState.REFUSED, "not provisioned"),
+        (
+            ((200, airtel("ESB000045", "No such")), (200, {})),
+            AccountState.WORKS,
+            "answers questions",
+        ),
+        (
+            ((200, airtel("DP00800001025", "Not found")), (404, {})),
+            AccountState.WORKS,
+            "answers questions",
+        ),
+        (
+            ((200, airtel("ROUTER001", "Wallet is not configured")), (200, {})),
+            AccountState.REFUSED,
+            "no wallet",
+        ),
+        (
+            ((200, airtel("ESB000045", "")), (200, airtel("ROUTER007", ""))),
+            AccountState.REFUSED,
+            "not provisioned",
+        ),
         (((403, {}), (403, {})), AccountState.REFUSED, "no permission"),
-        (((200, airtel("DP00800001000", "")), (200, {})), AccountState.UNKNOWN, "no answer that says anything"),
+        (
+            ((200, airtel("DP00800001000", "")), (200, {})),
+            AccountState.UNKNOWN,
+            "no answer that says anything",
+        ),
     ],
 )
 def test_airtels_answers_say_what_is_wrong_and_who_mends_it(
@@ -186,8 +281,12 @@ def test_airtels_answers_say_what_is_wrong_and_who_mends_it(
     assert words in finding.words
 
 
-@pytest.mark.parametrize(("days", "state"), [(75, AccountState.WORKS), (76, AccountState.WARNED), (91, "warned")])
-def test_an_m_pesa_password_is_warned_of_fourteen_days_before_its_end(days: int, state: AccountState) -> None:
+@pytest.mark.parametrize(
+    ("days", "state"), [(75, AccountState.WORKS), (76, AccountState.WARNED), (91, "warned")]
+)
+def test_an_m_pesa_password_is_warned_of_fourteen_days_before_its_end(
+    days: int, state: AccountState
+) -> None:
     provider = adapter(password_set_on="2026-09-01", passkey=None)
     now = later(from_datetime(datetime(2026, 9, 1, tzinfo=UTC)), Span(days * DAY))
     conversation = provider.check_account(now=now)
@@ -201,11 +300,17 @@ def test_a_refused_pay_out_raises_the_alarm_and_stops_no_question() -> None:
     for result in (WRONG_PASSWORD, NO_ROLE, LOCKED):
         finding = adapter().read_finding(check_answer(result, MpesaCallbackKind.RESULT))
         assert finding is not None
-        assert (finding.part, finding.state, finding.stopped_credential) == (MONEY_OUT, "refused", "")
+        assert (finding.part, finding.state, finding.stopped_credential) == (
+            MONEY_OUT,
+            "refused",
+            "",
+        )
     paid = adapter().read_finding(check_answer({"ResultCode": 0}, MpesaCallbackKind.RESULT))
     assert paid is not None
     assert (paid.part, paid.state) == (MONEY_OUT, "works")
-    assert adapter().read_finding(check_answer({"ResultCode": 2040}, MpesaCallbackKind.RESULT)) is None
+    assert (
+        adapter().read_finding(check_answer({"ResultCode": 2040}, MpesaCallbackKind.RESULT)) is None
+    )
     wrong_pin = callback(to(MpesaCallbackKind.PUSH), push_document(2001))
     assert adapter().read_finding(wrong_pin) is None
 
@@ -244,7 +349,9 @@ def test_only_questions_of_an_api_operator_show_its_credential() -> None:
 
 
 def test_only_what_works_ends_the_stop_of_a_credential() -> None:
-    refused = AccountFinding("kenya", "initiator", AccountState.REFUSED, "2001", "It is wrong.", "digest")
+    refused = AccountFinding(
+        "kenya", "initiator", AccountState.REFUSED, "2001", "It is wrong.", "digest"
+    )
     nothing = evolve(refused, state=AccountState.UNKNOWN, code="", stopped_credential="")
     no_role = evolve(refused, code="21", stopped_credential="")
     works = evolve(refused, state=AccountState.WORKS, code="2032", stopped_credential="")

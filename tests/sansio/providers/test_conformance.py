@@ -11,7 +11,12 @@ import pytest
 from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import ProviderFailed, ProviderNeverReceived, ProviderSucceeded, UnmatchedNotified
+from mmo_sansio.messages.inputs import (
+    ProviderFailed,
+    ProviderNeverReceived,
+    ProviderSucceeded,
+    UnmatchedNotified,
+)
 from mmo_sansio.providers.airtel_money import codes as airtel_codes
 from mmo_sansio.providers.common.interface import (
     AccessToken,
@@ -244,11 +249,14 @@ def test_no_adapter_reports_the_code_of_the_gateways_own_time_limit() -> None:
     """An operator that reports its own expiry has given a final result: no money moved."""
     expired = ErrorCode.TRANSACTION_EXPIRED
     tables: dict[str, list[ErrorCode | None]] = {
-        "mpesa_daraja results": [c for each in mpesa_codes.RESULT_CODES.values() for c in (each.payin, each.payout)],
+        "mpesa_daraja results": [
+            c for each in mpesa_codes.RESULT_CODES.values() for c in (each.payin, each.payout)
+        ],
         "mpesa_daraja states": list(mpesa_codes.TRANSACTION_FAILURES.values()),
         "mtn_momo": [c for each in mtn_codes.REASONS.values() for c in (each.payin, each.payout)],
         "airtel_money": [
-            each.error_code for each in (*airtel_codes.COLLECTION, *airtel_codes.DISBURSEMENT, *airtel_codes.ROUTER)
+            each.error_code
+            for each in (*airtel_codes.COLLECTION, *airtel_codes.DISBURSEMENT, *airtel_codes.ROUTER)
         ],
         "sandbox": list(NATIVE_ERRORS),
     }

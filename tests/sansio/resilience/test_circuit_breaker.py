@@ -26,7 +26,8 @@ ROWS = {
     6: "F@0,1,2; S@3,4; closed; F@5; open until 35",
     7: "F@0,1,2,3; S@4; closed",
     8: "S@0; F@1,2,3; closed; F@4; open until 34",
-    9: "S@0,.1,.2,.3,.4,.5,.6,.7,.8,.9; F@1,1.1,1.2,1.3,1.4,1.5,1.6,1.7,1.8; closed;F@1.9; open until 31.9",
+    9: "S@0,.1,.2,.3,.4,.5,.6,.7,.8,.9; F@1,1.1,1.2,1.3,1.4,1.5,1.6,1.7,1.8; closed;F@1.9; open "
+    "until 31.9",
     10: "F@0,1,2,3,59.9; open until 89.9",
     11: "F@0,1,2,3,60; closed",
     14: "F@0,12,24,36; closed; F@48; open until 78",
@@ -163,7 +164,9 @@ def test_a_read_begins_a_sub_window_too() -> None:
 @pytest.mark.spec("K5")
 def test_opening_keeps_the_counts_and_late_outcomes_add_to_them() -> None:
     story = told("try@0,0; F@0,1,2,3,4; lateS@5; lateF@6; open until 34")
-    assert story.breaker.outcome_counts(MonotonicInstant(7 * SECOND)) == OutcomeCounts(successes=1, failures=6)
+    assert story.breaker.outcome_counts(MonotonicInstant(7 * SECOND)) == OutcomeCounts(
+        successes=1, failures=6
+    )
 
 
 @pytest.mark.spec("K5")
@@ -204,7 +207,9 @@ def test_an_abandoned_call_counts_as_neither() -> None:
 @pytest.mark.spec("K5")
 def test_an_abandoned_probe_leaves_its_place_to_the_next_call() -> None:
     story = told("F@0,1,2,3,4")
-    story.breaker.abandon(story.admitted(MonotonicInstant(34 * SECOND)), now=MonotonicInstant(35 * SECOND))
+    story.breaker.abandon(
+        story.admitted(MonotonicInstant(34 * SECOND)), now=MonotonicInstant(35 * SECOND)
+    )
     story.tell("half-open; try@35; refused@35; lateS@36; closed")
 
 
@@ -259,7 +264,9 @@ def test_only_the_successes_of_the_newest_sub_window_need_not_be_stored(
 @pytest.mark.spec("K5")
 def test_a_successor_with_another_monotonic_clock_shifts_the_times() -> None:
     snapshot = told("F@0,1,2,3,4").breaker.snapshot().shifted(Span(100 * SECOND))
-    Story(CircuitBreaker(restored=snapshot)).tell("open until 134; refused@133.9; try@134; half-open")
+    Story(CircuitBreaker(restored=snapshot)).tell(
+        "open until 134; refused@133.9; try@134; half-open"
+    )
     failing = told("F@0,1,2,3").breaker.snapshot().shifted(Span(100 * SECOND))
     Story(CircuitBreaker(restored=failing)).tell("closed; F@104; open until 134")
     probing = told("F@0,1,2,3,4; try@34").breaker.snapshot().shifted(Span(100 * SECOND))

@@ -23,7 +23,9 @@ for _edge in (6, 15, 30, 45, 54, 60, 75):
 WAITS = st.sampled_from(MARKS)
 WHATS = st.sampled_from(["ask", "ask", "ask", "succeed", "fail", "fail", "fail", "abandon", "read"])
 STEPS = st.lists(st.tuples(WAITS, WHATS, st.integers(0, 40)), max_size=80)
-BUSY = st.lists(st.tuples(st.sampled_from([0, TENTH, SECOND]), WHATS, st.integers(0, 40)), max_size=80)
+BUSY = st.lists(
+    st.tuples(st.sampled_from([0, TENTH, SECOND]), WHATS, st.integers(0, 40)), max_size=80
+)
 
 
 @define(eq=False)
@@ -177,7 +179,9 @@ def test_nobody_is_let_through_between_opening_and_its_end(steps: list[Step]) ->
 
 @pytest.mark.spec("K5")
 @given(st.lists(st.booleans(), max_size=4), st.integers(34 * SECOND, 200 * SECOND))
-def test_after_closing_fewer_than_five_outcomes_never_open(outcomes: list[bool], probed_at: MonotonicInstant) -> None:
+def test_after_closing_fewer_than_five_outcomes_never_open(
+    outcomes: list[bool], probed_at: MonotonicInstant
+) -> None:
     breaker = CircuitBreaker()
     for now in [0, 1, 2, 3, 4]:
         _call(breaker, succeeded=False, now=MonotonicInstant(now * SECOND))
@@ -189,7 +193,9 @@ def test_after_closing_fewer_than_five_outcomes_never_open(outcomes: list[bool],
 
 @pytest.mark.spec("K5")
 @given(STEPS | BUSY, STEPS | BUSY)
-def test_a_successor_decides_as_the_breaker_would_have(before: list[Step], after: list[Step]) -> None:
+def test_a_successor_decides_as_the_breaker_would_have(
+    before: list[Step], after: list[Step]
+) -> None:
     first = Drive()
     for step in before:
         first.take(step)
@@ -197,7 +203,9 @@ def test_a_successor_decides_as_the_breaker_would_have(before: list[Step], after
         if permit != first.breaker.snapshot().probe:
             first.breaker.abandon(permit, now=MonotonicInstant(first.now))
             first.oracle.end(call, "abandon", first.now)
-    successor = Drive(CircuitBreaker(restored=first.breaker.snapshot()), oracle=first.oracle, now=first.now)
+    successor = Drive(
+        CircuitBreaker(restored=first.breaker.snapshot()), oracle=first.oracle, now=first.now
+    )
     for step in after:
         successor.take(step)
 

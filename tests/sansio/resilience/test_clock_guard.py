@@ -16,8 +16,8 @@ from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
 S = clock.SECOND
 BOOTED = MonotonicInstant(17 * S)
 
-# Each look: seconds since the one before by the wall clock, by the boot clock, how far the recorded wall time is ahead
-# of the gateway's own time then, and whether the wall clock is trusted.
+# Each look: seconds since the one before by the wall clock, by the boot clock, how far the recorded
+# wall time is ahead of the gateway's own time then, and whether the wall clock is trusted.
 TABLE = {
     "agreeing": [(1, 1, 0, True), (3_600, 3_600, 0, True)],
     "noise": [(1.04, 1, 0, True), (0.96, 1, 0, True)],
@@ -28,7 +28,12 @@ TABLE = {
     "accepted after 60 s": [(9, 1, 0, False), (59, 59, 0, False), (1, 1, 8, True)],
     "back before it was accepted": [(100, 1, 0, False), (59, 59, 0, False), (-98, 1, 0, True)],
     "back after it was accepted": [(100, 1, 0, False), (60, 60, 99, True), (-98, 1, 0, True)],
-    "another step begins anew": [(100, 1, 0, False), (59, 59, 0, False), (100, 1, 0, False), (60, 60, 198, True)],
+    "another step begins anew": [
+        (100, 1, 0, False),
+        (59, 59, 0, False),
+        (100, 1, 0, False),
+        (60, 60, 198, True),
+    ],
     "back to what was trusted two steps ago": [
         (101, 1, 0, False),
         (60, 60, 100, True),
@@ -50,7 +55,10 @@ def test_wall_time_follows_the_wall_clock_and_own_time_the_boot_clock(
     wall, monotonic = START, BOOTED
     guard = ClockGuard(wall=wall, monotonic=monotonic)
     for wall_s, monotonic_s, offset_s, trusted in looks:
-        wall, monotonic = later(wall, Span(round(wall_s * S))), later(monotonic, Span(monotonic_s * S))
+        wall, monotonic = (
+            later(wall, Span(round(wall_s * S))),
+            later(monotonic, Span(monotonic_s * S)),
+        )
         guard.observe(wall=wall, monotonic=monotonic)
         assert guard.time_ahead == START - BOOTED
         assert abs(guard.utc_offset - offset_s * S) <= 0.05 * S
@@ -60,7 +68,9 @@ def test_wall_time_follows_the_wall_clock_and_own_time_the_boot_clock(
 def test_each_step_is_reported_once() -> None:
     guard = ClockGuard(wall=START, monotonic=BOOTED)
     reported = [
-        guard.observe(wall=later(START, Span((second + ahead) * S)), monotonic=later(BOOTED, Span(second * S)))
+        guard.observe(
+            wall=later(START, Span((second + ahead) * S)), monotonic=later(BOOTED, Span(second * S))
+        )
         for second, ahead in [(0, 0), (1, 99), (2, 99), (61, 99), (62, 99), (63, 0), (64, 0)]
     ]
     assert reported == [None, 99 * S, None, None, None, -99 * S, None]
@@ -73,10 +83,13 @@ def test_a_step_that_is_taken_back_before_it_was_accepted_is_reported() -> None:
     assert guard.observe(wall=START, monotonic=BOOTED) is None
 
 
-ENDED = ClockRecord("boot-1", MonotonicInstant(500 * S), later(START, Span(7 * S)), later(START, Span(100 * S)))
+ENDED = ClockRecord(
+    "boot-1", MonotonicInstant(500 * S), later(START, Span(7 * S)), later(START, Span(100 * S))
+)
 
-# By how many seconds the gateway's own time has passed since the record: boot id, boot clock and wall clock at the
-# start of the next process in seconds (the wall clock since the record), and what the store's clock measured.
+# By how many seconds the gateway's own time has passed since the record: boot id, boot clock and
+# wall clock at the start of the next process in seconds (the wall clock since the record), and what
+# the store's clock measured.
 STARTS = {
     "the same machine, whatever its wall clock shows": ("boot-1", 560, 345_600, None, 60),
     "the same machine, and the store's clock says otherwise": ("boot-1", 560, 60, 9, 60),
@@ -89,14 +102,19 @@ STARTS = {
 
 
 @pytest.mark.spec("S3")
-@pytest.mark.parametrize(("boot_id", "boot_s", "wall_s", "age_s", "passed_s"), STARTS.values(), ids=STARTS.keys())
+@pytest.mark.parametrize(
+    ("boot_id", "boot_s", "wall_s", "age_s", "passed_s"), STARTS.values(), ids=STARTS.keys()
+)
 def test_the_next_process_continues_own_time(
     boot_id: str, boot_s: int, wall_s: int, age_s: int | None, passed_s: int
 ) -> None:
     wall, monotonic = later(ENDED.utc, Span(wall_s * S)), MonotonicInstant(boot_s * S)
     guard = ClockGuard(wall=wall, monotonic=monotonic)
     guard.continue_from(
-        ENDED, boot_id=boot_id, monotonic=monotonic, down_for=None if age_s is None else Span(age_s * S)
+        ENDED,
+        boot_id=boot_id,
+        monotonic=monotonic,
+        down_for=None if age_s is None else Span(age_s * S),
     )
     assert monotonic + guard.time_ahead == ENDED.time + passed_s * S
     assert monotonic + guard.utc_ahead == wall
@@ -122,8 +140,11 @@ def test_a_clock_that_returns_to_what_the_earlier_process_trusted_is_trusted_at_
         max_size=20,
     )
 )
-def test_own_time_passes_as_true_time_does_through_any_steps_and_restarts(history: list[tuple[int, int, bool]]) -> None:
-    """Each entry: microseconds that pass, how the wall clock steps then, and whether the process is restarted."""
+def test_own_time_passes_as_true_time_does_through_any_steps_and_restarts(
+    history: list[tuple[int, int, bool]],
+) -> None:
+    """Each entry: microseconds that pass, how the wall clock steps then, and whether the process is
+    restarted."""
     monotonic, wall = BOOTED, START
     guard = ClockGuard(wall=wall, monotonic=monotonic)
     times = [Instant(monotonic + guard.time_ahead)]
@@ -136,15 +157,21 @@ def test_own_time_passes_as_true_time_does_through_any_steps_and_restarts(histor
             guard.continue_from(record, boot_id="boot", monotonic=monotonic)
         guard.observe(wall=wall, monotonic=monotonic)
         times.append(Instant(monotonic + guard.time_ahead))
-    assert [after - before for before, after in pairwise(times)] == [passes for passes, _, _ in history]
+    assert [after - before for before, after in pairwise(times)] == [
+        passes for passes, _, _ in history
+    ]
 
 
 @pytest.mark.spec("S3")
 @given(st.integers(-9 * clock.DAY, 9 * clock.DAY), st.integers(61, 9_999))
-def test_wall_time_is_true_within_the_tolerance_as_soon_as_the_wall_clock_is(error: int, wrong_for_s: int) -> None:
+def test_wall_time_is_true_within_the_tolerance_as_soon_as_the_wall_clock_is(
+    error: int, wrong_for_s: int
+) -> None:
     guard = ClockGuard(wall=START, monotonic=BOOTED)
     for second in range(1, wrong_for_s, 30):
-        guard.observe(wall=later(START, Span(second * S + error)), monotonic=later(BOOTED, Span(second * S)))
+        guard.observe(
+            wall=later(START, Span(second * S + error)), monotonic=later(BOOTED, Span(second * S))
+        )
     passed = Span(wrong_for_s * S)
     guard.observe(wall=later(START, passed), monotonic=later(BOOTED, passed))
     assert abs(BOOTED + guard.utc_ahead - START) <= TOLERANCE

@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_BRAND, FairQueue, fair_share
+from mmo_sansio.resilience.fair_queue import (
+    DELIVERY_SLOTS,
+    DELIVERY_SLOTS_PER_BRAND,
+    FairQueue,
+    fair_share,
+)
 
 
 def start_all(turns: FairQueue[str]) -> list[str]:
@@ -22,7 +27,8 @@ def start_all(turns: FairQueue[str]) -> list[str]:
 
 @pytest.mark.spec("K6")
 @pytest.mark.parametrize(
-    ("free", "share"), [(2048, 16), (2033, 16), (2000, 15), (1536, 6), (1025, 2), (1024, 1), (64, 1), (1, 1), (0, 0)]
+    ("free", "share"),
+    [(2048, 16), (2033, 16), (2000, 15), (1536, 6), (1025, 2), (1024, 1), (64, 1), (1, 1), (0, 0)],
 )
 def test_the_share_of_a_merchant_shrinks_as_places_fill_up(free: int, share: int) -> None:
     assert fair_share(free) == share
@@ -123,7 +129,9 @@ def test_places_go_to_whoever_has_the_fewest_in_the_order_of_their_own(
             turns.release(merchant)
             under_way[merchant] -= 1
         elif step == "start":
-            share = fair_share(places - under_way.total(), slots=places, slots_per_brand=per_merchant)
+            share = fair_share(
+                places - under_way.total(), slots=places, slots_per_brand=per_merchant
+            )
             least = min((under_way[each] for each in "abcd" if waiting[each]), default=share)
             item = turns.next()
             assert (item is not None) == (least < share)

@@ -40,7 +40,9 @@ from mmo_sansio.values.model import Stage
 from tests.support.ownership_model import OwnershipModel, is_in_wake_share
 
 NOW = MonotonicInstant(1_700_000_000 * SECOND)
-OPEN = BreakerSnapshot(BreakerState.OPEN, later(NOW, Span(30 * SECOND)), None, 2, (SubWindow(NOW, 0, 5),))
+OPEN = BreakerSnapshot(
+    BreakerState.OPEN, later(NOW, Span(30 * SECOND)), None, 2, (SubWindow(NOW, 0, 5),)
+)
 
 
 @pytest.mark.spec("K3")
@@ -83,7 +85,9 @@ def test_who_does_not_know_what_it_has_claimed_claims_its_own_again_under_a_new_
         Channel("acme", 2, INITIAL_SNAPSHOT),
         Channel("globex", 1, INITIAL_SNAPSHOT),
     ]
-    assert book.claim(one, ["acme", "globex"], known={"acme": 1, "globex": 1}) == [Channel("acme", 3, INITIAL_SNAPSHOT)]
+    assert book.claim(one, ["acme", "globex"], known={"acme": 1, "globex": 1}) == [
+        Channel("acme", 3, INITIAL_SNAPSHOT)
+    ]
     assert not book.claim(other, ["acme", "globex"], known={})
 
 
@@ -100,7 +104,9 @@ def test_who_renews_steadily_may_end_leases_and_who_could_not_renew_waits() -> N
     assert history.may_end_leases(later(NOW, STEADY_FOR))
     last = earlier(at, LEASE_RENEWAL_INTERVAL)
     assert history.may_end_leases(later(last, STEADY_GAP))
-    assert not history.may_end_leases(later(later(last, STEADY_GAP), Span(1))), "it cannot renew now"
+    assert not history.may_end_leases(later(later(last, STEADY_GAP), Span(1))), (
+        "it cannot renew now"
+    )
     again = later(later(last, STEADY_GAP), Span(1))
     history = history.renewed(again)
     assert not history.may_end_leases(later(again, SECOND)), "the others were hindered as well"
@@ -143,7 +149,10 @@ def test_an_earlier_owner_s_breaker_changes_nothing() -> None:
 
 
 @pytest.mark.spec("S3")
-@given(st.sets(st.integers(1, 99), min_size=1, max_size=6), st.lists(st.text(min_size=1, max_size=26), max_size=20))
+@given(
+    st.sets(st.integers(1, 99), min_size=1, max_size=6),
+    st.lists(st.text(min_size=1, max_size=26), max_size=20),
+)
 def test_each_payment_is_in_one_share(alive: set[int], references: list[str]) -> None:
     for each in references:
         assert sum(is_in_wake_share(each, holder, alive) for holder in alive) == 1
@@ -152,7 +161,9 @@ def test_each_payment_is_in_one_share(alive: set[int], references: list[str]) ->
 
 @pytest.mark.spec("K3")
 @given(st.lists(st.sets(st.integers(0, 30), max_size=12), min_size=1, max_size=5))
-def test_everybody_keeps_a_share_and_what_is_beyond_is_enough_for_the_others(holdings: list[set[int]]) -> None:
+def test_everybody_keeps_a_share_and_what_is_beyond_is_enough_for_the_others(
+    holdings: list[set[int]],
+) -> None:
     held = sum(map(len, holdings))
     standing = OwnershipCounts(alive=len(holdings), held=held)
     brands = [{f"brand-{each}" for each in holding} for holding in holdings]
@@ -192,7 +203,9 @@ def test_a_breaker_goes_on_from_where_its_last_owner_left_it() -> None:
         first.record(permit, succeeded=False, now=later(here, Span(nth)))
     kept = first.snapshot().shifted(Span(NOW - here))
     second = CircuitBreaker(
-        restored=kept.shifted(Span(there - NOW)).clamped(DEFAULT_BREAKER_SETTINGS, now=later(there, Span(9)))
+        restored=kept.shifted(Span(there - NOW)).clamped(
+            DEFAULT_BREAKER_SETTINGS, now=later(there, Span(9))
+        )
     )
     permit = second.request_permit(later(there, Span(9)))
     assert permit is not None
@@ -254,7 +267,10 @@ class Nodes:
                 number = self.book.renew(process.number, now=self.now)
                 if number != process.number or mine >= process.trusted:
                     process.number, process.fences = number, {}
-                process.trusted, process.renewals = trusted_until(mine), process.renewals.renewed(mine)
+                process.trusted, process.renewals = (
+                    trusted_until(mine),
+                    process.renewals.renewed(mine),
+                )
             case "take" | "lose" if process.number is not None:
                 if process.renewals.may_end_leases(mine):
                     self.book.end_expired_leases(now=self.now)
@@ -269,7 +285,11 @@ class Nodes:
                 for each in self.open():
                     brand = self.brand(each.gateway_reference)
                     fence = self.book.fence(process.number, brand)
-                    if fence and process.fences.get(brand) == fence and each.gateway_reference not in in_hand:
+                    if (
+                        fence
+                        and process.fences.get(brand) == fence
+                        and each.gateway_reference not in in_hand
+                    ):
                         process.sending.append(DeliverCallback(each.gateway_reference, fence))
             case "send" if process.sending:
                 work = process.sending.pop(0)
@@ -289,7 +309,9 @@ class Nodes:
 
     def conclude(self, work: DeliverCallback) -> None:
         attempt = an_attempt(DeliveryOutcome.DELIVERED)
-        self.gateway.receive(CallbackConcluded(work.gateway_reference, attempt, work.fence), now=Instant(self.now))
+        self.gateway.receive(
+            CallbackConcluded(work.gateway_reference, attempt, work.fence), now=Instant(self.now)
+        )
 
     def open(self) -> list[DeliverCallback]:
         kept = self.gateway.ledger.intents.values()
@@ -302,8 +324,20 @@ class Nodes:
 STEPS = st.lists(
     st.tuples(
         st.integers(0, 2),
-        st.sampled_from(["round", "round", "renew", "take", "lose", "find", "send", "send", "conclude", "die"]),
-        st.sampled_from([0, 0, 0, SECOND // 3, LEASE_RENEWAL_INTERVAL, LEASE_DURATION - LEASE_MARGIN, LEASE_DURATION]),
+        st.sampled_from(
+            ["round", "round", "renew", "take", "lose", "find", "send", "send", "conclude", "die"]
+        ),
+        st.sampled_from(
+            [
+                0,
+                0,
+                0,
+                SECOND // 3,
+                LEASE_RENEWAL_INTERVAL,
+                LEASE_DURATION - LEASE_MARGIN,
+                LEASE_DURATION,
+            ]
+        ),
     ),
     max_size=120,
 )
@@ -350,7 +384,8 @@ STANDSTILLS = st.lists(
         st.integers(0, 40 * SECOND),
         st.lists(
             st.tuples(
-                st.integers(0, 2), st.sampled_from(["round", "lose", "find", "take", "send", "send", "conclude"])
+                st.integers(0, 2),
+                st.sampled_from(["round", "lose", "find", "take", "send", "send", "conclude"]),
             ),
             max_size=30,
         ),
@@ -366,7 +401,8 @@ STANDSTILLS = st.lists(
 def test_while_nobody_dies_nothing_is_sent_twice_however_long_the_store_stands_still(
     standstills: list[tuple[int, int, list[tuple[int, str]]]], ahead: tuple[int, ...]
 ) -> None:
-    """Every process renews its lease in time while the store answers, and soon after it stood still."""
+    """Every process renews its lease in time while the store answers, and soon after it stood
+    still."""
     nodes = Nodes([Process(Span(each)) for each in ahead])
     nodes.gateway.ledger = ledger_with(
         *(

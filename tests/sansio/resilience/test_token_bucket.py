@@ -19,7 +19,10 @@ def reserve(bucket: TokenBucket, now: MonotonicInstant) -> Span:
 
 def test_requests_come_evenly_after_a_first_handful() -> None:
     pace = TokenBucket(per_second=1, burst=6)
-    assert [reserve(pace, MonotonicInstant(MINUTE)) for _ in range(8)] == [0] * 6 + [SECOND, 2 * SECOND]
+    assert [reserve(pace, MonotonicInstant(MINUTE)) for _ in range(8)] == [0] * 6 + [
+        SECOND,
+        2 * SECOND,
+    ]
 
 
 def test_a_look_takes_no_turn() -> None:
@@ -53,7 +56,9 @@ def test_a_share_below_one_a_second_passes_now_and_then() -> None:
 
 @pytest.mark.finding("security-10")
 @given(st.lists(st.integers(0, SECOND), max_size=60), st.integers(1, 20), st.integers(1, 10))
-def test_no_time_sees_more_than_the_burst_and_its_share(pauses: list[int], rate: int, burst: int) -> None:
+def test_no_time_sees_more_than_the_burst_and_its_share(
+    pauses: list[int], rate: int, burst: int
+) -> None:
     bucket, now, passed = TokenBucket(rate, burst), at(0), list[int]()
     for pause in pauses:
         now = MonotonicInstant(now + pause)

@@ -23,7 +23,13 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     ResolveManually,
 )
-from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollEnded, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import (
+    DeliverCallback,
+    IntentKind,
+    PollEnded,
+    PollProvider,
+    SubmitToProvider,
+)
 from mmo_sansio.messages.replies import Accepted, Rejected
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
@@ -39,7 +45,9 @@ if TYPE_CHECKING:
 WINDOW = 15 * clock.MINUTE
 
 
-def check_decision(world: Simulation, given: Input, was: Transaction | None, decision: Decision, now: Instant) -> None:
+def check_decision(
+    world: Simulation, given: Input, was: Transaction | None, decision: Decision, now: Instant
+) -> None:
     """Everything that holds of one decision before it is made durable."""
     a_refusal_consumes_nothing(decision)
     a_decision_leaves_one_line(given, was, decision)
@@ -84,7 +92,11 @@ def a_decision_leaves_one_line(given: Input, was: Transaction | None, decision: 
     changes."""
     if decision.changes:
         assert isinstance(decision.changes[-1], JournalEntry), "no line in the journal"
-    elif not (isinstance(given, ProviderHinted | ProviderAccepted) and was and was.progress.stage.is_terminal):
+    elif not (
+        isinstance(given, ProviderHinted | ProviderAccepted)
+        and was
+        and was.progress.stage.is_terminal
+    ):
         assert not decision.intents, "an intent without a change"
 
 
@@ -102,12 +114,13 @@ def a_creation_is_whole(given: CreatePayment, decision: Decision, now: Instant) 
 def a_reference_is_taken_once_in_its_window(
     world: Simulation, given: CreatePayment, decision: Decision, now: Instant
 ) -> None:
-    """6: at most one accepted creation of a brand's reference in any window, after it only as its policy allows,
-    and no refusal without its cause."""
+    """6: at most one accepted creation of a brand's reference in any window, after it only as its
+    policy allows, and no refusal without its cause."""
     before = [
         each
         for each in world.ledger.transactions.values()
-        if each.order.merchant_reference == given.draft.merchant_reference and each.order.brand == given.brand.id
+        if each.order.merchant_reference == given.draft.merchant_reference
+        and each.order.brand == given.brand.id
     ]
     outcomes = {each.status for each in before}
     is_guarded = any(now - each.order.created_at < WINDOW for each in before)
@@ -150,7 +163,9 @@ def what_a_stage_says_it_is(transaction: Transaction) -> None:
     """5: which members are set in which stage."""
     progress, order = transaction.progress, transaction.order
     ended = progress.stage.is_terminal
-    assert (progress.wake_at is None) == ended, "a wake on what has ended, or none on what is pending"
+    assert (progress.wake_at is None) == ended, (
+        "a wake on what has ended, or none on what is pending"
+    )
     assert (progress.final is not None) == (progress.stage is Stage.SUCCEEDED), "finalAmount"
     assert (progress.completed_at is not None) == ended, "completedAt"
     assert (progress.completion_source is not None) == ended, "completionSource"
@@ -166,8 +181,8 @@ def what_a_stage_says_it_is(transaction: Transaction) -> None:
 
 
 def nothing_expires_early(after: Transaction, now: Instant) -> None:
-    """5: `transaction_expired` by our own timer, and not before the terms' time; what would expire in flight is not
-    sent."""
+    """5: `transaction_expired` by our own timer, and not before the terms' time; what would expire
+    in flight is not sent."""
     progress = after.progress
     if progress.completion_source is Source.EXPIRY:
         if progress.error_code is ErrorCode.TRANSACTION_EXPIRED:
@@ -218,7 +233,9 @@ def callbacks_are_scheduled_exactly_when_something_ends(decision: Decision) -> N
     assert sorted(called) == sorted(ended), "callbacks and ends don't match"
 
 
-def questions_and_submissions_are_for_what_is_pending(world: Simulation, decision: Decision) -> None:
+def questions_and_submissions_are_for_what_is_pending(
+    world: Simulation, decision: Decision
+) -> None:
     """S6: a wish to submit comes with `CREATED` only, a question only with what has been
     submitted."""
     if not decision.intents:
@@ -253,7 +270,9 @@ def only_a_result_ends_a_payment(given: Input, decision: Decision) -> None:
             assert change.after.progress.stage is change.before.progress.stage, "moved on a guess"
 
 
-def a_result_that_is_not_applied_is_kept(given: Input, was: Transaction | None, decision: Decision) -> None:
+def a_result_that_is_not_applied_is_kept(
+    given: Input, was: Transaction | None, decision: Decision
+) -> None:
     """S5, 11, 12: what changes nothing is kept, but for an answer that agrees with what is on
     record."""
     if not isinstance(given, ProviderSucceeded | ProviderFailed):

@@ -44,7 +44,16 @@ from mmo_sansio.testing import (
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Brand, Operation, ReferenceReuse, ReusePolicy, Source, Stage, Status, Terms
+from mmo_sansio.values.model import (
+    Brand,
+    Operation,
+    ReferenceReuse,
+    ReusePolicy,
+    Source,
+    Stage,
+    Status,
+    Terms,
+)
 from tests.sansio.simulation.records import Walk, page
 
 if TYPE_CHECKING:
@@ -61,10 +70,14 @@ BRANDS: tuple[Brand, ...] = (
         id="duka",
         methods=METHODS,
         push_result_url=None,
-        reference_reuse=ReusePolicy(payout=ReferenceReuse.AFTER_WINDOW, tax=ReferenceReuse.AFTER_WINDOW),
+        reference_reuse=ReusePolicy(
+            payout=ReferenceReuse.AFTER_WINDOW, tax=ReferenceReuse.AFTER_WINDOW
+        ),
     ),
     a_brand(
-        id="soko", methods=METHODS, reference_reuse=ReusePolicy(ReferenceReuse.AFTER_WINDOW, ReferenceReuse.UNLESS_PAID)
+        id="soko",
+        methods=METHODS,
+        reference_reuse=ReusePolicy(ReferenceReuse.AFTER_WINDOW, ReferenceReuse.UNLESS_PAID),
     ),
 )
 TERMS = (Terms(), Terms(), Terms(page_session=None), Terms(pending_timeout=clock.HOUR))
@@ -118,8 +131,12 @@ class Parties:
         tally["page" if operation is Operation.WEB_PAYIN else "no page"] += 1
         token = f"token-{self.minted}"
         is_free = random.random() < 0.5
-        reserved = next(each.provider for each in METHODS if each.key == draft.method) if is_free else None
-        return CreatePayment(brand, self.mint(), draft, token, random.choice(TERMS), reserved_provider=reserved)
+        reserved = (
+            next(each.provider for each in METHODS if each.key == draft.method) if is_free else None
+        )
+        return CreatePayment(
+            brand, self.mint(), draft, token, random.choice(TERMS), reserved_provider=reserved
+        )
 
     def create(self) -> None:
         """A merchant wants a payment; brands use each other's references without knowing."""
@@ -193,7 +210,8 @@ class Parties:
             self.world.tally["page abandoned"] += 1
 
     def resolve_by_hand(self) -> None:
-        """A member of staff ends a payment, stops one that was not submitted yet, or marks one as restored."""
+        """A member of staff ends a payment, stops one that was not submitted yet, or marks one as
+        restored."""
         chance = self.random.random()
         if chance < 0.3:
             self.world.tally["stopped by hand"] += 1
@@ -208,17 +226,24 @@ class Parties:
             return
         self.world.tally["resolved by hand"] += 1
         code = self.random.choice((None, ErrorCode.PROVIDER_TIMEOUT))
-        booked, number = [receipt for _, receipt in self.world.ledger.deposits], self.random.randrange(200)
+        booked, number = (
+            [receipt for _, receipt in self.world.ledger.deposits],
+            self.random.randrange(200),
+        )
         named = booked[number % len(booked)] if booked and number % 2 else f"DEP-{number}"
         receipt = self.random.choice((None, named))
         chosen = self.known()
         about = self.world.ledger.transactions.get(chosen)
         provider = "test" if about is None else about.order.provider
-        self.world.receive(a_resolution(chosen, provider=provider, error_code=code, provider_reference=receipt))
+        self.world.receive(
+            a_resolution(chosen, provider=provider, error_code=code, provider_reference=receipt)
+        )
 
     def notify(self) -> None:
         """A provider sends a notification; it arrives some time, in any order."""
-        provider = self.world.providers[self.random.choice(("test", "other", "test", "other", "mute"))]
+        provider = self.world.providers[
+            self.random.choice(("test", "other", "test", "other", "mute"))
+        ]
         told = provider.notify()
         if told is not None:
             self.world.arriving.append(told)
@@ -245,7 +270,10 @@ class Parties:
             UnmatchedNotified("test", "?"),
         ]
         if transaction is None or transaction.progress.provider_data is None:
-            strays += [succeeded(name, provider=provider, source=Source.POLL), failed(name, provider=provider)]
+            strays += [
+                succeeded(name, provider=provider, source=Source.POLL),
+                failed(name, provider=provider),
+            ]
         if (name, IntentKind.CALLBACK) not in world.ledger.intents:
             strays.append(callback_concluded(name))
         index = random.randrange(len(strays) + 1)
@@ -265,5 +293,7 @@ class Parties:
             status=random.choice((None, None, Status.PENDING, Status.SUCCESS)),
             page_size=random.randrange(1, 6),
         )
-        every, _ = page(world.rows(), ListRecords(query.brand, query.begin, query.end, page_size=10**6))
+        every, _ = page(
+            world.rows(), ListRecords(query.brand, query.begin, query.end, page_size=10**6)
+        )
         return Walk(query, [row.reference for row in every])

@@ -45,7 +45,9 @@ class ActsBeforeCommit(Simulation):
 
     def failed_commit(self, decision: Decision) -> None:
         callbacks = [each for each in decision.intents if isinstance(each, DeliverCallback)]
-        self.todo += [each for each in callbacks if each.gateway_reference in self.ledger.transactions]
+        self.todo += [
+            each for each in callbacks if each.gateway_reference in self.ledger.transactions
+        ]
 
 
 class SubmitsAgainAfterRestart(Simulation):
@@ -102,7 +104,10 @@ class RepeatsARow(Simulation):
 
     def page(self, query: ListRecords) -> tuple[list[Transaction], bool]:
         if query.after is not None:
-            query = evolve(query, after=evolve(query.after, created_at=earlier(query.after.created_at, Span(1))))
+            query = evolve(
+                query,
+                after=evolve(query.after, created_at=earlier(query.after.created_at, Span(1))),
+            )
         return super().page(query)
 
 
@@ -129,7 +134,10 @@ class HandsOutWhatIsDone(Simulation):
 
 
 WORLDS: tuple[tuple[type[Simulation], str], ...] = (
-    (ActsBeforeCommit, "a callback for a pending payment|after its outcome was recorded|sent again"),
+    (
+        ActsBeforeCommit,
+        "a callback for a pending payment|after its outcome was recorded|sent again",
+    ),
     (SubmitsAgainAfterRestart, "money was asked for twice"),
     (SendsWithoutAsking, "money was asked for twice"),
     (CommitsHalf, "finds another|a free reference was refused"),

@@ -129,7 +129,9 @@ def a_refusal_consumes_its_reference(ledger: Ledger, given: Input, now: Instant)
     """The reference is put on record before the request is checked."""
     decision = decide(ledger, given, now=now)
     if isinstance(given, CreatePayment) and isinstance(decision.reply, Rejected):
-        used = ReferenceConsumed(given.brand.id, given.draft.merchant_reference, given.gateway_reference, now)
+        used = ReferenceConsumed(
+            given.brand.id, given.draft.merchant_reference, given.gateway_reference, now
+        )
         return with_changes(decision, (used,))
     return decision
 
@@ -172,7 +174,9 @@ def a_wake_is_left_behind(ledger: Ledger, given: Input, now: Instant) -> Decisio
     decision = decide(ledger, given, now=now)
     if not isinstance(given, ProviderFailed):
         return decision
-    return with_progress(decision, lambda progress: evolve(progress, wake_at=later(now, clock.HOUR)))
+    return with_progress(
+        decision, lambda progress: evolve(progress, wake_at=later(now, clock.HOUR))
+    )
 
 
 def a_failure_has_a_final_amount(ledger: Ledger, given: Input, now: Instant) -> Decision:
@@ -247,7 +251,9 @@ def staff_may_name_any_receipt(ledger: Ledger, given: Input, now: Instant) -> De
     if not isinstance(given, ResolveManually) or given.provider_reference is None:
         return decide(ledger, given, now=now)
     decision = decide(ledger, evolve(given, provider_reference=None), now=now)
-    return with_progress(decision, lambda progress: evolve(progress, provider_reference=given.provider_reference))
+    return with_progress(
+        decision, lambda progress: evolve(progress, provider_reference=given.provider_reference)
+    )
 
 
 def settled_amounts_are_rounded(ledger: Ledger, given: Input, now: Instant) -> Decision:
@@ -273,7 +279,10 @@ LAWS: tuple[tuple[Law, str], ...] = (
     (a_failed_callback_is_tried_again, "callbacks and ends don't match"),
     (a_refusal_consumes_its_reference, "a refusal changed something"),
     (another_currency_is_applied, "another currency"),
-    (a_deposit_told_twice_makes_two, "one deposit became two|isn't known by its id|a gatewayReference came twice"),
+    (
+        a_deposit_told_twice_makes_two,
+        "one deposit became two|isn't known by its id|a gatewayReference came twice",
+    ),
     (a_callback_for_pending, "callbacks and ends don't match"),
     (brands_share_references, "a free reference was refused"),
     (a_wake_is_left_behind, "a wake on what has ended"),

@@ -7,7 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, TypeGuard
 
 from mmo_sansio.messages.changes import TransactionAdvanced, TransactionCreated
-from mmo_sansio.messages.inputs import CreatePayment, DepositNotified, Input, ProviderSucceeded, ResolveManually
+from mmo_sansio.messages.inputs import (
+    CreatePayment,
+    DepositNotified,
+    Input,
+    ProviderSucceeded,
+    ResolveManually,
+)
 from mmo_sansio.messages.replies import Accepted, Applied
 from mmo_sansio.payments.decide import reads
 from mmo_sansio.payments.decision import Decision
@@ -118,15 +124,28 @@ def deposits_are_taken_once(world: Simulation) -> None:
 
 
 def a_receipt_settles_one_thing(world: Simulation) -> None:
-    """S4: neither two payments that staff have ended have one receipt, nor a deposit and such a payment."""
-    by_hand = [given for given, _, decision in world.history if _is_success_by_hand(given, decision)]
-    named = [(each.provider, each.provider_reference) for each in by_hand if each.provider_reference is not None]
+    """S4: neither two payments that staff have ended have one receipt, nor a deposit and such a
+    payment."""
+    by_hand = [
+        given for given, _, decision in world.history if _is_success_by_hand(given, decision)
+    ]
+    named = [
+        (each.provider, each.provider_reference)
+        for each in by_hand
+        if each.provider_reference is not None
+    ]
     assert len(set(named)) == len(named), "a receipt has ended two payments"
-    assert world.ledger.deposits.keys().isdisjoint(named), "a receipt has ended a payment and is a deposit"
+    assert world.ledger.deposits.keys().isdisjoint(named), (
+        "a receipt has ended a payment and is a deposit"
+    )
 
 
 def _is_success_by_hand(given: Input, decision: Decision) -> TypeGuard[ResolveManually]:
-    return isinstance(given, ResolveManually) and given.error_code is None and isinstance(decision.reply, Applied)
+    return (
+        isinstance(given, ResolveManually)
+        and given.error_code is None
+        and isinstance(decision.reply, Applied)
+    )
 
 
 def any_batches_end_in_the_same_ledger(world: Simulation) -> None:

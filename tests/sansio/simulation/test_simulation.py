@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.messages.inputs import CallbackConcluded, CreatePayment, DepositNotified, UnmatchedNotified
+from mmo_sansio.messages.inputs import (
+    CallbackConcluded,
+    CreatePayment,
+    DepositNotified,
+    UnmatchedNotified,
+)
 from mmo_sansio.payments.states import TRANSITION_INPUTS
 from mmo_sansio.values.model import Stage
 from tests.sansio.simulation.play import play, play_all, report
@@ -15,7 +20,11 @@ SEEN_MIN = 100
 """What happened less often than this in the whole run has not been tried."""
 
 CELLS = {
-    *((stage, given) for stage in (*Stage, None) for given in (*TRANSITION_INPUTS, CallbackConcluded)),
+    *(
+        (stage, given)
+        for stage in (*Stage, None)
+        for given in (*TRANSITION_INPUTS, CallbackConcluded)
+    ),
     *((None, given) for given in (CreatePayment, DepositNotified, UnmatchedNotified)),
 }
 FAULTS = {

@@ -22,7 +22,14 @@ from mmo_sansio.messages.inputs import (
     QrConcluded,
     TransactionWoke,
 )
-from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollEnded, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import (
+    DeliverCallback,
+    DeliverQr,
+    Intent,
+    PollEnded,
+    PollProvider,
+    SubmitToProvider,
+)
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.messages.replies import Accepted, Applied, Reply
 from mmo_sansio.payments.decide import decide
@@ -81,7 +88,9 @@ class Simulation:
         self.sick: set[str] = set()
         self.walks: list[Walk] = []
         self.providers = {
-            name: SimulatedProvider(name, name == "other", self.random, self.tally, mute=name == "mute")
+            name: SimulatedProvider(
+                name, name == "other", self.random, self.tally, mute=name == "mute"
+            )
             for name in ("test", "other", "mute")
         }
         self.parties = Parties(self)
@@ -250,7 +259,10 @@ class Simulation:
             given = self.returning.pop(self.random.randrange(len(self.returning)))
             if self.receive(given) is None:
                 self.returning.append(given)
-            elif isinstance(given, ProviderReport) and given.gateway_reference in self.asked_after_end:
+            elif (
+                isinstance(given, ProviderReport)
+                and given.gateway_reference in self.asked_after_end
+            ):
                 self.asked_after_end.remove(given.gateway_reference)
                 self.returning.append(EndedPollConcluded(given.gateway_reference))
 

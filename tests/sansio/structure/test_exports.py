@@ -17,14 +17,24 @@ from tests.sansio.structure.sources import MODULES, ROOT, TREES
 SHELL = "mmo_trio"
 MERCHANT = "mmo_merchant"
 SIMULATORS = "mmo_simulators"
-FACES = ("mmo_sansio", "mmo_sansio.messages", "mmo_sansio.providers", "mmo_sansio.testing", MERCHANT, SHELL, SIMULATORS)
+FACES = (
+    "mmo_sansio",
+    "mmo_sansio.messages",
+    "mmo_sansio.providers",
+    "mmo_sansio.testing",
+    MERCHANT,
+    SHELL,
+    SIMULATORS,
+)
 """The packages whose `__all__` is public."""
 
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 USERS_CODE = {
     **{
-        str(path.relative_to(ROOT)): "\n".join(PYTHON_BLOCK.findall(path.read_text(encoding="utf-8")))
+        str(path.relative_to(ROOT)): "\n".join(
+            PYTHON_BLOCK.findall(path.read_text(encoding="utf-8"))
+        )
         for path in sorted((ROOT / "docs").rglob("*.md"))
     },
     **{
@@ -83,10 +93,12 @@ def test_exports_are_sorted(name: str) -> None:
     assert len(set(found)) == len(found)
 
 
-@pytest.mark.parametrize("name", [each for each in FACES if each not in (SHELL, MERCHANT, SIMULATORS)])
+@pytest.mark.parametrize(
+    "name", [each for each in FACES if each not in (SHELL, MERCHANT, SIMULATORS)]
+)
 def test_every_export_is_reachable(name: str) -> None:
-    """The exports of the others need packages: tests/runtime/service/test_face.py and tests/simulators/test_face.py
-    reach for them."""
+    """The exports of the others need packages: tests/runtime/service/test_face.py and
+    tests/simulators/test_face.py reach for them."""
     face = import_module(name)
     assert [each for each in exports(name) if getattr(face, each, None) is None] == []
 
@@ -108,17 +120,32 @@ def test_the_face_of_the_core_names_the_faces() -> None:
 
 
 def test_help_begins_with_the_gateway_and_the_names_that_the_tutorial_uses() -> None:
-    """`help` prints thousands of lines: whoever reads the first two screens has what a test needs."""
+    """`help` prints thousands of lines: whoever reads the first two screens has what a test
+    needs."""
     screens = pydoc.plain(pydoc.render_doc(mmo_sansio)).splitlines()[:50]
     methods = [re.match(r" {8}(\w+)\(", line) for line in screens]
-    gateway = [name for name, each in vars(mmo_sansio.Gateway).items() if callable(each) and name[0] != "_"]
+    gateway = [
+        name for name, each in vars(mmo_sansio.Gateway).items() if callable(each) and name[0] != "_"
+    ]
     assert [match[1] for match in methods if match] == ["Gateway", *gateway]
 
     groups = re.split(r"\n *\n", "\n".join(screens).partition("describe  ")[2])[0]
-    listed = set(re.findall(r"\w+", groups)) - {"input", "look", "time", "service", "and", "the", "intents"}
+    listed = set(re.findall(r"\w+", groups)) - {
+        "input",
+        "look",
+        "time",
+        "service",
+        "and",
+        "the",
+        "intents",
+    }
     assert {*listed, "Gateway"} == set(exports("mmo_sansio")) - {"Intent"}
     tutorial = ast.walk(ast.parse(USERS_CODE["docs/tutorial.md"]))
-    froms = [node for node in tutorial if isinstance(node, ast.ImportFrom) and node.module == "mmo_sansio"]
+    froms = [
+        node
+        for node in tutorial
+        if isinstance(node, ast.ImportFrom) and node.module == "mmo_sansio"
+    ]
     assert {each.name for node in froms for each in node.names} <= {*listed, "Gateway"}
 
 
@@ -142,4 +169,8 @@ def test_no_module_of_ours_imports_from_a_root_face() -> None:
 
 def test_these_tests_find_each_fault() -> None:
     code = "import mmo_sansio\nfrom mmo_sansio import Money, Nothing\nfrom mmo_trio.cli import main"
-    assert list(imports_beside_faces(code)) == ["import mmo_sansio", "mmo_sansio.Nothing", "mmo_trio.cli.main"]
+    assert list(imports_beside_faces(code)) == [
+        "import mmo_sansio",
+        "mmo_sansio.Nothing",
+        "mmo_trio.cli.main",
+    ]

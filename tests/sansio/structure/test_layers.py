@@ -89,7 +89,8 @@ PURE = frozenset(
         "zlib",
     )
 )
-"""Modules of the standard library that pure code may import: no I/O, clock, randomness or threads."""
+"""Modules of the standard library that pure code may import: no I/O, clock, randomness or
+threads."""
 
 IMPURE_CALLS = frozenset({"open", "print", "input", "now", "utcnow", "today", "urlopen"})
 
@@ -97,8 +98,12 @@ IMPURE_CALLS = frozenset({"open", "print", "input", "now", "utcnow", "today", "u
 MERCHANTS_PACKAGES = frozenset({"mmo_merchant", "mmo_sansio", "anyio", "attrs", "httpx"})
 """What merchants' programs import besides the standard library."""
 
-FURTHER_PACKAGES = {"mmo_merchant.inbox.sql_inbox": {"psycopg"}, "mmo_merchant.payroll.command": {"click", "rich"}}
-"""The modules that import more: the inbox names psycopg's types, and a command has the extra `tools`."""
+FURTHER_PACKAGES = {
+    "mmo_merchant.inbox.sql_inbox": {"psycopg"},
+    "mmo_merchant.payroll.command": {"click", "rich"},
+}
+"""The modules that import more: the inbox names psycopg's types, and a command has the extra
+`tools`."""
 
 PURE_ROOMS = (
     "mmo_sansio",
@@ -109,7 +114,9 @@ PURE_ROOMS = (
 )
 """The packages and modules without I/O."""
 
-PURE_MODULES = [name for name in MODULES if any((name + ".").startswith(room + ".") for room in PURE_ROOMS)]
+PURE_MODULES = [
+    name for name in MODULES if any((name + ".").startswith(room + ".") for room in PURE_ROOMS)
+]
 SIMULATORS = [name for name in MODULES if name.split(".")[0] == "mmo_simulators"]
 
 
@@ -178,12 +185,19 @@ def test_there_are_few_rooms_and_each_is_in_use() -> None:
 
 
 def test_no_import_is_relative() -> None:
-    relative = [f"{name} imports {each}" for name in GRAPH for each in GRAPH[name] if each[0] == "."]
+    relative = [
+        f"{name} imports {each}" for name in GRAPH for each in GRAPH[name] if each[0] == "."
+    ]
     assert relative == []
 
 
 def test_nothing_that_is_installed_imports_a_test() -> None:
-    assert [f"{name} imports {each}" for name in GRAPH for each in GRAPH[name] if each.split(".")[0] == "tests"] == []
+    assert [
+        f"{name} imports {each}"
+        for name in GRAPH
+        for each in GRAPH[name]
+        if each.split(".")[0] == "tests"
+    ] == []
 
 
 def test_imports_point_one_way() -> None:
@@ -194,7 +208,9 @@ def test_nothing_imports_in_a_circle() -> None:
     assert cycles(GRAPH) == []
 
 
-@pytest.mark.parametrize(("importer", "imported"), FORBIDDEN_IMPORTS, ids=[f"{a} - {b}" for a, b in FORBIDDEN_IMPORTS])
+@pytest.mark.parametrize(
+    ("importer", "imported"), FORBIDDEN_IMPORTS, ids=[f"{a} - {b}" for a, b in FORBIDDEN_IMPORTS]
+)
 def test_forbidden_imports(importer: str, imported: str) -> None:
     wrong = [
         f"{name} imports {other}"
@@ -208,7 +224,9 @@ def test_forbidden_imports(importer: str, imported: str) -> None:
 
 def test_rules_import_no_other_rule_but_timers() -> None:
     rules = [name for name in MODULES if name.startswith("mmo_sansio.payments.rules.")]
-    others = {(name, other) for name in rules for other in our_own(GRAPH, name) if other in set(rules)}
+    others = {
+        (name, other) for name in rules for other in our_own(GRAPH, name) if other in set(rules)
+    }
     assert {other for _, other in others} <= {"mmo_sansio.payments.rules.timers"}
 
 
@@ -221,24 +239,47 @@ def test_what_is_pure_imports_attrs_and_what_is_pure(name: str) -> None:
 
 @pytest.mark.parametrize("name", SIMULATORS)
 def test_the_simulators_import_the_core_and_nothing_of_the_gateway(name: str) -> None:
-    known = {"mmo_simulators", "mmo_sansio", "attrs", "cryptography", "h11", "segno", "trio", *sys.stdlib_module_names}
+    known = {
+        "mmo_simulators",
+        "mmo_sansio",
+        "attrs",
+        "cryptography",
+        "h11",
+        "segno",
+        "trio",
+        *sys.stdlib_module_names,
+    }
     foreign = {each.split(".")[0] for each in GRAPH[name]} - known
     assert foreign == set(), f"{name} imports {sorted(foreign)}"
 
 
 def test_of_the_gateway_only_commands_import_what_is_for_merchants() -> None:
-    users = {name for name in GRAPH for each in our_own(GRAPH, name) if each.split(".")[0] == "mmo_merchant"}
-    assert {each for each in users if not each.startswith(("mmo_merchant", "mmo_trio.cli."))} == set()
+    users = {
+        name
+        for name in GRAPH
+        for each in our_own(GRAPH, name)
+        if each.split(".")[0] == "mmo_merchant"
+    }
+    assert {
+        each for each in users if not each.startswith(("mmo_merchant", "mmo_trio.cli."))
+    } == set()
 
 
 def test_of_the_gateway_only_a_command_imports_the_simulators() -> None:
-    users = {name for name in GRAPH for each in our_own(GRAPH, name) if each.split(".")[0] == "mmo_simulators"}
+    users = {
+        name
+        for name in GRAPH
+        for each in our_own(GRAPH, name)
+        if each.split(".")[0] == "mmo_simulators"
+    }
     assert users - set(SIMULATORS) == {"mmo_trio.cli.commands.simulate"}
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] == "mmo_merchant"])
 def test_a_merchants_program_needs_few_packages(name: str) -> None:
-    foreign = {each.split(".")[0] for each in GRAPH[name]} - sys.stdlib_module_names - MERCHANTS_PACKAGES
+    foreign = (
+        {each.split(".")[0] for each in GRAPH[name]} - sys.stdlib_module_names - MERCHANTS_PACKAGES
+    )
     assert foreign <= FURTHER_PACKAGES.get(name, set())
 
 

@@ -35,7 +35,9 @@ def test_few_modules_are_very_short() -> None:
     short = [
         name
         for name, path in MODULES.items()
-        if path.stem not in ("__init__", "__main__") and ".languages." not in name and lines_of(name) < SHORT_LINES
+        if path.stem not in ("__init__", "__main__")
+        and ".languages." not in name
+        and lines_of(name) < SHORT_LINES
     ]
     assert len(short) <= SHORT_MODULES_MAX, f"merge some of them: {short}"
 

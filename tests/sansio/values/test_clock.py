@@ -54,7 +54,10 @@ def test_the_two_written_forms() -> None:
     ids=["epoch", "cut, not rounded", "before the epoch", "first", "last"],
 )
 def test_every_instant_can_be_written(instant: Instant, microseconds: str, seconds: str) -> None:
-    assert (format_with_microseconds(instant), format_with_seconds(instant)) == (microseconds, seconds)
+    assert (format_with_microseconds(instant), format_with_seconds(instant)) == (
+        microseconds,
+        seconds,
+    )
 
 
 @pytest.mark.parametrize("instant", [FIRST_INSTANT - 1, LAST_INSTANT + 1])

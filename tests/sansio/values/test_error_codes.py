@@ -1,4 +1,5 @@
-"""Which of the three endings of the payer's page each code leads to: a wrong one makes a payer pay twice."""
+"""Which of the three endings of the payer's page each code leads to: a wrong one makes a payer pay
+twice."""
 
 from __future__ import annotations
 
@@ -27,7 +28,11 @@ STEPS = {
         ErrorCode.MERCHANT_MISCONFIGURED,
         ErrorCode.PAYMENT_STOPPED,
     },
-    PayerStep.WAIT: {ErrorCode.DUPLICATE_REQUEST, ErrorCode.TRANSACTION_EXPIRED, ErrorCode.PROVIDER_TIMEOUT},
+    PayerStep.WAIT: {
+        ErrorCode.DUPLICATE_REQUEST,
+        ErrorCode.TRANSACTION_EXPIRED,
+        ErrorCode.PROVIDER_TIMEOUT,
+    },
 }
 
 

@@ -24,7 +24,16 @@ from mmo_sansio.values.money import (
 @pytest.mark.spec("M1")
 @pytest.mark.parametrize(
     ("currency", "decimals"),
-    [("KES", 2), ("EUR", 2), ("UGX", 0), ("XOF", 0), ("JPY", 0), ("KWD", 3), ("BHD", 3), ("CLF", 4)],
+    [
+        ("KES", 2),
+        ("EUR", 2),
+        ("UGX", 0),
+        ("XOF", 0),
+        ("JPY", 0),
+        ("KWD", 3),
+        ("BHD", 3),
+        ("CLF", 4),
+    ],
 )
 def test_a_currency_has_the_decimals_of_iso_4217(currency: str, decimals: int) -> None:
     assert decimals_of(currency) == decimals
@@ -54,7 +63,8 @@ def test_an_amount_is_counted_by_value(number: str, currency: str, minor: int) -
 
 @pytest.mark.spec("M1")
 @pytest.mark.parametrize(
-    ("number", "currency"), [("100.5", "UGX"), ("0.001", "KES"), ("1e-3", "KES"), ("10.505", "EUR"), ("1.2345", "KWD")]
+    ("number", "currency"),
+    [("100.5", "UGX"), ("0.001", "KES"), ("1e-3", "KES"), ("10.505", "EUR"), ("1.2345", "KWD")],
 )
 def test_an_amount_with_more_decimals_is_never_rounded(number: str, currency: str) -> None:
     with pytest.raises(AmountError, match=r"decimals|whole number"):
@@ -63,7 +73,20 @@ def test_an_amount_with_more_decimals_is_never_rounded(number: str, currency: st
 
 @pytest.mark.spec("M1", "G7")
 @pytest.mark.parametrize(
-    "number", ["1e400", "1e1000000000", "1e-100", "9" * 41, "1." + "0" * 39, "", "1.", "٣", "1_0", "0x1", "NaN"]
+    "number",
+    [
+        "1e400",
+        "1e1000000000",
+        "1e-100",
+        "9" * 41,
+        "1." + "0" * 39,
+        "",
+        "1.",
+        "٣",
+        "1_0",
+        "0x1",
+        "NaN",
+    ],
 )
 def test_text_that_is_no_reasonable_number_is_not_converted(number: str) -> None:
     with pytest.raises(AmountError):
@@ -71,7 +94,9 @@ def test_text_that_is_no_reasonable_number_is_not_converted(number: str) -> None
 
 
 @pytest.mark.spec("M1")
-@pytest.mark.parametrize("number", ["0", "-0", "0.00", "0e9", "-1", "1000000000000000.01", "1e16", "1e99"])
+@pytest.mark.parametrize(
+    "number", ["0", "-0", "0.00", "0e9", "-1", "1000000000000000.01", "1e16", "1e99"]
+)
 def test_an_amount_is_above_zero_and_at_most_ten_to_the_fifteenth(number: str) -> None:
     with pytest.raises(AmountError):
         check_amount(parse_number(number))
@@ -90,7 +115,8 @@ def test_what_is_printed_is_read_as_the_same_amount(minor: int, currency: str) -
 
 @pytest.mark.spec("M1")
 @given(
-    st.decimals(0, AMOUNT_MAX, places=4, allow_nan=False, allow_infinity=False), st.sampled_from(["KES", "UGX", "KWD"])
+    st.decimals(0, AMOUNT_MAX, places=4, allow_nan=False, allow_infinity=False),
+    st.sampled_from(["KES", "UGX", "KWD"]),
 )
 def test_an_amount_is_taken_exactly_or_not_at_all(value: Decimal, currency: str) -> None:
     scaled = value * 10 ** decimals_of(currency)

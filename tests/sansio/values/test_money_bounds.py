@@ -6,7 +6,14 @@ from decimal import Decimal
 
 import pytest
 
-from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, percentage_of, to_money
+from mmo_sansio.values.money import (
+    AmountError,
+    Money,
+    check_amount,
+    parse_number,
+    percentage_of,
+    to_money,
+)
 
 
 @pytest.mark.spec("G7")

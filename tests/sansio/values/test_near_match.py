@@ -45,4 +45,7 @@ def test_where_nothing_is_known_nothing_is_told() -> None:
 
 def test_names_that_are_less_similar_than_asked_are_none() -> None:
     assert closest_name("reconciliationReference", ["merchantReference"], cutoff=0.75) is None
-    assert closest_name("merchant_reference", ["merchantReference"], cutoff=0.75) == "merchantReference"
+    assert (
+        closest_name("merchant_reference", ["merchantReference"], cutoff=0.75)
+        == "merchantReference"
+    )

@@ -40,7 +40,9 @@ def test_no_digit_is_lost(minor: int, currency: str) -> None:
     amount = Money(minor, currency)
     for numbers in (ENGLISH_NUMBERS, ARABIC_DIGITS):
         written = format_amount(amount, numbers)
-        digits = "".join(str(numbers.digits.index(each)) for each in written if each in numbers.digits)
+        digits = "".join(
+            str(numbers.digits.index(each)) for each in written if each in numbers.digits
+        )
         assert digits == amount.text.replace(".", "").removeprefix("-")
         assert ("-" in written) == (minor < 0)
 
@@ -48,11 +50,23 @@ def test_no_digit_is_lost(minor: int, currency: str) -> None:
 @given(minor=st.integers(-(10**17), 10**17), currency=st.sampled_from(sorted(CURRENCIES)))
 def test_an_amount_in_a_sentence_is_written_the_same(minor: int, currency: str) -> None:
     amount = Money(minor, currency)
-    assert format_amounts_in(f"It paid {amount}, and ended.") == f"It paid {format_amount(amount)}, and ended."
+    assert (
+        format_amounts_in(f"It paid {amount}, and ended.")
+        == f"It paid {format_amount(amount)}, and ended."
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["order 4711 KES", "12.5 KES", "1.500.00 KES", "a1500.00 KES", "1,500.00 KES", "1500.00 KESX", "7.00 ABC"]
+    "text",
+    [
+        "order 4711 KES",
+        "12.5 KES",
+        "1.500.00 KES",
+        "a1500.00 KES",
+        "1,500.00 KES",
+        "1500.00 KESX",
+        "7.00 ABC",
+    ],
 )
 def test_what_is_no_amount_stays(text: str) -> None:
     assert format_amounts_in(text) == text

@@ -39,7 +39,10 @@ def stage_left_out_of_the_journal() -> Iterator[None]:
     write_history = statements._write_history
 
     def write_most(connection: Any, effect: NetEffect) -> None:
-        write_history(connection, evolve(effect, journal=[each for each in effect.journal if not _is_submission(each)]))
+        write_history(
+            connection,
+            evolve(effect, journal=[each for each in effect.journal if not _is_submission(each)]),
+        )
 
     with patch.object(statements, "_write_history", write_most):
         yield
@@ -54,7 +57,9 @@ def row_left_out_of_a_page() -> Iterator[None]:
     """A page of records lacks its first row."""
     with ExitStack() as patches:
         for kind in (Store, SimulatedSharedStore):
-            patches.enter_context(patch.object(kind, "list_records", _listing_most(kind.list_records)))
+            patches.enter_context(
+                patch.object(kind, "list_records", _listing_most(kind.list_records))
+            )
         yield
 
 

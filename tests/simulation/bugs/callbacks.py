@@ -35,7 +35,9 @@ def drain_drops_callbacks() -> Iterator[None]:
             url = work.transaction.order.result_url or ""
             dropped = DeliveryAttempt(DeliveryOutcome.DELIVERED, url, 204)
             with trio.CancelScope(shield=True), trio.move_on_after(5):
-                await self._record_outcome(CallbackConcluded(work.transaction.reference, dropped, fence_of(work)))
+                await self._record_outcome(
+                    CallbackConcluded(work.transaction.reference, dropped, fence_of(work))
+                )
             raise
 
     with (
@@ -83,7 +85,9 @@ def outcome_recorded_before_it_is_known() -> AbstractContextManager[object]:
     """Every callback is recorded as delivered."""
     limit_body = CallbackWorker._limit_body
 
-    def limit_and_deliver(self: CallbackWorker, brand: str, attempt: DeliveryAttempt) -> DeliveryAttempt:
+    def limit_and_deliver(
+        self: CallbackWorker, brand: str, attempt: DeliveryAttempt
+    ) -> DeliveryAttempt:
         return evolve(limit_body(self, brand, attempt), outcome=DeliveryOutcome.DELIVERED)
 
     return patch.object(CallbackWorker, "_limit_body", limit_and_deliver)

@@ -82,7 +82,9 @@ def unknown_outcome_taken_for_success() -> Iterator[None]:
 
 
 def _optimistic(transact: Callable[..., Any]) -> Callable[..., Any]:
-    async def transact_optimistically(self: object, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
+    async def transact_optimistically(
+        self: object, reads: Reads, decide: DecideBatch
+    ) -> Sequence[Decision]:
         kept: list[Decision] = []
 
         def keep(ledger: Ledger) -> Sequence[Decision]:

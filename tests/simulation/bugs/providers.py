@@ -39,7 +39,9 @@ def unreachable_taken_for_failure() -> AbstractContextManager[object]:
     return _reports_changed(fail)
 
 
-def _reports_changed(change: Callable[[ProviderReport], ProviderReport]) -> AbstractContextManager[object]:
+def _reports_changed(
+    change: Callable[[ProviderReport], ProviderReport],
+) -> AbstractContextManager[object]:
     async def run_and_change(*args: Any, **kwargs: Any) -> ProviderReport:
         return change(await run_conversation(*args, **kwargs))
 
@@ -59,7 +61,9 @@ def retry_doubles_a_submission() -> AbstractContextManager[object]:
             another = f"{about.reference[:-1]}{'0' if about.reference[-1] != '0' else '1'}"
             order = evolve(about.order, gateway_reference=another)
             again = provider.submit(evolve(about, order=order), now=self.now())
-            await run_conversation(again, exchange, about, trio.current_time() + 20, self.counts[provider.name])
+            await run_conversation(
+                again, exchange, about, trio.current_time() + 20, self.counts[provider.name]
+            )
         return report
 
     return patch.object(ProviderWorker, "_converse", converse_twice)

@@ -24,7 +24,9 @@ def receipt_not_claimed_by_staff() -> Iterator[None]:
     nothing_claimed = {"receipt_owner": lambda *_: None, "claim_receipt": lambda *_, **__: ()}
     with (
         patch.object(resolution, "_find_payment_with", find_nothing),
-        patch.object(results, "settlement", SimpleNamespace(**{**vars(settlement), **nothing_claimed})),
+        patch.object(
+            results, "settlement", SimpleNamespace(**{**vars(settlement), **nothing_claimed})
+        ),
     ):
         yield
 

@@ -45,6 +45,10 @@ def sent_reversal_not_asked_after() -> AbstractContextManager[object]:
     due_reversals = Store.due_reversals
 
     async def unsent(self: Store, now: Instant, *, limit: int) -> Sequence[Reversal]:
-        return [each for each in await due_reversals(self, now, limit=limit) if each.state is ReversalState.APPROVED]
+        return [
+            each
+            for each in await due_reversals(self, now, limit=limit)
+            if each.state is ReversalState.APPROVED
+        ]
 
     return patch.object(Store, "due_reversals", unsent)

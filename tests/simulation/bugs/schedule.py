@@ -36,7 +36,9 @@ def due_payments_never_woken() -> AbstractContextManager[object]:
     """Nothing that is due happens."""
 
     async def wake_nothing(self: Scheduler, *_: Any, **__: Any) -> frozenset[str]:
-        await trio.sleep(SCAN_INTERVAL_S)  # What stays due would else be sought fifty times a second for days.
+        await trio.sleep(
+            SCAN_INTERVAL_S
+        )  # What stays due would else be sought fifty times a second for days.
         return frozenset()
 
     return patch.object(Scheduler, "_wake_due", wake_nothing)

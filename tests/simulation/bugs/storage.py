@@ -30,7 +30,9 @@ def _written(change: Callable[[NetEffect], NetEffect]) -> AbstractContextManager
     """Write another effect of each batch."""
     write = statements.write_batch
 
-    def write_changed(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
+    def write_changed(
+        connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool
+    ) -> None:
         write(connection, change(effect), is_claimed=is_claimed)
 
     return patch.object(sqlite_store, "write_batch", write_changed)
@@ -48,7 +50,9 @@ def conclusion_outside_of_its_commit() -> AbstractContextManager[object]:
     def write_apart(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
         if effect.concluded:
             statement = "DELETE FROM intents WHERE gateway_reference = ? AND kind = ?"
-            connection.executemany(statement, [(reference, kind.value) for reference, kind in effect.concluded])
+            connection.executemany(
+                statement, [(reference, kind.value) for reference, kind in effect.concluded]
+            )
             connection.executescript("COMMIT; BEGIN IMMEDIATE")
         write(connection, effect, is_claimed=is_claimed)
 
@@ -88,10 +92,13 @@ def rollback_taken_for_a_commit() -> AbstractContextManager[object]:
 
 
 def mark_kept_at_a_restart() -> AbstractContextManager[object]:
-    """What a process has claimed is marked in a way that the start of the next one does not free."""
+    """What a process has claimed is marked in a way that the start of the next one does not
+    free."""
     write = statements.write_batch
 
-    def write_marked(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
+    def write_marked(
+        connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool
+    ) -> None:
         write(connection, effect, is_claimed=cast(bool, 2))
 
     return patch.object(sqlite_store, "write_batch", write_marked)

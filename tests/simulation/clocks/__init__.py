@@ -1,2 +1,2 @@
-"""Gives a simulation its time and its order: one virtual clock, machines whose clocks are wrong, seeded turns of
-tasks."""
+"""Gives a simulation its time and its order: one virtual clock, machines whose clocks are wrong,
+seeded turns of tasks."""

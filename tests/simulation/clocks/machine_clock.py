@@ -1,4 +1,5 @@
-"""Gives each simulated machine its clocks: a boot clock that nobody sets, and a wall clock that may be wrong."""
+"""Gives each simulated machine its clocks: a boot clock that nobody sets, and a wall clock that may
+be wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from mmo_trio.system.clock import GatewayClock
 from tests.simulation.clocks.virtual_clock import VirtualClock
 
 CURRENT_MACHINE: ContextVar[MachineClocks | None] = ContextVar("CURRENT_MACHINE", default=None)
-"""The clocks of the machine on which the running task's process runs; None for the simulation's own tasks."""
+"""The clocks of the machine on which the running task's process runs; None for the simulation's own
+tasks."""
 
 
 @define(eq=False)

@@ -1,4 +1,5 @@
-"""Lets the tasks of a simulation sleep for far less than Trio's own sleep costs, which has two cancel scopes for each.
+"""Lets the tasks of a simulation sleep for far less than Trio's own sleep costs, which has two
+cancel scopes for each.
 
 A simulation sleeps some thousand times for each payment, mostly in loops of processes at rest."""
 

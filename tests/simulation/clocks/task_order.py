@@ -1,4 +1,5 @@
-"""Decides by a seed in which order the tasks of a simulation run, and which do not run: those of a stopped process."""
+"""Decides by a seed in which order the tasks of a simulation run, and which do not run: those of a
+stopped process."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ else:
     _TaskDeque = deque
 
 CURRENT_PROCESS: ContextVar[ProcessTasks | None] = ContextVar("CURRENT_PROCESS", default=None)
-"""The simulated process to which the running task belongs; None for the simulation's own tasks, and for Trio's."""
+"""The simulated process to which the running task belongs; None for the simulation's own tasks, and
+for Trio's."""
 
 _by_age = attrgetter("_counter")
 
@@ -50,8 +52,8 @@ class ProcessTasks:
         self._end_watch()
 
     def call_after_steps(self, steps: int, call: Callable[[], None]) -> None:
-        """Call this once, when its tasks have made so many more steps, from one checkpoint to the next; none of its
-        tasks makes a step in between."""
+        """Call this once, when its tasks have made so many more steps, from one checkpoint to the
+        next; none of its tasks makes a step in between."""
         self.steps_left, self.on_last_step = steps, call
         self.queue.watched[self] = None
 
@@ -78,8 +80,9 @@ class ProcessTasks:
 class SeededTaskQueue(_TaskDeque):
     """Holds the tasks that can run, for Trio to take in the order that a generator decides.
 
-    Trio runs whatever waits here as one batch. It fills the queue in the order of sets, which differs between runs; so
-    tasks are sorted by age first. Tasks of a suspended process stay behind."""
+    Trio runs whatever waits here as one batch. It fills the queue in the order of sets, which
+    differs between runs; so tasks are sorted by age first. Tasks of a suspended process stay
+    behind."""
 
     def __init__(self, generator: random.Random) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""The tasks of a simulated process can be stopped, continued and counted, from one checkpoint to the next."""
+"""The tasks of a simulated process can be stopped, continued and counted, from one checkpoint to
+the next."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Keeps the one true time of a simulation: it stands still while a task can run, and jumps to what comes next when none
-can.
+"""Keeps the one true time of a simulation: it stands still while a task can run, and jumps to what
+comes next when none can.
 
-What happens to others than tasks, such as bytes that arrive, is an event: a call at a moment. Events cost no task."""
+What happens to others than tasks, such as bytes that arrive, is an event: a call at a moment.
+Events cost no task."""
 
 from __future__ import annotations
 
@@ -24,15 +25,16 @@ IDLE_WAIT_S: Final = 1.0
 
 @define(eq=False)
 class VirtualClock(trio.abc.Clock):
-    """Is the clock of a simulation's Trio run, which asks it how long to sleep only when no task can run."""
+    """Is the clock of a simulation's Trio run, which asks it how long to sleep only when no task
+    can run."""
 
     runnable: Sized = ()
     """The tasks that can run now."""
     waiting_for_idle: Sized = ()
     """The tasks that wait until no other can run, as tests do."""
     rest_until: Callable[[float, float], float] = lambda now, deadline: deadline
-    """Returns until when no deadline matters, given the time now and that of the next one: that one, or a later time,
-    to which the clock jumps unless an event comes first."""
+    """Returns until when no deadline matters, given the time now and that of the next one: that
+    one, or a later time, to which the clock jumps unless an event comes first."""
     sleepers: Sleepers = field(factory=Sleepers)
     on_stall: Callable[[], None] = lambda: None
     """Called when nothing will ever happen again; it makes a task runnable."""
@@ -53,7 +55,8 @@ class VirtualClock(trio.abc.Clock):
         return Instant(TRUE_TIME_AT_START + round(self._now * SECOND))
 
     def call_at(self, at: float, event: Callable[[], None]) -> None:
-        """Call this at a moment of the simulation's time, when no task can run; at the earliest one if it has passed.
+        """Call this at a moment of the simulation's time, when no task can run; at the earliest one
+        if it has passed.
 
         The call must not wait; it may wake tasks."""
         self._event_count += 1
@@ -64,7 +67,8 @@ class VirtualClock(trio.abc.Clock):
         self.call_at(self._now + delay_s, event)
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Let events happen until a task can run, or else jump to the deadline; return 0, as nobody waits really."""
+        """Let events happen until a task can run, or else jump to the deadline; return 0, as nobody
+        waits really."""
         if self.waiting_for_idle:
             return IDLE_WAIT_S
         events = self._events

@@ -1,4 +1,5 @@
-"""Says how well the ways between the machines of a simulated network carry, and draws what goes wrong on them."""
+"""Says how well the ways between the machines of a simulated network carry, and draws what goes
+wrong on them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from attrs import define, field, frozen
 from tests.simulation.clocks.virtual_clock import VirtualClock
 
 RETRANSMISSION_S: Final = 0.2
-"""How long a sender waits before it sends a lost segment again; twice as long each further time (RFC 6298)."""
+"""How long a sender waits before it sends a lost segment again; twice as long each further time
+(RFC 6298)."""
 RETRANSMISSION_MAX_S: Final = 120.0
 PIECE_BYTES_MAX: Final = 24
 """Bytes of the largest piece of a connection that drips."""
@@ -34,7 +36,8 @@ class ConnectionFault(enum.Enum):
 
 @frozen
 class PathConditions:
-    """Says how well the way from one machine to another carries; what is between 0 and 1 is a probability."""
+    """Says how well the way from one machine to another carries; what is between 0 and 1 is a
+    probability."""
 
     latency_s: tuple[float, float] = (0.0002, 0.002)
     """The shortest and the longest time of a segment."""
@@ -53,7 +56,8 @@ class PathConditions:
     dripping: float = 0.0
     """Of each connection; its bytes arrive in small pieces with pauses."""
     slow_reading: float = 0.0
-    """Of each connection; its ends take little at a time, so that a sender soon has to wait for its reader."""
+    """Of each connection; its ends take little at a time, so that a sender soon has to wait for its
+    reader."""
     failed_handshake: float = 0.0
     """Of each TLS handshake."""
 
@@ -118,13 +122,19 @@ class Path:
         if drawn >= conditions.reset + conditions.half_open:
             return None
         fault = ConnectionFault.RESET if drawn < conditions.reset else ConnectionFault.HALF_OPEN
-        return FaultAt(fault, self.generator.random() < 0.5, self.generator.randrange(self.conditions.fault_bytes_max))
+        return FaultAt(
+            fault,
+            self.generator.random() < 0.5,
+            self.generator.randrange(self.conditions.fault_bytes_max),
+        )
 
     def draw_pieces(self, data: bytes) -> list[tuple[float, bytes]]:
         """Return the data in small pieces, each with the pause before it in seconds."""
         pieces, start = [], 0
         while start < len(data):
             size = self.generator.randint(1, PIECE_BYTES_MAX)
-            pieces.append((self.generator.uniform(0, PIECE_PAUSE_MAX_S), data[start : start + size]))
+            pieces.append(
+                (self.generator.uniform(0, PIECE_PAUSE_MAX_S), data[start : start + size])
+            )
             start += size
         return pieces

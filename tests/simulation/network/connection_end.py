@@ -1,4 +1,5 @@
-"""Keeps one end of a simulated connection, as a kernel does: what has arrived, what is on its way, and how it ended."""
+"""Keeps one end of a simulated connection, as a kernel does: what has arrived, what is on its way,
+and how it ended."""
 
 from __future__ import annotations
 
@@ -51,13 +52,17 @@ class ConnectionEnd:
     error: OSError | None = field(default=None, init=False)
     is_closed: bool = field(default=False, init=False)
     on_close: Callable[[ConnectionEnd], None] = field(default=lambda _: None, init=False)
-    when_running: Callable[[Callable[[], None]], None] = field(default=lambda call: call(), init=False)
+    when_running: Callable[[Callable[[], None]], None] = field(
+        default=lambda call: call(), init=False
+    )
     """Calls what needs its process to run."""
     identity: ServerIdentity | None = field(default=None, init=False)
     """What the server shows in a TLS handshake."""
     reader: ParkingSpot[None] = field(factory=ParkingSpot, init=False)
     writer: ParkingSpot[None] = field(factory=ParkingSpot, init=False)
-    _received_at: float = field(default=Factory(lambda self: self.clock.current_time(), takes_self=True), init=False)
+    _received_at: float = field(
+        default=Factory(lambda self: self.clock.current_time(), takes_self=True), init=False
+    )
     """When bytes last arrived, or the end was made."""
     _sent_bytes: int = field(default=0, init=False)
     _unarrived_bytes: int = field(default=0, init=False)
@@ -84,7 +89,8 @@ class ConnectionEnd:
         return max(0, self.window_bytes - self._unarrived_bytes - unread)
 
     def send(self, data: bytes) -> int:
-        """Send as much as there is room for; return how many bytes. Raises OSError once the connection is broken."""
+        """Send as much as there is room for; return how many bytes. Raises OSError once the
+        connection is broken."""
         if self.error is not None:
             raise OSError(*self.error.args)
         if self.is_closed or self.has_sent_end:
@@ -93,7 +99,11 @@ class ConnectionEnd:
         if not data:
             return 0
         fault = self.fault
-        if fault is not None and fault.by_client == self.is_client and fault.byte < self._sent_bytes + len(data):
+        if (
+            fault is not None
+            and fault.by_client == self.is_client
+            and fault.byte < self._sent_bytes + len(data)
+        ):
             self._send_data(data[: max(0, fault.byte - self._sent_bytes)])
             self._sent_bytes += len(data)
             self._suffer(fault.fault)
@@ -109,7 +119,8 @@ class ConnectionEnd:
             self.transmit(self.peer.receive_end)
 
     def close(self) -> None:
-        """Close it, as a kernel does also for a process that was killed: what was sent still arrives."""
+        """Close it, as a kernel does also for a process that was killed: what was sent still
+        arrives."""
         if self.is_closed:
             return
         if self.received and self.error is None and self.peer is not None:
@@ -128,7 +139,8 @@ class ConnectionEnd:
         self.on_close(self)
 
     def read(self, max_bytes: int) -> bytes:
-        """Take what has arrived, b"" at the end. Raises OSError once the connection is broken and all is read."""
+        """Take what has arrived, b"" at the end. Raises OSError once the connection is broken and
+        all is read."""
         if self.received:
             data = bytes(self.received[:max_bytes])
             del self.received[:max_bytes]
@@ -140,7 +152,8 @@ class ConnectionEnd:
         return b""
 
     def receive_data(self, data: bytes) -> None:
-        """Take bytes that arrive; one who has closed answers with a reset (RFC 9293 section 3.10.7)."""
+        """Take bytes that arrive; one who has closed answers with a reset (RFC 9293 section
+        3.10.7)."""
         assert self.peer is not None
         self.peer._unarrived_bytes -= len(data)
         if self.is_closed:
@@ -163,11 +176,14 @@ class ConnectionEnd:
             self.writer.unpark(outcome.Value(None))
 
     def transmit(self, arrive: Callable[[], None], *, pause_s: float = 0.0) -> None:
-        """Let this happen at the peer, after everything sent before and as late as the path decides."""
+        """Let this happen at the peer, after everything sent before and as late as the path
+        decides."""
         if self._is_lost:
             self.clock.call_after(GIVE_UP_S, partial(self.receive_error, errno.ETIMEDOUT))
             return
-        at = max(self._last_arrival_at, self.clock.current_time() + self.path.draw_delay()) + pause_s
+        at = (
+            max(self._last_arrival_at, self.clock.current_time() + self.path.draw_delay()) + pause_s
+        )
         self._last_arrival_at = at
         self.clock.call_at(at, partial(self._pass, arrive))
 

@@ -1,4 +1,5 @@
-"""Joins the machines of a simulation in one network: their addresses and names, and the ways between them."""
+"""Joins the machines of a simulation in one network: their addresses and names, and the ways
+between them."""
 
 from __future__ import annotations
 
@@ -52,10 +53,13 @@ class SimulatedMachine:
     def source_address(self, target: str) -> str:
         """Return the address from which a connection to this one comes."""
         version = _ip_version(target)
-        return next((each for each in self.addresses if _ip_version(each) == version), self.addresses[0])
+        return next(
+            (each for each in self.addresses if _ip_version(each) == version), self.addresses[0]
+        )
 
     def lose_power(self) -> None:
-        """Stop without a word to anybody: connections are forgotten, and nothing answers any more."""
+        """Stop without a word to anybody: connections are forgotten, and nothing answers any
+        more."""
         self.is_on = False
         for end in tuple(self.ends):
             end.forget()
@@ -66,7 +70,8 @@ class SimulatedMachine:
         self.network.trace("power_lost", machine=self.name)
 
     def start(self) -> None:
-        """Start again with a new boot clock; who still sends to it learns that its connections are forgotten."""
+        """Start again with a new boot clock; who still sends to it learns that its connections are
+        forgotten."""
         self.is_on = True
         self.clocks.boot()
         self.network.resume_sending_to(self)
@@ -88,7 +93,10 @@ class SimulatedNetwork:
     conditions: PathConditions = field(factory=PathConditions, init=False)
     """Those of all paths that have none of their own."""
     names: SimulatedNames = field(
-        default=Factory(lambda self: SimulatedNames(self.generator, self.report_fault), takes_self=True), init=False
+        default=Factory(
+            lambda self: SimulatedNames(self.generator, self.report_fault), takes_self=True
+        ),
+        init=False,
     )
     fault_counts: Counter[str] = field(factory=Counter, init=False)
     """How often each kind of fault has happened."""
@@ -115,8 +123,11 @@ class SimulatedNetwork:
             found = self._paths[source, target] = Path(self.generator, self.conditions)
         return found
 
-    def set_conditions(self, conditions: PathConditions, one: str | None = None, other: str | None = None) -> None:
-        """Let the ways between two machines have these conditions from now on, or all ways when none is named."""
+    def set_conditions(
+        self, conditions: PathConditions, one: str | None = None, other: str | None = None
+    ) -> None:
+        """Let the ways between two machines have these conditions from now on, or all ways when
+        none is named."""
         if one is not None and other is not None:
             self.path(one, other).conditions = self.path(other, one).conditions = conditions
             return
@@ -125,7 +136,8 @@ class SimulatedNetwork:
             path.conditions = conditions
 
     def cut(self, source: str, target: str) -> None:
-        """Let nothing pass from one machine to the other; what is sent is sent again once the way carries again."""
+        """Let nothing pass from one machine to the other; what is sent is sent again once the way
+        carries again."""
         path = self.path(source, target)
         if not path.is_cut:
             path.is_cut = True

@@ -1,4 +1,5 @@
-"""Connects the clients of a simulated process to the servers of others, and looks up their names."""
+"""Connects the clients of a simulated process to the servers of others, and looks up their
+names."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from tests.simulation.network.simulated_listener import FIRST_DESCRIPTOR, Connec
 from tests.simulation.network.simulated_stream import SimulatedStream
 
 ATTEMPT_TIMES_S: Final = (0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0)
-"""When a machine asks for a connection that is not answered, in seconds since the first time (Linux)."""
+"""When a machine asks for a connection that is not answered, in seconds since the first time
+(Linux)."""
 CONNECT_TIMEOUT_S: Final = 127.0
 UNREACHABLE_AFTER_S: Final = 3.0
 
@@ -134,7 +136,15 @@ class _Attempt:
             network.report_fault,
         )
         server = ConnectionEnd(
-            network.clock, self.target, self.address, self.back, False, fault, drips, window_bytes, network.report_fault
+            network.clock,
+            self.target,
+            self.address,
+            self.back,
+            False,
+            fault,
+            drips,
+            window_bytes,
+            network.report_fault,
         )
         client.peer, server.peer = server, client
         server.identity = identity
@@ -178,12 +188,16 @@ class ProcessNetwork:
             raise _system_error(attempt.error)
         descriptor = FIRST_DESCRIPTOR + len(process.ends)
         return SimulatedStream(
-            attempt.client_end, peer, is_alive=process.is_alive, descriptor=descriptor, lingers=False
+            attempt.client_end,
+            peer,
+            is_alive=process.is_alive,
+            descriptor=descriptor,
+            lingers=False,
         )
 
     async def start_tls(self, transport: TransportStream, host: str, port: int) -> SecuredStream:
-        """Return the connection once the server has proved that it is this host. Raises ssl.SSLError or
-        BrokenResourceError."""
+        """Return the connection once the server has proved that it is this host. Raises
+        ssl.SSLError or BrokenResourceError."""
         assert isinstance(transport, SimulatedStream)
         self.process.require_alive()
         identity = await self._shake_hands(transport.end)
@@ -198,8 +212,8 @@ class ProcessNetwork:
         """Do nothing: each handshake of a simulation is a full one."""
 
     async def look_up(self, host: str, port: int) -> list[str]:
-        """Return the addresses of this host name, best first; raises OSError when there are none. It is a resolver for
-        `HttpClient`."""
+        """Return the addresses of this host name, best first; raises OSError when there are none.
+        It is a resolver for `HttpClient`."""
         self.process.require_alive()
         return await self.process.machine.network.names.look_up(host)
 
@@ -207,7 +221,10 @@ class ProcessNetwork:
         """Return what the server shows, after a round trip that its process takes part in."""
         found: list[ServerIdentity | ssl.SSLError] = []
         network, conditions = self.process.machine.network, end.path.conditions
-        fails = bool(conditions.failed_handshake) and end.path.generator.random() < conditions.failed_handshake
+        fails = (
+            bool(conditions.failed_handshake)
+            and end.path.generator.random() < conditions.failed_handshake
+        )
 
         def show() -> None:
             if server.is_closed or server.error is not None:
@@ -216,7 +233,9 @@ class ProcessNetwork:
             identity = server.identity
             if fails:
                 network.report_fault("failed_handshake")
-                shown: ServerIdentity | ssl.SSLError = handshake_error("SSLV3_ALERT_HANDSHAKE_FAILURE")
+                shown: ServerIdentity | ssl.SSLError = handshake_error(
+                    "SSLV3_ALERT_HANDSHAKE_FAILURE"
+                )
             else:
                 shown = handshake_error("WRONG_VERSION_NUMBER") if identity is None else identity
             server.transmit(partial(receive, shown))

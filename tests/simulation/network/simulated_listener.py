@@ -49,7 +49,8 @@ class ConnectionOwner(Protocol):
 
 @define(eq=False)
 class SimulatedListener(trio.abc.Listener[TransportStream]):
-    """Listens on one port of a process's machine. The machine connects also while the process is suspended."""
+    """Listens on one port of a process's machine. The machine connects also while the process is
+    suspended."""
 
     process: ConnectionOwner
     port: int

@@ -18,7 +18,8 @@ NO_ANSWER: Final = socket.EAI_AGAIN
 
 @frozen
 class NameConditions:
-    """Says how well names are looked up; what is between 0 and 1 is a probability of each look-up."""
+    """Says how well names are looked up; what is between 0 and 1 is a probability of each
+    look-up."""
 
     latency_s: tuple[float, float] = (0.0005, 0.02)
     failure: float = 0.0
@@ -39,8 +40,8 @@ class SimulatedNames:
     _answers: dict[str, list[Sequence[str]]] = field(factory=dict, init=False)
 
     def set_addresses(self, name: str, *answers: Sequence[str]) -> None:
-        """Let the name have these addresses. With several answers each look-up gets the next one, and the last is
-        repeated; without one the name does not exist."""
+        """Let the name have these addresses. With several answers each look-up gets the next one,
+        and the last is repeated; without one the name does not exist."""
         self._answers[name] = list(answers)
 
     async def look_up(self, name: str) -> list[str]:

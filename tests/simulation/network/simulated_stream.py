@@ -1,4 +1,5 @@
-"""Gives the programs of a simulation their ends of connections, as the HTTP server and client use them."""
+"""Gives the programs of a simulation their ends of connections, as the HTTP server and client use
+them."""
 
 from __future__ import annotations
 
@@ -11,14 +12,20 @@ from tests.simulation.network.connection_end import ConnectionEnd
 
 
 class SimulatedStream(TransportStream):
-    """Is one end of a connection in the hands of its process. Nothing that a killed process still does with it, while
-    its tasks are cancelled, leaves it."""
+    """Is one end of a connection in the hands of its process. Nothing that a killed process still
+    does with it, while its tasks are cancelled, leaves it."""
 
     def __init__(
-        self, end: ConnectionEnd, peer: str, *, is_alive: Callable[[], bool], descriptor: int, lingers: bool
+        self,
+        end: ConnectionEnd,
+        peer: str,
+        *,
+        is_alive: Callable[[], bool],
+        descriptor: int,
+        lingers: bool,
     ) -> None:
-        """Take the end of a connection with this peer. An end that lingers closes as an accepted connection does: it
-        waits for the peer to close too."""
+        """Take the end of a connection with this peer. An end that lingers closes as an accepted
+        connection does: it waits for the peer to close too."""
         self.end = end
         self._peer = peer
         self._is_alive = is_alive
@@ -57,7 +64,8 @@ class SimulatedStream(TransportStream):
             await self.end.writer.park()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Return the bytes that have arrived, b"" at the end; raises BrokenResourceError when the peer is gone."""
+        """Return the bytes that have arrived, b"" at the end; raises BrokenResourceError when the
+        peer is gone."""
         self._check_open()
         if self.end.is_readable:
             await trio.lowlevel.checkpoint()
@@ -74,7 +82,8 @@ class SimulatedStream(TransportStream):
         return self.end.seconds_since_arrival
 
     async def aclose(self) -> None:
-        """Close; one that lingers first says that nothing more is sent, and waits until the peer closes too."""
+        """Close; one that lingers first says that nothing more is sent, and waits until the peer
+        closes too."""
         try:
             if self._lingers and self._is_alive():
                 self.end.send_end()

@@ -1,4 +1,5 @@
-"""The gateway's HTTP server and client work over a simulated network, and fail on it as on a real one."""
+"""The gateway's HTTP server and client work over a simulated network, and fail on it as on a real
+one."""
 
 from __future__ import annotations
 
@@ -54,9 +55,15 @@ def test_lost_segments_and_small_pieces_only_delay() -> None:
     [
         (PathConditions(refusal=1.0), f"Connecting failed: {os.strerror(errno.ECONNREFUSED)}."),
         (PathConditions(silence=1.0), "Connecting wasn't over after the 15 s that all may take."),
-        (PathConditions(failed_handshake=1.0), "The TLS handshake failed: TLS says sslv3 alert handshake failure."),
+        (
+            PathConditions(failed_handshake=1.0),
+            "The TLS handshake failed: TLS says sslv3 alert handshake failure.",
+        ),
         (PathConditions(reset=1.0, fault_bytes_max=1), None),
-        (PathConditions(half_open=1.0, fault_bytes_max=1), "Waiting for the answer wasn't over after the 15 s"),
+        (
+            PathConditions(half_open=1.0, fault_bytes_max=1),
+            "Waiting for the answer wasn't over after the 15 s",
+        ),
     ],
 )
 def test_a_path_fails_as_its_conditions_say(conditions: PathConditions, reason: str | None) -> None:
@@ -88,15 +95,25 @@ def test_a_reset_may_come_at_any_byte_of_either_side() -> None:
     ("identity", "reason"),
     [
         (ServerIdentity(frozenset({"other.example"})), "Hostname mismatch"),
-        (ServerIdentity(frozenset({NAME}), is_trusted=False), "unable to get local issuer certificate"),
-        (ServerIdentity(frozenset({NAME}), expires_at=TRUE_TIME_AT_START), "certificate has expired"),
+        (
+            ServerIdentity(frozenset({NAME}), is_trusted=False),
+            "unable to get local issuer certificate",
+        ),
+        (
+            ServerIdentity(frozenset({NAME}), expires_at=TRUE_TIME_AT_START),
+            "certificate has expired",
+        ),
     ],
 )
-def test_a_certificate_that_proves_nothing_is_refused(identity: ServerIdentity, reason: str) -> None:
+def test_a_certificate_that_proves_nothing_is_refused(
+    identity: ServerIdentity, reason: str
+) -> None:
     async def test(machines: TwoMachines) -> None:
         machines.serve(identity)
         detail = await machines.failure()
-        assert detail.startswith(f"The TLS handshake failed: the certificate is not accepted ({reason}")
+        assert detail.startswith(
+            f"The TLS handshake failed: the certificate is not accepted ({reason}"
+        )
         assert machines.bodies == []
 
     simulate(test)
@@ -116,7 +133,9 @@ def test_a_server_without_tls_and_a_machine_without_a_server_are_told_apart() ->
     async def test(machines: TwoMachines) -> None:
         assert "Connection refused" in await machines.failure()
         machines.serve(None)
-        assert await machines.failure() == "The TLS handshake failed: TLS says wrong version number."
+        assert (
+            await machines.failure() == "The TLS handshake failed: TLS says wrong version number."
+        )
         assert "No route to host" in await machines.failure(url="http://203.0.113.99/")
 
     simulate(test)
@@ -130,9 +149,15 @@ def test_names_fail_hang_and_change() -> None:
         assert "No route to host" in await machines.failure()
         await machines.success()
         for conditions, reason in (
-            (NameConditions(failure=1.0), "Looking up the name failed: Temporary failure in name resolution."),
+            (
+                NameConditions(failure=1.0),
+                "Looking up the name failed: Temporary failure in name resolution.",
+            ),
             (NameConditions(empty=1.0), "Looking up the name failed: Name or service not known."),
-            (NameConditions(hang=1.0), "Looking up the name wasn't over after the 15 s that all may take."),
+            (
+                NameConditions(hang=1.0),
+                "Looking up the name wasn't over after the 15 s that all may take.",
+            ),
         ):
             names.conditions = conditions
             assert await machines.failure() == reason
@@ -190,7 +215,10 @@ def test_a_slow_reader_makes_its_sender_wait() -> None:
 
 def test_descriptors_come_back_also_where_two_shortages_overlap() -> None:
     async def test(machines: TwoMachines) -> None:
-        first, second = machines.client.short_of_descriptors(0), machines.client.short_of_descriptors(0)
+        first, second = (
+            machines.client.short_of_descriptors(0),
+            machines.client.short_of_descriptors(0),
+        )
         machines.serve()
         first.__enter__()
         second.__enter__()
@@ -206,7 +234,9 @@ def test_a_server_without_descriptors_accepts_when_it_has_some_again() -> None:
     async def test(machines: TwoMachines) -> None:
         machines.serve()
         with machines.server.short_of_descriptors(0):
-            assert "The TLS handshake" not in await machines.failure(), "the machine itself completes it"
+            assert "The TLS handshake" not in await machines.failure(), (
+                "the machine itself completes it"
+            )
         with machines.server.short_of_descriptors(1):
             await machines.success()
         with machines.client.short_of_descriptors(0):

@@ -69,9 +69,13 @@ class TwoMachines:
 
         self.nursery.start_soon(self.server.run, run)
 
-    async def exchange(self, *, url: str = URL, body: bytes = b"paid", deadline_s: float = 15.0) -> ExchangeResult:
+    async def exchange(
+        self, *, url: str = URL, body: bytes = b"paid", deadline_s: float = 15.0
+    ) -> ExchangeResult:
         """Send a request from the client's machine."""
-        http = HttpClient(rules=EgressRules(), network=self.client.network, resolver=self.client.network.look_up)
+        http = HttpClient(
+            rules=EgressRules(), network=self.client.network, resolver=self.client.network.look_up
+        )
         request = HttpRequest("POST", url.encode(), (), body)
         return await http.exchange(request, skip_egress_rules=True, deadline_s=deadline_s)
 
@@ -95,7 +99,9 @@ def simulate(test: Callable[[TwoMachines], Awaitable[None]], *, seed: int = 1) -
     async def main(simulation: Simulation) -> TwoMachines:
         network = SimulatedNetwork(simulation.clock, simulation.choices.of("network"))
         network.names.set_addresses(NAME, [ADDRESS])
-        client = SimulatedProcess("gateway", network.add_machine("gateway", "10.0.0.1"), simulation.tasks)
+        client = SimulatedProcess(
+            "gateway", network.add_machine("gateway", "10.0.0.1"), simulation.tasks
+        )
         server = SimulatedProcess("shop", network.add_machine("shop", ADDRESS), simulation.tasks)
         async with trio.open_nursery() as nursery:
             machines = TwoMachines(simulation, network, client, server, nursery)

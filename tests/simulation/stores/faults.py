@@ -23,7 +23,8 @@ def trace_nothing(event: str, /, **details: object) -> None:
 
 @frozen
 class StoreFaults:
-    """Says which faults exist and how often they occur; each is a probability unless its name ends in a unit.
+    """Says which faults exist and how often they occur; each is a probability unless its name ends
+    in a unit.
 
     The two figures of a time are the least and the most of what is drawn.
     """
@@ -33,14 +34,15 @@ class StoreFaults:
     commit_s: tuple[float, float] = (0.0, 0.0)
     """How long the disk, and a standby, take for a commit."""
     refused: float = 0.0
-    """A statement fails and does nothing, as where memory is short, a lock is not to be had, or the file is busy."""
+    """A statement fails and does nothing, as where memory is short, a lock is not to be had, or the
+    file is busy."""
     conflict: float = 0.0
     """A commit fails as if another process had been quicker."""
     lost_before: float = 0.0
     """The connection is lost before the statement arrives."""
     lost_after: float = 0.0
-    """The connection is lost before the reply arrives, although the statement was done; or the disk fails in a commit,
-    which was written or was not."""
+    """The connection is lost before the reply arrives, although the statement was done; or the disk
+    fails in a commit, which was written or was not."""
     late: float = 0.0
     """A statement takes long until it arrives, so that others overtake it."""
     late_s: tuple[float, float] = (0.5, 15.0)
@@ -64,7 +66,8 @@ class FaultDraws:
     random: Random
     trace: Trace = trace_nothing
     skipped: frozenset[int] = frozenset()
-    """The numbers of faults that are drawn and do not occur: so a course of events is repeated without one of them."""
+    """The numbers of faults that are drawn and do not occur: so a course of events is repeated
+    without one of them."""
     counts: Counter[str] = Factory(Counter)
     """How often each kind has occurred."""
     drawn: int = 0

@@ -1,5 +1,5 @@
-"""Opens the shipped store on SQLite in a simulated world: its file is a real one, its calls take virtual time, and what
-befalls the disk and the process befalls them where it does in reality."""
+"""Opens the shipped store on SQLite in a simulated world: its file is a real one, its calls take
+virtual time, and what befalls the disk and the process befalls them where it does in reality."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from tests.support.sqlite_store import StoreFile, TrioClock, connect_to_copy
 T = TypeVar("T")
 
 PAUSED: Final = 0.02
-"""The share of statements that write before which a thread stands still, as others have the processor."""
+"""The share of statements that write before which a thread stands still, as others have the
+processor."""
 PAUSED_S: Final = (0.0001, 0.005)
 _WRITES: Final = ("INSERT", "UPDATE", "DELETE")
 
@@ -51,7 +52,8 @@ class SimulatedFile:
     machine: StoreMachine = Factory(StoreMachine)
     stored: StoreFile = Factory(StoreFile)
     _left_open: list[sqlite3.Connection] = field(factory=list, init=False)
-    """What the last process had open when it was killed: so its log is there when the next one begins."""
+    """What the last process had open when it was killed: so its log is there when the next one
+    begins."""
     _disk_full_until: float = field(default=0.0, init=False)
 
     @property
@@ -99,7 +101,9 @@ class FileProcess:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[SqliteStore]:
         """Open the file as its one serving process. Raises what `open_sqlite` does."""
-        system = SqliteSystem(self._connect, lambda: self.thread, lambda: _VirtualReaders(self), self.clock)
+        system = SqliteSystem(
+            self._connect, lambda: self.thread, lambda: _VirtualReaders(self), self.clock
+        )
         try:
             async with open_sqlite(self.file.stored.path, serving=True, system=system) as store:
                 self._store = store
@@ -110,8 +114,8 @@ class FileProcess:
             self.kill()  # A write that hangs lasts no longer.
 
     def kill(self) -> None:
-        """End it at once: a commit that waits for the disk takes place or does not, and everything else that it has
-        begun does not."""
+        """End it at once: a commit that waits for the disk takes place or does not, and everything
+        else that it has begun does not."""
         if not self.is_alive:
             return
         self.is_alive = False
@@ -147,7 +151,8 @@ class FileProcess:
         connection.execute("BEGIN IMMEDIATE")
 
     def commit(self, connection: sqlite3.Connection) -> None:
-        """Commit once the disk has taken its time, or fail in a way that does not tell whether that took place."""
+        """Commit once the disk has taken its time, or fail in a way that does not tell whether that
+        took place."""
         file, faults = self.file, self.file.faults
         pause_s = file.draws.time_s(faults.commit_s)
         if self.happens("stall", faults.stall):
@@ -187,7 +192,11 @@ class FileProcess:
         self.require_alive()
         connection = connect_to_copy(path, query_only=query_only)
         self._connections.append(connection)
-        return connection if query_only else cast(sqlite3.Connection, _WritingConnection(self, connection))
+        return (
+            connection
+            if query_only
+            else cast(sqlite3.Connection, _WritingConnection(self, connection))
+        )
 
     def _observe(self, store: SqliteStore) -> None:
         """Note what each transaction of this store decides."""
@@ -238,7 +247,9 @@ class _WritingConnection:
         if self.real.total_changes > self.changes:
             self.process.commit(self.real)
             return
-        if not self.statements:  # The store checks whether it could write: of the system it asks about the real disk.
+        if (
+            not self.statements
+        ):  # The store checks whether it could write: of the system it asks about the real disk.
             self.process.require_space()
         self.real.execute("COMMIT")
 

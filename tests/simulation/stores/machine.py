@@ -1,5 +1,5 @@
-"""Simulates the machine of a store: it does each thing at its time, whatever becomes of the process that has asked for
-it."""
+"""Simulates the machine of a store: it does each thing at its time, whatever becomes of the process
+that has asked for it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ TICKS_PER_S = 1_000
 
 
 def tick_after(delay_s: float) -> float:
-    """Return the first tick of Trio's clock once the delay has passed. Callers of one tick are woken together, in an
-    order that does not depend on who was answered first, and for what one turn of Trio costs."""
+    """Return the first tick of Trio's clock once the delay has passed. Callers of one tick are
+    woken together, in an order that does not depend on who was answered first, and for what one
+    turn of Trio costs."""
     return math.ceil((trio.current_time() + delay_s) * TICKS_PER_S) / TICKS_PER_S
 
 
 @define(eq=False)
 class StoreMachine:
-    """Runs actions at times of Trio's clock; of several at one time, in the order in which they were given.
+    """Runs actions at times of Trio's clock; of several at one time, in the order in which they
+    were given.
 
     A simulation's clock calls them itself, which costs no task."""
 
@@ -106,8 +108,9 @@ class StoreCall(ParkingSpot[T], Generic[T]):
                 self._result = result
 
     async def result(self, *, is_shielded: bool = False) -> T:
-        """Return or raise the answer; the caller's cancellation waits for it. With `is_shielded` it waits longer, until
-        the caller looks at it, as if this were in a shielded cancel scope, which costs more."""
+        """Return or raise the answer; the caller's cancellation waits for it. With `is_shielded` it
+        waits longer, until the caller looks at it, as if this were in a shielded cancel scope,
+        which costs more."""
         if self._result is not None:
             return self._result.unwrap()
         self._task = trio.lowlevel.current_task()

@@ -1,5 +1,5 @@
-"""Simulates leases and channels on a server: each query is made once, as the result of a second one would leave out
-what the first has done."""
+"""Simulates leases and channels on a server: each query is made once, as the result of a second one
+would leave out what the first has done."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ OWNERSHIP_TIMEOUT_S = 2.0
 
 
 CHANNEL_CLAIMED = "channel_claimed_on_server"
-"""The event that names the process to which the server has given a channel, whether or not that learns of it."""
+"""The event that names the process to which the server has given a channel, whether or not that
+learns of it."""
 
 
 @define(eq=False, slots=False)
@@ -40,13 +41,17 @@ class SimulatedChannelOwnership:
     async def renew_lease(self) -> int:
         number = None if self._has_ended_lease else self.lease_number
         rows = self.server.rows
-        self.lease_number = await self._call_once("renew_lease", lambda: rows.ownership.renew(number, now=rows.clock()))
+        self.lease_number = await self._call_once(
+            "renew_lease", lambda: rows.ownership.renew(number, now=rows.clock())
+        )
         self._has_ended_lease = False
         return self.lease_number
 
     async def end_lease(self) -> None:
         self._has_ended_lease = True
-        await self._call_once("end_lease", partial(self.server.rows.ownership.end_lease, self.lease_number))
+        await self._call_once(
+            "end_lease", partial(self.server.rows.ownership.end_lease, self.lease_number)
+        )
 
     async def counts(self) -> OwnershipCounts:
         rows = self.server.rows
@@ -63,7 +68,9 @@ class SimulatedChannelOwnership:
         holder, rows = self.lease_number, self.server.rows
 
         def claim() -> Sequence[Channel]:
-            channels = rows.claim_channels(holder, excluding=excluding, known=known, end_leases=end_leases)
+            channels = rows.claim_channels(
+                holder, excluding=excluding, known=known, end_leases=end_leases
+            )
             for each in channels:
                 self.server.draws.trace(CHANNEL_CLAIMED, process=self.process, brand=each.brand)
             return channels
@@ -78,10 +85,14 @@ class SimulatedChannelOwnership:
         taken: Mapping[str, Collection[str]] | None = None,
         afresh: Collection[str] = (),
     ) -> Sequence[WorkItem]:
-        find = partial(self.server.rows.find_callbacks, self.lease_number, room, known=known, taken=taken)
+        find = partial(
+            self.server.rows.find_callbacks, self.lease_number, room, known=known, taken=taken
+        )
         return await self._call_once("find_callbacks", find)
 
-    async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
+    async def release(
+        self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]
+    ) -> None:
         release = partial(self.server.rows.release_channels, self.lease_number, fences, breakers)
         await self._call_once("release", release)
 

@@ -1,5 +1,6 @@
-"""Models what processes that share a store have in it: rows in an SQLite database in memory, which the shared SQL
-statements write and read, and who holds what of them, by the leases and channels of `OwnershipModel`."""
+"""Models what processes that share a store have in it: rows in an SQLite database in memory, which
+the shared SQL statements write and read, and who holds what of them, by the leases and channels of
+`OwnershipModel`."""
 
 from __future__ import annotations
 
@@ -27,7 +28,12 @@ from mmo_trio.storage.sql.statements import SqlQuery, SqlStatement, run_query
 from mmo_trio.storage.sqlite import statements
 from mmo_trio.storage.sqlite.connection import run_statement
 from mmo_trio.storage.sqlite.startup import migrate
-from mmo_trio.storage.sqlite.statements import RecentTransactions, advance_latest_stamp, load_batch, write_batch
+from mmo_trio.storage.sqlite.statements import (
+    RecentTransactions,
+    advance_latest_stamp,
+    load_batch,
+    write_batch,
+)
 from mmo_trio.storage.sqlite.store import sqlite_schema
 from mmo_trio.system.clock import GatewayClock
 from tests.support.ownership_model import OwnershipModel, is_in_wake_share
@@ -52,7 +58,8 @@ _RECORD_TIME_OF_SAVING = """
 """
 _READ_CLOCK = f"""
     SELECT store_time(),
-        count(*) FILTER (WHERE abs(ahead) <= {DIFFERENCE_MAX}), count(*) FILTER (WHERE abs(ahead) > {DIFFERENCE_MAX})
+        count(*) FILTER (WHERE abs(ahead) <= {DIFFERENCE_MAX}),
+        count(*) FILTER (WHERE abs(ahead) > {DIFFERENCE_MAX})
     FROM (
         SELECT utc - saved_at AS ahead FROM clock_records
         WHERE boot_id <> ? AND saved_at > store_time() - {CLOCK_RECORDS_RECENT_FOR}
@@ -127,8 +134,8 @@ class SharedRows:
         return load_batch(self.connection, reads, RecentTransactions())
 
     def write(self, effect: NetEffect, holder: int) -> None:
-        """Store a batch, whose durable intents the holder of this lease has claimed. A breaker is kept unless the
-        channel has been claimed since."""
+        """Store a batch, whose durable intents the holder of this lease has claimed. A breaker is
+        kept unless the channel has been claimed since."""
         overtaken: dict[str, BreakerSnapshot] = {}
         for brand, saved in effect.breakers.items():
             self.ownership.save_breaker(brand, saved.fence, saved.breaker)
@@ -136,7 +143,9 @@ class SharedRows:
                 overtaken[brand] = self._breaker(brand)
         with self._transaction() as connection:
             write_batch(connection, effect, is_claimed=False)
-            connection.executemany(_SAVE_BREAKER, [(brand, serialize_breaker(b)) for brand, b in overtaken.items()])
+            connection.executemany(
+                _SAVE_BREAKER, [(brand, serialize_breaker(b)) for brand, b in overtaken.items()]
+            )
             self._raise_epoch(connection)
         for key in effect.concluded:
             self._holders.pop(key, None)
@@ -163,35 +172,49 @@ class SharedRows:
     # Work, and who does it
 
     def next_wake(self, after: Instant, holder: int) -> Instant | None:
-        """Return the earliest `wake_at` that is later than `after`, of a payment in this holder's share."""
+        """Return the earliest `wake_at` that is later than `after`, of a payment in this holder's
+        share."""
         rows = self.connection.execute(
-            "SELECT wake_at, gateway_reference FROM transactions WHERE wake_at > ? ORDER BY wake_at", (after,)
+            "SELECT wake_at, gateway_reference FROM transactions WHERE wake_at > ? ORDER "
+            "BY wake_at",
+            (after,),
         )
         is_in_share = self._share_of(holder)
         return next((Instant(at) for at, each in rows.fetchall() if is_in_share(each)), None)
 
     def due(self, now: Instant, holder: int, limit: int) -> Sequence[str]:
-        """Return gatewayReferences of payments that are due, the earliest first: those in this holder's share, and
-        those that are long overdue."""
+        """Return gatewayReferences of payments that are due, the earliest first: those in this
+        holder's share, and those that are long overdue."""
         overdue = statements.due(self.connection, earlier(now, OVERDUE_AFTER), ROWS_MAX)
         later = statements.due(self.connection, now, ROWS_MAX)[len(overdue) :]
         return [*overdue, *filter(self._share_of(holder), later)][:limit]
 
     def claim_abandoned(self, holder: int, limit: int) -> Sequence[WorkItem]:
-        """Claim durable intents that belong to no living process, oldest first; callbacks belong to channels."""
-        unclaimed = (key for key, _ in self._open_intents() if not _is_callback(key) and self._is_free(key))
+        """Claim durable intents that belong to no living process, oldest first; callbacks belong to
+        channels."""
+        unclaimed = (
+            key for key, _ in self._open_intents() if not _is_callback(key) and self._is_free(key)
+        )
         claimed = list(islice(unclaimed, limit))
         self._holders.update(dict.fromkeys(claimed, holder))
         return statements.open_intents(self.connection, claimed)
 
     def open_intents(self, keys: Sequence[IntentKey]) -> Sequence[WorkItem]:
         """Return those of these durable intents that are open, but no callbacks."""
-        return statements.open_intents(self.connection, [key for key in keys if not _is_callback(key)])
+        return statements.open_intents(
+            self.connection, [key for key in keys if not _is_callback(key)]
+        )
 
     def claim_channels(
-        self, holder: int, *, excluding: Collection[str], known: Mapping[str, int] | None, end_leases: bool
+        self,
+        holder: int,
+        *,
+        excluding: Collection[str],
+        known: Mapping[str, int] | None,
+        end_leases: bool,
     ) -> Sequence[Channel]:
-        """Claim the channels that have callbacks waiting and no owner; see `ChannelOwnership.claim`."""
+        """Claim the channels that have callbacks waiting and no owner; see
+        `ChannelOwnership.claim`."""
         if end_leases:
             self.ownership.end_expired_leases(now=self.clock())
         waiting = dict.fromkeys(brand for key, brand in self._open_intents() if _is_callback(key))
@@ -209,25 +232,39 @@ class SharedRows:
         known: Mapping[str, int] | None,
         taken: Mapping[str, Collection[str]] | None,
     ) -> Sequence[WorkItem]:
-        """Return callbacks that wait in this holder's channels, oldest first; see `ChannelOwnership.find_callbacks`."""
+        """Return callbacks that wait in this holder's channels, oldest first; see
+        `ChannelOwnership.find_callbacks`."""
         left, found = dict(room), dict[IntentKey, int]()
         for key, brand in self._open_intents():
             fence = self.ownership.fence(holder, brand) if _is_callback(key) else None
             is_known = fence is not None and (known is None or known.get(brand) == fence)
-            if fence is None or not is_known or left.get(brand, 0) < 1 or (taken and key[0] in taken.get(brand, ())):
+            if (
+                fence is None
+                or not is_known
+                or left.get(brand, 0) < 1
+                or (taken and key[0] in taken.get(brand, ()))
+            ):
                 continue
             left[brand] -= 1
             found[key] = fence
         works = statements.open_intents(self.connection, list(found))
         return [
-            WorkItem(DeliverCallback(key[0], found[key]), w.transaction) for key, w in zip(found, works, strict=True)
+            WorkItem(DeliverCallback(key[0], found[key]), w.transaction)
+            for key, w in zip(found, works, strict=True)
         ]
 
-    def release_channels(self, holder: int, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
-        """Free these channels and store the breakers, as far as this holder owns them under these fences."""
-        owned = [brand for brand, fence in fences.items() if self.ownership.fence(holder, brand) == fence]
+    def release_channels(
+        self, holder: int, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]
+    ) -> None:
+        """Free these channels and store the breakers, as far as this holder owns them under these
+        fences."""
+        owned = [
+            brand for brand, fence in fences.items() if self.ownership.fence(holder, brand) == fence
+        ]
         self.ownership.release(holder, fences, breakers)
-        stored = [(brand, serialize_breaker(breakers[brand])) for brand in owned if brand in breakers]
+        stored = [
+            (brand, serialize_breaker(breakers[brand])) for brand in owned if brand in breakers
+        ]
         self.connection.executemany(_SAVE_BREAKER, stored)
 
     def use_configuration(self, holder: int, generation: int, process: str) -> None:
@@ -237,27 +274,36 @@ class SharedRows:
     def serving_processes(self) -> Sequence[ServingProcess]:
         """Return the processes whose leases have not run out."""
         unknown = ServingProcess("a process that has not said its name", None)
-        return [self._configurations_in_use.get(each, unknown) for each in self.ownership.alive(now=self.clock())]
+        return [
+            self._configurations_in_use.get(each, unknown)
+            for each in self.ownership.alive(now=self.clock())
+        ]
 
     def _breaker(self, brand: str) -> BreakerSnapshot:
         rows = self.connection.execute("SELECT breaker FROM breakers WHERE brand = ?", (brand,))
         return next((parse_breaker(row) for (row,) in rows.fetchall()), INITIAL_SNAPSHOT)
 
     def _open_intents(self) -> Sequence[tuple[IntentKey, str]]:
-        """Return the durable intents that no commit in progress is about, each with its brand, in the order of their
-        creation."""
+        """Return the durable intents that no commit in progress is about, each with its brand, in
+        the order of their creation."""
         rows = self.connection.execute(
-            "SELECT gateway_reference, kind, brand FROM intents JOIN transactions USING (gateway_reference)"
+            "SELECT gateway_reference, kind, brand FROM intents JOIN transactions USING "
+            "(gateway_reference)"
             " ORDER BY intents.id"
         )
-        found = (((reference, IntentKind(kind)), brand) for reference, kind, brand in rows.fetchall())
+        found = (
+            ((reference, IntentKind(kind)), brand) for reference, kind, brand in rows.fetchall()
+        )
         return [each for each in found if each[0] not in self.locked_intents]
 
     def _share_of(self, holder: int) -> Callable[[str], bool]:
-        """Return what tells whether this holder wakes a payment; without a lease all are in its share."""
+        """Return what tells whether this holder wakes a payment; without a lease all are in its
+        share."""
         if holder == NO_HOLDER:
             return lambda _: True
-        return partial(is_in_wake_share, holder=holder, alive=self.ownership.alive(now=self.clock()))
+        return partial(
+            is_in_wake_share, holder=holder, alive=self.ownership.alive(now=self.clock())
+        )
 
     def _is_free(self, key: IntentKey) -> bool:
         return key not in self._holders or self.ownership.is_over(self._holders[key])

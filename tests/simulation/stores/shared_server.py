@@ -1,5 +1,5 @@
-"""Simulates a database server that several processes share: it outlives them, and what they have sent goes on without
-them."""
+"""Simulates a database server that several processes share: it outlives them, and what they have
+sent goes on without them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ from mmo_trio.storage.sql.net_effect import NetEffect, net_effect
 from tests.simulation.stores.faults import NO_FAULTS, FaultDraws, StoreFaults
 from tests.simulation.stores.machine import StoreCall, StoreMachine, tick_after
 from tests.simulation.stores.shared_rows import SharedRows
-from tests.simulation.stores.transactions import IDLE_SESSION_S, ServerTransaction, TransactionStage, keys_of
+from tests.simulation.stores.transactions import (
+    IDLE_SESSION_S,
+    ServerTransaction,
+    TransactionStage,
+    keys_of,
+)
 
 T = TypeVar("T")
 
@@ -28,7 +33,8 @@ CONNECT_TIMEOUT_S = 3.0
 """Seconds after which a process gives up a connection to a server that does not answer."""
 
 _POLL_INTERVAL_MIN_S, _POLL_INTERVAL_MAX_S = 0.002, 0.1
-"""The pauses of a reader of records that waits for writers, as those of `storage.postgres.shared_locks`."""
+"""The pauses of a reader of records that waits for writers, as those of
+`storage.postgres.shared_locks`."""
 
 
 class ConnectionLost(Exception):
@@ -51,9 +57,8 @@ Begin: TypeAlias = Callable[[StoreCall[T]], None]
 class SimulatedServer:
     """Holds what is stored, and the transactions in progress.
 
-    Its processes use it through :class:`tests.simulation.stores.shared_store.SimulatedSharedStore`. `machine.run` must
-    run as long as it is used.
-    """
+    Its processes use it through :class:`tests.simulation.stores.shared_store.SimulatedSharedStore`.
+    `machine.run` must run as long as it is used."""
 
     draws: FaultDraws
     epoch: Instant
@@ -100,13 +105,25 @@ class SimulatedServer:
         """Tell whether the server is up and this process reaches it."""
         return trio.current_time() >= self._down_until and self.is_reachable(process)
 
-    async def call(self, process: str, name: str, deadline: float, begin: Begin[T], *, is_shielded: bool = False) -> T:
-        """Send a statement and return its result; raises ConnectionLost also at the deadline, by Trio's clock. See
-        `StoreCall.result` for `is_shielded`.
+    async def call(
+        self,
+        process: str,
+        name: str,
+        deadline: float,
+        begin: Begin[T],
+        *,
+        is_shielded: bool = False,
+    ) -> T:
+        """Send a statement and return its result; raises ConnectionLost also at the deadline, by
+        Trio's clock. See `StoreCall.result` for `is_shielded`.
 
         Raises StatementRefused, CommitConflict and what the statement itself raises."""
         call: StoreCall[T] = StoreCall(process, name, deadline)
-        if self.faults.are_instant and trio.current_time() >= self._still_until and self.answers(process):
+        if (
+            self.faults.are_instant
+            and trio.current_time() >= self._still_until
+            and self.answers(process)
+        ):
             await trio.lowlevel.cancel_shielded_checkpoint()
             begin(call)
         else:
@@ -124,9 +141,13 @@ class SimulatedServer:
         if faults.lost_before and draws.happens(
             "lost_before", faults.lost_before, process=call.process, statement=call.name
         ):
-            self._answer_after(call, delay_s, outcome.Error(ConnectionLost("before the statement arrived")))
+            self._answer_after(
+                call, delay_s, outcome.Error(ConnectionLost("before the statement arrived"))
+            )
             return
-        if faults.late and draws.happens("late", faults.late, process=call.process, statement=call.name):
+        if faults.late and draws.happens(
+            "late", faults.late, process=call.process, statement=call.name
+        ):
             delay_s += draws.time_s(faults.late_s)
             self._answer_at_deadline(call)
         call.carry = self._carry
@@ -137,7 +158,9 @@ class SimulatedServer:
             return
         now, faults = trio.current_time(), self.faults
         if not self.is_reachable(call.process):
-            self._answer_after(call, CONNECT_TIMEOUT_S, outcome.Error(ConnectionLost("nobody answers")))
+            self._answer_after(
+                call, CONNECT_TIMEOUT_S, outcome.Error(ConnectionLost("nobody answers"))
+            )
         elif now < self._down_until:
             self._answer_after(call, 0.0, outcome.Error(ConnectionLost("the server is down")))
         elif (left_s := self._still_until - now) > 0:
@@ -171,7 +194,9 @@ class SimulatedServer:
     def _answer_at_deadline(self, call: StoreCall[T]) -> None:
         """Let the caller give up when its time is over, unless it is answered before."""
         left_s = max(0.0, call.deadline - trio.current_time())
-        self.machine.after(left_s, partial(call.answer, outcome.Error(ConnectionLost("no reply came in time"))))
+        self.machine.after(
+            left_s, partial(call.answer, outcome.Error(ConnectionLost("no reply came in time")))
+        )
 
     # Statements
 
@@ -180,9 +205,11 @@ class SimulatedServer:
         self.draws.trace("store_statement", process=call.process, statement=call.name)
         call.reply(outcome.capture(statement))
 
-    def write(self, transaction: ServerTransaction, statement: Callable[[], T], call: StoreCall[T]) -> None:
-        """Do a statement in a transaction whose outcome `resolve` tells. Nothing is committed for a caller that has
-        given up: it sends COMMIT only once it has the statement's result."""
+    def write(
+        self, transaction: ServerTransaction, statement: Callable[[], T], call: StoreCall[T]
+    ) -> None:
+        """Do a statement in a transaction whose outcome `resolve` tells. Nothing is committed for a
+        caller that has given up: it sends COMMIT only once it has the statement's result."""
         if call.is_answered or self._committed.get(transaction.number) is False:
             call.reply(outcome.Error(ConnectionLost("the server has ended the session")))
         elif trio.current_time() < self._disk_full_until:
@@ -207,7 +234,11 @@ class SimulatedServer:
         """Begin a transaction; with `is_writer` readers of records wait for its end from now on."""
         self._last_number += 1
         return ServerTransaction(
-            self._last_number, process, holder, trio.current_time() + IDLE_SESSION_S, is_writer=is_writer
+            self._last_number,
+            process,
+            holder,
+            trio.current_time() + IDLE_SESSION_S,
+            is_writer=is_writer,
         )
 
     def load(self, transaction: ServerTransaction, reads: Reads) -> Ledger:
@@ -226,9 +257,13 @@ class SimulatedServer:
         self._end(transaction, TransactionStage.VOID)
 
     def commit(
-        self, transaction: ServerTransaction, decisions: Sequence[Decision], call: StoreCall[Sequence[Decision]]
+        self,
+        transaction: ServerTransaction,
+        decisions: Sequence[Decision],
+        call: StoreCall[Sequence[Decision]],
     ) -> None:
-        """Write a batch, and reply once it is durable; it waits for commits that write the same rows."""
+        """Write a batch, and reply once it is durable; it waits for commits that write the same
+        rows."""
         self._end_idle_sessions()
         if transaction.stage is not TransactionStage.OPEN:
             call.reply(outcome.Error(ConnectionLost("the server has ended the session")))
@@ -272,14 +307,18 @@ class SimulatedServer:
             return CommitConflict(f"another transaction was quicker: {found}")
         return None
 
-    def _begin_commit(self, transaction: ServerTransaction, effect: NetEffect, keys: frozenset[object]) -> None:
+    def _begin_commit(
+        self, transaction: ServerTransaction, effect: NetEffect, keys: frozenset[object]
+    ) -> None:
         transaction.stage = TransactionStage.COMMITTING
         transaction.is_writer = transaction.is_writer or bool(effect.created)
         transaction.keys, transaction.concluded = keys, frozenset(effect.concluded)
         self.rows.locked_intents |= transaction.concluded
         self._open[transaction.number] = transaction
 
-    def _finish_commit(self, transaction: ServerTransaction, call: StoreCall[Sequence[Decision]]) -> None:
+    def _finish_commit(
+        self, transaction: ServerTransaction, call: StoreCall[Sequence[Decision]]
+    ) -> None:
         if (left_s := self._still_until - trio.current_time()) > 0:
             self._answer_at_deadline(call)
             self.machine.after(left_s, partial(self._finish_commit, transaction, call))
@@ -293,7 +332,9 @@ class SimulatedServer:
         self.draws.trace("store_commit", process=transaction.process, number=transaction.number)
         self._end(transaction, TransactionStage.COMMITTED)
 
-    def list_records(self, end: Instant, read: Callable[[], Records], call: StoreCall[Records]) -> None:
+    def list_records(
+        self, end: Instant, read: Callable[[], Records], call: StoreCall[Records]
+    ) -> None:
         """Reply with a page of records up to `end`, once no commit can add any to them (R7)."""
         self._end_idle_sessions()
         if end <= self._complete_until:
@@ -315,20 +356,27 @@ class SimulatedServer:
     ) -> None:
         """Read once these writers have ended."""
         self._end_idle_sessions()
-        left = [each for each in awaited if each.stage in (TransactionStage.OPEN, TransactionStage.COMMITTING)]
+        left = [
+            each
+            for each in awaited
+            if each.stage in (TransactionStage.OPEN, TransactionStage.COMMITTING)
+        ]
         if not left:
             self._complete_until = max(self._complete_until, complete_until)
             self.do(call, read)
         elif not call.is_answered:
             longer_s = min(2 * pause_s, _POLL_INTERVAL_MAX_S)
-            self.machine.after(pause_s, partial(self._read_after, left, complete_until, read, call, longer_s))
+            self.machine.after(
+                pause_s, partial(self._read_after, left, complete_until, read, call, longer_s)
+            )
 
     def release_horizon(self, now: Instant) -> None:
         """Let new payments be dated from now on."""
         self.horizon, self._complete_until = min(self.horizon, now), min(self._complete_until, now)
 
     def resolve(self, number: int, call: StoreCall[bool]) -> None:
-        """Reply whether this transaction was committed, once that is certain: what has not begun never will be."""
+        """Reply whether this transaction was committed, once that is certain: what has not begun
+        never will be."""
         transaction = self._open.get(number)
         if transaction is not None and transaction.stage is TransactionStage.COMMITTING:
             transaction.at_end.append(partial(self.resolve, number, call))
@@ -341,18 +389,22 @@ class SimulatedServer:
     # What befalls the server and its processes
 
     def kill(self, process: str) -> None:
-        """End a process at once, as `kill -9` does: each statement that it has sent arrives or does not, and its
-        sessions end now, or when the server notices."""
+        """End a process at once, as `kill -9` does: each statement that it has sent arrives or does
+        not, and its sessions end now, or when the server notices."""
         for call in [each for each in self._calls if each.process == process]:
             call.is_dropped = self.draws.either()
             call.answer(outcome.Error(StoreUnavailable("the process was killed")))
         for each in list(self._open.values()):
-            if each.process == process and each.stage is TransactionStage.OPEN and self.draws.either():
+            if (
+                each.process == process
+                and each.stage is TransactionStage.OPEN
+                and self.draws.either()
+            ):
                 self.roll_back(each)
 
     def fail_over(self, down_for_s: float, *, clock_step: Span = Span(0)) -> None:
-        """Lose the primary. After this time a standby serves, which has all that was acknowledged; of what was not, it
-        has what the draws say. Its clock differs by a step."""
+        """Lose the primary. After this time a standby serves, which has all that was acknowledged;
+        of what was not, it has what the draws say. Its clock differs by a step."""
         self.draws.note("failover", down_for_s=down_for_s)
         self._down_until = max(self._down_until, trio.current_time() + down_for_s)
         for call in list(self._calls):

@@ -1,5 +1,5 @@
-"""Simulates the store on a server, as one of the processes that share it has it open: the meaning of
-`mmo_trio.storage.postgres`, with everything that can befall a process between two statements."""
+"""Simulates the store on a server, as one of the processes that share it has it open: the meaning
+of `mmo_trio.storage.postgres`, with everything that can befall a process between two statements."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ class _Doubt:
 
 
 class UnresolvedCommit(OutcomeUnknown):
-    """Nobody can learn now whether the transaction with this number was committed; later `claim_abandoned` can."""
+    """Nobody can learn now whether the transaction with this number was committed; later
+    `claim_abandoned` can."""
 
     def __init__(self, number: int) -> None:
         super().__init__("the server was lost during a commit")
@@ -134,11 +135,13 @@ class SimulatedSharedStore(Store):
         self._used_configuration = (0, 0)
         """The lease and the generation that were recorded last."""
         self._silent_since: float | None = None
-        """When a statement first failed since the last one that was answered; None while all are."""
+        """When a statement first failed since the last one that was answered; None while all
+        are."""
         self._doubts: list[_Doubt] = []
 
     def kill(self) -> None:
-        """End the process at once: its statements arrive or don't, and later calls raise StoreUnavailable."""
+        """End the process at once: its statements arrive or don't, and later calls raise
+        StoreUnavailable."""
         if self._is_open:
             self._is_open = self.ownership.is_open = False
             self._server.kill(self.process)
@@ -153,7 +156,10 @@ class SimulatedSharedStore(Store):
     async def _transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         self._require_open()
         now = trio.current_time()
-        backoff, conflicts = _Backoff(self._server, now + STORE_TIMEOUT_S * (1 - RESOLUTION_SHARE)), 0
+        backoff, conflicts = (
+            _Backoff(self._server, now + STORE_TIMEOUT_S * (1 - RESOLUTION_SHARE)),
+            0,
+        )
         while True:
             transaction = self._server.begin_transaction(
                 self.process, self.ownership.lease_number, is_writer=conflicts > 0
@@ -167,10 +173,14 @@ class SimulatedSharedStore(Store):
             except ConnectionLost as error:
                 failure = error
                 try:
-                    if transaction.decisions and await self._is_committed(transaction, now + STORE_TIMEOUT_S):
+                    if transaction.decisions and await self._is_committed(
+                        transaction, now + STORE_TIMEOUT_S
+                    ):
                         return transaction.decisions
                 except UnresolvedCommit:
-                    self._doubts.append(_Doubt(transaction.number, _scheduled(transaction.decisions)))
+                    self._doubts.append(
+                        _Doubt(transaction.number, _scheduled(transaction.decisions))
+                    )
                     raise
             except StatementRefused as error:
                 raise StoreUnavailable(f"the server: {error}") from error
@@ -184,7 +194,9 @@ class SimulatedSharedStore(Store):
         server = self._server
         try:
             ledger: Ledger = await self._call(
-                "load", deadline, lambda call: server.do(call, lambda: server.load(transaction, reads))
+                "load",
+                deadline,
+                lambda call: server.do(call, lambda: server.load(transaction, reads)),
             )
             decisions = decide(ledger)
         except BaseException:
@@ -210,7 +222,8 @@ class SimulatedSharedStore(Store):
             raise UnresolvedCommit(transaction.number) from error
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
-        """Claim also what this process itself has scheduled, or claimed, in commits that were in doubt."""
+        """Claim also what this process itself has scheduled, or claimed, in commits that were in
+        doubt."""
         resolved, claimed = await self._resolve_doubts(), list[WorkItem]()
         holder = self.ownership.lease_number
 
@@ -224,7 +237,9 @@ class SimulatedSharedStore(Store):
             if isinstance(error, UnresolvedCommit):
                 intents = (work.intent for work in claimed)
                 keys = tuple(
-                    (each.gateway_reference, each.kind) for each in intents if not isinstance(each, PollProvider)
+                    (each.gateway_reference, each.kind)
+                    for each in intents
+                    if not isinstance(each, PollProvider)
                 )
                 self._doubts.append(_Doubt(error.number, keys))
             if resolved:  # They are left out from now on, so they must not be lost with this claim.
@@ -239,21 +254,29 @@ class SimulatedSharedStore(Store):
             try:
                 resolve = partial(self._server.resolve, doubt.number)
                 if await self._call("resolve", deadline, resolve, is_shielded=False):
-                    found += await self.read("open_intents", partial(self._rows.open_intents, doubt.scheduled))
+                    found += await self.read(
+                        "open_intents", partial(self._rows.open_intents, doubt.scheduled)
+                    )
             except (ConnectionLost, StatementRefused, StoreUnavailable):
                 break
             self._doubts.remove(doubt)
         return found
 
     async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None:
-        return await self.read("next_wake", partial(self._rows.next_wake, after, self.ownership.lease_number))
+        return await self.read(
+            "next_wake", partial(self._rows.next_wake, after, self.ownership.lease_number)
+        )
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
-        return await self.read("due", partial(self._rows.due, now, self.ownership.lease_number, limit))
+        return await self.read(
+            "due", partial(self._rows.due, now, self.ownership.lease_number, limit)
+        )
 
     async def list_records(self, query: ListRecords) -> Records:
         read = partial(self._rows.query, partial(list_records, query))
-        return await self._read("list_records", partial(self._server.list_records, query.end, read), STORE_TIMEOUT_S)
+        return await self._read(
+            "list_records", partial(self._server.list_records, query.end, read), STORE_TIMEOUT_S
+        )
 
     async def held_until(self) -> Instant:
         return max(await super().held_until(), self._server.horizon)
@@ -265,7 +288,9 @@ class SimulatedSharedStore(Store):
     async def use_configuration(self, generation: int, *, process: str) -> None:
         wanted = self.ownership.lease_number, generation
         if wanted != self._used_configuration:
-            await self.write("use_configuration", partial(self._rows.use_configuration, *wanted, process))
+            await self.write(
+                "use_configuration", partial(self._rows.use_configuration, *wanted, process)
+            )
             self._used_configuration = wanted
 
     async def serving_processes(self) -> Sequence[ServingProcess]:
@@ -295,7 +320,9 @@ class SimulatedSharedStore(Store):
         return parse(await self._read_query(lambda: execute(statement, *values)))
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[Row | None]:
-        return await self.read("look_up", partial(statements.look_up, self._rows.connection, look_ups))
+        return await self.read(
+            "look_up", partial(statements.look_up, self._rows.connection, look_ups)
+        )
 
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
         find = partial(statements.find_brand, self._rows.connection)
@@ -304,11 +331,15 @@ class SimulatedSharedStore(Store):
     async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:
         return await self.read(_name_of(make_query), partial(self._rows.query, make_query))
 
-    async def _write_query(self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)) -> T:
+    async def _write_query(
+        self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)
+    ) -> T:
         return await self.write(_name_of(make_query), partial(self._rows.change, make_query, stamp))
 
     async def read(self, name: str, statement: Callable[[], T]) -> T:
-        return await self._read(name, partial(self._server.do, statement=statement), STORE_TIMEOUT_S)
+        return await self._read(
+            name, partial(self._server.do, statement=statement), STORE_TIMEOUT_S
+        )
 
     async def _read(self, name: str, begin: Begin[T], timeout_s: float) -> T:
         self._require_open()
@@ -340,7 +371,9 @@ class SimulatedSharedStore(Store):
         now = trio.current_time()
         backoff = _Backoff(self._server, now + STORE_TIMEOUT_S * (1 - RESOLUTION_SHARE))
         while True:
-            transaction = self._server.begin_transaction(self.process, self.ownership.lease_number, is_writer=False)
+            transaction = self._server.begin_transaction(
+                self.process, self.ownership.lease_number, is_writer=False
+            )
             results: list[T] = []
 
             def keep_result(results: list[T] = results) -> T:
@@ -358,10 +391,16 @@ class SimulatedSharedStore(Store):
                 await backoff.wait_shielded(error)
 
     async def _call(
-        self, name: str, deadline: float, begin: Begin[T], *, waits_while_lost: bool = False, is_shielded: bool = True
+        self,
+        name: str,
+        deadline: float,
+        begin: Begin[T],
+        *,
+        waits_while_lost: bool = False,
+        is_shielded: bool = True,
     ) -> T:
-        """Send a statement; while the server is lost, fail at once, or try all the same where the caller
-        `waits_while_lost`. See `StoreCall.result` for `is_shielded`."""
+        """Send a statement; while the server is lost, fail at once, or try all the same where the
+        caller `waits_while_lost`. See `StoreCall.result` for `is_shielded`."""
         self._require_open()
         server, process = self._server, self.process
         now = trio.current_time()
@@ -401,9 +440,11 @@ def _scheduled(decisions: Sequence[Decision]) -> Sequence[IntentKey]:
 
 
 @asynccontextmanager
-async def open_shared_store(server: SimulatedServer, process: str) -> AsyncIterator[SimulatedSharedStore]:
-    """Open the store as one serving process, by a name that no other process has at the same time. Raises
-    StoreUnavailable."""
+async def open_shared_store(
+    server: SimulatedServer, process: str
+) -> AsyncIterator[SimulatedSharedStore]:
+    """Open the store as one serving process, by a name that no other process has at the same time.
+    Raises StoreUnavailable."""
 
     rows = server.rows
 
@@ -428,7 +469,13 @@ class _OutsideStore(SimulatedSharedStore):
     """Makes each statement at once."""
 
     async def _call(
-        self, name: str, deadline: float, begin: Begin[T], *, waits_while_lost: bool = False, is_shielded: bool = True
+        self,
+        name: str,
+        deadline: float,
+        begin: Begin[T],
+        *,
+        waits_while_lost: bool = False,
+        is_shielded: bool = True,
     ) -> T:
         call: StoreCall[T] = StoreCall(self.process, name, deadline)
         begin(call)
@@ -437,6 +484,7 @@ class _OutsideStore(SimulatedSharedStore):
 
 @asynccontextmanager
 async def open_outside(server: SimulatedServer) -> AsyncIterator[SimulatedSharedStore]:
-    """Open the store as nobody who shares it: no fault meets it, what it asks takes no time, and it has no lease."""
+    """Open the store as nobody who shares it: no fault meets it, what it asks takes no time, and it
+    has no lease."""
     await trio.lowlevel.checkpoint()
     yield _OutsideStore(server, "outside", NO_HOLDER)

@@ -1,4 +1,5 @@
-"""Runs tests of the simulated stores in virtual time, and gives other tests a store that several processes share."""
+"""Runs tests of the simulated stores in virtual time, and gives other tests a store that several
+processes share."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ def quiet_server() -> SimulatedServer:
 
 def at_once(server: SimulatedServer, process: str = "gateway") -> SimulatedSharedStore:
     """Open the store on a quiet server, without a wait."""
-    return SimulatedSharedStore(server, process, server.rows.ownership.renew(None, now=server.rows.clock()))
+    return SimulatedSharedStore(
+        server, process, server.rows.ownership.renew(None, now=server.rows.clock())
+    )
 
 
 async def outcome_of(work: Callable[[], Awaitable[object]], into: list[object]) -> None:

@@ -1,4 +1,5 @@
-"""The simulated stores pass the public suite, also while faults occur that a store hides from its callers."""
+"""The simulated stores pass the public suite, also while faults occur that a store hides from its
+callers."""
 
 from __future__ import annotations
 
@@ -31,8 +32,11 @@ HIDDEN = StoreFaults(
 )
 """Faults that the store on a server hides by trying again."""
 
-MADE_ONCE = frozenset(("open", "renew_lease", "end_lease", "counts", "claim", "find_callbacks", "release"))
-"""Statements that the store does not hide behind a second one: the callers of these have to live with a fault."""
+MADE_ONCE = frozenset(
+    ("open", "renew_lease", "end_lease", "counts", "claim", "find_callbacks", "release")
+)
+"""Statements that the store does not hide behind a second one: the callers of these have to live
+with a fault."""
 
 Simulated: TypeAlias = Callable[[StoreFaults], AbstractAsyncContextManager[OpenStore]]
 
@@ -42,7 +46,9 @@ class HiddenFaultDraws(FaultDraws):
     """Draws faults only of what the store tries again."""
 
     def happens(self, kind: str, probability: float, **details: object) -> bool:
-        return details.get("statement") not in MADE_ONCE and super().happens(kind, probability, **details)
+        return details.get("statement") not in MADE_ONCE and super().happens(
+            kind, probability, **details
+        )
 
 
 @asynccontextmanager
@@ -70,9 +76,13 @@ def run_check(simulated: Simulated, faults: StoreFaults, check: StoreCheck) -> N
     run_simulated(lambda _: main(), seed=0)
 
 
-@pytest.mark.parametrize(("simulated", "faults"), [(one_file, NO_FAULTS), (one_file, SLOW), (one_server, NO_FAULTS)])
+@pytest.mark.parametrize(
+    ("simulated", "faults"), [(one_file, NO_FAULTS), (one_file, SLOW), (one_server, NO_FAULTS)]
+)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_a_simulated_store_keeps_its_promises(check: StoreCheck, simulated: Simulated, faults: StoreFaults) -> None:
+def test_a_simulated_store_keeps_its_promises(
+    check: StoreCheck, simulated: Simulated, faults: StoreFaults
+) -> None:
     run_check(simulated, faults, check)
 
 

@@ -27,7 +27,10 @@ CREATED = (reference(1), reference(2))
 def stored_in(file: SimulatedFile) -> tuple[str, ...]:
     """Return the references of the payments in the file, as another process reads them."""
     with closing(sqlite3.connect(file.stored.path)) as reader:
-        return tuple(each for (each,) in reader.execute("SELECT gateway_reference FROM transactions ORDER BY id"))
+        return tuple(
+            each
+            for (each,) in reader.execute("SELECT gateway_reference FROM transactions ORDER BY id")
+        )
 
 
 def test_one_process_at_a_time_serves_a_file() -> None:
@@ -71,11 +74,16 @@ def test_a_commit_in_progress_at_the_death_of_its_process_is_whole_or_absent() -
     assert found == {(), CREATED}
 
 
-def test_a_process_that_dies_between_two_statements_has_stored_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_between_two_statements_has_stored_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("tests.simulation.stores.file_store.PAUSED", 1.0)
 
     async def main() -> None:
-        async with a_file(StoreFaults(commit_s=(0.001, 0.001))) as file, trio.open_nursery() as nursery:
+        async with (
+            a_file(StoreFaults(commit_s=(0.001, 0.001))) as file,
+            trio.open_nursery() as nursery,
+        ):
             one = FileProcess(file, "one")
             async with one.open() as store:
                 nursery.start_soon(outcome_of, partial(create_payments, store, [1]), [])
@@ -92,7 +100,11 @@ def test_a_process_that_dies_between_two_statements_has_stored_nothing(monkeypat
 def test_others_read_what_is_committed_while_a_commit_waits_for_the_disk() -> None:
     async def main() -> None:
         disk = StoreFaults(commit_s=(1.0, 1.0))
-        async with a_file(disk) as file, FileProcess(file, "one").open() as one, trio.open_nursery() as nursery:
+        async with (
+            a_file(disk) as file,
+            FileProcess(file, "one").open() as one,
+            trio.open_nursery() as nursery,
+        ):
             nursery.start_soon(create_payments, one, [1])
             await trio.sleep(0.5)
             assert await one.transaction(reference(1)) is None
@@ -122,7 +134,11 @@ def test_a_commit_that_takes_too_long_goes_on_without_its_caller() -> None:
     async def main() -> None:
         outcomes: list[object] = []
         faults = StoreFaults(stall=1.0, stall_s=(30.0, 30.0))
-        async with a_file(faults) as file, FileProcess(file, "one").open() as one, trio.open_nursery() as nursery:
+        async with (
+            a_file(faults) as file,
+            FileProcess(file, "one").open() as one,
+            trio.open_nursery() as nursery,
+        ):
             nursery.start_soon(outcome_of, partial(create_payments, one, [1]), outcomes)
             await trio.sleep(5)
             nursery.start_soon(outcome_of, partial(create_payments, one, [2]), outcomes)
@@ -143,7 +159,10 @@ def test_a_disk_that_fails_in_a_commit_leaves_the_outcome_open() -> None:
     stored = set()
 
     async def main(seed: int) -> None:
-        async with a_file(StoreFaults(lost_after=1.0), seed=seed) as file, FileProcess(file, "one").open() as one:
+        async with (
+            a_file(StoreFaults(lost_after=1.0), seed=seed) as file,
+            FileProcess(file, "one").open() as one,
+        ):
             with pytest.raises(OutcomeUnknown):
                 await create_payments(one, [1])
             found = await one.claim_abandoned(limit=10)

@@ -37,7 +37,10 @@ def test_what_a_dead_process_has_sent_arrives_whole_or_not_at_all() -> None:
     found = set()
 
     async def main(seed: int) -> None:
-        async with a_server(StoreFaults(latency_s=(1.0, 1.0)), seed=seed) as server, trio.open_nursery() as nursery:
+        async with (
+            a_server(StoreFaults(latency_s=(1.0, 1.0)), seed=seed) as server,
+            trio.open_nursery() as nursery,
+        ):
             async with open_shared_store(server, "one") as one:
                 nursery.start_soon(outcome_of, partial(create_payments, one, [1, 2]), [])
                 await trio.sleep(2.5)
@@ -75,7 +78,9 @@ def test_processes_that_create_the_same_payment_agree_on_one() -> None:
                     for number, store in enumerate([one, two, one, two]):
                         use = creation(number, merchant_reference="order-1"), after_noon(number)
                         nursery.start_soon(outcome_of, partial(submit_batch, store, use), replies)
-            kinds = [type(each) for reply in replies if isinstance(reply, Sequence) for each in reply]
+            kinds = [
+                type(each) for reply in replies if isinstance(reply, Sequence) for each in reply
+            ]
             assert (kinds.count(Accepted), kinds.count(Rejected)) == (1, 3)
 
     for seed in range(5):
@@ -87,7 +92,9 @@ def test_a_payment_is_moved_by_one_process_at_a_time() -> None:
         async with a_server(SLOW, seed=seed) as server, open_shared_store(server, "one") as one:
             async with open_shared_store(server, "two") as two:
                 await create_payments(one, range(5))
-                await submit_batch(one, *((BeginSubmission(reference(each)), after_noon(10)) for each in range(5)))
+                await submit_batch(
+                    one, *((BeginSubmission(reference(each)), after_noon(10)) for each in range(5))
+                )
                 async with trio.open_nursery() as nursery:
                     for number in range(5):
                         for store in (one, two):
@@ -112,7 +119,9 @@ def test_a_commit_in_doubt_is_settled_later() -> None:
             await trio.sleep(0.5)  # The commit is in progress.
             server.stand_still(60)
             await trio.sleep(12)
-            assert [issubclass(each, OutcomeUnknown) for each in outcomes if isinstance(each, type)] == [True]
+            assert [
+                issubclass(each, OutcomeUnknown) for each in outcomes if isinstance(each, type)
+            ] == [True]
             await trio.sleep(60)
             assert list(stored_payments(server)) == [reference(1)]
             [work] = await one.claim_abandoned(limit=10)
@@ -133,9 +142,13 @@ def test_a_commit_is_in_doubt_where_the_server_was_lost_before_its_reply() -> No
             nursery.start_soon(outcome_of, partial(create_payments, one, [1]), outcomes)
             await trio.sleep(0.5)  # The commit is in progress.
             server.is_reachable = lambda _: False
-            nursery.start_soon(outcome_of, one.next_wake, [])  # It learns first that the server is lost.
+            nursery.start_soon(
+                outcome_of, one.next_wake, []
+            )  # It learns first that the server is lost.
             await trio.sleep(12)
-            assert [issubclass(each, OutcomeUnknown) for each in outcomes if isinstance(each, type)] == [True]
+            assert [
+                issubclass(each, OutcomeUnknown) for each in outcomes if isinstance(each, type)
+            ] == [True]
             server.is_reachable = lambda _: True
             [work] = await one.claim_abandoned(limit=10)
             assert work.transaction.reference == reference(1)
@@ -175,7 +188,9 @@ def test_a_claim_that_arrives_when_its_caller_has_given_up_claims_nothing() -> N
     run(main)
 
 
-def test_work_of_a_settled_commit_is_not_lost_with_the_claim_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_of_a_settled_commit_is_not_lost_with_the_claim_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def lose(name: str, statement: object) -> Never:
         raise OutcomeUnknown("lost")
 
@@ -329,7 +344,9 @@ def test_machines_compare_their_clocks_with_the_server() -> None:
         async with open_shared_store(server, "one") as one:
             for boot, wrong in (("right", 0), ("wrong", 5 * MINUTE)):
                 now = Instant(server.wall() + wrong)
-                await one.save_clock_record(ClockRecord(boot, MonotonicInstant(0), now, now, Instant(0)))
+                await one.save_clock_record(
+                    ClockRecord(boot, MonotonicInstant(0), now, now, Instant(0))
+                )
             await trio.sleep(60)
             found = await one.read_clock("mine")
             assert found is not None
@@ -355,11 +372,16 @@ def traced(*, skipped: frozenset[int] = frozenset()) -> list[tuple[str, object]]
         events.append((event, details))
 
     async def main() -> None:
-        faults = StoreFaults(latency_s=(0.01, 0.5), refused=0.02, lost_after=0.1, stall=0.05, late=0.05)
+        faults = StoreFaults(
+            latency_s=(0.01, 0.5), refused=0.02, lost_after=0.1, stall=0.05, late=0.05
+        )
         async with a_server(faults) as server, trio.open_nursery() as nursery:
             server.draws.trace = trace
             server.draws.skipped = skipped
-            async with open_shared_store(server, "one") as one, open_shared_store(server, "two") as two:
+            async with (
+                open_shared_store(server, "one") as one,
+                open_shared_store(server, "two") as two,
+            ):
                 nursery.start_soon(some_course, two)
                 await some_course(one)
 
@@ -375,7 +397,11 @@ def test_a_seed_decides_everything() -> None:
 
 def test_a_fault_is_left_out_by_its_number() -> None:
     def numbers(events: list[tuple[str, object]]) -> list[object]:
-        return [details["number"] for event, details in events if event == "store_fault" and isinstance(details, dict)]
+        return [
+            details["number"]
+            for event, details in events
+            if event == "store_fault" and isinstance(details, dict)
+        ]
 
     assert numbers(traced())[:2] == [1, 2]
     assert numbers(traced(skipped=frozenset({1})))[0] == 2

@@ -1,8 +1,8 @@
-"""Simulates transactions of a server that several processes share: what lets their commits wait, and
-fail.
+"""Simulates transactions of a server that several processes share: what lets their commits wait,
+and fail.
 
-The rules are those of `mmo_trio.storage.postgres`: a commit waits for others that write the same rows, and fails when
-what it was decided from has changed."""
+The rules are those of `mmo_trio.storage.postgres`: a commit waits for others that write the same
+rows, and fails when what it was decided from has changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from mmo_trio.storage.sql.net_effect import NetEffect
 from tests.simulation.stores.shared_rows import SharedRows
 
 IDLE_SESSION_S = 5.0
-"""Seconds after which the server ends a session that has begun a transaction and says nothing more."""
+"""Seconds after which the server ends a session that has begun a transaction and says nothing
+more."""
 
 
 class TransactionStage(Enum):
@@ -70,7 +71,9 @@ class ServerTransaction:
 
     def _conflicts(self, ledger: Ledger, effect: NetEffect, horizon: Instant) -> Iterator[str]:
         if effect.created:
-            if not self.is_writer and horizon > min(each.order.created_at for each in effect.created.values()):
+            if not self.is_writer and horizon > min(
+                each.order.created_at for each in effect.created.values()
+            ):
                 yield "horizon"
             if effect.created.keys() & ledger.transactions.keys():
                 yield "transaction"
@@ -124,7 +127,8 @@ def reads_of(effect: NetEffect) -> Reads:
 
 
 def keys_of(effect: NetEffect) -> frozenset[Hashable]:
-    """Return the keys of the rows that a batch writes: of two batches with a common key one waits for the other."""
+    """Return the keys of the rows that a batch writes: of two batches with a common key one waits
+    for the other."""
     keys: set[Hashable] = set()
     keys.update(("transaction", reference) for reference in (*effect.created, *effect.advanced))
     keys.update(("reference", each.brand, each.merchant_reference) for each in effect.references)

@@ -1,4 +1,5 @@
-"""Runs the calls of a store in virtual time, as threads that a world can stop where they wait for a disk."""
+"""Runs the calls of a store in virtual time, as threads that a world can stop where they wait for a
+disk."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ class _Caller(ParkingSpot[Any]):
 
 @define(eq=False)
 class VirtualThread(CallRunner):
-    """Runs calls one by one, in the order in which they came. A call may stand still: then the tasks go on, and it
-    does after a time, unless its process was killed meanwhile."""
+    """Runs calls one by one, in the order in which they came. A call may stand still: then the
+    tasks go on, and it does after a time, unless its process was killed meanwhile."""
 
     machine: StoreMachine
     when_running: Callable[[Callable[[], None]], None]
@@ -46,8 +47,8 @@ class VirtualThread(CallRunner):
     _is_killed: bool = field(default=False, init=False)
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return what the call returns, or raise what it raises; see `CallRunner`. Raises StoreUnavailable when the
-        process is killed."""
+        """Return what the call returns, or raise what it raises; see `CallRunner`. Raises
+        StoreUnavailable when the process is killed."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._is_killed:
             raise StoreUnavailable("the process was killed")
@@ -75,7 +76,9 @@ class VirtualThread(CallRunner):
         self._is_killed, stack, caller = True, self._stack, self._caller
         self._stack = self._caller = None
         if stack is not None:
-            stack.throw(GreenletExit)  # What its frames still do reaches no file: the world has closed them.
+            stack.throw(
+                GreenletExit
+            )  # What its frames still do reaches no file: the world has closed them.
         for each in (caller, *self._waiting):
             if each is not None:
                 each.unpark(outcome.Error(StoreUnavailable("the process was killed")))
@@ -84,7 +87,9 @@ class VirtualThread(CallRunner):
     def _begin_next(self) -> None:
         while self._stack is None and self._waiting:
             self._caller = self._waiting.popleft()
-            self._stack = greenlet(partial(self._caller.context.run, outcome.capture, self._caller.call))
+            self._stack = greenlet(
+                partial(self._caller.context.run, outcome.capture, self._caller.call)
+            )
             self._run_to_pause()
 
     def _go_on(self) -> None:
@@ -93,7 +98,8 @@ class VirtualThread(CallRunner):
             self._begin_next()
 
     def _run_to_pause(self) -> None:
-        """Run the call until it stands still or has ended; whoever waits for it is woken at the next tick."""
+        """Run the call until it stands still or has ended; whoever waits for it is woken at the
+        next tick."""
         stack, caller = self._stack, self._caller
         assert stack is not None
         assert caller is not None

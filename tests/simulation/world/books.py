@@ -43,8 +43,8 @@ class WorldBooks:
 
 
 async def read_books(store: Store, brands: Sequence[str], decided: Ledger) -> WorldBooks:
-    """Read the books of these brands by way of the store's own interface, the ledger by the keys of what was decided
-    and of what is stored."""
+    """Read the books of these brands by way of the store's own interface, the ledger by the keys of
+    what was decided and of what is stored."""
     admin = store.admin
     found: list[Transaction] = []
     for brand in brands:
@@ -60,7 +60,9 @@ async def read_books(store: Store, brands: Sequence[str], decided: Ledger) -> Wo
         transactions=frozenset([*decided.transactions, *references]),
         references=frozenset(decided.references),
         deposits=frozenset(decided.deposits),
-        intents=frozenset([*decided.intents, *((each.gateway_reference, each.kind) for each in claimed)]),
+        intents=frozenset(
+            [*decided.intents, *((each.gateway_reference, each.kind) for each in claimed)]
+        ),
         claims=frozenset(decided.claims),
         usage=frozenset(decided.usage),
         reversals=frozenset(decided.reversals),

@@ -1,6 +1,7 @@
-"""Observes what is committed to the store of a simulated world: at which true time each payment reached each stage and
-each callback was recorded, and which inputs were decided at which stage while which faults lasted. What was decided is
-kept in a book of its own, whatever becomes of it in the store."""
+"""Observes what is committed to the store of a simulated world: at which true time each payment
+reached each stage and each callback was recorded, and which inputs were decided at which stage
+while which faults lasted. What was decided is kept in a book of its own, whatever becomes of it in
+the store."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ from tests.simulation.world.plan import FaultKind
 from tests.simulation.world.trace import SimulationTrace
 
 MET: Final = "met "
-"""The beginning of the names under which `SimulationTrace.counts` holds decisions by fault, stage and input."""
+"""The beginning of the names under which `SimulationTrace.counts` holds decisions by fault, stage
+and input."""
 NO_FAULT: Final = "no_fault"
 _ENDS: Final = frozenset(str(each) for each in Stage if each.is_terminal)
 _OF_REVERSALS: Final = frozenset(each.__name__ for each in get_args(ReversalInput))
@@ -106,14 +108,15 @@ class WorldCommits:
     claims: list[StoredClaim] = Factory(list)
     """In the order in which channels were claimed."""
     conversations: dict[str, list[tuple[float, bool]]] = Factory(dict)
-    """When processes began to talk with operators about each payment, by true time, and whether they submitted it or
-    polled; by gatewayReference."""
+    """When processes began to talk with operators about each payment, by true time, and whether
+    they submitted it or polled; by gatewayReference."""
     ended_polls: list[tuple[float, str]] = Factory(list)
     """When it was recorded that a payment which has ended is polled, with its gatewayReference."""
     forgotten_reversals: dict[str, list[Reversal]] = Factory(dict)
     """Those that a restored backup did not have, by the gatewayReference of their payments."""
     _wakes: list[tuple[int, str]] = Factory(list)
-    """A heap of the times at which payments and reversals wake, or would have, with their references and ids."""
+    """A heap of the times at which payments and reversals wake, or would have, with their
+    references and ids."""
     _ended: trio.Event = Factory(trio.Event)
     """Set, and replaced, when a payment ends."""
 
@@ -135,8 +138,12 @@ class WorldCommits:
                 match change:
                     case JournalEntry():
                         self._observe_entry(change)
-                    case CallbackRecorded(gateway_reference=reference, brand=brand, attempt=attempt):
-                        self.callbacks.append(StoredCallback(trio.current_time(), reference, brand, attempt))
+                    case CallbackRecorded(
+                        gateway_reference=reference, brand=brand, attempt=attempt
+                    ):
+                        self.callbacks.append(
+                            StoredCallback(trio.current_time(), reference, brand, attempt)
+                        )
                     case TransactionCreated(transaction) | TransactionAdvanced(_, transaction):
                         self._observe_wake(transaction.reference, transaction.progress.wake_at)
                     case ReversalChanged(after=reversal):
@@ -148,10 +155,13 @@ class WorldCommits:
 
     def copy(self) -> StoredBooks:
         """Return what the store holds now, by what was decided."""
-        return deepcopy(StoredBooks(self.ledger, self.journal, self.breakers, self.callbacks, self._wakes))
+        return deepcopy(
+            StoredBooks(self.ledger, self.journal, self.breakers, self.callbacks, self._wakes)
+        )
 
     def go_back(self, kept: StoredBooks) -> None:
-        """Forget what was decided since, as a backup of that time is restored; what has happened stays on record."""
+        """Forget what was decided since, as a backup of that time is restored; what has happened
+        stays on record."""
         back = deepcopy(kept)
         for payment, known in self.ledger.reversals.items():
             kept_count = len(back.ledger.reversals.get(payment, ()))
@@ -161,10 +171,13 @@ class WorldCommits:
 
     def observe_conversation(self, gateway_reference: str, *, is_submission: bool) -> None:
         """Record that a process begins to submit or to poll a payment."""
-        self.conversations.setdefault(gateway_reference, []).append((trio.current_time(), is_submission))
+        self.conversations.setdefault(gateway_reference, []).append(
+            (trio.current_time(), is_submission)
+        )
 
     def next_wake_s(self) -> float:
-        """Return when a payment wakes next, in seconds after the beginning of the world; infinity when none does."""
+        """Return when a payment wakes next, in seconds after the beginning of the world; infinity
+        when none does."""
         wakes = self._wakes
         while wakes and self._wake_of(wakes[0][1]) != wakes[0][0]:
             heappop(wakes)
@@ -197,7 +210,8 @@ class WorldCommits:
 
 
 def described_reversal(entry: JournalEntry) -> str | None:
-    """Return the id of the reversal whose states an entry of a payment's journal tells; None for the payment's own."""
+    """Return the id of the reversal whose states an entry of a payment's journal tells; None for
+    the payment's own."""
     if entry.input_name not in _OF_REVERSALS:
         return None
     id: str | None = json.loads(entry.detail).get("reversal")

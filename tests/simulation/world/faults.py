@@ -161,7 +161,9 @@ class FaultRunner:
                     down_s = self.world.store.fail_over(fault.strength)
                     await schedule.sleep(max(down_s, fault.lasts_s))
                 case FaultKind.STORE_STANDS_STILL:
-                    await schedule.sleep(self.world.store.stand_still(fault.strength * STANDSTILL_MAX_S))
+                    await schedule.sleep(
+                        self.world.store.stand_still(fault.strength * STANDSTILL_MAX_S)
+                    )
                 case FaultKind.STORE_FULL:
                     self.world.store.fill_disk(fault.lasts_s)
                     await schedule.sleep(fault.lasts_s)
@@ -177,22 +179,28 @@ class FaultRunner:
             self._adjust()
 
     async def _make_steps(self, fault: WorldFault) -> None:
-        """Let the gateway that a fault meets make some steps: to the record, or to the callback, of what has ended."""
+        """Let the gateway that a fault meets make some steps: to the record, or to the callback, of
+        what has ended."""
         life = self._gateway(fault).life
         if life is not None:
             made = trio.Event()
-            life.process.tasks.call_after_steps(1 + round(fault.strength * STEPS_TO_CALLBACK_MAX), made.set)
+            life.process.tasks.call_after_steps(
+                1 + round(fault.strength * STEPS_TO_CALLBACK_MAX), made.set
+            )
             await made.wait()
 
     def _note_lasting(self) -> None:
         self.world.commits.lasting = tuple(dict.fromkeys(each.kind for each in self.lasting))
 
     def _met_machine(self, fault: WorldFault) -> str:
-        """Return the machine of the one gateway that a fault meets; the empty text when it may meet several."""
+        """Return the machine of the one gateway that a fault meets; the empty text when it may meet
+        several."""
         if fault.kind in OF_ONE_GATEWAY:
             return self._gateway(fault).machine.name
         if fault.kind in OF_ONE_WAY:
-            return self.world.gateways[fault.target % self._count_ways() // len(self._others())].machine.name
+            return self.world.gateways[
+                fault.target % self._count_ways() // len(self._others())
+            ].machine.name
         return ""
 
     async def _kill(self, fault: WorldFault) -> None:
@@ -245,7 +253,9 @@ class FaultRunner:
         if gateway.life is None:
             return
         process = gateway.life.process
-        with process.short_of_descriptors(len(process.ends) + round(fault.strength * SPARE_DESCRIPTORS_MAX)):
+        with process.short_of_descriptors(
+            len(process.ends) + round(fault.strength * SPARE_DESCRIPTORS_MAX)
+        ):
             await self.world.schedule.sleep(fault.lasts_s)
 
     def _gateway(self, fault: WorldFault) -> WorldGateway:
@@ -256,7 +266,11 @@ class FaultRunner:
         operators = list(self.world.operators.values())
         operator = operators[fault.target % len(operators)]
         for _ in range(1 + round(fault.strength * FORGERIES_MAX)):
-            known = [each.gateway_reference for merchant in self.world.merchants for each in merchant.started.values()]
+            known = [
+                each.gateway_reference
+                for merchant in self.world.merchants
+                for each in merchant.started.values()
+            ]
             reference = operator.random.choice(known[-10:] or ["01M3250V0AWP6N2Y6A31RYKF8Y"])
             await operator.forge(reference, is_success=operator.random.random() < 0.5)
             await self.world.schedule.sleep(operator.random.uniform(0.0, 2.0))
@@ -279,12 +293,18 @@ class FaultRunner:
             operator.weather = weather
         for merchant in self.world.merchants:
             mood = ReceiverMood()
-            for fault in self._meeting(merchant.number, len(self.world.merchants), (FaultKind.RECEIVER_DOWN,)):
+            for fault in self._meeting(
+                merchant.number, len(self.world.merchants), (FaultKind.RECEIVER_DOWN,)
+            ):
                 mood.is_down = mood.is_down or fault.strength > 0
-            for fault in self._meeting(merchant.number, len(self.world.merchants), (FaultKind.RECEIVER_HANGS,)):
+            for fault in self._meeting(
+                merchant.number, len(self.world.merchants), (FaultKind.RECEIVER_HANGS,)
+            ):
                 mood.hangs_s = max(mood.hangs_s, fault.strength * HANGS_MAX_S)
             merchant.mood = mood
-            wrong = self._meeting(merchant.number, len(self.world.merchants), (FaultKind.CERTIFICATE_WRONG,))
+            wrong = self._meeting(
+                merchant.number, len(self.world.merchants), (FaultKind.CERTIFICATE_WRONG,)
+            )
             merchant.party.show_certificate(is_right=not wrong)
         self._adjust_network()
         self._adjust_store()
@@ -298,7 +318,9 @@ class FaultRunner:
         strengths = dict.fromkeys(shares, 0.0)
         for fault in self.lasting:
             if fault.kind in shares:
-                strengths[fault.kind] = max(strengths[fault.kind], fault.strength * shares[fault.kind])
+                strengths[fault.kind] = max(
+                    strengths[fault.kind], fault.strength * shares[fault.kind]
+                )
         self.world.store.set_faults(store_faults(*strengths.values()))
         cut_off = (each for each in self.lasting if each.kind is FaultKind.STORE_CUT_OFF)
         self.world.store.cut_off = frozenset(self._gateway(each).machine.name for each in cut_off)
@@ -318,10 +340,14 @@ class FaultRunner:
                 conditions = PathConditions()
                 for fault in self._meeting(way, ways, (FaultKind.CONNECTIONS_BREAK,)):
                     share = fault.strength * SHARE_MAX
-                    conditions = evolve(conditions, reset=share / 2, half_open=share / 4, failed_handshake=share / 8)
+                    conditions = evolve(
+                        conditions, reset=share / 2, half_open=share / 4, failed_handshake=share / 8
+                    )
                 for fault in self._meeting(way, ways, (FaultKind.NETWORK_SLOW,)):
                     latency_s = (0.01, 0.01 + fault.strength * LATENCY_MAX_S)
-                    conditions = evolve(conditions, latency_s=latency_s, loss=fault.strength / 4, dripping=0.1)
+                    conditions = evolve(
+                        conditions, latency_s=latency_s, loss=fault.strength / 4, dripping=0.1
+                    )
                 for fault in self._meeting(way, ways, (FaultKind.READERS_SLOW,)):
                     conditions = evolve(conditions, slow_reading=fault.strength)
                 network.set_conditions(conditions, gateway.machine.name, other)
@@ -344,7 +370,10 @@ class FaultRunner:
 
     def _others(self) -> list[str]:
         """Return the names of the machines of merchants and operators."""
-        parties = [*(each.party for each in self.world.operators.values()), *(m.party for m in self.world.merchants)]
+        parties = [
+            *(each.party for each in self.world.operators.values()),
+            *(m.party for m in self.world.merchants),
+        ]
         return [each.process.machine.name for each in parties]
 
     def _meeting(self, number: int, of: int, kinds: Collection[FaultKind]) -> list[WorldFault]:

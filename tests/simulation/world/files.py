@@ -1,4 +1,5 @@
-"""Writes the files that every gateway of a simulated world reads at its start: master key, brands and settings."""
+"""Writes the files that every gateway of a simulated world reads at its start: master key, brands
+and settings."""
 
 from __future__ import annotations
 
@@ -79,14 +80,16 @@ def _directory() -> TemporaryDirectory[str]:
 
 @cache
 def world_directory() -> Path:
-    """Return a directory that this interpreter uses for all its worlds. Call it before randomness is seeded: its name
-    must be its own."""
+    """Return a directory that this interpreter uses for all its worlds. Call it before randomness
+    is seeded: its name must be its own."""
     return Path(_directory().name)
 
 
-def world_config(methods: Sequence[WorldMethod], *, options: Mapping[str, str] | None = None) -> ServiceConfig:
-    """Return how each gateway of a world is started; `options` are settings by dotted key, which replace the world's
-    own."""
+def world_config(
+    methods: Sequence[WorldMethod], *, options: Mapping[str, str] | None = None
+) -> ServiceConfig:
+    """Return how each gateway of a world is started; `options` are settings by dotted key, which
+    replace the world's own."""
     directory = world_directory()
     master_key, brands = directory / "master.key", directory / "brands.toml"
     if not master_key.exists():
@@ -95,7 +98,11 @@ def world_config(methods: Sequence[WorldMethod], *, options: Mapping[str, str] |
     text = _brands(methods)
     if not brands.exists() or brands.read_text("utf-8") != text:
         brands.write_text(text, "utf-8")
-    environment = {provider_variable(each.name, key): text for each in methods for key, text in each.options.items()}
+    environment = {
+        provider_variable(each.name, key): text
+        for each in methods
+        for key, text in each.options.items()
+    }
     settings = load_settings(
         environment=environment,
         options={

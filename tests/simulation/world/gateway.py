@@ -1,4 +1,5 @@
-"""Runs the gateway processes of a simulated world, put together by the functions that put together every service."""
+"""Runs the gateway processes of a simulated world, put together by the functions that put together
+every service."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ import trio
 from attrs import Factory, define, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.providers.common.interface import Conversation, Provider, ReversalConversation, ReversesPayments
+from mmo_sansio.providers.common.interface import (
+    Conversation,
+    Provider,
+    ReversalConversation,
+    ReversesPayments,
+)
 from mmo_sansio.providers.common.operations import OperationKey, ReversalOperation
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
@@ -72,7 +78,8 @@ class WorldGateway:
         return components is not None and components.workers.providers.waiting > 0
 
     async def act(self, act: Callable[[ConsoleContext], Awaitable[object]]) -> None:
-        """Let its process do this for a user of the console, as far as it serves and its store does."""
+        """Let its process do this for a user of the console, as far as it serves and its store
+        does."""
         life = self.life
         if life is None or life.components is None:
             return
@@ -98,7 +105,8 @@ class WorldGateway:
 
 @frozen
 class _ObservedProvider:
-    """Is a provider whose conversations about payments are observed; see `Provider` and `ReversesPayments`."""
+    """Is a provider whose conversations about payments are observed; see `Provider` and
+    `ReversesPayments`."""
 
     provider: Provider
     commits: WorldCommits
@@ -118,10 +126,14 @@ class _ObservedProvider:
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
         return self._reversing.reversal_operations
 
-    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def reverse(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         return self._reversing.reverse(reversal, transaction, now=now)
 
-    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def poll_reversal(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         return self._reversing.poll_reversal(reversal, transaction, now=now)
 
     @property
@@ -138,12 +150,15 @@ async def run_gateway(
     commits: WorldCommits,
     on_ready: Callable[[Components], None],
 ) -> None:
-    """Run one gateway process from its start until `drain` is set and everything in flight has ended.
+    """Run one gateway process from its start until `drain` is set and everything in flight has
+    ended.
 
     Raises what the start of a service raises: SettingsError, StoreUnusable and StoreUnavailable."""
 
     def open_clients(config: ServiceConfig, rules: EgressRules) -> HttpClients:
-        return HttpClients(deliveries=_client(process, rules), providers=_client(process, EgressRules()))
+        return HttpClients(
+            deliveries=_client(process, rules), providers=_client(process, EgressRules())
+        )
 
     async with open_store(process) as store:
         listening = {name: process.listen(port) for name, port in PORTS}
@@ -154,16 +169,19 @@ async def run_gateway(
             components = assemble(resources)
             worker = components.workers.providers
             worker.providers = {
-                name: cast(Provider, _ObservedProvider(each, commits)) for name, each in worker.providers.items()
+                name: cast(Provider, _ObservedProvider(each, commits))
+                for name, each in worker.providers.items()
             }
             listeners = Listeners(components, config.settings, listening, None, Shutdown(drain))
             await run_components(resources, listeners, lambda ready: on_ready(components))
 
 
 @asynccontextmanager
-async def _recognised(store: Store, config: ServiceConfig, drain: trio.Event) -> AsyncIterator[None]:
-    """Recognise the store and keep its mark while the block lasts, as a service does, in a world that names a file for
-    it: in others no store is restored."""
+async def _recognised(
+    store: Store, config: ServiceConfig, drain: trio.Event
+) -> AsyncIterator[None]:
+    """Recognise the store and keep its mark while the block lasts, as a service does, in a world
+    that names a file for it: in others no store is restored."""
     if config.settings.database.mark_file is None:
         yield
         return

@@ -1,5 +1,5 @@
-"""Plays a merchant of a simulated world: it pays as the documentation tells merchants to, by the rules of
-`mmo_merchant`, receives callbacks, and remembers everything that was reported to it."""
+"""Plays a merchant of a simulated world: it pays as the documentation tells merchants to, by the
+rules of `mmo_merchant`, receives callbacks, and remembers everything that was reported to it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,13 @@ from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.system.ids import request_id_generator
-from tests.simulation.world.files import API_PORT, GATEWAY_HOST, WorldMethod, merchant_key, merchant_name
+from tests.simulation.world.files import (
+    API_PORT,
+    GATEWAY_HOST,
+    WorldMethod,
+    merchant_key,
+    merchant_name,
+)
 from tests.simulation.world.party import WorldParty
 from tests.simulation.world.process import SimulatedProcess
 from tests.simulation.world.schedule import WorldSchedule
@@ -130,9 +136,11 @@ class WorldMerchant:
     unclear: set[str] = Factory(set)
     """The references whose creation has not ended."""
     settled: set[str] = Factory(set)
-    """The references of which the merchant and staff have agreed what became of them: it creates these no more."""
+    """The references of which the merchant and staff have agreed what became of them: it creates
+    these no more."""
     lost: list[str] = Factory(list)
-    """The references of payments that were answered for, and that the gateway did not know afterwards."""
+    """The references of payments that were answered for, and that the gateway did not know
+    afterwards."""
     reports: list[ReportedPayment] = Factory(list)
     received: list[ReceivedCallback] = Factory(list)
     """Every callback that could be read."""
@@ -168,7 +176,8 @@ class WorldMerchant:
         )
 
     async def pay(self, reference: str, method: WorldMethod) -> None:
-        """Create a payment under this reference, and go on until the outcome of the creation is known."""
+        """Create a payment under this reference, and go on until the outcome of the creation is
+        known."""
         client, payment = self.party.http_client(), self._new_payment(reference, method)
         self.begun_at[reference] = trio.current_time()
         self.unclear.add(reference)
@@ -178,7 +187,9 @@ class WorldMerchant:
             is_first_attempt = False
             try:
                 self.started[reference] = await self._drive(client, exchange)
-                self.trace.add("created", self.brand, reference, self.started[reference].gateway_reference)
+                self.trace.add(
+                    "created", self.brand, reference, self.started[reference].gateway_reference
+                )
             except ApiRejection as error:
                 self.rejected[reference] = str(error)
                 self.trace.add("rejected", self.brand, reference, error)
@@ -201,12 +212,14 @@ class WorldMerchant:
             self.lost.append(reference)
 
     async def look_up(self, gateway_reference: str) -> TransactionObject | None:
-        """Return the payment as a look-up tells it; None when there was no answer. Raises TransactionNotFound."""
+        """Return the payment as a look-up tells it; None when there was no answer. Raises
+        TransactionNotFound."""
         client = self.party.http_client()
         return await self._look_up(client, look_up_request(self.access, gateway_reference))
 
     async def look_up_by_reference(self, reference: str) -> TransactionObject | None:
-        """Return the newest payment under this reference; None when there was no answer. Raises TransactionNotFound."""
+        """Return the newest payment under this reference; None when there was no answer. Raises
+        TransactionNotFound."""
         client = self.party.http_client()
         return await self._look_up(client, reference_look_up_request(self.access, reference))
 
@@ -257,7 +270,10 @@ class WorldMerchant:
     async def _send(self, client: HttpClient, request: HttpRequest) -> Answer:
         with self.schedule.activity():
             result = await client.exchange(
-                request, skip_egress_rules=True, deadline_s=REQUEST_TIMEOUT_S, body_bytes_max=8 * 1024 * 1024
+                request,
+                skip_egress_rules=True,
+                deadline_s=REQUEST_TIMEOUT_S,
+                body_bytes_max=8 * 1024 * 1024,
             )
         if isinstance(result, NoResponseReceived) or not result.is_complete:
             self.trace.add("no_answer", self.brand, result)
@@ -268,7 +284,9 @@ class WorldMerchant:
     def _new_payment(self, reference: str, method: WorldMethod) -> NewPayment:
         amount = to_money(Decimal(self.random.randrange(500, 5_000)), method.currency)
         last_digits = f"{self.random.randrange(10**method.number_digits):0{method.number_digits}}"
-        party = Party(f"customer-{reference}", f"{method.number_prefix}{last_digits}", "Ada", "Okello", None)
+        party = Party(
+            f"customer-{reference}", f"{method.number_prefix}{last_digits}", "Ada", "Okello", None
+        )
         url = f"https://{self.host}/results"
         if self.random.random() < 0.6:
             return DirectPayIn(
@@ -301,7 +319,9 @@ class WorldMerchant:
         self.received.append(callback)
         self._note("callback", received, trio.current_time())
         status = 503 if self.mood.is_down else 204
-        self.trace.add("callback", self.brand, received.gateway_reference, received.status, status, sender)
+        self.trace.add(
+            "callback", self.brand, received.gateway_reference, received.status, status, sender
+        )
         if self.mood.hangs_s:
             self.trace.add("receiver_hangs", self.brand)
             await self.schedule.sleep(self.mood.hangs_s)
@@ -319,4 +339,6 @@ class _Receiver:
     merchant: WorldMerchant
 
     async def admit(self, head: RequestHead, context: RequestContext) -> Admitted:
-        return Admitted(CALLBACK_BYTES_MAX, partial(self.merchant.take_callback, head, context.client))
+        return Admitted(
+            CALLBACK_BYTES_MAX, partial(self.merchant.take_callback, head, context.client)
+        )

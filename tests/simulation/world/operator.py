@@ -1,5 +1,5 @@
-"""Puts the simulator of an operator into a simulated world, with an account of the gateway's, and lets its messages
-meet with misfortune."""
+"""Puts the simulator of an operator into a simulated world, with an account of the gateway's, and
+lets its messages meet with misfortune."""
 
 from __future__ import annotations
 
@@ -75,19 +75,30 @@ class PaymentEnding(Enum):
 
 
 ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
-    {PaymentEnding.AT_ONCE: 0.795, PaymentEnding.REFUSED: 0.12, PaymentEnding.LATE: 0.08, PaymentEnding.NEVER: 0.005}
+    {
+        PaymentEnding.AT_ONCE: 0.795,
+        PaymentEnding.REFUSED: 0.12,
+        PaymentEnding.LATE: 0.08,
+        PaymentEnding.NEVER: 0.005,
+    }
 )
-"""The share of each. A payment that never ends is polled some eighty times in three days, so one of them costs as much
-time as ten others: few worlds need more than one."""
+"""The share of each. A payment that never ends is polled some eighty times in three days, so one of
+them costs as much time as ten others: few worlds need more than one."""
 REVERSAL_ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
-    {PaymentEnding.AT_ONCE: 0.75, PaymentEnding.REFUSED: 0.12, PaymentEnding.LATE: 0.08, PaymentEnding.DENIED: 0.05}
+    {
+        PaymentEnding.AT_ONCE: 0.75,
+        PaymentEnding.REFUSED: 0.12,
+        PaymentEnding.LATE: 0.08,
+        PaymentEnding.DENIED: 0.05,
+    }
 )
 """The share of each among the requests for money back."""
 LATE_MAX_S: Final = 3_000.0
 INSISTS_EVERY_S: Final = 600.0
 """Seconds until a notification is repeated that was not taken."""
 NOTIFIED_WITHIN_S: Final = 0.5
-"""How long a notification takes to leave, where nothing is wrong: two about one receipt may meet, at two gateways."""
+"""How long a notification takes to leave, where nothing is wrong: two about one receipt may meet,
+at two gateways."""
 
 
 @define(eq=False)
@@ -107,26 +118,37 @@ class WorldOperator:
     """Whether it repeats a true result that follows upon a wrong one until that is taken."""
     weather: OperatorWeather = Factory(OperatorWeather)
     submissions: Counter[str] = Factory(Counter)
-    """How many submissions of each payment have arrived, by the operator's name of it, whatever was answered."""
+    """How many submissions of each payment have arrived, by the operator's name of it, whatever was
+    answered."""
     denials: Counter[str] = Factory(Counter)
     """How often the operator has said that it does not know a payment, by its own name of it."""
     reversal_requests: Counter[str] = Factory(Counter)
     """How many requests for money back have arrived, by what they name."""
     endings: dict[str, PaymentEnding] = Factory(dict)
-    """How each payment ends, by the operator's name of it, and each reversal, by `reversal_name`."""
+    """How each payment ends, by the operator's name of it, and each reversal, by
+    `reversal_name`."""
     notified: list[HttpRequest] = Factory(list)
     """The notifications that were accepted, from which forgers and faulty networks repeat."""
 
     @property
     def payments(self) -> Sequence[Mapping[str, Any]]:
         """The payments in its book."""
-        return [each for each in self.simulator.snapshot()["payments"] if each["kind"] != self.kind.reversal_kind]
+        return [
+            each
+            for each in self.simulator.snapshot()["payments"]
+            if each["kind"] != self.kind.reversal_kind
+        ]
 
     @property
     def sent_back(self) -> Sequence[Mapping[str, Any]]:
-        """What its book says that went back, each named by the reversal or by the payment or its receipt."""
+        """What its book says that went back, each named by the reversal or by the payment or its
+        receipt."""
         rows = self.simulator.snapshot()["payments"]
-        return [each for each in rows if each["kind"] == self.kind.reversal_kind and each["result"] == "success"]
+        return [
+            each
+            for each in rows
+            if each["kind"] == self.kind.reversal_kind and each["result"] == "success"
+        ]
 
     async def run(self, process: SimulatedProcess) -> None:
         """Serve until cancelled."""
@@ -152,7 +174,8 @@ class WorldOperator:
         return None
 
     def observe(self, request: HttpRequest, response: HttpResponse | DroppedConnection) -> None:
-        """Count submissions and requests for money back that have arrived, and answers that one is not known."""
+        """Count submissions and requests for money back that have arrived, and answers that one is
+        not known."""
         submitted, denied = self.kind.submission(request), self.kind.denial(request, response)
         asked_back = self.kind.reversal(request)
         if asked_back is not None and not is_unauthorized(response):
@@ -195,8 +218,9 @@ class WorldOperator:
         return DroppedConnection(response=response, sent_share=self.random.random())
 
     async def forge(self, reference: str, *, is_success: bool) -> None:
-        """Send what somebody might who knows the address for notifications: a result of this payment that the operator
-        has not reported, in the form of its latest notification. Nothing is sent before there was one."""
+        """Send what somebody might who knows the address for notifications: a result of this
+        payment that the operator has not reported, in the form of its latest notification. Nothing
+        is sent before there was one."""
         if not self.notified:
             return
         forged = self.kind.with_result(self.notified[-1], is_success, reference)
@@ -255,7 +279,9 @@ class _MisfortunateSimulator(ForwardingSimulator):
 
     operator: WorldOperator
 
-    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
         met = self.operator.misfortune(request)
         if met is not None:
             return met
@@ -263,7 +289,9 @@ class _MisfortunateSimulator(ForwardingSimulator):
         response = super().handle_request(request, now=now)
         self.operator.simulator.faults.plan(())
         self.operator.observe(request, response)
-        return self.operator.lose_answer(response) if isinstance(response, HttpResponse) else response
+        return (
+            self.operator.lose_answer(response) if isinstance(response, HttpResponse) else response
+        )
 
     def next_due_at(self) -> Instant | None:
         due_at = super().next_due_at()

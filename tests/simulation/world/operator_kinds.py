@@ -1,5 +1,5 @@
-"""Describes the operators of simulated worlds: the account with each, its simulator, and what can be read from
-its messages."""
+"""Describes the operators of simulated worlds: the account with each, its simulator, and what can
+be read from its messages."""
 
 from __future__ import annotations
 
@@ -58,19 +58,21 @@ class OperatorKind:
     method: WorldMethod
     open: Callable[[], Simulator]
     submission: Callable[[HttpRequest], str | None]
-    """Returns the operator's name of the payment that a request submits; None for another request."""
+    """Returns the operator's name of the payment that a request submits; None for another
+    request."""
     denial: Callable[[HttpRequest, HttpResponse | DroppedConnection], str | None]
-    """Returns the operator's name of the payment that it has answered not to know; None otherwise."""
+    """Returns the operator's name of the payment that it has answered not to know; None
+    otherwise."""
     names: Callable[[str], frozenset[str]]
     """Returns the names that the operator may have for a payment, by its gatewayReference."""
     with_result: Callable[[HttpRequest, bool, str | None], HttpRequest | None]
-    """Returns a notification as of another result: whether it is a success, and of which payment, if not of the same;
-    None where that can't be."""
+    """Returns a notification as of another result: whether it is a success, and of which payment,
+    if not of the same; None where that can't be."""
     refusal: str
     """The result of a payment that the other party declines, in the operator's code."""
     reversal: Callable[[HttpRequest], str | None]
-    """Returns what a request names that asks for money back: the reversal, or the operator's receipt of the payment;
-    None for another request."""
+    """Returns what a request names that asks for money back: the reversal, or the operator's
+    receipt of the payment; None for another request."""
     reversal_kind: str
     """How the operator's book calls money that went back."""
     reversal_refusal: str
@@ -92,7 +94,9 @@ def prepare_operators() -> None:
 
 def is_unauthorized(response: HttpResponse | DroppedConnection) -> bool:
     """Return whether an operator has rejected a request for its token, and done nothing."""
-    return isinstance(response, HttpResponse) and (response.status == 401 or _MPESA_BAD_TOKEN in response.body)
+    return isinstance(response, HttpResponse) and (
+        response.status == 401 or _MPESA_BAD_TOKEN in response.body
+    )
 
 
 def _segment(request: HttpRequest) -> str:
@@ -127,12 +131,18 @@ def _names_reversal(path: bytes, *members: str) -> Callable[[HttpRequest], str |
 
 
 def _mtn_submission(request: HttpRequest) -> str | None:
-    is_submission = request.method == "POST" and _segment(request) in ("requesttopay", "transfer", "deposit")
+    is_submission = request.method == "POST" and _segment(request) in (
+        "requesttopay",
+        "transfer",
+        "deposit",
+    )
     return str(json.loads(request.body)["externalId"]) if is_submission else None
 
 
 def _mtn_denial(request: HttpRequest, response: HttpResponse | DroppedConnection) -> str | None:
-    is_denial = request.method == "GET" and isinstance(response, HttpResponse) and response.status == 404
+    is_denial = (
+        request.method == "GET" and isinstance(response, HttpResponse) and response.status == 404
+    )
     return _segment(request) if is_denial else None
 
 
@@ -141,7 +151,11 @@ def _mtn_with_result(request: HttpRequest, is_success: bool, reference: str | No
         document["status"] = "SUCCESSFUL" if is_success else "FAILED"
         document["externalId"] = reference or document["externalId"]
 
-    target = request.target if reference is None else request.target.rpartition(b"/")[0] + b"/" + reference.encode()
+    target = (
+        request.target
+        if reference is None
+        else request.target.rpartition(b"/")[0] + b"/" + reference.encode()
+    )
     return evolve(_altered(request, change), target=target)
 
 
@@ -167,7 +181,9 @@ def _open_airtel() -> Simulator:
     token = KeyRing(MASTER_KEY).webhook_tokens(AIRTEL)[0]
     callback_url = f"http://{GATEWAY_HOST}:{API_PORT}/hooks/{AIRTEL}/{token}"
     simulator = AirtelSimulator(SimulatedAirtelMarket(_airtel_key(), callback_url=callback_url))
-    simulator.open_accounts([{"account": f"7520000{each:02}", "balance": _BALANCE} for each in _PERSONS])
+    simulator.open_accounts(
+        [{"account": f"7520000{each:02}", "balance": _BALANCE} for each in _PERSONS]
+    )
     simulator.open_accounts([{"account": "disbursement", "balance": "100000000"}])
     return simulator
 
@@ -178,11 +194,17 @@ def _airtel_submission(request: HttpRequest) -> str | None:
 
 
 def _airtel_denial(request: HttpRequest, response: HttpResponse | DroppedConnection) -> str | None:
-    is_denial = request.method == "GET" and isinstance(response, HttpResponse) and _AIRTEL_UNKNOWN in response.body
+    is_denial = (
+        request.method == "GET"
+        and isinstance(response, HttpResponse)
+        and _AIRTEL_UNKNOWN in response.body
+    )
     return _segment(request) if is_denial else None
 
 
-def _airtel_with_result(request: HttpRequest, is_success: bool, reference: str | None) -> HttpRequest:
+def _airtel_with_result(
+    request: HttpRequest, is_success: bool, reference: str | None
+) -> HttpRequest:
     def change(document: Any) -> None:
         transaction = document["transaction"]
         transaction["status_code"] = "TS" if is_success else "TF"
@@ -210,14 +232,21 @@ def _mpesa() -> MpesaSimulator:
 
 def _open_mpesa(confirmed: PromptsConfirmed) -> Simulator:
     simulator = MpesaSimulator(certificate=_mpesa().certificate, decrypt=_mpesa().decrypt)
-    simulator.open_accounts([{"account": f"2547000002{each:02}", "balance": _BALANCE} for each in _PERSONS])
+    simulator.open_accounts(
+        [{"account": f"2547000002{each:02}", "balance": _BALANCE} for each in _PERSONS]
+    )
     simulator.open_accounts([{"account": "600997", "balance": "100000000"}])
     if confirmed is not PromptsConfirmed.NOT:
-        is_named, token = confirmed is PromptsConfirmed.BY_REFERENCE, KeyRing(MASTER_KEY).webhook_tokens(MPESA)[0]
+        is_named, token = (
+            confirmed is PromptsConfirmed.BY_REFERENCE,
+            KeyRing(MASTER_KEY).webhook_tokens(MPESA)[0],
+        )
         segment = CallbackContext(MpesaCallbackKind.CONFIRMATION).to_segment(_MPESA_SECRET.encode())
         url = f"http://{GATEWAY_HOST}:{API_PORT}/hooks/{MPESA}/{token}/{segment}"
         told = {"confirms_pushes": True, "confirmation_url": url, "tells_references": is_named}
-        simulator.open_accounts([{"account": _MPESA_SHORTCODE if is_named else _MPESA_TILL, **told}])
+        simulator.open_accounts(
+            [{"account": _MPESA_SHORTCODE if is_named else _MPESA_TILL, **told}]
+        )
     return simulator
 
 
@@ -228,7 +257,9 @@ def _mpesa_submission(request: HttpRequest) -> str | None:
     return None
 
 
-def _mpesa_with_result(request: HttpRequest, is_success: bool, reference: str | None) -> HttpRequest | None:
+def _mpesa_with_result(
+    request: HttpRequest, is_success: bool, reference: str | None
+) -> HttpRequest | None:
     if reference is not None or b'"Result"' not in request.body:
         return None  # Its own names of payments are not known to others.
 
@@ -264,7 +295,8 @@ def _mpesa_options(confirmed: PromptsConfirmed) -> Mapping[str, str]:
 
 @cache
 def operator_kinds(confirmed: PromptsConfirmed) -> Mapping[str, OperatorKind]:
-    """Return every operator by the name of the gateway's account with it. Call `prepare_operators` before."""
+    """Return every operator by the name of the gateway's account with it. Call `prepare_operators`
+    before."""
     deposits_to = (_MPESA_TILL,) if confirmed is PromptsConfirmed.BY_NOTHING else ()
     uganda = ("UG", "UGX", _BOTH_WAYS)
     return MappingProxyType(
@@ -295,7 +327,16 @@ def operator_kinds(confirmed: PromptsConfirmed) -> Mapping[str, OperatorKind]:
                 "DP00800001008",
             ),
             MPESA: OperatorKind(
-                WorldMethod(MPESA, "KE", "KES", _BOTH_WAYS, _mpesa_options(confirmed), "+2547000002", 2, deposits_to),
+                WorldMethod(
+                    MPESA,
+                    "KE",
+                    "KES",
+                    _BOTH_WAYS,
+                    _mpesa_options(confirmed),
+                    "+2547000002",
+                    2,
+                    deposits_to,
+                ),
                 partial(_open_mpesa, confirmed),
                 _mpesa_submission,
                 _nothing,

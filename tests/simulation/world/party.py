@@ -1,4 +1,5 @@
-"""Puts merchants and operators of a simulated world on machines of their own, which are never killed."""
+"""Puts merchants and operators of a simulated world on machines of their own, which are never
+killed."""
 
 from __future__ import annotations
 
@@ -39,12 +40,13 @@ class WorldParty:
             each.identity = self._identity(self.host if is_right else f"not-{self.host}")
 
     def http_client(self) -> HttpClient:
-        """Return a client to call a gateway with, which tries the addresses of a name in any order."""
+        """Return a client to call a gateway with, which tries the addresses of a name in any
+        order."""
         return HttpClient(rules=EgressRules(), network=self.process.network, resolver=self._look_up)
 
     async def open_stream(self, target: UrlTarget) -> trio.abc.Stream:
-        """Connect to the server of a URL, by TLS for https, at the first of its addresses in any order. Raises OSError
-        or BrokenResourceError."""
+        """Connect to the server of a URL, by TLS for https, at the first of its addresses in any
+        order. Raises OSError or BrokenResourceError."""
         addresses = [ip_address(each) for each in await self._look_up(target.host, target.port)]
         stream = await connect(self.process.network, addresses, target.port)
         if target.scheme == "https":

@@ -1,5 +1,6 @@
-"""Says what one seed's world is made of: how many gateways and merchants it has, what they do, and which faults occur
-when. A plan is data, so that a failing one can be made smaller, fault by fault."""
+"""Says what one seed's world is made of: how many gateways and merchants it has, what they do, and
+which faults occur when. A plan is data, so that a failing one can be made smaller, fault by
+fault."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from tests.simulation.world.files import MERCHANTS_MAX, OPERATORS_MAX
 DAY_S: Final = 86_400.0
 HOUR_S: Final = 3_600.0
 QUIET_BEFORE_END_S: Final = 3.2 * DAY_S
-"""Every fault is over so long before the end, so that every payment can end: the longest life of one is three days."""
+"""Every fault is over so long before the end, so that every payment can end: the longest life of
+one is three days."""
 
 
 class FaultKind(StrEnum):
@@ -35,7 +37,8 @@ class FaultKind(StrEnum):
     PARTITION = "partition"
     """Nothing passes between a gateway and a merchant or an operator."""
     CONNECTIONS_BREAK = "connections_break"
-    """Some connections between a gateway and another party are reset or half-open from some byte on."""
+    """Some connections between a gateway and another party are reset or half-open from some byte
+    on."""
     NETWORK_SLOW = "network_slow"
     """Segments between a gateway and another party are late or lost, and some connections drip."""
     NAMES_FAIL = "names_fail"
@@ -82,7 +85,8 @@ class FaultKind(StrEnum):
 
 
 class PromptsConfirmed(StrEnum):
-    """Says whether M-Pesa confirms what prompts have paid as deposits, too, which are booked without a question."""
+    """Says whether M-Pesa confirms what prompts have paid as deposits, too, which are booked
+    without a question."""
 
     NOT = "not"
     BY_REFERENCE = "by_reference"
@@ -93,7 +97,9 @@ class PromptsConfirmed(StrEnum):
 
 WEIGHTS: Final[Mapping[FaultKind, float]] = MappingProxyType(
     dict.fromkeys(FaultKind, 0.3)
-    | dict.fromkeys((FaultKind.GATEWAY_KILLED, FaultKind.GATEWAY_RESTARTED, FaultKind.STORE_CUT_OFF), 0.5)
+    | dict.fromkeys(
+        (FaultKind.GATEWAY_KILLED, FaultKind.GATEWAY_RESTARTED, FaultKind.STORE_CUT_OFF), 0.5
+    )
     | {FaultKind.STAFF_RESOLVE: 0.5}
 )
 """The share of seeds in which each kind of fault exists at all."""
@@ -112,11 +118,12 @@ AWAITING: Final = frozenset(
         FaultKind.STORE_FAILS_OVER,
     }
 )
-"""Sudden kinds of faults, some of which wait for the end of a payment: a callback takes milliseconds."""
+"""Sudden kinds of faults, some of which wait for the end of a payment: a callback takes
+milliseconds."""
 AWAITING_SHARE: Final = 0.4
 AIMED_SHARE: Final = 0.5
-"""The share of faults that begin soon after a payment does. A payment passes its first stages in seconds, so these
-would else meet few faults."""
+"""The share of faults that begin soon after a payment does. A payment passes its first stages in
+seconds, so these would else meet few faults."""
 AIMED_AFTER_S: Final = 3.0
 """How long after it on average."""
 ASKED_BACK_WITHIN_S: Final = (60.0, 600.0, 6_000.0)
@@ -136,12 +143,14 @@ class WorldFault:
     strength: float
     """How bad it is, from 0 to 1: a share, or a part of the longest time."""
     awaits_end: bool = False
-    """Whether it waits for the next payment that ends, and occurs while the callback of that is on its way."""
+    """Whether it waits for the next payment that ends, and occurs while the callback of that is on
+    its way."""
 
 
 @frozen
 class WorldPlan:
-    """Describes a whole world. The seed also decides all that a plan does not say, such as the order of tasks."""
+    """Describes a whole world. The seed also decides all that a plan does not say, such as the
+    order of tasks."""
 
     seed: int
     gateways: int
@@ -158,22 +167,30 @@ class WorldPlan:
     faults: tuple[WorldFault, ...]
     prompts_confirmed: PromptsConfirmed = PromptsConfirmed.NOT
     reversals: tuple[float, ...] = ()
-    """When staff ask for the money of some payment back, in seconds after the beginning of the world."""
+    """When staff ask for the money of some payment back, in seconds after the beginning of the
+    world."""
 
     def without(self, left_out: Collection[int]) -> WorldPlan:
         """Return the same plan without the faults with these numbers, the first being 0."""
-        return evolve(self, faults=tuple(each for nth, each in enumerate(self.faults) if nth not in left_out))
+        return evolve(
+            self, faults=tuple(each for nth, each in enumerate(self.faults) if nth not in left_out)
+        )
 
     def with_payments(self, count: int) -> WorldPlan:
         """Return the same plan with its first payments only."""
         return evolve(self, payments=self.payments[:count])
 
     def with_each_payment_met(self, kind: FaultKind) -> WorldPlan:
-        """Return the same plan with two gateways on one store and with a fault of this kind at each payment: what is
-        rare among those that are drawn is certain there."""
+        """Return the same plan with two gateways on one store and with a fault of this kind at each
+        payment: what is rare among those that are drawn is certain there."""
         faults = tuple(
             WorldFault(
-                kind, max(0.0, at_s - 1.0), 3.0, nth, nth % 10 / 10, awaits_end=kind in AWAITING and nth % 2 == 0
+                kind,
+                max(0.0, at_s - 1.0),
+                3.0,
+                nth,
+                nth % 10 / 10,
+                awaits_end=kind in AWAITING and nth % 2 == 0,
             )
             for nth, at_s in enumerate(self.payments)
         )
@@ -188,8 +205,8 @@ def draw_plan(
     kinds: Collection[FaultKind] = tuple(FaultKind),
     reversals: int = 0,
 ) -> WorldPlan:
-    """Draw the plan of this seed, with this many payments in all, faults of some of these kinds, and this many times at
-    which staff ask for money back.
+    """Draw the plan of this seed, with this many payments in all, faults of some of these kinds,
+    and this many times at which staff ask for money back.
 
     Which kinds exist at all is drawn first, so that some worlds have many faults of few kinds."""
     random = Random(f"{seed}/plan")
@@ -198,7 +215,10 @@ def draw_plan(
     begins = sorted(random.uniform(0.0, busy_s) for _ in range(random.choice((1, 2, 5, 20))))
     times = sorted(random.choice(begins) + random.expovariate(1 / 120.0) for _ in range(payments))
     is_calm, asks = random.random() < CALM_SHARE, Random(f"{seed}/reversals")
-    asked = (asks.choice(times) + asks.uniform(5.0, asks.choice(ASKED_BACK_WITHIN_S)) for _ in range(reversals))
+    asked = (
+        asks.choice(times) + asks.uniform(5.0, asks.choice(ASKED_BACK_WITHIN_S))
+        for _ in range(reversals)
+    )
     faults: list[WorldFault] = []
     for kind in FaultKind:
         drawn = Random(f"{seed}/{kind}") if kind in OF_STAFF else random

@@ -1,4 +1,5 @@
-"""Runs programs as processes of simulated machines, which can be killed at any checkpoint, suspended and resumed."""
+"""Runs programs as processes of simulated machines, which can be killed at any checkpoint,
+suspended and resumed."""
 
 from __future__ import annotations
 
@@ -36,14 +37,17 @@ class SimulatedProcess:
     tasks: ProcessTasks = field(
         default=Factory(lambda self: ProcessTasks(self.task_queue), takes_self=True), init=False
     )
-    network: ProcessNetwork = field(default=Factory(lambda self: ProcessNetwork(self), takes_self=True), init=False)
+    network: ProcessNetwork = field(
+        default=Factory(lambda self: ProcessNetwork(self), takes_self=True), init=False
+    )
     """Connects its clients and looks up names for them."""
     ends: dict[ConnectionEnd, None] = field(factory=dict, init=False)
     """Its open ends of connections."""
     ended: trio.Event = field(factory=trio.Event, init=False)
     """Set when no task of it is left."""
     on_death: list[Callable[[], None]] = field(factory=list, init=False)
-    """Called when it is killed, before any of its tasks learns it; a store breaks its connections there."""
+    """Called when it is killed, before any of its tasks learns it; a store breaks its connections
+    there."""
     _connection_limits: list[int] = field(factory=lambda: [CONNECTIONS_MAX], init=False)
     """How many connections it has descriptors for; the least counts."""
     _listeners: list[SimulatedListener] = field(factory=list, init=False)
@@ -70,15 +74,16 @@ class SimulatedProcess:
             raise ProcessKilled(errno.ESHUTDOWN, f"{self.name} was killed")
 
     def require_descriptor(self) -> None:
-        """Raise OSError (EMFILE) when it has no descriptor for one more connection. Those that wait to be accepted have
-        none yet."""
+        """Raise OSError (EMFILE) when it has no descriptor for one more connection. Those that wait
+        to be accepted have none yet."""
         if len(self.ends) - sum(map(len, self._listeners)) >= min(self._connection_limits):
             self.machine.network.report_fault("no_descriptor", process=self.name)
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     @contextmanager
     def short_of_descriptors(self, connections: int) -> Iterator[None]:
-        """Let it have descriptors for so many connections at most while the block lasts; blocks may overlap."""
+        """Let it have descriptors for so many connections at most while the block lasts; blocks may
+        overlap."""
         self._connection_limits.append(connections)
         try:
             yield
@@ -90,7 +95,8 @@ class SimulatedProcess:
         return MachineGatewayClock(self.machine.clocks)
 
     def listen(self, port: int, *, identity: ServerIdentity | None = None) -> SimulatedListener:
-        """Listen on a port of the machine, with TLS when there is an identity. Raises OSError when it is in use."""
+        """Listen on a port of the machine, with TLS when there is an identity. Raises OSError when
+        it is in use."""
         self.require_alive()
         if port in self.machine.listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
@@ -100,8 +106,8 @@ class SimulatedProcess:
         return listener
 
     async def run(self, main: Callable[[SimulatedProcess], Awaitable[object]]) -> None:
-        """Run this program as the process, in a task of its own, until it ends or is killed. Raises what the program
-        raises, unless the process was killed."""
+        """Run this program as the process, in a task of its own, until it ends or is killed. Raises
+        what the program raises, unless the process was killed."""
         CURRENT_PROCESS.set(self.tasks)
         CURRENT_MACHINE.set(self.machine.clocks)
         try:
@@ -120,8 +126,8 @@ class SimulatedProcess:
             self.ended.set()
 
     async def call(self, action: Callable[[], Awaitable[object]]) -> None:
-        """Do this in a task of the process, as it does a request, until that ends or the process does. Raises what the
-        action raises, unless the process was killed."""
+        """Do this in a task of the process, as it does a request, until that ends or the process
+        does. Raises what the action raises, unless the process was killed."""
         with trio.CancelScope() as scope:
             self.on_death.append(scope.cancel)
             async with trio.open_nursery() as nursery:
@@ -140,8 +146,8 @@ class SimulatedProcess:
         scope.cancel()
 
     def kill(self) -> None:
-        """End it at once, as SIGKILL does: nothing that it would still do reaches anybody, and its machine closes its
-        connections."""
+        """End it at once, as SIGKILL does: nothing that it would still do reaches anybody, and its
+        machine closes its connections."""
         self._die(self._release)
 
     def kill_after_steps(self, steps: int) -> None:
@@ -153,8 +159,8 @@ class SimulatedProcess:
         self._die(self.machine.lose_power)
 
     def suspend(self) -> None:
-        """Let none of its tasks run, as SIGSTOP does; its machine goes on to accept connections and bytes. One that was
-        killed is not stopped any more."""
+        """Let none of its tasks run, as SIGSTOP does; its machine goes on to accept connections and
+        bytes. One that was killed is not stopped any more."""
         if not self.is_alive():
             return
         self.machine.network.report_fault("suspension", process=self.name)

@@ -1,7 +1,9 @@
-"""Lets werkzeug compile the code that builds the addresses of a route once for all apps of an interpreter.
+"""Lets werkzeug compile the code that builds the addresses of a route once for all apps of an
+interpreter.
 
-It compiles two functions for each of the fifty routes that a gateway's pages and console have, and these functions hold
-nothing of the app: they get the route as an argument. A world starts gateways again and again."""
+It compiles two functions for each of the fifty routes that a gateway's pages and console have, and
+these functions hold nothing of the app: they get the route as an argument. A world starts gateways
+again and again."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Runs a Trio program so that a seed decides everything: time is virtual, the order of tasks and all random bytes come
-from the seed, and there are no threads.
+"""Runs a Trio program so that a seed decides everything: time is virtual, the order of tasks and
+all random bytes come from the seed, and there are no threads.
 
-The same seed gives the same run in any process and on any version of Python, as long as the program itself does not
-depend on the order of a set or on the identity of an object."""
+The same seed gives the same run in any process and on any version of Python, as long as the program
+itself does not depend on the order of a set or on the identity of an object."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ class Simulation:
     choices: SeededChoices
     clock: VirtualClock = Factory(VirtualClock)
     tasks: SeededTaskQueue = field(
-        default=Factory(lambda self: SeededTaskQueue(self.choices.of("order of tasks")), takes_self=True)
+        default=Factory(
+            lambda self: SeededTaskQueue(self.choices.of("order of tasks")), takes_self=True
+        )
     )
     _scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
     _has_stalled: bool = field(default=False, init=False)
@@ -61,7 +63,10 @@ class Simulation:
         self.clock.on_stall = self._end_stall
         io_manager = runner.io_manager
         runner.io_manager = _SeldomAsked(io_manager)
-        instruments, runner.instruments = runner.instruments, {}  # There are none, which a plain dict says sooner.
+        instruments, runner.instruments = (
+            runner.instruments,
+            {},
+        )  # There are none, which a plain dict says sooner.
         try:
             with self._scope:
                 return await main(self)
@@ -78,21 +83,24 @@ class Simulation:
         if suspended:
             return
         if self._has_stalled:
-            raise SimulationStalled("a task waits for what will never happen, shielded from cancellation")
+            raise SimulationStalled(
+                "a task waits for what will never happen, shielded from cancellation"
+            )
         self._has_stalled = True
         self._scope.cancel()
 
 
 @define(eq=False)
 class _SeldomAsked:
-    """Stands for what tells Trio of input from outside, of which a simulation has none but an interruption from the
-    keyboard: so the system is asked in few turns only."""
+    """Stands for what tells Trio of input from outside, of which a simulation has none but an
+    interruption from the keyboard: so the system is asked in few turns only."""
 
     _manager: Any
     _turns: int = 0
 
     def get_events(self, timeout: float) -> Any:
-        """Return what the system has, at times; a simulation never waits, but for those who wait until all is idle."""
+        """Return what the system has, at times; a simulation never waits, but for those who wait
+        until all is idle."""
         self._turns += 1
         if timeout or self._turns % TURNS_PER_QUESTION == 0:
             return self._manager.get_events(timeout)
@@ -110,10 +118,11 @@ class _SeldomAsked:
 def run_simulated(main: Callable[[Simulation], Awaitable[T]], *, seed: int) -> T:
     """Run this program to its end in a simulation that the seed decides, and return its result.
 
-    Meanwhile the functions of `time` show the true time of the simulation, or the wall clock of the machine on which
-    the caller's process runs; `secrets`, `uuid`, `os.urandom` and the functions of `random` draw from the seed; what is
-    given to a thread runs at once, in the task. This holds for the whole interpreter, so one simulation runs in it at a
-    time. Raises what the program raises, and SimulationStalled."""
+    Meanwhile the functions of `time` show the true time of the simulation, or the wall clock of the
+    machine on which the caller's process runs; `secrets`, `uuid`, `os.urandom` and the functions of
+    `random` draw from the seed; what is given to a thread runs at once, in the task. This holds for
+    the whole interpreter, so one simulation runs in it at a time. Raises what the program raises,
+    and SimulationStalled."""
     simulation = Simulation(SeededChoices(seed))
     with _simulated_sources(simulation):
         return trio.run(partial(simulation.run, main), clock=simulation.clock)
@@ -129,9 +138,18 @@ def _simulated_sources(simulation: Simulation) -> Iterator[None]:
         undo.enter_context(seeded_randomness(simulation.choices.of("system's source")))
         replaced: list[tuple[object, Mapping[str, Any]]] = [
             (time, _time_functions(simulation.clock)),
-            (trio_run, {"_r": simulation.choices.of("reversal of batches"), "_ALLOW_DETERMINISTIC_SCHEDULING": False}),
+            (
+                trio_run,
+                {
+                    "_r": simulation.choices.of("reversal of batches"),
+                    "_ALLOW_DETERMINISTIC_SCHEDULING": False,
+                },
+            ),
             (trio, _sleep_functions(simulation.clock.sleepers)),
-            (trio, {"current_time": simulation.clock.current_time}),  # The same time, by one call instead of three.
+            (
+                trio,
+                {"current_time": simulation.clock.current_time},
+            ),  # The same time, by one call instead of three.
             (trio_run, {"current_time": simulation.clock.current_time}),
             (trio.to_thread, {"run_sync": _run_in_task}),
             (threading.Thread, {"start": _refuse_thread}),
@@ -172,7 +190,11 @@ def _time_functions(clock: VirtualClock) -> dict[str, Callable[..., float]]:
 
 def _sleep_functions(sleepers: Sleepers) -> dict[str, Callable[..., Awaitable[object]]]:
     """Return the functions of Trio with which a task sleeps."""
-    return {"sleep": sleepers.sleep, "sleep_until": sleepers.sleep_until, "sleep_forever": sleepers.sleep_forever}
+    return {
+        "sleep": sleepers.sleep,
+        "sleep_until": sleepers.sleep_until,
+        "sleep_forever": sleepers.sleep_forever,
+    }
 
 
 async def _run_in_task(call: Callable[..., T], *args: object, **_: object) -> T:

@@ -1,12 +1,15 @@
-"""Knows when something will happen in a simulated world, so that the time in which nothing does passes at once.
+"""Knows when something will happen in a simulated world, so that the time in which nothing does
+passes at once.
 
-A gateway at rest looks at its clocks, its leases and its store some ten times a second, and so a quiet day would be a
-million wake-ups. While the world is at rest, time passes in steps instead, as for machines that all sleep at once: at
-the end of a step every part of a gateway finds that its time has come. That is a standstill that gateways must bear in
-any case, and payments, notifications and faults are never passed over, nor is the moment when a stored payment wakes.
+A gateway at rest looks at its clocks, its leases and its store some ten times a second, and so a
+quiet day would be a million wake-ups. While the world is at rest, time passes in steps instead, as
+for machines that all sleep at once: at the end of a step every part of a gateway finds that its
+time has come. That is a standstill that gateways must bear in any case, and payments, notifications
+and faults are never passed over, nor is the moment when a stored payment wakes.
 
-While the store has work that is open, each step is as long as the rest before it, up to what the plan says. Else a
-step lasts until a stored payment wakes, so that days in which there is nothing to do pass in a few steps."""
+While the store has work that is open, each step is as long as the rest before it, up to what the
+plan says. Else a step lasts until a stored payment wakes, so that days in which there is nothing to
+do pass in a few steps."""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ REST_STEP_MAX_S = 6 * 3_600.0
 QUIET_S = 1.0
 """Seconds in which nothing has happened before the world counts as at rest."""
 WAIT_STEP_S = LEASE_RENEWAL_INTERVAL / SECOND
-"""The longest step while somebody waits for an answer, but nothing is on its way: a process renews its lease as often
-as without such steps."""
+"""The longest step while somebody waits for an answer, but nothing is on its way: a process renews
+its lease as often as without such steps."""
 TAKEN_OVER_AFTER_S = 30.0
-"""Seconds after the death of a process, or after a fault that may have cost it its lease, in which no more than
-`WAIT_STEP_S` passes at once: others end its lease, and take over what it had, only once they have renewed their own
-steadily."""
+"""Seconds after the death of a process, or after a fault that may have cost it its lease, in which
+no more than `WAIT_STEP_S` passes at once: others end its lease, and take over what it had, only
+once they have renewed their own steadily."""
 SHORT_WAIT_S = 0.05
 """A task that waits for less than this is at work: for a name, or for a statement."""
 
@@ -44,8 +47,8 @@ class WorldSchedule:
     has_traffic: Callable[[], bool]
     """Tells whether any connection is open."""
     next_work_at: Callable[[], float]
-    """Returns when the store has work at the earliest, by true time in seconds; infinity when there is none, and 0 when
-    work is open."""
+    """Returns when the store has work at the earliest, by true time in seconds; infinity when there
+    is none, and 0 when work is open."""
     rest_step_s: float = 600.0
     """The longest step while work is open, in seconds."""
     _active: int = 0
@@ -81,8 +84,8 @@ class WorldSchedule:
             self._active -= 1
 
     def rest_until(self, now: float, deadline: float) -> float:
-        """Return until when nothing happens, as no task can run before the `deadline`; the deadline itself unless the
-        world is at rest."""
+        """Return until when nothing happens, as no task can run before the `deadline`; the deadline
+        itself unless the world is at rest."""
         if deadline - now < SHORT_WAIT_S:
             return deadline
         moments = self._moments
@@ -95,7 +98,12 @@ class WorldSchedule:
 
     def _step_s(self, now: float) -> float:
         """Return how much time may pass at once, in seconds."""
-        if now < self._awake_until or self._active or now - self.trace.last_at < QUIET_S or self.has_traffic():
+        if (
+            now < self._awake_until
+            or self._active
+            or now - self.trace.last_at < QUIET_S
+            or self.has_traffic()
+        ):
             return WAIT_STEP_S
         work_at = self.next_work_at()
         if work_at <= now:

@@ -1,6 +1,6 @@
-"""Plays the staff of a simulated world: they put brands on hold, and end payments by hand as the operator's statement
-says, or err, in two tabs and as two approvers. So they ask for money back. What must not follow from their errors is
-left for judges."""
+"""Plays the staff of a simulated world: they put brands on hold, and end payments by hand as the
+operator's statement says, or err, in two tabs and as two approvers. So they ask for money back.
+What must not follow from their errors is left for judges."""
 
 from __future__ import annotations
 
@@ -50,12 +50,14 @@ LEFT_SHARE: Final = 0.1
 TAKEN_BACK_SHARE: Final = 0.1
 """The share of the decisions that refuse a reversal."""
 AT_ONCE: Final = 3
-"""How many of the pending ones they try to end at a time, and of how many payments they ask for the money back."""
+"""How many of the pending ones they try to end at a time, and of how many payments they ask for the
+money back."""
 
 
 @define
 class WorldHold:
-    """Is the time in which a brand was on hold for certain, in seconds after the beginning of the world."""
+    """Is the time in which a brand was on hold for certain, in seconds after the beginning of the
+    world."""
 
     brand: str
     began_s: float
@@ -81,7 +83,9 @@ class WorldStaff:
         """Make them users of the console."""
         async with self.store.open_outside() as store:
             for each in (PROPOSER, *APPROVERS):
-                await store.admin.add_user(ConsoleUser(each.name, Role.APPROVER, "", TRUE_TIME_AT_START))
+                await store.admin.add_user(
+                    ConsoleUser(each.name, Role.APPROVER, "", TRUE_TIME_AT_START)
+                )
 
     async def hold(self, brand: str) -> None:
         """Put this brand on hold."""
@@ -89,20 +93,25 @@ class WorldStaff:
         async def begin(console: ConsoleContext) -> None:
             await console.store.admin.hold_brand(BrandHold(brand, console.now(), PROPOSER.name))
             self.holds.append(WorldHold(brand, trio.current_time()))
-            await stop_unsubmitted(console.store, brand, user=PROPOSER.name, submit=partial(_submit_all, console))
+            await stop_unsubmitted(
+                console.store, brand, user=PROPOSER.name, submit=partial(_submit_all, console)
+            )
 
         await self._in_console(begin)
 
     async def release(self, brand: str) -> bool:
         """End the hold of this brand; return whether that is done."""
         for hold in self.holds:
-            hold.ended_s = min(hold.ended_s, trio.current_time() if hold.brand == brand else math.inf)
+            hold.ended_s = min(
+                hold.ended_s, trio.current_time() if hold.brand == brand else math.inf
+            )
         await self._in_console(lambda console: console.store.admin.release_brand(brand))
         async with self.store.open_outside() as store:
             return all(each.brand != brand for each in await store.admin.brand_holds())
 
     async def end_payments(self) -> None:
-        """Propose how some of the pending payments have ended, and decide on all that is proposed about these."""
+        """Propose how some of the pending payments have ended, and decide on all that is proposed
+        about these."""
         await self._in_console(self._end_payments)
 
     async def ask_back(self) -> None:
@@ -110,8 +119,8 @@ class WorldStaff:
         await self._in_console(self._ask_back)
 
     async def settle(self) -> None:
-        """Decide on the reversals that wait for it, and end by the operator's statement those reversals and payments of
-        which no question can tell the outcome."""
+        """Decide on the reversals that wait for it, and end by the operator's statement those
+        reversals and payments of which no question can tell the outcome."""
         await self._in_console(self._settle_reversals)
         await self._in_console(self._end_stuck)
 
@@ -121,18 +130,26 @@ class WorldStaff:
         payments += await admin.find_transactions(status=Status.FAILED, limit=AT_ONCE)
         asked_count = 0
         for payment in self.random.sample(payments, len(payments)):
-            operation, known = console.reversal_operation(payment), await console.store.reversals(payment.reference)
+            operation, known = (
+                console.reversal_operation(payment),
+                await console.store.reversals(payment.reference),
+            )
             left = money_left(payment, await admin.suspense_of_payment(payment.reference), known)
             if operation is None or left is None or left.minor <= 0:
                 continue
             is_part = operation.can_be_partial and self.random.random() < PART_SHARE
             part = Money(self.random.randint(1, left.minor // PARTS + 1), left.currency)
             amount = part if is_part else None
-            asker, tabs = self.random.choice((PROPOSER, *APPROVERS)), 1 + (self.random.random() < TWICE_SHARE)
+            asker, tabs = (
+                self.random.choice((PROPOSER, *APPROVERS)),
+                1 + (self.random.random() < TWICE_SHARE),
+            )
             self.trace.add("asked_back", payment.reference, amount, asker.name)
             async with trio.open_nursery() as asked:
                 for _ in range(tabs):
-                    asked.start_soon(self._request, reversals, asker, payment, amount, len(known) + 1)
+                    asked.start_soon(
+                        self._request, reversals, asker, payment, amount, len(known) + 1
+                    )
             if self.random.random() >= LEFT_SHARE:
                 await self._decide_all(reversals, await console.store.reversals(payment.reference))
             asked_count += 1
@@ -151,36 +168,58 @@ class WorldStaff:
                 has_moved = self.went_back(each, payment)
                 self.trace.add("reversal_resolved", each.id, has_moved)
                 with suppress(ReversalRefused):
-                    await reversals.resolve(approver, each.id, succeeded=has_moved, evidence="statement")
+                    await reversals.resolve(
+                        approver, each.id, succeeded=has_moved, evidence="statement"
+                    )
 
     def went_back(self, reversal: Reversal, payment: Transaction) -> bool:
-        """Tell whether the operator's statement has the money of this reversal, or all of its payment, as gone back."""
-        names = {reversal.id, reversal.payment, payment.progress.provider_reference, reversal.receipt}
-        return any(each["reference"] in names for each in self.operators[reversal.provider].sent_back)
+        """Tell whether the operator's statement has the money of this reversal, or all of its
+        payment, as gone back."""
+        names = {
+            reversal.id,
+            reversal.payment,
+            payment.progress.provider_reference,
+            reversal.receipt,
+        }
+        return any(
+            each["reference"] in names for each in self.operators[reversal.provider].sent_back
+        )
 
     def _reversals(self, console: ConsoleContext) -> Reversals:
         return Reversals(console.store, console.submit, console.audit_log, four_eyes=True)
 
     async def _request(
-        self, reversals: Reversals, asker: ResolutionUser, payment: Transaction, amount: Money | None, number: int
+        self,
+        reversals: Reversals,
+        asker: ResolutionUser,
+        payment: Transaction,
+        amount: Money | None,
+        number: int,
     ) -> None:
         with suppress(ReversalRefused):
-            await reversals.request(asker, Role.APPROVER, payment, amount, "asked back", number=number)
+            await reversals.request(
+                asker, Role.APPROVER, payment, amount, "asked back", number=number
+            )
 
     async def _decide_all(self, reversals: Reversals, found: Sequence[Reversal]) -> None:
-        """Let one or both approvers approve or refuse each reversal that waits, whoever has asked for it."""
+        """Let one or both approvers approve or refuse each reversal that waits, whoever has asked
+        for it."""
         async with trio.open_nursery() as decisions:
             for each in found:
                 if each.state is ReversalState.REQUESTED:
                     for approver in self.random.sample(APPROVERS, self.random.randint(1, 2)):
                         is_approved = self.random.random() >= TAKEN_BACK_SHARE
-                        decisions.start_soon(self._decide_reversal, reversals, approver, each.id, is_approved)
+                        decisions.start_soon(
+                            self._decide_reversal, reversals, approver, each.id, is_approved
+                        )
 
     async def _decide_reversal(
         self, reversals: Reversals, approver: ResolutionUser, id: str, is_approved: bool
     ) -> None:
         with suppress(ReversalRefused):
-            decided = await reversals.decide(approver, id, is_approved=is_approved, remark="looked at")
+            decided = await reversals.decide(
+                approver, id, is_approved=is_approved, remark="looked at"
+            )
             self.trace.add("reversal_decided", id, decided.state)
 
     async def _in_console(self, act: Callable[[ConsoleContext], Awaitable[object]]) -> None:
@@ -203,7 +242,9 @@ class WorldStaff:
 
     async def _end_stuck(self, console: ConsoleContext) -> None:
         resolutions = Resolutions(console.store, console.submit, console.audit_log, four_eyes=True)
-        for payment in await console.store.admin.stuck_transactions(console.gateway_time(), limit=ROWS):
+        for payment in await console.store.admin.stuck_transactions(
+            console.gateway_time(), limit=ROWS
+        ):
             for outcome in self._statement(payment):
                 await self._propose(resolutions, payment.reference, outcome)
             for each in await console.store.admin.proposals(about=payment.reference):
@@ -215,9 +256,13 @@ class WorldStaff:
         statement = self._statement(payment)
         known = self.store.commits.ledger.claims.values()
         claims = [each for each in known if each.payment == reference and each.wake_at]
-        receipts = [each.progress.provider_reference for each in others if each.order.provider == provider]
+        receipts = [
+            each.progress.provider_reference for each in others if each.order.provider == provider
+        ]
         match self.random.choice(("as the statement", "against evidence", "receipt", "two tabs")):
-            case "against evidence" if payment.progress.evidence or any(each.is_confirmed for each in claims):
+            case "against evidence" if payment.progress.evidence or any(
+                each.is_confirmed for each in claims
+            ):
                 self.against_evidence.add(reference)
                 return [FAILED]
             case "receipt" if receipts:
@@ -229,11 +274,18 @@ class WorldStaff:
                 return statement
 
     def _statement(self, payment: Transaction) -> Sequence[Outcome]:
-        """Return how the operator's statement says that a payment has ended; nothing when it has not."""
+        """Return how the operator's statement says that a payment has ended; nothing when it has
+        not."""
         operator = self.operators[payment.order.provider]
         names = operator.kind.names(payment.reference)
-        ended = [each for each in operator.payments if each["reference"] in names and each["result"] is not None]
-        paid: list[Outcome] = [(None, each["receipt"]) for each in ended if each["result"] == "success"]
+        ended = [
+            each
+            for each in operator.payments
+            if each["reference"] in names and each["result"] is not None
+        ]
+        paid: list[Outcome] = [
+            (None, each["receipt"]) for each in ended if each["result"] == "success"
+        ]
         return paid or [FAILED] * bool(ended)
 
     async def _propose(self, resolutions: Resolutions, reference: str, outcome: Outcome) -> None:
@@ -241,13 +293,20 @@ class WorldStaff:
         self.trace.add("resolution_proposed", reference, code, receipt)
         with suppress(ResolutionRefused):
             await resolutions.propose(
-                PROPOSER, reference, code, reason="stuck", evidence="statement", provider_reference=receipt
+                PROPOSER,
+                reference,
+                code,
+                reason="stuck",
+                evidence="statement",
+                provider_reference=receipt,
             )
 
     async def _approve(self, resolutions: Resolutions, approver: ResolutionUser, id: int) -> None:
         with suppress(ResolutionRefused):
             decided = await resolutions.approve(approver, id)
-            self.trace.add("resolution_decided", decided.gateway_reference, decided.state, decided.error_code)
+            self.trace.add(
+                "resolution_decided", decided.gateway_reference, decided.state, decided.error_code
+            )
 
 
 async def _submit_all(console: ConsoleContext, inputs: Sequence[Input]) -> Sequence[Reply]:

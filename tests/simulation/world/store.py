@@ -1,4 +1,5 @@
-"""Gives a simulated world its store, of either kind: a file that one process serves, or a server that several share."""
+"""Gives a simulated world its store, of either kind: a file that one process serves, or a server
+that several share."""
 
 from __future__ import annotations
 
@@ -54,30 +55,34 @@ class WorldStore:
 
     @asynccontextmanager
     async def open(self, process: SimulatedProcess) -> AsyncIterator[Store]:
-        """Open the store for one gateway process; when that is killed, what it has sent arrives or does not. Raises
-        StoreUnavailable and StoreUnusable."""
+        """Open the store for one gateway process; when that is killed, what it has sent arrives or
+        does not. Raises StoreUnavailable and StoreUnusable."""
         if self.is_shared:
             async with open_shared_store(self.server, process.name) as shared:
                 process.on_death.append(shared.kill)
                 yield shared
         else:
-            user = FileProcess(self.file, process.name, process.gateway_clock(), process.call_when_running)
+            user = FileProcess(
+                self.file, process.name, process.gateway_clock(), process.call_when_running
+            )
             process.on_death.append(user.kill)
             async with user.open() as only:
                 yield only
 
     def open_outside(self, *, serving: bool = False) -> AbstractAsyncContextManager[Store]:
-        """Open the store for the world itself, as the process that serves it if there is no other: no fault meets it,
-        and what it asks takes no time."""
-        return open_outside(self.server) if self.is_shared else self.file.stored.open(serving=serving)
+        """Open the store for the world itself, as the process that serves it if there is no other:
+        no fault meets it, and what it asks takes no time."""
+        return (
+            open_outside(self.server) if self.is_shared else self.file.stored.open(serving=serving)
+        )
 
     def set_faults(self, faults: StoreFaults) -> None:
         """Let these faults occur from now on."""
         self.file.faults = self.server.faults = faults
 
     def fail_over(self, strength: float) -> float:
-        """Let a standby take over after up to a minute, its clock a little off, and return the seconds until then; a
-        file has none."""
+        """Let a standby take over after up to a minute, its clock a little off, and return the
+        seconds until then; a file has none."""
         if not self.is_shared:
             return 0.0
         step = Span(round((strength - 0.5) * CLOCK_DIFFERENCE_MAX))
@@ -99,8 +104,8 @@ class WorldStore:
             self.file.fill_disk(for_s)
 
     def next_work_at(self) -> float:
-        """Return when a stored payment wakes next, in seconds after the beginning of the world; 0 while an intent is
-        open, and infinity when there is nothing to do."""
+        """Return when a stored payment wakes next, in seconds after the beginning of the world; 0
+        while an intent is open, and infinity when there is nothing to do."""
         return 0.0 if self.commits.ledger.intents else self.commits.next_wake_s()
 
     def what_is_left(self) -> Iterator[str]:

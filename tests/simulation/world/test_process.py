@@ -25,7 +25,10 @@ def test_a_killed_server_breaks_its_connections_and_is_started_anew() -> None:
         machines.serve()
         machines.work_s = 10
         machines.simulation.clock.call_after(2, machines.server.kill)
-        assert await machines.failure() == "The connection was closed before the answer's head was whole."
+        assert (
+            await machines.failure()
+            == "The connection was closed before the answer's head was whole."
+        )
         assert trio.current_time() < 2.1
         assert "Connection refused" in await machines.failure()
         await machines.server.ended.wait()
@@ -41,7 +44,9 @@ def test_a_server_without_power_says_nothing_and_later_that_it_has_forgotten() -
         machines.serve()
         machines.work_s = 10
         machines.simulation.clock.call_after(2, machines.server.lose_power)
-        assert "Waiting for the answer wasn't over after the 60 s" in await machines.failure(deadline_s=60)
+        assert "Waiting for the answer wasn't over after the 60 s" in await machines.failure(
+            deadline_s=60
+        )
         assert "Connecting wasn't over" in await machines.failure()
         machines.server.machine.start()
         machines.server = _again(machines.server, machines.simulation)
@@ -61,7 +66,9 @@ def test_a_suspended_server_is_connected_to_and_answers_later() -> None:
         assert 5 <= trio.current_time() < 5.1
         assert machines.bodies == [b"paid"]
         machines.server.suspend()
-        assert "Waiting for the answer wasn't over" in await machines.failure(url=f"http://{NAME}:{HTTPS}/")
+        assert "Waiting for the answer wasn't over" in await machines.failure(
+            url=f"http://{NAME}:{HTTPS}/"
+        )
 
     simulate(test)
 
@@ -98,7 +105,11 @@ def test_wherever_a_client_is_killed_the_server_gets_its_request_whole_or_not_at
             await process.ended.wait()
             await trio.sleep(5)
             assert process.is_killed or machines.bodies == [b"paid", b"what a dead process sends"]
-            assert not process.is_killed or machines.bodies in ([], [b"paid"], [b"paid", b"what a dead process sends"])
+            assert not process.is_killed or machines.bodies in (
+                [],
+                [b"paid"],
+                [b"paid", b"what a dead process sends"],
+            )
             received.append(bool(machines.bodies))
             if not process.is_killed:
                 break

@@ -31,7 +31,9 @@ async def _race(simulation: Simulation, *, runners: int = 6) -> list[str]:
         await start.wait()
         for _ in range(3):
             await trio.sleep(random.choice((1, 1, 2)))
-            done.append(f"{number} at {trio.current_time()} with {secrets.token_hex(2)}, {time.time_ns()}")
+            done.append(
+                f"{number} at {trio.current_time()} with {secrets.token_hex(2)}, {time.time_ns()}"
+            )
 
     async with trio.open_nursery() as nursery:
         for number in range(runners):
@@ -67,7 +69,11 @@ def test_years_pass_at_once_and_every_clock_shows_them() -> None:
         clock = GatewayClock()
         began_at, monotonic = clock.time(), clock.monotonic()
         await trio.sleep(3 * 365 * DAY / SECOND)
-        spans = (clock.time() - began_at, clock.monotonic() - monotonic, simulation.clock.true_time() - began_at)
+        spans = (
+            clock.time() - began_at,
+            clock.monotonic() - monotonic,
+            simulation.clock.true_time() - began_at,
+        )
         assert began_at == TRUE_TIME_AT_START
         return (*spans, time.time() * SECOND - began_at, time.monotonic() * SECOND)
 

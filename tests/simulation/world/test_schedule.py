@@ -11,9 +11,14 @@ from tests.simulation.world.trace import SimulationTrace
 
 
 def rest_of(
-    now: float, *, work_at: float = math.inf, has_traffic: bool = False, expected: float | None = None
+    now: float,
+    *,
+    work_at: float = math.inf,
+    has_traffic: bool = False,
+    expected: float | None = None,
 ) -> float:
-    """Return the length of a step that begins now, where something has happened last at 100 and a timer ends soon."""
+    """Return the length of a step that begins now, where something has happened last at 100 and a
+    timer ends soon."""
     trace = SimulationTrace()
     trace.last_at = 100.0
     schedule = WorldSchedule(trace, lambda: has_traffic, lambda: work_at, rest_step_s=600.0)

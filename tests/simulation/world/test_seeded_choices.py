@@ -37,6 +37,8 @@ def test_the_system_decides_again_afterwards() -> None:
 def test_a_party_draws_the_same_whoever_else_draws() -> None:
     alone, beside = SeededChoices(7), SeededChoices(7)
     beside.of("network").random()
-    assert [alone.of("merchant").random() for _ in range(3)] == [beside.of("merchant").random() for _ in range(3)]
+    assert [alone.of("merchant").random() for _ in range(3)] == [
+        beside.of("merchant").random() for _ in range(3)
+    ]
     assert SeededChoices(7).of("merchant").random() != SeededChoices(8).of("merchant").random()
     assert round(SeededChoices(1).of("network").random(), 6) == PINNED

@@ -1,4 +1,5 @@
-"""Keeps what happens in a simulation: a digest of all of it, counts by kind, and the latest lines for people."""
+"""Keeps what happens in a simulation: a digest of all of it, counts by kind, and the latest lines
+for people."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from attrs import Factory, define
 from tests.simulation.clocks.task_order import CURRENT_PROCESS
 
 UNKNOWN_OUTCOME: Final = "internal_server_error"
-"""Stands as the fault of a request whose outcome could not be learnt from the store (P5), which is no fault of ours."""
+"""Stands as the fault of a request whose outcome could not be learnt from the store (P5), which is
+no fault of ours."""
 LINES_KEPT: Final = 2_000
 """Lines that are kept for the report of a failure; the digest has all of them."""
 LINES_HASHED_AT_ONCE: Final = 500
@@ -39,8 +41,8 @@ class SimulationTrace:
     _lines: deque[str] = Factory(lambda self: deque(maxlen=self.lines_kept), True)
 
     def add(self, kind: str, *about: object) -> None:
-        """Record that something has happened now. Its texts must be the same in each run: no address of an object, and
-        no order of a set."""
+        """Record that something has happened now. Its texts must be the same in each run: no
+        address of an object, and no order of a set."""
         self.last_at = trio.current_time()
         self.add_routine(kind, *about)
 
@@ -69,8 +71,9 @@ class SimulationTrace:
 
 @contextmanager
 def logs_in_trace(trace: SimulationTrace) -> Iterator[None]:
-    """Let the log lines of all gateways go to the trace while the block lasts: each is counted by its event, and one
-    with a `fault` of the program is kept. A process that was killed writes none, though its tasks are still ending."""
+    """Let the log lines of all gateways go to the trace while the block lasts: each is counted by
+    its event, and one with a `fault` of the program is kept. A process that was killed writes none,
+    though its tasks are still ending."""
 
     def take(logger: Any, level: str, event: MutableMapping[str, Any]) -> NoReturn:
         process = CURRENT_PROCESS.get()
@@ -86,7 +89,8 @@ def logs_in_trace(trace: SimulationTrace) -> Iterator[None]:
     structlog.configure(
         processors=[take],
         wrapper_class=structlog.BoundLogger,
-        logger_factory=structlog.ReturnLoggerFactory(),  # It is called for each line, and opens nothing.
+        # It is called for each line, and opens nothing.
+        logger_factory=structlog.ReturnLoggerFactory(),
         cache_logger_on_first_use=False,
     )
     try:

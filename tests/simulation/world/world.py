@@ -1,5 +1,6 @@
-"""Runs the world of one seed: gateways over one store, operators, merchants, a network between them, and the faults of
-a plan, each in its time. What came of it is left for judges, who see what the outside saw and what the books say."""
+"""Runs the world of one seed: gateways over one store, operators, merchants, a network between
+them, and the faults of a plan, each in its time. What came of it is left for judges, who see what
+the outside saw and what the books say."""
 
 from __future__ import annotations
 
@@ -25,7 +26,12 @@ from tests.simulation.world.files import GATEWAY_HOST, merchant_name, world_conf
 from tests.simulation.world.gateway import WorldGateway, WorldLife, run_gateway
 from tests.simulation.world.merchant import WorldMerchant
 from tests.simulation.world.operator import WorldOperator
-from tests.simulation.world.operator_kinds import OperatorKind, operator_host, operator_kinds, prepare_operators
+from tests.simulation.world.operator_kinds import (
+    OperatorKind,
+    operator_host,
+    operator_kinds,
+    prepare_operators,
+)
 from tests.simulation.world.party import WorldParty
 from tests.simulation.world.plan import PromptsConfirmed, WorldPlan
 from tests.simulation.world.process import SimulatedProcess
@@ -46,7 +52,8 @@ LOOKED_UP_EVERY: Final = 4
 RESTART_AFTER_S: Final = 1.0
 """Seconds until a process that has ended is followed by the next one."""
 RESTART_AFTER_MAX_S: Final = 60.0
-"""Seconds until the next one at most, as the time doubles with each process that could not start."""
+"""Seconds until the next one at most, as the time doubles with each process that could not
+start."""
 READ_MEANWHILE_SHARE: Final = 0.15
 """The share of payments while whose creation records are read."""
 READ_MEANWHILE_AFTER_S: Final = (0.02, 0.1, 5.0)
@@ -90,23 +97,34 @@ class SimulatedWorld:
     def __attrs_post_init__(self) -> None:
         simulation = self.simulation
         self.kinds = operator_kinds(self.plan.prompts_confirmed)
-        self.network = SimulatedNetwork(simulation.clock, simulation.choices.of("network"), self._record)
+        self.network = SimulatedNetwork(
+            simulation.clock, simulation.choices.of("network"), self._record
+        )
         self.commits = WorldCommits(self.trace)
-        self.store = WorldStore(self.plan.is_store_shared, simulation.choices.of("store"), self.trace, self.commits)
-        self.schedule = WorldSchedule(self.trace, self.has_traffic, self.store.next_work_at, self.plan.rest_step_s)
+        self.store = WorldStore(
+            self.plan.is_store_shared, simulation.choices.of("store"), self.trace, self.commits
+        )
+        self.schedule = WorldSchedule(
+            self.trace, self.has_traffic, self.store.next_work_at, self.plan.rest_step_s
+        )
 
     def now(self) -> Instant:
         """Return the world's true time."""
         return self.simulation.clock.true_time()
 
     def has_traffic(self) -> bool:
-        """Return whether any connection is open, or a gateway has yet to poll an operator: it pauses between polls of
-        payments that have ended, while no connection need be open."""
-        return any(each.ends for each in self.machines) or any(each.has_waiting_polls for each in self.gateways)
+        """Return whether any connection is open, or a gateway has yet to poll an operator: it
+        pauses between polls of payments that have ended, while no connection need be open."""
+        return any(each.ends for each in self.machines) or any(
+            each.has_waiting_polls for each in self.gateways
+        )
 
     async def run(self) -> WorldBooks:
-        """Run the plan from its beginning until everything is at rest, and return the gateway's books."""
-        self.config = world_config([each.method for each in self.kinds.values()], options=self.options)
+        """Run the plan from its beginning until everything is at rest, and return the gateway's
+        books."""
+        self.config = world_config(
+            [each.method for each in self.kinds.values()], options=self.options
+        )
         self._build()
         await self.staff.sign_up()
         async with trio.open_nursery() as parties:
@@ -125,7 +143,9 @@ class SimulatedWorld:
                     business.start_soon(faults.run, fault)
                 for merchant in self.merchants:
                     business.start_soon(
-                        self._read_records, merchant, self.simulation.choices.of(f"{merchant.brand} reads")
+                        self._read_records,
+                        merchant,
+                        self.simulation.choices.of(f"{merchant.brand} reads"),
                     )
                 for at_s in self.plan.reversals:
                     business.start_soon(self._ask_back, at_s)
@@ -145,7 +165,9 @@ class SimulatedWorld:
                 business.cancel_scope.cancel()
             parties.cancel_scope.cancel()
         async with self.store.open_outside(serving=True) as store:
-            self.books = await read_books(store, [each.brand for each in self.merchants], self.commits.ledger)
+            self.books = await read_books(
+                store, [each.brand for each in self.merchants], self.commits.ledger
+            )
         return self.books
 
     def _what_is_left(self) -> Iterator[str]:
@@ -165,7 +187,9 @@ class SimulatedWorld:
     def _build(self) -> None:
         names, choices = self.network.names, self.simulation.choices
         for number in range(self.plan.gateways):
-            self.gateways.append(WorldGateway(self._machine(f"gateway-{number}", f"41.0.0.{number + 1}")))
+            self.gateways.append(
+                WorldGateway(self._machine(f"gateway-{number}", f"41.0.0.{number + 1}"))
+            )
         names.set_addresses(GATEWAY_HOST, [each.machine.addresses[0] for each in self.gateways])
         for number, (name, kind) in enumerate(self.kinds.items(), start=1):
             party = self._party(name, f"41.0.1.{number}", operator_host(name))
@@ -183,8 +207,12 @@ class SimulatedWorld:
         for number in range(self.plan.merchants):
             name = merchant_name(number)
             party = self._party(name, f"41.0.2.{number + 1}", f"{name}.example")
-            self.merchants.append(WorldMerchant(number, party, choices.of(name), self.trace, self.schedule))
-        self.staff = WorldStaff(self.gateways, self.operators, self.store, choices.of("staff"), self.trace)
+            self.merchants.append(
+                WorldMerchant(number, party, choices.of(name), self.trace, self.schedule)
+            )
+        self.staff = WorldStaff(
+            self.gateways, self.operators, self.store, choices.of("staff"), self.trace
+        )
 
     def _party(self, name: str, address: str, host: str) -> WorldParty:
         process = SimulatedProcess(name, self._machine(name, address), self.simulation.tasks)
@@ -208,7 +236,9 @@ class SimulatedWorld:
         while True:
             await gateway.may_start.wait()
             starts += 1
-            process = SimulatedProcess(f"{name}, process {starts}", gateway.machine, self.simulation.tasks)
+            process = SimulatedProcess(
+                f"{name}, process {starts}", gateway.machine, self.simulation.tasks
+            )
             gateway.life = life = WorldLife(process)
             self.trace.add("gateway_starts", name)
             nursery.start_soon(process.run, partial(self._run_process, gateway, life))
@@ -223,8 +253,11 @@ class SimulatedWorld:
             await self.schedule.sleep(restart_after_s)
             restart_after_s = min(2 * restart_after_s, RESTART_AFTER_MAX_S)
 
-    async def _run_process(self, gateway: WorldGateway, life: WorldLife, process: SimulatedProcess) -> None:
-        """Run a gateway. One that cannot start because of its store ends, and is started again like any other."""
+    async def _run_process(
+        self, gateway: WorldGateway, life: WorldLife, process: SimulatedProcess
+    ) -> None:
+        """Run a gateway. One that cannot start because of its store ends, and is started again like
+        any other."""
 
         def serve(components: Components) -> None:
             life.components = components
@@ -232,7 +265,12 @@ class SimulatedWorld:
 
         try:
             await run_gateway(
-                self.config, process, self.store.open, drain=life.drain, commits=self.commits, on_ready=serve
+                self.config,
+                process,
+                self.store.open,
+                drain=life.drain,
+                commits=self.commits,
+                on_ready=serve,
             )
         except* (StoreUnavailable, StoreUnusable):
             if life.components is not None:
@@ -243,7 +281,9 @@ class SimulatedWorld:
         await self.schedule.sleep_until(at_s)
         merchant = self.merchants[number % len(self.merchants)]
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._read_meanwhile, merchant, self.simulation.choices.of(f"{number} is read"))
+            nursery.start_soon(
+                self._read_meanwhile, merchant, self.simulation.choices.of(f"{number} is read")
+            )
             kinds = list(self.kinds.values())
             if self.plan.prompts_confirmed is not PromptsConfirmed.NOT:
                 kinds.reverse()  # M-Pesa does business first.
@@ -261,11 +301,14 @@ class SimulatedWorld:
             await self.staff.settle()
 
     async def _read_meanwhile(self, merchant: WorldMerchant, random: Random) -> None:
-        """Read, for some payments, the latest records while they are created: a window that is over is complete."""
+        """Read, for some payments, the latest records while they are created: a window that is over
+        is complete."""
         if random.random() < READ_MEANWHILE_SHARE:
             await self.schedule.sleep(random.random() * random.choice(READ_MEANWHILE_AFTER_S))
             end = self.now()
-            await merchant.records(RecordsWindow(begin=to_datetime(earlier(end, MINUTE)), end=to_datetime(end)))
+            await merchant.records(
+                RecordsWindow(begin=to_datetime(earlier(end, MINUTE)), end=to_datetime(end))
+            )
 
     async def _read_records(self, merchant: WorldMerchant, random: Random) -> None:
         """Let a merchant read records of windows that are over, and of the latest hour."""
@@ -277,17 +320,28 @@ class SimulatedWorld:
             await merchant.records(RecordsWindow(begin=to_datetime(begin), end=to_datetime(end)))
 
     async def _look_up_all(self) -> None:
-        """Let every merchant list everything, and look up what was answered but not listed, and some of the rest."""
+        """Let every merchant list everything, and look up what was answered but not listed, and
+        some of the rest."""
         for merchant in self.merchants:
             end = self.now()
-            window = RecordsWindow(begin=to_datetime(earlier(end, Span(100 * 24 * HOUR))), end=to_datetime(end))
+            window = RecordsWindow(
+                begin=to_datetime(earlier(end, Span(100 * 24 * HOUR))), end=to_datetime(end)
+            )
             await self._ask(merchant, "all", partial(merchant.records, window))
-            listed = {each.gateway_reference for each in merchant.listed[-1].transactions} if merchant.listed else set()
+            listed = (
+                {each.gateway_reference for each in merchant.listed[-1].transactions}
+                if merchant.listed
+                else set()
+            )
             for number, (reference, started) in enumerate(merchant.started.items()):
                 if number % LOOKED_UP_EVERY == 0 or started.gateway_reference not in listed:
-                    await self._ask(merchant, reference, partial(merchant.look_up, started.gateway_reference))
+                    await self._ask(
+                        merchant, reference, partial(merchant.look_up, started.gateway_reference)
+                    )
 
-    async def _ask(self, merchant: WorldMerchant, reference: str, ask: Callable[[], Awaitable[object]]) -> None:
+    async def _ask(
+        self, merchant: WorldMerchant, reference: str, ask: Callable[[], Awaitable[object]]
+    ) -> None:
         for _ in range(ASKED_AT_END):
             try:
                 if await ask() is not None:
@@ -303,8 +357,8 @@ def run_world(
     meanwhile: Callable[[SimulatedWorld], Awaitable[None]] | None = None,
     options: Mapping[str, str] = MappingProxyType({}),
 ) -> SimulatedWorld:
-    """Run this plan from its beginning to its end, with what else happens and with further settings, and return what is
-    left of the world.
+    """Run this plan from its beginning to its end, with what else happens and with further
+    settings, and return what is left of the world.
 
     Raises whatever ends a gateway that nobody has ended."""
     world_directory()

@@ -10,9 +10,13 @@ from mmo_simulators.operators.mtn.api import MtnSimulator
 
 
 def status(path: str, *, host: bytes | None = b"127.0.0.1:8090", **headers: bytes) -> int | None:
-    """The status of the response to a request; None when it is none that controls the simulation."""
+    """The status of the response to a request; None when it is none that controls the
+    simulation."""
     named = () if host is None else ((b"host", host),)
-    fields = (*named, *((name.replace("_", "-").encode(), value) for name, value in headers.items()))
+    fields = (
+        *named,
+        *((name.replace("_", "-").encode(), value) for name, value in headers.items()),
+    )
     response = handle_control_request(MtnSimulator(), HttpRequest("GET", path.encode(), fields))
     return None if response is None else response.status
 
@@ -38,7 +42,9 @@ def test_a_name_of_another_site_controls_nothing(host: bytes | None, expected: i
 
 
 @pytest.mark.finding("audit-12")
-@pytest.mark.parametrize(("site", "expected"), [(b"same-origin", 200), (b"none", 200), (b"cross-site", 403)])
+@pytest.mark.parametrize(
+    ("site", "expected"), [(b"same-origin", 200), (b"none", 200), (b"cross-site", 403)]
+)
 def test_a_page_of_another_site_controls_nothing(site: bytes, expected: int) -> None:
     assert status("/_simulator/book", sec_fetch_site=site) == expected
 

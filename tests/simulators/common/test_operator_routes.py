@@ -36,7 +36,9 @@ def test_the_first_route_of_method_and_path_is_found(
     method: str, path: str, handler: str | None, segments: dict[str, str] | None
 ) -> None:
     found = match_route(ROUTES, method, path)
-    assert (found and (found[0].handler, found[1])) == (None if handler is None else (handler, segments))
+    assert (found and (found[0].handler, found[1])) == (
+        None if handler is None else (handler, segments)
+    )
 
 
 @pytest.mark.parametrize("routes", [airtel.ROUTES, mtn.ROUTES], ids=["airtel", "mtn"])

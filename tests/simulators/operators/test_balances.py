@@ -1,4 +1,5 @@
-"""What each adapter learns of our balances from its operator's simulator, and from other answers."""
+"""What each adapter learns of our balances from its operator's simulator, and from other
+answers."""
 
 from __future__ import annotations
 
@@ -6,7 +7,13 @@ import pytest
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.balances import BalanceReport, ReportsBalances
-from mmo_sansio.providers.common.interface import AccountFinding, AccountState, ExchangeFailed, Provider, drive
+from mmo_sansio.providers.common.interface import (
+    AccountFinding,
+    AccountState,
+    ExchangeFailed,
+    Provider,
+    drive,
+)
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
@@ -44,7 +51,9 @@ def ask(provider: Provider, simulator: Simulator, now: Instant = START) -> Balan
         ("pawapay", [("RWA/RWF", "10000000 RWF", True)]),
     ],
 )
-def test_the_operator_tells_the_balance_of_each_account(kind: str, expected: list[tuple[str, str, bool]]) -> None:
+def test_the_operator_tells_the_balance_of_each_account(
+    kind: str, expected: list[tuple[str, str, bool]]
+) -> None:
     provider, simulator = OPERATORS[kind].open()
     report = ask(provider, simulator)
     assert [(each.account, str(each.amount), each.is_float) for each in report.balances] == expected
@@ -59,7 +68,10 @@ def test_the_operator_tells_the_balance_of_each_account(kind: str, expected: lis
 def test_an_answer_that_says_nothing_is_no_balance(kind: str, body: bytes, status: int) -> None:
     provider, _ = OPERATORS[kind].open()
     assert isinstance(provider, ReportsBalances)
-    assert drive(provider.ask_balances(now=START), lambda _: HttpResponse(status, (), body)) == BalanceReport()
+    assert (
+        drive(provider.ask_balances(now=START), lambda _: HttpResponse(status, (), body))
+        == BalanceReport()
+    )
 
 
 @KINDS
@@ -73,8 +85,13 @@ def test_no_answer_is_no_balance(kind: str) -> None:
 
 
 def test_m_pesa_is_not_asked_without_an_api_operator() -> None:
-    provider = adapter(initiator=None, initiator_password=None, certificate=None, merchant_name=None)
-    assert drive(provider.ask_balances(now=START), lambda _: pytest.fail("it was asked")) == BalanceReport()
+    provider = adapter(
+        initiator=None, initiator_password=None, certificate=None, merchant_name=None
+    )
+    assert (
+        drive(provider.ask_balances(now=START), lambda _: pytest.fail("it was asked"))
+        == BalanceReport()
+    )
 
 
 def balance_result(provider: DarajaProvider, **result: object) -> HttpRequest:
@@ -85,7 +102,12 @@ def balance_result(provider: DarajaProvider, **result: object) -> HttpRequest:
         .partition('"ResultURL":"')[2]
         .partition('"')[0]
     )
-    document = {"OriginatorConversationID": "1", "ConversationID": "AG_1", "TransactionID": "SIK0000000", **result}
+    document = {
+        "OriginatorConversationID": "1",
+        "ConversationID": "AG_1",
+        "TransactionID": "SIK0000000",
+        **result,
+    }
     return callback(url.rpartition("/")[2], {"Result": document})
 
 
@@ -111,7 +133,9 @@ def test_m_pesas_refusal_of_the_question_says_what_is_wrong_and_pay_outs_go_on(
     assert provider.read_notification(request) == BalanceReport()
 
 
-@pytest.mark.parametrize("text", ["", "&", "Utility Account", "Utility Account|KES", "Utility Account|XYZ|1.00|1.00"])
+@pytest.mark.parametrize(
+    "text", ["", "&", "Utility Account", "Utility Account|KES", "Utility Account|XYZ|1.00|1.00"]
+)
 def test_a_balance_that_cannot_be_read_is_nothing_for_the_suspense_book(text: str) -> None:
     provider = adapter()
     parameters = {"ResultParameter": [{"Key": "AccountBalance", "Value": text}]}
@@ -125,8 +149,12 @@ def test_the_sandbox_pays_out_of_its_float() -> None:
     drive(provider.submit(payment, now=START), lambda request: operator.receive(request, now=START))
     then = later(START, Span(10 * MINUTE))
     operator.due_notifications(now=then)
-    [balance] = drive(provider.ask_balances(now=then), lambda request: operator.receive(request, now=then)).balances
+    [balance] = drive(
+        provider.ask_balances(now=then), lambda request: operator.receive(request, now=then)
+    ).balances
     assert balance.amount.minor == 10_000_000_00 - payment.order.requested.minor
     restored = SimulatedOperator()
     restored.restore(operator.take_entries())
-    assert drive(provider.ask_balances(now=then), lambda r: restored.receive(r, now=then)).balances == [balance]
+    assert drive(
+        provider.ask_balances(now=then), lambda r: restored.receive(r, now=then)
+    ).balances == [balance]

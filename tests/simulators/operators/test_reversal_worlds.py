@@ -1,5 +1,6 @@
-"""What went back at each operator is what the gateway's reversals say, to the unit, whatever is lost, late, altered,
-killed or restored. `MMO_TEST_WORLDS` says how many worlds each operator gets; a world is its seed."""
+"""What went back at each operator is what the gateway's reversals say, to the unit, whatever is
+lost, late, altered, killed or restored. `MMO_TEST_WORLDS` says how many worlds each operator gets;
+a world is its seed."""
 
 from __future__ import annotations
 
@@ -13,8 +14,22 @@ from tests.support.reversal_world import OPERATIONS, ReversalWorld, check
 
 WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "20"))
 HAPPENS = (
-    *("AnswerInstead", "EndWith", "LoseAnswer", "LoseRequest", "asked after", "killed between record and request"),
-    *("killed between sending and knowing", "late", "not connected", "requested", "asked for", "succeeded"),
+    *(
+        "AnswerInstead",
+        "EndWith",
+        "LoseAnswer",
+        "LoseRequest",
+        "asked after",
+        "killed between record and request",
+    ),
+    *(
+        "killed between sending and knowing",
+        "late",
+        "not connected",
+        "requested",
+        "asked for",
+        "succeeded",
+    ),
 )
 
 

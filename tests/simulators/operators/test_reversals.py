@@ -51,10 +51,14 @@ class Lab:
 
     @property
     def payer(self) -> str:
-        return self.payment.order.party.msisdn.removeprefix("+256" if self.name == "airtel" else "+")
+        return self.payment.order.party.msisdn.removeprefix(
+            "+256" if self.name == "airtel" else "+"
+        )
 
     def plan(self, *faults: Fault) -> None:
-        self.account.simulator.faults.plan([PlannedFault(OPERATION[self.name], each) for each in faults])
+        self.account.simulator.faults.plan(
+            [PlannedFault(OPERATION[self.name], each) for each in faults]
+        )
 
     def reverse(self, reversal: Reversal) -> ReversalReport:
         assert isinstance(self.account.provider, ReversesPayments)
@@ -64,7 +68,9 @@ class Lab:
     def ask(self, reversal: Reversal) -> ReversalReport:
         """Ask, and return the answer: at once, or by a callback."""
         assert isinstance(self.account.provider, ReversesPayments)
-        conversation = self.account.provider.poll_reversal(reversal, self.payment, now=self.account.now)
+        conversation = self.account.provider.poll_reversal(
+            reversal, self.payment, now=self.account.now
+        )
         report = drive(conversation, self.account.exchange)
         told = self.told()
         return told[-1] if told else report
@@ -80,7 +86,11 @@ class Lab:
     def back_minor(self) -> int:
         """Return what the operator's books say went back to the payer, in minor units."""
         rows = self.account.simulator.snapshot()["payments"]
-        back = [each for each in rows if each["kind"] == OPERATION[self.name] and each["result"] == "success"]
+        back = [
+            each
+            for each in rows
+            if each["kind"] == OPERATION[self.name] and each["result"] == "success"
+        ]
         assert all(each["account"] == self.payer for each in back)
         return sum(to_money(parse_number(each["amount"]), each["currency"]).minor for each in back)
 
@@ -102,10 +112,16 @@ def a_lab(name: str) -> Lab:
     account.now = later(account.now, MINUTE)
     for each in account.simulator.take_due_callbacks(now=account.now):
         hint = provider.read_notification(each)
-        payment = evolve(payment, progress=evolve(payment.progress, hint=getattr(hint, "content", None)))
-    paid = account.poll(evolve(payment, progress=evolve(payment.progress, provider_reference=known_as)))
+        payment = evolve(
+            payment, progress=evolve(payment.progress, hint=getattr(hint, "content", None))
+        )
+    paid = account.poll(
+        evolve(payment, progress=evolve(payment.progress, provider_reference=known_as))
+    )
     assert isinstance(paid, ProviderSucceeded)
-    progress = evolve(payment.progress, stage=Stage.SUCCEEDED, provider_reference=paid.provider_reference)
+    progress = evolve(
+        payment.progress, stage=Stage.SUCCEEDED, provider_reference=paid.provider_reference
+    )
     return Lab(name, account, evolve(payment, progress=progress))
 
 
@@ -129,7 +145,9 @@ def test_a_payment_goes_back_once(name: str) -> None:
     else:
         assert isinstance(report, ReversalAccepted)
         told = lab.told()
-        assert [type(each) for each in told] == [ReversalSucceeded if name == "mpesa" else ReversalAccepted]
+        assert [type(each) for each in told] == [
+            ReversalSucceeded if name == "mpesa" else ReversalAccepted
+        ]
         known = a_reversal(lab.payment, provider_reference=report.provider_reference)
         found = lab.ask(known)
         assert isinstance(found, ReversalSucceeded)
@@ -154,7 +172,10 @@ def test_a_second_reversal_is_refused_with_words(name: str) -> None:
         lab.told()
         report = lab.ask(second)
     assert isinstance(report, ReversalFailed)
-    assert report.native_code == {"mtn": "NOT_ALLOWED", "airtel": "DP00800001008", "mpesa": "R000001"}[name]
+    assert (
+        report.native_code
+        == {"mtn": "NOT_ALLOWED", "airtel": "DP00800001008", "mpesa": "R000001"}[name]
+    )
 
 
 def test_mtn_gives_parts_back_and_no_more_than_was_paid() -> None:
@@ -167,7 +188,9 @@ def test_mtn_gives_parts_back_and_no_more_than_was_paid() -> None:
 
 @EACH
 @pytest.mark.spec("S6")
-def test_a_lost_request_moves_nothing_and_is_sent_again_only_where_that_is_certain(name: str) -> None:
+def test_a_lost_request_moves_nothing_and_is_sent_again_only_where_that_is_certain(
+    name: str,
+) -> None:
     lab, reversal = a_lab(name), None
     lab.plan(LoseRequest())
     reversal = evolve(sent(lab), sent_at=lab.account.now)

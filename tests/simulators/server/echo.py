@@ -1,4 +1,5 @@
-"""Plays an operator that answers each request by what has arrived, follows its script, and calls back."""
+"""Plays an operator that answers each request by what has arrived, follows its script, and calls
+back."""
 
 from __future__ import annotations
 
@@ -9,7 +10,12 @@ from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import Instant
-from mmo_simulators.common.faults import DroppedConnection, FaultScript, parse_planned_fault, respond_with_faults
+from mmo_simulators.common.faults import (
+    DroppedConnection,
+    FaultScript,
+    parse_planned_fault,
+    respond_with_faults,
+)
 from mmo_simulators.common.messages import json_response
 from mmo_simulators.common.simulator import DueQueue
 
@@ -29,7 +35,9 @@ class Echo:
         """Plan one fault for the next request."""
         self.faults.plan([parse_planned_fault(fault)])
 
-    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
         return respond_with_faults(self.faults.take_matching("echo"), lambda: self._answer(request))
 
     def _answer(self, request: HttpRequest) -> HttpResponse:
@@ -45,7 +53,9 @@ class Echo:
     def next_due_at(self) -> Instant | None:
         return self.callbacks.next_due_at()
 
-    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
+    def on_callback_response(
+        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
+    ) -> None:
         self.told.append(response)
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:

@@ -1,4 +1,5 @@
-"""The client of an operator's callbacks against servers that answer as they are told, over real sockets and TLS."""
+"""The client of an operator's callbacks against servers that answer as they are told, over real
+sockets and TLS."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ from mmo_sansio.http.egress_rules import UrlTarget
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.values.clock import SECOND, Instant
-from mmo_simulators.server.callbacks import CALLBACK_TIMEOUT_S, RESPONSE_BYTES_MAX, call_back, system_streams
+from mmo_simulators.server.callbacks import (
+    CALLBACK_TIMEOUT_S,
+    RESPONSE_BYTES_MAX,
+    call_back,
+    system_streams,
+)
 from mmo_simulators.server.serving import serve
 from tests.simulators.server.echo import Echo
 from tests.support.time_limits import HANGS_AFTER_S
@@ -25,8 +31,11 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 @asynccontextmanager
-async def answering(answer: bytes, context: ssl.SSLContext | None = None) -> AsyncIterator[tuple[int, bytearray]]:
-    """A server that answers each request so and closes, during the block: its port, and all that it receives."""
+async def answering(
+    answer: bytes, context: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[int, bytearray]]:
+    """A server that answers each request so and closes, during the block: its port, and all that it
+    receives."""
     received = bytearray()
 
     async def answer_one(stream: trio.abc.Stream) -> None:
@@ -82,10 +91,16 @@ async def test_a_callback_is_sent_whole_on_a_connection_of_its_own() -> None:
     ("answer", "expected"),
     [
         (b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK, (200, b"ok")),
-        (b"HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n", (500, b"no")),
+        (
+            b"HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n",
+            (500, b"no"),
+        ),
         (b"HTTP/1.0 200 OK\r\n\r\nuntil the end", (200, b"until the end")),
         (b"HTTP/1.1 204 No Content\r\n\r\n", (204, b"")),
-        (b"HTTP/1.1 301 Moved\r\nLocation: http://other.example/\r\nContent-Length: 0\r\n\r\n", (301, b"")),
+        (
+            b"HTTP/1.1 301 Moved\r\nLocation: http://other.example/\r\nContent-Length: 0\r\n\r\n",
+            (301, b""),
+        ),
     ],
     ids=["interim", "chunked", "HTTP/1.0", "no content", "redirect"],
 )
@@ -97,7 +112,12 @@ async def test_any_whole_response_is_returned(answer: bytes, expected: tuple[int
 
 @pytest.mark.parametrize(
     "answer",
-    [b"", b"SSH-2.0-OpenSSH\r\n\r\n", OK[:-1], b"HTTP/1.0 200 OK\r\n\r\n" + (RESPONSE_BYTES_MAX + 1) * b"a"],
+    [
+        b"",
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        OK[:-1],
+        b"HTTP/1.0 200 OK\r\n\r\n" + (RESPONSE_BYTES_MAX + 1) * b"a",
+    ],
     ids=["none", "other protocol", "broken off", "too large"],
 )
 async def test_no_whole_response_is_a_failure(answer: bytes) -> None:
@@ -113,7 +133,9 @@ async def test_nobody_at_the_port_is_a_failure() -> None:
         await call(f"http://127.0.0.1:{port}/")
 
 
-@pytest.mark.parametrize("url", ["ftp://gw.example/", "/hooks", "http://user@gw.example/", "http://gw.example/#x"])
+@pytest.mark.parametrize(
+    "url", ["ftp://gw.example/", "/hooks", "http://user@gw.example/", "http://gw.example/#x"]
+)
 async def test_an_address_that_cannot_be_called_is_a_failure(url: str) -> None:
     with pytest.raises(ExchangeFailed) as failed:
         await call(url)
@@ -146,7 +168,9 @@ async def test_a_server_that_stays_silent_is_given_up(autojump_clock: MockClock)
     assert trio.current_time() == pytest.approx(CALLBACK_TIMEOUT_S)
 
 
-async def test_what_is_due_is_called_back_and_the_simulator_learns_the_answer(autojump_clock: MockClock) -> None:
+async def test_what_is_due_is_called_back_and_the_simulator_learns_the_answer(
+    autojump_clock: MockClock,
+) -> None:
     async def send_callback(request: HttpRequest) -> HttpResponse:
         if request.target == b"http://gw.example/lost":
             await trio.sleep(15)

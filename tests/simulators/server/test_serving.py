@@ -1,4 +1,5 @@
-"""A simulator's server over real sockets, byte by byte: requests, what it rejects, and each fault."""
+"""A simulator's server over real sockets, byte by byte: requests, what it rejects, and each
+fault."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_simulators.common.faults import DroppedConnection
-from mmo_simulators.server.connection import BODY_BYTES_MAX, HEAD_BYTES_MAX, REQUEST_TIMEOUT_S, SimulatorConnection
+from mmo_simulators.server.connection import (
+    BODY_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    REQUEST_TIMEOUT_S,
+    SimulatorConnection,
+)
 from mmo_simulators.server.serving import serve, system_now
 from tests.simulators.server.echo import Echo
 from tests.support.time_limits import HANGS_AFTER_S
@@ -104,12 +110,17 @@ async def test_a_request_may_come_byte_by_byte() -> None:
 
 async def test_a_chunked_body_is_put_together() -> None:
     head = b"POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-    [(_, body)] = parse(await exchange(head, b"3\r\nabc\r\n", b"2;x=y\r\nde\r\n0\r\nTrailer: t\r\n\r\n"), "POST")
+    [(_, body)] = parse(
+        await exchange(head, b"3\r\nabc\r\n", b"2;x=y\r\nde\r\n0\r\nTrailer: t\r\n\r\n"), "POST"
+    )
     assert json.loads(body) == {"method": "POST", "target": "/c", "body": "abcde"}
 
 
 async def test_a_client_that_waits_to_send_its_body_is_told_to_go_on() -> None:
-    head = b"POST /c HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+    head = (
+        b"POST /c HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\nConnection: "
+        b"close\r\n\r\n"
+    )
     received = await exchange(head, b"hi")
     interim, _, final = received.partition(b"\r\n\r\n")
     assert interim.startswith(b"HTTP/1.1 100 ")
@@ -119,7 +130,11 @@ async def test_a_client_that_waits_to_send_its_body_is_told_to_go_on() -> None:
 async def test_a_response_to_head_and_one_without_content_have_no_body() -> None:
     requests = GET.replace(b"GET", b"HEAD") + GET.replace(b"/a", b"/nothing") + LAST_GET
     found = parse(await exchange(requests), "HEAD GET GET")
-    assert [(head.status_code, bool(body)) for head, body in found] == [(200, False), (204, False), (200, True)]
+    assert [(head.status_code, bool(body)) for head, body in found] == [
+        (200, False),
+        (204, False),
+        (200, True),
+    ]
     lengths = [field(head, b"content-length") for head, _ in found]
     assert lengths[0] not in (None, b"0")
     assert lengths[1] is None
@@ -136,9 +151,23 @@ async def test_a_response_to_head_and_one_without_content_have_no_body() -> None
         (b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
         (b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
         (b"GET /a HTTP/1.1\r\nHost: x\r\nA: " + HEAD_BYTES_MAX * b"a", 431),
-        (b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n" + (BODY_BYTES_MAX + 1) * b"a", 413),
+        (
+            b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n"
+            + (BODY_BYTES_MAX + 1) * b"a",
+            413,
+        ),
     ],
-    ids=["TLS", "no version", "no host", "space before a colon", "length", "chunk", "coding", "head", "body"],
+    ids=[
+        "TLS",
+        "no version",
+        "no host",
+        "space before a colon",
+        "length",
+        "chunk",
+        "coding",
+        "head",
+        "body",
+    ],
 )
 async def test_a_bad_request_is_answered_and_nothing_is_done(request_: bytes, status: int) -> None:
     simulator = Echo()
@@ -173,7 +202,8 @@ async def test_a_client_that_goes_in_the_middle_harms_nobody() -> None:
 
 
 async def read_after(reaction: DroppedConnection, request: bytes) -> tuple[bytes, int]:
-    """What the server sends that reacts so to this request, and after how many seconds it closes, in virtual time."""
+    """What the server sends that reacts so to this request, and after how many seconds it closes,
+    in virtual time."""
     client, server = memory_stream_pair()
     began_at = trio.current_time()
     async with trio.open_nursery() as nursery:
@@ -194,7 +224,10 @@ async def test_a_request_that_does_not_end_loses_its_connection(autojump_clock: 
 
 
 async def test_a_connection_may_stay_open_before_it_is_closed(autojump_clock: MockClock) -> None:
-    lost, cut = DroppedConnection(Span(9 * SECOND)), DroppedConnection(Span(9 * SECOND), HttpResponse(200), 0.5)
+    lost, cut = (
+        DroppedConnection(Span(9 * SECOND)),
+        DroppedConnection(Span(9 * SECOND), HttpResponse(200), 0.5),
+    )
     assert await read_after(lost, GET) == (b"", 9)
     received, passed_s = await read_after(cut, GET)
     assert (received[:13], passed_s) == (b"HTTP/1.1 200 ", 9)

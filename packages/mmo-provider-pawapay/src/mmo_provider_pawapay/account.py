@@ -9,14 +9,21 @@ from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
-from mmo_provider_pawapay.signatures import PublicKey, SigningKey, load_private_key, load_public_keys
+from mmo_provider_pawapay.signatures import (
+    PublicKey,
+    SigningKey,
+    load_private_key,
+    load_public_keys,
+)
 from mmo_sansio.providers import OptionError, Options
 
 PRODUCTION_URL: Final = "https://api.pawapay.io"
 SANDBOX_URL: Final = "https://api.sandbox.pawapay.io"
 
 _MARKET = re.compile(r"[A-Z0-9]+(?:_[A-Z0-9]+)*_[A-Z]{3}", re.ASCII)
-_CALLBACKS_OF = re.compile(rf"(?P<market>{_MARKET.pattern})=(?P<name>[A-Za-z0-9][A-Za-z0-9_-]{{0,63}})", re.ASCII)
+_CALLBACKS_OF = re.compile(
+    rf"(?P<market>{_MARKET.pattern})=(?P<name>[A-Za-z0-9][A-Za-z0-9_-]{{0,63}})", re.ASCII
+)
 _CUSTOMER_MESSAGE = re.compile(r"[A-Za-z0-9 ]{4,22}", re.ASCII)
 _HEADER_TEXT = re.compile(r"[!-~]+", re.ASCII)
 _KEY_ID = re.compile(r"[A-Za-z0-9_:.-]{1,100}", re.ASCII)
@@ -24,10 +31,12 @@ _KEY_ID = re.compile(r"[A-Za-z0-9_:.-]{1,100}", re.ASCII)
 
 @frozen
 class PawapayAccount:
-    """Holds an account in one market: with one operator in one country. Another market is another account."""
+    """Holds an account in one market: with one operator in one country. Another market is another
+    account."""
 
     market: str
-    """What pawaPay calls the provider, such as `MTN_MOMO_RWA`: an operator, and its country in ISO 3166-1 alpha-3."""
+    """What pawaPay calls the provider, such as `MTN_MOMO_RWA`: an operator, and its country in ISO
+    3166-1 alpha-3."""
     base_url: str
     api_token: str = field(repr=False)
     hooks_url: str = field(repr=False)
@@ -37,8 +46,8 @@ class PawapayAccount:
     callback_keys: Sequence[PublicKey] = field(default=(), repr=False)
     """pawaPay's public keys; empty: callbacks are not verified, and only cause polls."""
     callbacks_of: Mapping[str, str] = field(factory=dict)
-    """The names of the accounts in other markets whose callbacks come here, by market: pawaPay's dashboard takes one
-    address for each operation, whatever the market."""
+    """The names of the accounts in other markets whose callbacks come here, by market: pawaPay's
+    dashboard takes one address for each operation, whatever the market."""
     signing_key: SigningKey | None = field(default=None, repr=False)
     """Signs submissions; None: they are not signed."""
 
@@ -54,8 +63,8 @@ class PawapayAccount:
 
 
 def read_account(options: Mapping[str, Any], *, hooks_url: str) -> PawapayAccount:
-    """Return the account that the options describe. Raises OptionError for an option that is unknown, missing or
-    unusable."""
+    """Return the account that the options describe. Raises OptionError for an option that is
+    unknown, missing or unusable."""
     reader = Options(options)
     account = PawapayAccount(
         market=_read_market(reader),
@@ -74,21 +83,27 @@ def read_account(options: Mapping[str, Any], *, hooks_url: str) -> PawapayAccoun
 def _read_market(options: Options) -> str:
     market = options.text("market")
     if _MARKET.fullmatch(market) is None:
-        raise OptionError("market", "is none of pawaPay's providers.", 'Write market = "MTN_MOMO_RWA", say.')
+        raise OptionError(
+            "market", "is none of pawaPay's providers.", 'Write market = "MTN_MOMO_RWA", say.'
+        )
     return market
 
 
 def _read_token(options: Options) -> str:
     token = options.text("api_token")
     if _HEADER_TEXT.fullmatch(token) is None:
-        raise OptionError("api_token", "holds a character that no token has.", "Copy it again from the dashboard.")
+        raise OptionError(
+            "api_token", "holds a character that no token has.", "Copy it again from the dashboard."
+        )
     return token
 
 
 def _read_customer_message(options: Options) -> str | None:
     message = options.optional_text("customer_message")
     if message is not None and _CUSTOMER_MESSAGE.fullmatch(message) is None:
-        raise OptionError("customer_message", "is not 4 to 22 letters, digits and spaces.", "Change it.")
+        raise OptionError(
+            "customer_message", "is not 4 to 22 letters, digits and spaces.", "Change it."
+        )
     return message
 
 
@@ -100,7 +115,9 @@ def _read_callback_keys(options: Options) -> Sequence[PublicKey]:
         return load_public_keys(text.encode())
     except ValueError:
         remedy = "Write the keys of GET /v2/public-key/http, one after the other."
-        raise OptionError("callback_keys", "holds no public keys in PEM that can be used.", remedy) from None
+        raise OptionError(
+            "callback_keys", "holds no public keys in PEM that can be used.", remedy
+        ) from None
 
 
 def _read_callbacks_of(options: Options) -> Mapping[str, str]:
@@ -108,7 +125,9 @@ def _read_callbacks_of(options: Options) -> Mapping[str, str]:
     for each in (options.optional_text("callbacks_of") or "").split():
         match = _CALLBACKS_OF.fullmatch(each)
         if match is None or match["market"] in found:
-            remedy = 'Write callbacks_of = "MTN_MOMO_ZMB=NAME AIRTEL_RWA=NAME", say, each market once.'
+            remedy = (
+                'Write callbacks_of = "MTN_MOMO_ZMB=NAME AIRTEL_RWA=NAME", say, each market once.'
+            )
             raise OptionError("callbacks_of", "does not name markets and accounts.", remedy)
         found[match["market"]] = match["name"]
     return found
@@ -120,11 +139,15 @@ def _read_signing_key(options: Options) -> SigningKey | None:
         return None
     if pem is None or key_id is None:
         missing = "signing_key" if pem is None else "signing_key_id"
-        raise OptionError(missing, "is missing.", "A signature needs signing_key and signing_key_id.")
+        raise OptionError(
+            missing, "is missing.", "A signature needs signing_key and signing_key_id."
+        )
     if _KEY_ID.fullmatch(key_id) is None:
         raise OptionError("signing_key_id", "is no id of a key.", "Copy it from the dashboard.")
     try:
         return SigningKey(key_id, load_private_key(pem.encode()))
     except ValueError:
         remedy = "Make one: openssl ecparam -name prime256v1 -genkey -noout."
-        raise OptionError("signing_key", "is no private key of the curve P-256 in PEM.", remedy) from None
+        raise OptionError(
+            "signing_key", "is no private key of the curve P-256 in PEM.", remedy
+        ) from None

@@ -21,9 +21,11 @@ CALLBACK_KEYS_PART = "callback_keys"
 CLOSED = "CLOSED"
 
 _REFUSALS = {
-    401: "pawaPay refuses the API token. Whoever manages the account in pawaPay's dashboard compares it with api_token;"
+    401: "pawaPay refuses the API token. Whoever manages the account in pawaPay's dashboard "
+    "compares it with api_token;"
     " the sandbox and production have different ones.",
-    403: "pawaPay refuses the API token, or this request with it. Whoever manages the account in pawaPay's dashboard"
+    403: "pawaPay refuses the API token, or this request with it. Whoever manages the account in "
+    "pawaPay's dashboard"
     " compares it with api_token and looks at what it permits.",
 }
 
@@ -31,7 +33,8 @@ _STATUSES = {
     "OPERATIONAL": (AccountState.WORKS, "The operator works."),
     "DELAYED": (
         AccountState.WARNED,
-        "The operator is disturbed: pay-outs wait with pawaPay until it works, and deposits are rejected.",
+        "The operator is disturbed: pay-outs wait with pawaPay until it works, and deposits are "
+        "rejected.",
     ),
     CLOSED: (
         AccountState.WARNED,
@@ -62,7 +65,9 @@ class AnswerJudge:
             if found is not None:
                 return AccountFinding(self.provider, MARKET_PART, state, self.account.market, found)
         words = "pawaPay answers questions about this market."
-        return AccountFinding(self.provider, MARKET_PART, AccountState.WORKS, self.account.market, words)
+        return AccountFinding(
+            self.provider, MARKET_PART, AccountState.WORKS, self.account.market, words
+        )
 
     def availability(self, response: HttpResponse, type: Type) -> AccountFinding:
         """Return the finding from whether the operator works for payments of this type."""
@@ -75,7 +80,9 @@ class AnswerJudge:
             state, words = _STATUSES[status]
         except (ValueError, KeyError):
             return no_answer_finding(self.provider, part, f"HTTP {response.status}")
-        return AccountFinding(self.provider, part, state, status, words, held=(type,) if status == CLOSED else ())
+        return AccountFinding(
+            self.provider, part, state, status, words, held=(type,) if status == CLOSED else ()
+        )
 
     def public_keys(self, response: HttpResponse) -> AccountFinding:
         """Return the finding from pawaPay's public keys, of which the settings must have one."""
@@ -88,7 +95,8 @@ class AnswerJudge:
             words = "The settings have all of pawaPay's keys."
             return AccountFinding(self.provider, CALLBACK_KEYS_PART, AccountState.WORKS, "", words)
         words = (
-            "pawaPay has a key that callback_keys has not, so callbacks signed with it are refused. Whoever runs the"
+            "pawaPay has a key that callback_keys has not, so callbacks signed with it are "
+            "refused. Whoever runs the"
             " gateway adds the keys of GET /v2/public-key/http."
         )
         return AccountFinding(self.provider, CALLBACK_KEYS_PART, AccountState.REFUSED, "", words)
@@ -101,34 +109,50 @@ class AnswerJudge:
             code = parse_failure(parse_json(response.body)).code or ""
         except ValueError:
             code = ""
-        shown = code if code.replace("_", "").isalnum() and code.isascii() else f"HTTP {response.status}"
+        shown = (
+            code
+            if code.replace("_", "").isalnum() and code.isascii()
+            else f"HTTP {response.status}"
+        )
         return AccountFinding(self.provider, part, AccountState.REFUSED, shown, words)
 
     def _refusal(self, found: ActiveConfiguration) -> str | None:
         if not found.terms:
             return (
-                "The account does not have this market. Whoever manages it asks pawaPay for the market, or corrects"
+                "The account does not have this market. Whoever manages it asks pawaPay for the "
+                "market, or corrects"
                 " `market`."
             )
         if found.signed_requests_only and self.account.signing_key is None:
             return "pawaPay takes signed requests only. Set signing_key and signing_key_id."
         if self.account.callback_keys and not found.signed_callbacks:
             return (
-                "pawaPay does not sign its callbacks, so all are refused. Whoever manages the account enables signed"
+                "pawaPay does not sign its callbacks, so all are refused. Whoever manages the "
+                "account enables signed"
                 " callbacks in pawaPay's dashboard, or callback_keys goes from the settings."
             )
         return None
 
     def _warning(self, found: ActiveConfiguration) -> str | None:
-        deposits = [each for (operation, _), each in found.terms.items() if operation == DEPOSIT.key]
+        deposits = [
+            each for (operation, _), each in found.terms.items() if operation == DEPOSIT.key
+        ]
         if any(each.authorisation not in (None, PROVIDER_AUTH) for each in deposits):
-            return "Payers of this market approve on a web page or with a code, so deposits fail. Pay-outs work."
+            return (
+                "Payers of this market approve on a web page or with a code, so deposits fail. "
+                "Pay-outs work."
+            )
         if found.signed_callbacks and not self.account.callback_keys:
             return "pawaPay signs its callbacks. Set callback_keys, so that they are verified."
-        used = [each for (operation, _), each in found.terms.items() if operation in (DEPOSIT.key, PAYOUT.key)]
+        used = [
+            each
+            for (operation, _), each in found.terms.items()
+            if operation in (DEPOSIT.key, PAYOUT.key)
+        ]
         if any(each.callback_url is None for each in used):
             return (
-                "pawaPay has no address for callbacks, so results come from polls. Whoever manages the account enters"
+                "pawaPay has no address for callbacks, so results come from polls. Whoever "
+                "manages the account enters"
                 " that of `mmo providers address` in pawaPay's dashboard."
             )
         return None

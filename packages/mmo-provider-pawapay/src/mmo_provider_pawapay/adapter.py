@@ -1,9 +1,9 @@
 """Holds the conversations with pawaPay: submissions, polls, callbacks, and the check of an account.
 
-A submission is known by an id that is made of the gatewayReference, so that a repetition is pawaPay's own duplicate:
-`DUPLICATE_IGNORED` says that pawaPay has the payment and not how it ends, so it is polled like an accepted one. A
-payment fails by pawaPay's own statement only: a request REJECTED with a code, or a payment FAILED, which is final.
-"""
+A submission is known by an id that is made of the gatewayReference, so that a repetition is
+pawaPay's own duplicate: `DUPLICATE_IGNORED` says that pawaPay has the payment and not how it ends,
+so it is polled like an accepted one. A payment fails by pawaPay's own statement only: a request
+REJECTED with a code, or a payment FAILED, which is final."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ from mmo_provider_pawapay.account import PawapayAccount, read_account
 from mmo_provider_pawapay.account_check import CALLBACK_KEYS_PART, MARKET_PART, AnswerJudge
 from mmo_provider_pawapay.codes import FAILURES, OTHER_FAILURE
 from mmo_provider_pawapay.configuration import ActiveConfiguration, parse_active_configuration
-from mmo_provider_pawapay.signatures import SignatureFault, check_age, signed_headers, verify_signature
+from mmo_provider_pawapay.signatures import (
+    SignatureFault,
+    check_age,
+    signed_headers,
+    verify_signature,
+)
 from mmo_provider_pawapay.wire import (
     DEPOSIT,
     PAYOUT,
@@ -42,7 +47,17 @@ from mmo_provider_pawapay.wire import (
     submission_body,
     text_member,
 )
-from mmo_sansio import HOUR, MINUTE, SECOND, ErrorCode, Instant, ProviderFailed, ProviderSucceeded, Source, Transaction
+from mmo_sansio import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    ErrorCode,
+    Instant,
+    ProviderFailed,
+    ProviderSucceeded,
+    Source,
+    Transaction,
+)
 from mmo_sansio.providers import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
@@ -88,7 +103,8 @@ POLL_INTERVALS: Final[Sequence[Span]] = (
     Span(15 * MINUTE),
     HOUR,
 )
-"""The polls are frequent while the payer may approve; then rare: a pay-out may wait for hours at pawaPay."""
+"""The polls are frequent while the payer may approve; then rare: a pay-out may wait for hours at
+pawaPay."""
 
 NOT_FOUND_IS_FINAL_AFTER: Final[Span] = Span(15 * MINUTE)
 """pawaPay's own guide says so of "not found"."""
@@ -117,8 +133,8 @@ class PawapayProvider:
     title: str
     account: PawapayAccount
     _configuration: ActiveConfiguration | None = field(default=None, init=False, repr=False)
-    """The active configuration as it was last read; None: it was not, and pawaPay itself rejects what it does not
-    take."""
+    """The active configuration as it was last read; None: it was not, and pawaPay itself rejects
+    what it does not take."""
     _asked_at: Instant | None = field(default=None, init=False, repr=False)
 
     @property
@@ -127,7 +143,8 @@ class PawapayProvider:
         return OPERATIONS
 
     def scope_of(self, request: HttpRequest) -> None:
-        """Return None: the API token comes from the settings, and each request has it from the beginning."""
+        """Return None: the API token comes from the settings, and each request has it from the
+        beginning."""
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
         """Raise SignInFailed, as there is nothing to sign in to."""
@@ -138,13 +155,16 @@ class PawapayProvider:
         return False
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Request a deposit by the payer, or a pay-out. An amount that the market does not take is not sent."""
+        """Request a deposit by the payer, or a pay-out. An amount that the market does not take is
+        not sent."""
         about, order = PaymentReports(transaction, self.name), transaction.order
         if operation_key(transaction) not in self.operations:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
         yield from self._ask_configuration(now)
         operation = operation_of(order.type)
-        terms = self._configuration and self._configuration.terms.get((operation.key, order.requested.currency))
+        terms = self._configuration and self._configuration.terms.get(
+            (operation.key, order.requested.currency)
+        )
         if terms and (refusal := terms.refusal(order.requested)) is not None:
             return about.failed(ErrorCode.AMOUNT_OUT_OF_RANGE, native_message=refusal)
         body = submission_body(order, self.account.market, self.account.customer_message)
@@ -155,7 +175,10 @@ class PawapayProvider:
         return _submission_report(about, answer)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        about, operation = PaymentReports(transaction, self.name), operation_of(transaction.order.type)
+        about, operation = (
+            PaymentReports(transaction, self.name),
+            operation_of(transaction.order.type),
+        )
         path = f"{operation.path}/{operation_id(transaction.reference)}"
         try:
             answer = yield self._question(path)
@@ -176,7 +199,9 @@ class PawapayProvider:
     def check_account(self, *, now: Instant) -> AccountCheck:
         """Ask for the active configuration, whether the operator works, and for pawaPay's keys."""
         judge = AnswerJudge(self.name, self.account)
-        questions = [AccountQuestion(MARKET_PART, self._configuration_question(), judge.active_configuration)]
+        questions = [
+            AccountQuestion(MARKET_PART, self._configuration_question(), judge.active_configuration)
+        ]
         questions += self._availability_questions()
         if self.account.callback_keys:
             request = self._question("/v2/public-key/http")
@@ -195,7 +220,10 @@ class PawapayProvider:
         except (ExchangeFailed, ValueError):
             return BalanceReport()
         return BalanceReport(
-            tuple(AccountBalance(self.name, wallet, amount, now, is_float=True) for wallet, amount in wallets.items())
+            tuple(
+                AccountBalance(self.name, wallet, amount, now, is_float=True)
+                for wallet, amount in wallets.items()
+            )
         )
 
     @property
@@ -203,7 +231,9 @@ class PawapayProvider:
         """The refunds of deposits."""
         return refunds.OPERATIONS
 
-    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def reverse(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         """Ask for the refund of a deposit, or of a part of it."""
         about, body = ReversalReports(reversal, self.name), refunds.submission_body(reversal)
         try:
@@ -212,7 +242,9 @@ class PawapayProvider:
             return about.unanswered(failure)
         return refunds.submission_report(about, answer)
 
-    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def poll_reversal(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         about = ReversalReports(reversal, self.name)
         try:
             answer = yield self._question(f"{REFUND.path}/{refunds.refund_id(reversal.id)}")
@@ -221,20 +253,25 @@ class PawapayProvider:
         return refunds.poll_report(about, answer, now=now)
 
     def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
-        """Return why a callback is not pawaPay's own: it is not signed, wrongly, long ago, or for another address.
+        """Return why a callback is not pawaPay's own: it is not signed, wrongly, long ago, or for
+        another address.
 
         Without `callback_keys` nothing is refused, and nothing is believed either.
         """
         if not self.account.callback_keys:
             return None
         try:
-            check_age(verify_signature(request, self.account.callback_keys, self._authorities(request)), now=now)
+            check_age(
+                verify_signature(request, self.account.callback_keys, self._authorities(request)),
+                now=now,
+            )
         except SignatureFault as fault:
             return str(fault)
         return None
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
-        """Read a callback. Only one that is signed may be a result; any other only causes a poll."""
+        """Read a callback. Only one that is signed may be a result; any other only causes a
+        poll."""
         content = stored_text(request.body)
         try:
             document = parse_json(request.body)
@@ -246,7 +283,9 @@ class PawapayProvider:
         operation, reference, market = named
         name = self.account.callbacks_of.get(market or "", self.name)
         is_refund = operation is REFUND
-        hint = refunds.hint(reference, name) if is_refund else ProviderHinted(reference, name, content)
+        hint = (
+            refunds.hint(reference, name) if is_refund else ProviderHinted(reference, name, content)
+        )
         if not self.account.callback_keys:
             return hint
         try:
@@ -263,18 +302,22 @@ class PawapayProvider:
         return HttpResponse(200 if accepted else 503)
 
     def _payment_report(self, about: PaymentReports, document: Mapping[str, Any]) -> ProviderReport:
-        """Return the report from the payment in an answer. Raises ValueError for an invalid payment."""
+        """Return the report from the payment in an answer. Raises ValueError for an invalid
+        payment."""
         transaction = about.transaction
         operation = operation_of(transaction.order.type)
         if text_member(document, operation.id) != operation_id(transaction.reference):
             raise ValueError("it is about another payment")
-        result = _result(transaction.reference, self.name, Source.POLL, document, operation=operation)
+        result = _result(
+            transaction.reference, self.name, Source.POLL, document, operation=operation
+        )
         if result is None and text_member(document, "status") not in PENDING_STATUSES:
             raise ValueError("its status is none that is known")
         return about.accepted() if result is None else result
 
     def _ask_configuration(self, now: Instant) -> Generator[HttpRequest, HttpResponse, None]:
-        """Read the active configuration where the known one is too old. Without an answer the known one stays."""
+        """Read the active configuration where the known one is too old. Without an answer the known
+        one stays."""
         if self._asked_at is not None and now - self._asked_at < CONFIGURATION_LIFETIME:
             return
         try:
@@ -290,7 +333,8 @@ class PawapayProvider:
             return
 
     def _authorities(self, request: HttpRequest) -> Sequence[str]:
-        """Return what may stand for our host in a signature: the public one, or the one that the request names."""
+        """Return what may stand for our host in a signature: the public one, or the one that the
+        request names."""
         named = (request.value(b"host") or b"").decode("latin-1")
         return tuple(dict.fromkeys((urlsplit(self.account.hooks_url).netloc, named)))
 
@@ -305,11 +349,16 @@ class PawapayProvider:
         return HttpRequest("GET", self._target(path), self._token)
 
     def _availability_questions(self) -> Sequence[AccountQuestion]:
-        judge, path = AnswerJudge(self.name, self.account), f"/v2/availability?country={self.account.country}"
+        judge, path = (
+            AnswerJudge(self.name, self.account),
+            f"/v2/availability?country={self.account.country}",
+        )
         operations = {each: operation_of(each).key for each in (Type.PAYIN, Type.PAYOUT)}
         return [
             AccountQuestion(
-                key.lower(), self._question(f"{path}&operationType={key}"), partial(judge.availability, type=type)
+                key.lower(),
+                self._question(f"{path}&operationType={key}"),
+                partial(judge.availability, type=type),
             )
             for type, key in operations.items()
         ]
@@ -329,14 +378,19 @@ class PawapayProvider:
         return signed_headers(key, "POST", self.account.authority, signed_path, body, now=now)
 
 
-def open_pawapay(name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> PawapayProvider:
+def open_pawapay(
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+) -> PawapayProvider:
     """Return the adapter of one account. Raises OptionError."""
     return PawapayProvider(name, title, read_account(options, hooks_url=context.hooks_url))
 
 
 def _submission_report(about: PaymentReports, response: HttpResponse) -> ProviderReport:
     transaction = about.transaction
-    operation, unclear = operation_of(transaction.order.type), f"A submission was answered {response.status}."
+    operation, unclear = (
+        operation_of(transaction.order.type),
+        f"A submission was answered {response.status}.",
+    )
     match parse_initiation(response, operation, operation_id(transaction.reference)):
         case Initiation.ACCEPTED:
             return about.accepted()
@@ -346,7 +400,9 @@ def _submission_report(about: PaymentReports, response: HttpResponse) -> Provide
             return about.unreachable(unclear)
         case FailureReason() as reason:
             if reason.code not in FAILURES and transaction.progress.is_resubmission:
-                return about.unreachable(unclear)  # It may be due to the earlier one, if that has arrived after all.
+                return about.unreachable(
+                    unclear
+                )  # It may be due to the earlier one, if that has arrived after all.
             code, message = _meaning(reason, transaction.order.type)
             return about.failed(code, reason.code, message)
         case never:
@@ -356,7 +412,9 @@ def _submission_report(about: PaymentReports, response: HttpResponse) -> Provide
 def _not_found(about: PaymentReports, *, now: Instant) -> ProviderReport:
     """Return the report from pawaPay's "not found". What it had accepted is never sent again."""
     progress = about.transaction.progress
-    if progress.submitted_at is None or not _OPERATION.is_not_found_final(progress.submitted_at, now=now):
+    if progress.submitted_at is None or not _OPERATION.is_not_found_final(
+        progress.submitted_at, now=now
+    ):
         return about.unreachable("It is not found, and may be too new for that.")
     if progress.stage is Stage.AWAITING_RESULT:
         return about.unreachable("It was accepted, and is not found.")
@@ -366,8 +424,12 @@ def _not_found(about: PaymentReports, *, now: Instant) -> ProviderReport:
 def _result(
     reference: str, name: str, source: Source, document: Mapping[str, Any], *, operation: Operation
 ) -> ProviderSucceeded | ProviderFailed | None:
-    """Return the result of a payment; None: it has none yet. Raises ValueError for an invalid payment."""
-    receipt, status = text_member(document, "providerTransactionId"), text_member(document, "status")
+    """Return the result of a payment; None: it has none yet. Raises ValueError for an invalid
+    payment."""
+    receipt, status = (
+        text_member(document, "providerTransactionId"),
+        text_member(document, "status"),
+    )
     receipt = receipt and receipt[:RECEIPT_CHARACTERS_MAX]
     if status == "COMPLETED":
         return ProviderSucceeded(reference, name, source, receipt, final=parse_amount(document))
@@ -379,13 +441,19 @@ def _result(
 
 
 def _named_by(document: Mapping[str, Any]) -> tuple[Operation, str, str | None] | None:
-    """Return the operation of a callback, our reference of the payment or of the reversal, and the market; None where
-    it names none of ours. Raises ValueError for a callback of another form."""
+    """Return the operation of a callback, our reference of the payment or of the reversal, and the
+    market; None where it names none of ours. Raises ValueError for a callback of another form."""
     for operation in (DEPOSIT, PAYOUT, REFUND):
         if (id := text_member(document, operation.id)) is not None:
-            reference = refunds.reversal_of(document, id) if operation is REFUND else gateway_reference(id)
+            reference = (
+                refunds.reversal_of(document, id) if operation is REFUND else gateway_reference(id)
+            )
             details = object_member(object_member(document, operation.party), "accountDetails")
-            return None if reference is None else (operation, reference, text_member(details, "provider"))
+            return (
+                None
+                if reference is None
+                else (operation, reference, text_member(details, "provider"))
+            )
     return None
 
 

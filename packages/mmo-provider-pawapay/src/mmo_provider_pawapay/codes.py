@@ -1,4 +1,5 @@
-"""Translates pawaPay's failure codes, which are the same in a rejected request and in a failed payment.
+"""Translates pawaPay's failure codes, which are the same in a rejected request and in a failed
+payment.
 
 Source: https://docs.pawapay.io/v2/docs/failure_codes
 """
@@ -44,46 +45,83 @@ FAILURES: Final[Mapping[str, Failure]] = MappingProxyType(
         "NO_AUTHENTICATION": _misconfigured("The request had no API token."),
         "AUTHENTICATION_ERROR": _misconfigured("pawaPay does not know the API token."),
         "AUTHORISATION_ERROR": _misconfigured("The API token does not permit this request."),
-        "HTTP_SIGNATURE_ERROR": _misconfigured("pawaPay takes signed requests only, and could not verify this one."),
+        "HTTP_SIGNATURE_ERROR": _misconfigured(
+            "pawaPay takes signed requests only, and could not verify this one."
+        ),
         "INVALID_INPUT": _misconfigured("pawaPay could not read the request."),
         "MISSING_PARAMETER": _misconfigured("The request lacks something that this market needs."),
-        "UNSUPPORTED_PARAMETER": _misconfigured("The request has something that pawaPay does not know."),
+        "UNSUPPORTED_PARAMETER": _misconfigured(
+            "The request has something that pawaPay does not know."
+        ),
         "INVALID_PARAMETER": _misconfigured("The request has a value that pawaPay does not take."),
         "DUPLICATE_METADATA_FIELD": _misconfigured("The request has a field of metadata twice."),
-        "AMOUNT_OUT_OF_BOUNDS": _both(ErrorCode.AMOUNT_OUT_OF_RANGE, "The market has other limits."),
+        "AMOUNT_OUT_OF_BOUNDS": _both(
+            ErrorCode.AMOUNT_OUT_OF_RANGE, "The market has other limits."
+        ),
         "INVALID_AMOUNT": _both(ErrorCode.AMOUNT_OUT_OF_RANGE, "The market takes fewer decimals."),
-        "INVALID_PHONE_NUMBER": _both(ErrorCode.USER_NOT_FOUND, "It is no phone number of this market."),
+        "INVALID_PHONE_NUMBER": _both(
+            ErrorCode.USER_NOT_FOUND, "It is no phone number of this market."
+        ),
         "INVALID_CURRENCY": _misconfigured("The market has another currency."),
         "INVALID_PROVIDER": _misconfigured("pawaPay does not know the market."),
         "DEPOSITS_NOT_ALLOWED": _misconfigured("The account has no deposits in this market."),
         "PAYOUTS_NOT_ALLOWED": _misconfigured("The account has no pay-outs in this market."),
         "REFUNDS_NOT_ALLOWED": _misconfigured("The account has no refunds in this market."),
         "REMITTANCES_NOT_ALLOWED": _misconfigured("The account has no remittances in this market."),
-        "PROVIDER_TEMPORARILY_UNAVAILABLE": _both(ErrorCode.PROVIDER_UNAVAILABLE, "The operator does not work."),
+        "PROVIDER_TEMPORARILY_UNAVAILABLE": _both(
+            ErrorCode.PROVIDER_UNAVAILABLE, "The operator does not work."
+        ),
         "NOT_FOUND": _misconfigured("pawaPay has no payment of this id."),
         "INVALID_STATE": _misconfigured("The state of the payment does not permit this."),
         "INVALID_CALLBACK_URL": _misconfigured("pawaPay can't reach the address for callbacks."),
         "INVALID_DATE_RANGE": _misconfigured("pawaPay does not take these dates."),
         "WALLET_NOT_FOUND": _misconfigured("The account has no such wallet."),
         # Of payments.
-        "PAYMENT_NOT_APPROVED": Failure(ErrorCode.USER_TIMEOUT, _DECLINED, "The payer did not approve the payment."),
+        "PAYMENT_NOT_APPROVED": Failure(
+            ErrorCode.USER_TIMEOUT, _DECLINED, "The payer did not approve the payment."
+        ),
         "INSUFFICIENT_BALANCE": Failure(
-            ErrorCode.USER_INSUFFICIENT_FUNDS, ErrorCode.MERCHANT_INSUFFICIENT_FUNDS, "The wallet holds too little."
+            ErrorCode.USER_INSUFFICIENT_FUNDS,
+            ErrorCode.MERCHANT_INSUFFICIENT_FUNDS,
+            "The wallet holds too little.",
         ),
-        "PAYMENT_IN_PROGRESS": _both(ErrorCode.USER_BUSY, "Another payment waits on the customer's phone."),
-        "TRANSACTION_ALREADY_IN_PROCESS": _both(ErrorCode.USER_BUSY, "Another payment waits on the customer's phone."),
-        "PAYER_NOT_FOUND": _both(ErrorCode.USER_NOT_FOUND, "The number is no customer of this operator."),
-        "RECIPIENT_NOT_FOUND": _both(ErrorCode.USER_NOT_FOUND, "The number is no customer of this operator."),
-        "PAYER_LIMIT_REACHED": _both(ErrorCode.USER_LIMIT_EXCEEDED, "The payer's wallet has reached a limit."),
-        "RECIPIENT_LIMIT_REACHED": _both(ErrorCode.USER_LIMIT_EXCEEDED, "The payee's wallet has reached a limit."),
-        "WALLET_LIMIT_REACHED": _both(ErrorCode.USER_LIMIT_EXCEEDED, "The customer's wallet has reached a limit."),
-        "MANUALLY_CANCELLED": _both(_DECLINED, "Somebody has cancelled it while it waited at pawaPay."),
+        "PAYMENT_IN_PROGRESS": _both(
+            ErrorCode.USER_BUSY, "Another payment waits on the customer's phone."
+        ),
+        "TRANSACTION_ALREADY_IN_PROCESS": _both(
+            ErrorCode.USER_BUSY, "Another payment waits on the customer's phone."
+        ),
+        "PAYER_NOT_FOUND": _both(
+            ErrorCode.USER_NOT_FOUND, "The number is no customer of this operator."
+        ),
+        "RECIPIENT_NOT_FOUND": _both(
+            ErrorCode.USER_NOT_FOUND, "The number is no customer of this operator."
+        ),
+        "PAYER_LIMIT_REACHED": _both(
+            ErrorCode.USER_LIMIT_EXCEEDED, "The payer's wallet has reached a limit."
+        ),
+        "RECIPIENT_LIMIT_REACHED": _both(
+            ErrorCode.USER_LIMIT_EXCEEDED, "The payee's wallet has reached a limit."
+        ),
+        "WALLET_LIMIT_REACHED": _both(
+            ErrorCode.USER_LIMIT_EXCEEDED, "The customer's wallet has reached a limit."
+        ),
+        "MANUALLY_CANCELLED": _both(
+            _DECLINED, "Somebody has cancelled it while it waited at pawaPay."
+        ),
         "PAWAPAY_WALLET_OUT_OF_FUNDS": _both(
-            ErrorCode.MERCHANT_INSUFFICIENT_FUNDS, "The account's wallet with pawaPay holds too little."
+            ErrorCode.MERCHANT_INSUFFICIENT_FUNDS,
+            "The account's wallet with pawaPay holds too little.",
         ),
-        "AMOUNT_TOO_LARGE": _both(ErrorCode.AMOUNT_OUT_OF_RANGE, "The amount is larger than what is left to refund."),
-        "DEPOSIT_ALREADY_REFUNDED": _both(ErrorCode.DUPLICATE_REQUEST, "The deposit has been refunded."),
-        "REFUND_IN_PROGRESS": _both(ErrorCode.DUPLICATE_REQUEST, "Another refund of the deposit is in progress."),
+        "AMOUNT_TOO_LARGE": _both(
+            ErrorCode.AMOUNT_OUT_OF_RANGE, "The amount is larger than what is left to refund."
+        ),
+        "DEPOSIT_ALREADY_REFUNDED": _both(
+            ErrorCode.DUPLICATE_REQUEST, "The deposit has been refunded."
+        ),
+        "REFUND_IN_PROGRESS": _both(
+            ErrorCode.DUPLICATE_REQUEST, "Another refund of the deposit is in progress."
+        ),
         "UNSPECIFIED_FAILURE": _both(_DECLINED, "The operator gave no reason."),
         "UNKNOWN_ERROR": _both(_DECLINED, "pawaPay gave no reason."),
     }

@@ -1,4 +1,5 @@
-"""Reads what pawaPay says about an account in a market: its active configuration, and whether the operator works."""
+"""Reads what pawaPay says about an account in a market: its active configuration, and whether the
+operator works."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ class ActiveConfiguration:
 
 
 def parse_active_configuration(body: bytes, market: str) -> ActiveConfiguration:
-    """Return the active configuration of a market. Raises ValueError for a body that can't be read."""
+    """Return the active configuration of a market. Raises ValueError for a body that can't be
+    read."""
     document = parse_json(body)
     signatures = object_member(document, "signatureConfiguration")
     terms = {
@@ -69,13 +71,15 @@ def parse_active_configuration(body: bytes, market: str) -> ActiveConfiguration:
         for operation, members in _operations(each)
     }
     return ActiveConfiguration(
-        MappingProxyType(terms), signatures.get("signedRequestsOnly") is True, signatures.get("signedCallbacks") is True
+        MappingProxyType(terms),
+        signatures.get("signedRequestsOnly") is True,
+        signatures.get("signedCallbacks") is True,
     )
 
 
 def parse_availability(body: bytes, market: str) -> Mapping[str, str]:
-    """Return the status of each operation of a market: `OPERATIONAL`, `DELAYED` or `CLOSED`. Raises ValueError for a
-    body that can't be read."""
+    """Return the status of each operation of a market: `OPERATIONAL`, `DELAYED` or `CLOSED`. Raises
+    ValueError for a body that can't be read."""
     return {
         operation: text_member(members, "status") or ""
         for provider in _providers(parse_objects(body), market)
@@ -84,7 +88,8 @@ def parse_availability(body: bytes, market: str) -> Mapping[str, str]:
 
 
 def parse_public_keys(body: bytes) -> bytes:
-    """Return pawaPay's public keys in PEM, one after the other. Raises ValueError for a body that can't be read."""
+    """Return pawaPay's public keys in PEM, one after the other. Raises ValueError for a body that
+    can't be read."""
     return "\n".join(text_member(each, "key") or "" for each in parse_objects(body)).encode()
 
 
@@ -96,8 +101,9 @@ def _providers(countries: list[dict[str, Any]], market: str) -> Iterator[dict[st
 
 
 def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each operation. The documentation's example has an array, some of whose objects name the operation by their
-    only key and others by a member; its schema and the API itself have an object."""
+    """Yield each operation. The documentation's example has an array, some of whose objects name
+    the operation by their only key and others by a member; its schema and the API itself have an
+    object."""
     found = document.get("operationTypes", {})
     each_in = objects(document, "operationTypes") if isinstance(found, list) else [found]
     for each in each_in:

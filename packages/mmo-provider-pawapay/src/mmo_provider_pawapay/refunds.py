@@ -1,8 +1,8 @@
-"""Reads and writes the messages about refunds, by which pawaPay gives money of a deposit back, whole or in parts.
+"""Reads and writes the messages about refunds, by which pawaPay gives money of a deposit back,
+whole or in parts.
 
-A refund has an id of its own, so that a repetition is pawaPay's duplicate. Its callback does not name the deposit, so
-the reversal's id is in its metadata, which pawaPay returns.
-"""
+A refund has an id of its own, so that a repetition is pawaPay's duplicate. Its callback does not
+name the deposit, so the reversal's id is in its metadata, which pawaPay returns."""
 
 from __future__ import annotations
 
@@ -63,9 +63,11 @@ _NAMESPACE = b"mmo-gateway/pawapay/"
 
 
 def refund_id(reversal: str) -> str:
-    """Return the UUID of version 4 under which pawaPay knows a reversal, the same for each repetition: the digest of
-    its id, as that has more than the 122 bits of a UUID."""
-    return str(uuid.UUID(bytes=hashlib.sha256(_NAMESPACE + reversal.encode()).digest()[:16], version=4))
+    """Return the UUID of version 4 under which pawaPay knows a reversal, the same for each
+    repetition: the digest of its id, as that has more than the 122 bits of a UUID."""
+    return str(
+        uuid.UUID(bytes=hashlib.sha256(_NAMESPACE + reversal.encode()).digest()[:16], version=4)
+    )
 
 
 def submission_body(reversal: Reversal) -> bytes:
@@ -94,7 +96,9 @@ def submission_report(about: ReversalReports, response: HttpResponse) -> Reversa
             return about.unreachable(unclear)
         case FailureReason() as reason:
             if reason.code not in FAILURES and reversal.submissions - reversal.unsent > 1:
-                return about.unreachable(unclear)  # It may be due to the earlier one, if that has arrived after all.
+                return about.unreachable(
+                    unclear
+                )  # It may be due to the earlier one, if that has arrived after all.
             return about.failed(_words(reason), reason.code)
         case never:
             assert_never(never)
@@ -104,16 +108,22 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
     """Return the report from the answer to a question about a refund."""
     reversal = about.reversal
     if response.status != 200:
-        return about.unreachable(f"pawaPay answered {response.status} to a question about a refund.")
+        return about.unreachable(
+            f"pawaPay answered {response.status} to a question about a refund."
+        )
     try:
         document = parse_json(response.body)
         if text_member(document, "status") == "NOT_FOUND":
-            is_final = reversal.sent_at is not None and _OPERATION.is_not_found_final(reversal.sent_at, now=now)
+            is_final = reversal.sent_at is not None and _OPERATION.is_not_found_final(
+                reversal.sent_at, now=now
+            )
             if is_final and not reversal.is_accepted:
                 return about.never_received()
             return about.unreachable("pawaPay does not find the refund.")
         data = object_member(document, "data")
-        if text_member(document, "status") != "FOUND" or text_member(data, REFUND.id) != refund_id(reversal.id):
+        if text_member(document, "status") != "FOUND" or text_member(data, REFUND.id) != refund_id(
+            reversal.id
+        ):
             raise ValueError("it is about no refund, or another one")
         ended = result(reversal.id, about.provider, Source.POLL, data)
         if ended is None and text_member(data, "status") not in PENDING_STATUSES:
@@ -126,8 +136,12 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
 def result(
     reversal: str, name: str, source: Source, document: Mapping[str, Any]
 ) -> ReversalSucceeded | ReversalFailed | None:
-    """Return the result of a refund; None: it has none yet. Raises ValueError for an invalid refund."""
-    receipt, status = text_member(document, "providerTransactionId"), text_member(document, "status")
+    """Return the result of a refund; None: it has none yet. Raises ValueError for an invalid
+    refund."""
+    receipt, status = (
+        text_member(document, "providerTransactionId"),
+        text_member(document, "status"),
+    )
     receipt = receipt and receipt[:RECEIPT_CHARACTERS_MAX]
     if status == "COMPLETED":
         return ReversalSucceeded(reversal, name, source, receipt, parse_amount(document))
@@ -143,10 +157,12 @@ def hint(reversal: str, name: str) -> ReversalAccepted:
 
 
 def reversal_of(document: Mapping[str, Any], id: str) -> str | None:
-    """Return the reversal that a callback names, whose id at pawaPay must be this one. Raises ValueError for metadata
-    of another form."""
+    """Return the reversal that a callback names, whose id at pawaPay must be this one. Raises
+    ValueError for metadata of another form."""
     reversal = text_member(object_member(document, "metadata"), METADATA_FIELD)
-    is_ours = reversal is not None and _REVERSAL_ID.fullmatch(reversal) and refund_id(reversal) == id
+    is_ours = (
+        reversal is not None and _REVERSAL_ID.fullmatch(reversal) and refund_id(reversal) == id
+    )
     return reversal if is_ours else None
 
 

@@ -1,9 +1,8 @@
-"""Signs requests and verifies callbacks by HTTP Message Signatures (RFC 9421) with Content-Digest (RFC 9530), in the
-one form that pawaPay documents: a signature with the label `sig-pp`.
+"""Signs requests and verifies callbacks by HTTP Message Signatures (RFC 9421) with Content-Digest
+(RFC 9530), in the one form that pawaPay documents: a signature with the label `sig-pp`.
 
-Whatever differs from that form is refused. One thing is pawaPay's own: its ECDSA signatures are in DER, and not the two
-numbers side by side of RFC 9421 section 3.3.4; both are accepted.
-"""
+Whatever differs from that form is refused. One thing is pawaPay's own: its ECDSA signatures are in
+DER, and not the two numbers side by side of RFC 9421 section 3.3.4; both are accepted."""
 
 from __future__ import annotations
 
@@ -46,7 +45,14 @@ DIGESTS: Final[Mapping[str, Callable[[bytes], bytes]]] = MappingProxyType(
 REQUIRED_COMPONENTS: Final = frozenset(("@method", "@authority", "@path", "content-digest"))
 """What a signature must cover, so that it is worth nothing for another request."""
 
-SIGNED_COMPONENTS: Final = ("@method", "@authority", "@path", "signature-date", "content-digest", "content-type")
+SIGNED_COMPONENTS: Final = (
+    "@method",
+    "@authority",
+    "@path",
+    "signature-date",
+    "content-digest",
+    "content-type",
+)
 """What our own signatures cover."""
 
 _COMPONENT: Final = r'"@?[a-z0-9-]+"'
@@ -61,7 +67,8 @@ _PEM: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----[A-Za-z0-9+/=\s]+-----END 
 
 
 class SignatureFault(Exception):
-    """Raised for a message whose signature proves nothing; says why, without a word of the message."""
+    """Raised for a message whose signature proves nothing; says why, without a word of the
+    message."""
 
 
 @frozen
@@ -86,8 +93,8 @@ class SignatureInput:
 
 
 def load_public_keys(pem: bytes) -> Sequence[PublicKey]:
-    """Return the public keys in PEM, one after the other. Raises ValueError where there is none, or one of another
-    kind."""
+    """Return the public keys in PEM, one after the other. Raises ValueError where there is none, or
+    one of another kind."""
     keys = []
     for each in _PEM.findall(pem):
         key = load_pem_public_key(each)
@@ -116,17 +123,26 @@ def content_digest(content: bytes, algorithm: str = "sha-512") -> str:
 
 
 def signature_base(
-    components: Sequence[str], parameters: str, method: str, authority: str, path: str, headers: Headers
+    components: Sequence[str],
+    parameters: str,
+    method: str,
+    authority: str,
+    path: str,
+    headers: Headers,
 ) -> bytes:
-    """Return the text that is signed (RFC 9421 section 2.5); `parameters` is the value of `@signature-params`. Raises
-    SignatureFault for a component that the message does not have."""
-    lines = [f'"{each}": {_component(each, method, authority, path, headers)}' for each in components]
+    """Return the text that is signed (RFC 9421 section 2.5); `parameters` is the value of
+    `@signature-params`. Raises SignatureFault for a component that the message does not have."""
+    lines = [
+        f'"{each}": {_component(each, method, authority, path, headers)}' for each in components
+    ]
     return "\n".join((*lines, f'"@signature-params": {parameters}')).encode("latin-1")
 
 
-def signed_headers(key: SigningKey, method: str, authority: str, path: str, content: bytes, *, now: Instant) -> Headers:
-    """Return the headers of a request of JSON with its signature. The signature is deterministic (RFC 6979), so a
-    repetition is the same."""
+def signed_headers(
+    key: SigningKey, method: str, authority: str, path: str, content: bytes, *, now: Instant
+) -> Headers:
+    """Return the headers of a request of JSON with its signature. The signature is deterministic
+    (RFC 6979), so a repetition is the same."""
     created = now // SECOND
     parameters = f'alg="ecdsa-p256-sha256";keyid="{key.id}";created={created};expires={created + LIFETIME // SECOND}'
     components = " ".join(f'"{each}"' for each in SIGNED_COMPONENTS)
@@ -145,17 +161,21 @@ def signed_headers(key: SigningKey, method: str, authority: str, path: str, cont
     )
 
 
-def verify_signature(request: HttpRequest, keys: Sequence[PublicKey], authorities: Sequence[str]) -> SignatureInput:
+def verify_signature(
+    request: HttpRequest, keys: Sequence[PublicKey], authorities: Sequence[str]
+) -> SignatureInput:
     """Return what a request's signature by one of these keys covers. Raises SignatureFault.
 
-    The request came to one of the `authorities`: which of them the sender has signed depends on the proxies between.
-    """
+    The request came to one of the `authorities`: which of them the sender has signed depends on the
+    proxies between."""
     covered = parse_signature_input(_single_header(request.headers, b"signature-input"))
     signature = _decode(_members(_single_header(request.headers, b"signature")).get(covered.label))
     _check_digest(_single_header(request.headers, b"content-digest"), request.body)
     path = request.target.partition(b"?")[0].decode("latin-1")
     for authority in authorities:
-        base = signature_base(covered.components, covered.text, request.method, authority, path, request.headers)
+        base = signature_base(
+            covered.components, covered.text, request.method, authority, path, request.headers
+        )
         if any(_is_signed_by(each, covered.algorithm, base, signature) for each in keys):
             return covered
     raise SignatureFault("The signature is by no known key, or of another message.")
@@ -170,8 +190,8 @@ def check_age(covered: SignatureInput, *, now: Instant) -> None:
 
 
 def parse_signature_input(text: str) -> SignatureInput:
-    """Return the one member of a Signature-Input. Raises SignatureFault for what is not in the documented form, or does
-    not cover what it must."""
+    """Return the one member of a Signature-Input. Raises SignatureFault for what is not in the
+    documented form, or does not cover what it must."""
     match = _INPUT.fullmatch(text)
     if match is None:
         raise SignatureFault("The Signature-Input is not in the documented form.")
@@ -183,10 +203,16 @@ def parse_signature_input(text: str) -> SignatureInput:
     if not set(components) >= REQUIRED_COMPONENTS:
         raise SignatureFault("The signature does not cover the whole request.")
     try:
-        created, expires = (Instant(int(parameters[name]) * SECOND) for name in ("created", "expires"))
-        return SignatureInput(match["label"], components, match["value"], parameters["alg"], created, expires)
+        created, expires = (
+            Instant(int(parameters[name]) * SECOND) for name in ("created", "expires")
+        )
+        return SignatureInput(
+            match["label"], components, match["value"], parameters["alg"], created, expires
+        )
     except (KeyError, ValueError):
-        raise SignatureFault("The Signature-Input does not say when it was made, and how.") from None
+        raise SignatureFault(
+            "The Signature-Input does not say when it was made, and how."
+        ) from None
 
 
 def _component(name: str, method: str, authority: str, path: str, headers: Headers) -> str:
@@ -198,7 +224,9 @@ def _component(name: str, method: str, authority: str, path: str, headers: Heade
         case "@path":
             return path
         case _:
-            values = [value.decode("latin-1").strip() for each, value in headers if each == name.encode()]
+            values = [
+                value.decode("latin-1").strip() for each, value in headers if each == name.encode()
+            ]
             if not values:
                 raise SignatureFault("The signature covers what the request does not have.")
             return ", ".join(values)
@@ -207,12 +235,15 @@ def _component(name: str, method: str, authority: str, path: str, headers: Heade
 def _single_header(headers: Headers, name: bytes) -> str:
     values = [value for each, value in headers if each == name]
     if len(values) != 1:
-        raise SignatureFault(f"It has {'more than one' if values else 'no'} {name.decode().title()}.")
+        raise SignatureFault(
+            f"It has {'more than one' if values else 'no'} {name.decode().title()}."
+        )
     return values[0].decode("latin-1").strip()
 
 
 def _members(text: str) -> Mapping[str, str]:
-    """Return the members of a dictionary of byte sequences (RFC 9651 sections 3.2 and 3.3.5), still as Base64."""
+    """Return the members of a dictionary of byte sequences (RFC 9651 sections 3.2 and 3.3.5), still
+    as Base64."""
     found = {}
     for each in text.split(","):
         match = _BYTES.fullmatch(each.strip())

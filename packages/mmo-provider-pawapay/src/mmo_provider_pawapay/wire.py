@@ -29,20 +29,24 @@ CODE_CHARACTERS_MAX: Final = 100
 MESSAGE_CHARACTERS_MAX: Final = 500
 RECEIPT_CHARACTERS_MAX: Final = 200
 
-PENDING_STATUSES: Final = frozenset({"ACCEPTED", "SUBMITTED", "ENQUEUED", "PROCESSING", "IN_RECONCILIATION"})
+PENDING_STATUSES: Final = frozenset(
+    {"ACCEPTED", "SUBMITTED", "ENQUEUED", "PROCESSING", "IN_RECONCILIATION"}
+)
 
 _ULID_DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ULID: Final = re.compile(rf"[{_ULID_DIGITS}]{{26}}", re.ASCII)
-_UUID: Final = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-4([0-9a-f]{3})-([89ab])([0-9a-f]{3})-([0-9a-f]{12})", re.ASCII)
+_UUID: Final = re.compile(
+    r"([0-9a-f]{8})-([0-9a-f]{4})-4([0-9a-f]{3})-([89ab])([0-9a-f]{3})-([0-9a-f]{12})", re.ASCII
+)
 
 
 def operation_id(gateway_reference: str) -> str:
-    """Return the UUID under which pawaPay knows this payment, the same for each repetition of a submission.
+    """Return the UUID under which pawaPay knows this payment, the same for each repetition of a
+    submission.
 
-    pawaPay takes version 4 only (RFC 9562 section 5.4), which leaves 122 bits. A gatewayReference is a ULID of 128
-    bits, whose first six are zero until the year 2109; so the UUID is the reference in another form. Raises ValueError
-    for any other text.
-    """
+    pawaPay takes version 4 only (RFC 9562 section 5.4), which leaves 122 bits. A gatewayReference
+    is a ULID of 128 bits, whose first six are zero until the year 2109; so the UUID is the
+    reference in another form. Raises ValueError for any other text."""
     value = 0
     if _ULID.fullmatch(gateway_reference) is None:
         raise ValueError("it is no ULID")
@@ -56,11 +60,16 @@ def operation_id(gateway_reference: str) -> str:
 
 
 def gateway_reference(id: str) -> str | None:
-    """Return the gatewayReference in an id that `operation_id` may have made; None for any other text."""
+    """Return the gatewayReference in an id that `operation_id` may have made; None for any other
+    text."""
     match = _UUID.fullmatch(id)
     if match is None:
         return None
-    high, middle, low = int(match[1] + match[2], 16), int(match[3], 16), int("".join(match.group(4, 5, 6)), 16)
+    high, middle, low = (
+        int(match[1] + match[2], 16),
+        int(match[3], 16),
+        int("".join(match.group(4, 5, 6)), 16),
+    )
     value = high << 74 | middle << 62 | low & (1 << 62) - 1
     return "".join(_ULID_DIGITS[value >> shift & 31] for shift in range(125, -1, -5))
 
@@ -102,11 +111,16 @@ def submission_body(order: Order, market: str, customer_message: str | None) -> 
         "currency": order.requested.currency,
         operation.party: {
             "type": "MMO",
-            "accountDetails": {"phoneNumber": order.party.msisdn.removeprefix("+"), "provider": market},
+            "accountDetails": {
+                "phoneNumber": order.party.msisdn.removeprefix("+"),
+                "provider": market,
+            },
         },
         "clientReferenceId": order.gateway_reference,
     }
-    return to_json(document if customer_message is None else {**document, "customerMessage": customer_message})
+    return to_json(
+        document if customer_message is None else {**document, "customerMessage": customer_message}
+    )
 
 
 @frozen
@@ -118,12 +132,14 @@ class FailureReason:
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in a body, each number as its text. Raises ValueError for any other body."""
+    """Return the JSON object in a body, each number as its text. Raises ValueError for any other
+    body."""
     return parse_json_object(body, number=str)
 
 
 def object_member(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the object under this name, empty when it is absent or null. Raises ValueError for another type."""
+    """Return the object under this name, empty when it is absent or null. Raises ValueError for
+    another type."""
     value = document.get(name)
     if value is None:
         return {}
@@ -133,7 +149,8 @@ def object_member(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def text_member(document: Mapping[str, Any], name: str) -> str | None:
-    """Return the text under this name; None when it is absent, null or empty. Raises ValueError for another type."""
+    """Return the text under this name; None when it is absent, null or empty. Raises ValueError for
+    another type."""
     value = document.get(name)
     if value is None or value == "":
         return None
@@ -143,8 +160,9 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
 
 
 def parse_wallets(body: bytes, market: str) -> Mapping[str, Money]:
-    """Return the balances of the wallets of a market, by `COUNTRY/CURRENCY`, followed by the market's own name where
-    the wallet serves no other. Raises ValueError for an answer that holds no wallets."""
+    """Return the balances of the wallets of a market, by `COUNTRY/CURRENCY`, followed by the
+    market's own name where the wallet serves no other. Raises ValueError for an answer that holds
+    no wallets."""
     balances = parse_json(body).get("balances")
     if not isinstance(balances, list):
         raise ValueError("balances is no list")
@@ -160,10 +178,13 @@ def parse_wallets(body: bytes, market: str) -> Mapping[str, Money]:
 
 
 def parse_failure(document: Mapping[str, Any]) -> FailureReason:
-    """Return the `failureReason` of an answer or a payment. Raises ValueError when it is of another form."""
+    """Return the `failureReason` of an answer or a payment. Raises ValueError when it is of another
+    form."""
     reason = object_member(document, "failureReason")
     code, message = text_member(reason, "failureCode"), text_member(reason, "failureMessage")
-    return FailureReason(code and code[:CODE_CHARACTERS_MAX], message and message[:MESSAGE_CHARACTERS_MAX])
+    return FailureReason(
+        code and code[:CODE_CHARACTERS_MAX], message and message[:MESSAGE_CHARACTERS_MAX]
+    )
 
 
 class Initiation(Enum):
@@ -176,8 +197,11 @@ class Initiation(Enum):
     """pawaPay may have it: only a question tells."""
 
 
-def parse_initiation(response: HttpResponse, operation: Operation, id: str) -> Initiation | FailureReason:
-    """Return what the answer to a submission says; the reason of a rejection, where pawaPay itself has written it."""
+def parse_initiation(
+    response: HttpResponse, operation: Operation, id: str
+) -> Initiation | FailureReason:
+    """Return what the answer to a submission says; the reason of a rejection, where pawaPay itself
+    has written it."""
     if response.status == 429:
         return Initiation.NEVER_RECEIVED
     if not (response.status == 200 or 400 <= response.status < 500):
@@ -194,12 +218,15 @@ def parse_initiation(response: HttpResponse, operation: Operation, id: str) -> I
         return Initiation.ACCEPTED
     if told is not None and status == "REJECTED":
         return reason
-    is_told_by_pawapay = status in (None, "REJECTED") and response.status != 200 and reason.code in FAILURES
+    is_told_by_pawapay = (
+        status in (None, "REJECTED") and response.status != 200 and reason.code in FAILURES
+    )
     return reason if is_told_by_pawapay else Initiation.UNCLEAR
 
 
 def parse_amount(document: Mapping[str, Any]) -> Money | None:
-    """Return the amount of a payment; None when it has none. Raises ValueError for an invalid amount."""
+    """Return the amount of a payment; None when it has none. Raises ValueError for an invalid
+    amount."""
     amount, currency = text_member(document, "amount"), text_member(document, "currency")
     if amount is None or currency is None:
         return None
@@ -210,7 +237,8 @@ def parse_amount(document: Mapping[str, Any]) -> Money | None:
 
 
 def parse_limit(document: Mapping[str, Any], *names: str) -> Decimal | None:
-    """Return the number under the first of these names that there is. Raises ValueError for another text."""
+    """Return the number under the first of these names that there is. Raises ValueError for another
+    text."""
     for name in names:
         if (text := text_member(document, name)) is not None:
             return parse_number(text)
@@ -218,12 +246,14 @@ def parse_limit(document: Mapping[str, Any], *names: str) -> Decimal | None:
 
 
 def parse_objects(body: bytes) -> list[dict[str, Any]]:
-    """Return the JSON objects in a body that is an array of them. Raises ValueError for any other body."""
+    """Return the JSON objects in a body that is an array of them. Raises ValueError for any other
+    body."""
     return objects(parse_json(b'{"objects":%b}' % body), "objects")
 
 
 def objects(document: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the objects in the array under this name, none when it is absent. Raises ValueError for anything else."""
+    """Return the objects in the array under this name, none when it is absent. Raises ValueError
+    for anything else."""
     value = document.get(name, [])
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         raise ValueError(f"{name} is no array of objects")

@@ -1,4 +1,5 @@
-"""Describes what a merchant's endpoint for callbacks should do in each situation, and judges what it did."""
+"""Describes what a merchant's endpoint for callbacks should do in each situation, and judges what
+it did."""
 
 from __future__ import annotations
 
@@ -16,4 +17,5 @@ SITUATIONS: tuple[Situation, ...] = (
     *MALFORMED_SITUATIONS,
     *CONNECTION_SITUATIONS,
 )
-"""In the order in which they are played: the first shows whether the endpoint can be reached at all."""
+"""In the order in which they are played: the first shows whether the endpoint can be reached at
+all."""

@@ -24,7 +24,9 @@ QUICK_S = 5.0
 
 def _paced(pace: SendingPace) -> Callable[[PlayedPayments], Script]:
     def write(payments: PlayedPayments) -> Script:
-        return Script(((PlayedRequest(payments.success(), pace=pace),),), {payments.reference(): PAID})
+        return Script(
+            ((PlayedRequest(payments.success(), pace=pace),),), {payments.reference(): PAID}
+        )
 
     return write
 
@@ -44,7 +46,8 @@ def _tls(name: str, version: TlsVersion) -> Situation:
     return Situation(
         name,
         f"The gateway speaks {version.value} only.",
-        "Answer with a 2xx. The gateway speaks TLS 1.2 and 1.3, so that one of them is enough today; offer both.",
+        "Answer with a 2xx. The gateway speaks TLS 1.2 and 1.3, so that one of them is enough "
+        "today; offer both.",
         ("K7",),
         _only(version),
         is_required=False,
@@ -60,7 +63,9 @@ def _broken_off(payments: PlayedPayments) -> Script:
 
 def _on_one_connection(payments: PlayedPayments) -> Script:
     rounds = tuple((PlayedRequest(payments.success(which)),) for which in range(3))
-    return Script(rounds, {payments.reference(which): PAID for which in range(3)}, ConnectionUse.KEPT)
+    return Script(
+        rounds, {payments.reference(which): PAID for which in range(3)}, ConnectionUse.KEPT
+    )
 
 
 def _rejected_then_kept(payments: PlayedPayments) -> Script:
@@ -82,7 +87,8 @@ CONNECTION_SITUATIONS = (
     Situation(
         "quick-answer",
         "A callback comes and waits for its answer.",
-        "Answer within 5 seconds: store the result, answer, and do the work later. After 15 seconds it has failed.",
+        "Answer within 5 seconds: store the result, answer, and do the work later. After 15 "
+        "seconds it has failed.",
         ("K2",),
         _quick,
         is_required=False,
@@ -91,19 +97,22 @@ CONNECTION_SITUATIONS = (
         "body-after-head",
         "The body of a callback comes a moment after its head.",
         SendingPace.HEAD_FIRST,
-        "Answer with a 2xx: read as many bytes as Content-Length says, however many arrive at first.",
+        "Answer with a 2xx: read as many bytes as Content-Length says, however many arrive "
+        "at first.",
     ),
     _slow(
         "slow-head",
         "The head of a callback comes in small pieces, over some seconds.",
         SendingPace.SLOW_HEAD,
-        "Answer with a 2xx: a slow network may take some seconds. Close a connection only after ten or more.",
+        "Answer with a 2xx: a slow network may take some seconds. Close a connection only after "
+        "ten or more.",
     ),
     _slow(
         "slow-body",
         "The body of a callback comes in small pieces, over some seconds.",
         SendingPace.SLOW_BODY,
-        "Answer with a 2xx: a slow network may take some seconds. Close a connection only after ten or more.",
+        "Answer with a 2xx: a slow network may take some seconds. Close a connection only after "
+        "ten or more.",
     ),
     Situation(
         "broken-off",
@@ -116,7 +125,8 @@ CONNECTION_SITUATIONS = (
     Situation(
         "kept-connection",
         "Three callbacks come on one connection.",
-        "Answer each with a 2xx, with a whole head and the right Content-Length, or close the connection after one.",
+        "Answer each with a 2xx, with a whole head and the right Content-Length, or close the "
+        "connection after one.",
         ("K2",),
         _on_one_connection,
         question="Were all three booked?",
@@ -124,7 +134,8 @@ CONNECTION_SITUATIONS = (
     Situation(
         "kept-after-rejection",
         "A callback with a wrong key comes, then one with yours on the same connection.",
-        "Read or discard the body of what you reject, or close: its rest must not be taken for the next request.",
+        "Read or discard the body of what you reject, or close: its rest must not be taken for "
+        "the next request.",
         ("K2",),
         _rejected_then_kept,
         question="Was the payment booked?",
@@ -132,7 +143,8 @@ CONNECTION_SITUATIONS = (
     Situation(
         "silent-connections",
         "Four connections are open on which nothing is sent; then a callback comes.",
-        "Answer with a 2xx: serve connections at the same time, so that a silent one keeps nobody waiting.",
+        "Answer with a 2xx: serve connections at the same time, so that a silent one keeps "
+        "nobody waiting.",
         ("K2",),
         _with_silent_connections,
         question="Was the payment booked?",

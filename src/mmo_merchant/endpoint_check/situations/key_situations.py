@@ -17,7 +17,8 @@ from mmo_merchant.endpoint_check.situations.situation import (
 )
 
 _REJECT = (
-    "Answer 401 and book nothing. Anybody can call your URL, and the key is the only proof that the gateway did:"
+    "Answer 401 and book nothing. Anybody can call your URL, and the key is the only proof that "
+    "the gateway did:"
     " compare all of it, in constant time."
 )
 
@@ -57,20 +58,30 @@ KEY_SITUATIONS = (
     _rejected("key-wrong", "A callback comes with the key of somebody else.", KeyVariant.WRONG),
     _rejected("key-empty", "A callback comes with an empty X-API-KEY.", KeyVariant.EMPTY),
     _rejected(
-        "key-beginning", "A callback comes with the beginning of your key, one character short.", KeyVariant.BEGINNING
+        "key-beginning",
+        "A callback comes with the beginning of your key, one character short.",
+        KeyVariant.BEGINNING,
     ),
-    _rejected("key-longer", "A callback comes with your key and one more character.", KeyVariant.LONGER),
-    _rejected("key-other-case", "A callback comes with your key in the other letter case.", KeyVariant.OTHER_CASE),
+    _rejected(
+        "key-longer", "A callback comes with your key and one more character.", KeyVariant.LONGER
+    ),
+    _rejected(
+        "key-other-case",
+        "A callback comes with your key in the other letter case.",
+        KeyVariant.OTHER_CASE,
+    ),
     _rejected(
         "key-not-ascii",
         "A callback comes with a key of bytes that are no text.",
         KeyVariant.NOT_ASCII,
-        "Answer 401, not 500. Compare bytes: some functions for a comparison in constant time fail on other text.",
+        "Answer 401, not 500. Compare bytes: some functions for a comparison in constant time "
+        "fail on other text.",
     ),
     Situation(
         "key-twice",
         "A callback comes with two X-API-KEY, of which the second is yours.",
-        "Answer 401. The gateway sends one key; a second one means that something between you adds fields.",
+        "Answer 401. The gateway sends one key; a second one means that something between you "
+        "adds fields.",
         ("K1",),
         _with_two_keys,
         is_required=False,

@@ -49,7 +49,9 @@ class PlayedPayments:
         """Return the merchantReference of one of the payments."""
         return self.merchant_reference or f"conform-{self.reference(which)}"
 
-    def transaction(self, which: int = 0, stage: Stage = Stage.SUCCEEDED, **members: Any) -> Transaction:
+    def transaction(
+        self, which: int = 0, stage: Stage = Stage.SUCCEEDED, **members: Any
+    ) -> Transaction:
         """Return a payment that has just ended; members are those of its order or progress."""
         created_at = earlier(self.now, Span(20 * clock.SECOND))
         standard: dict[str, Any] = {
@@ -74,7 +76,9 @@ class PlayedPayments:
             members.setdefault("final", requested)
         return transaction_object(self.transaction(which, **members))
 
-    def failure(self, which: int = 0, code: ErrorCode = ErrorCode.USER_CANCELLED, **members: Any) -> bytes:
+    def failure(
+        self, which: int = 0, code: ErrorCode = ErrorCode.USER_CANCELLED, **members: Any
+    ) -> bytes:
         """Return the callback of a payment that has failed."""
         failed = {"error_code": code, "error_message": EXPLANATIONS[code].meaning, **members}
         return transaction_object(self.transaction(which, Stage.FAILED, **failed))
@@ -82,7 +86,11 @@ class PlayedPayments:
     def qr_code(self, which: int = 0, *, payload: str | None = QR_TEXT) -> bytes:
         """Return the delivery of a QR code (Q1), which comes before the result."""
         waiting = self.transaction(
-            which, Stage.AWAITING_RESULT, flow=Flow.QR, display_qr_url="https://shop.example/qr", qr=QrCode(payload)
+            which,
+            Stage.AWAITING_RESULT,
+            flow=Flow.QR,
+            display_qr_url="https://shop.example/qr",
+            qr=QrCode(payload),
         )
         return qr_code_request(waiting, b"", image=QR_PICTURE).body
 

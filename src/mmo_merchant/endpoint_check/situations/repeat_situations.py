@@ -20,7 +20,8 @@ CALLBACKS_PER_MERCHANT = 16
 """Callbacks that the gateway sends to one merchant at the same time (K6)."""
 
 _STORE_REJECTS = (
-    " Let your database reject the second one, by a unique key on gatewayReference: if you look first and write later,"
+    " Let your database reject the second one, by a unique key on gatewayReference: if you look "
+    "first and write later,"
     " both pass."
 )
 
@@ -50,11 +51,16 @@ def _repeated_failure(payments: PlayedPayments) -> Script:
 
 
 def _contradicted(payments: PlayedPayments) -> Script:
-    return Script(_one_after_another(payments.success(), payments.failure()), {payments.reference(): PAID})
+    return Script(
+        _one_after_another(payments.success(), payments.failure()), {payments.reference(): PAID}
+    )
 
 
 def _reference_used_again(payments: PlayedPayments) -> Script:
-    names = {"merchant_reference": payments.order_reference(0), "reconciliation_reference": payments.order_reference(0)}
+    names = {
+        "merchant_reference": payments.order_reference(0),
+        "reconciliation_reference": payments.order_reference(0),
+    }
     handled = {payments.reference(0): Handling(1, "failed"), payments.reference(1): PAID}
     return Script(_one_after_another(payments.failure(0), payments.success(1, **names)), handled)
 
@@ -73,7 +79,9 @@ def _many_at_once(payments: PlayedPayments) -> Script:
 
 
 def _result_after_qr_code(payments: PlayedPayments) -> Script:
-    code = PlayedRequest(payments.qr_code(), Expectation.NO_FAULT)  # Codes may have an endpoint of their own.
+    code = PlayedRequest(
+        payments.qr_code(), Expectation.NO_FAULT
+    )  # Codes may have an endpoint of their own.
     return Script(((code,), (PlayedRequest(payments.success()),)), {payments.reference(): PAID})
 
 
@@ -121,7 +129,8 @@ REPEAT_SITUATIONS = (
     Situation(
         "reference-used-again",
         "A payment has failed; a second one with the same merchantReference has succeeded.",
-        "Book both: they are two payments. Only gatewayReference tells whether a result is a repeat.",
+        "Book both: they are two payments. Only gatewayReference tells whether a result is "
+        "a repeat.",
         ("K3", "C12"),
         _reference_used_again,
         question="Was the second payment booked as a success?",
@@ -137,7 +146,8 @@ REPEAT_SITUATIONS = (
     Situation(
         "many-at-once",
         f"Results of {CALLBACKS_PER_MERCHANT} payments come at the same moment.",
-        "Answer each with a 2xx within 15 seconds: the gateway sends so many at a time to one merchant.",
+        "Answer each with a 2xx within 15 seconds: the gateway sends so many at a time to one "
+        "merchant.",
         ("K6", "K2"),
         _many_at_once,
         question="Were all of them booked?",
@@ -145,7 +155,8 @@ REPEAT_SITUATIONS = (
     Situation(
         "result-after-qr-code",
         "A QR code comes, then the result of the same payment, to the same URL.",
-        "Book the result and answer 2xx to it: the QR code before it has the same gatewayReference, and is no result.",
+        "Book the result and answer 2xx to it: the QR code before it has the same "
+        "gatewayReference, and is no result.",
         ("Q1", "K1"),
         _result_after_qr_code,
         question="Was the payment booked as a success?",

@@ -6,7 +6,13 @@ import json
 from collections.abc import Callable
 
 from mmo_merchant.endpoint_check.situations.played_payments import QR_TEXT, PlayedPayments
-from mmo_merchant.endpoint_check.situations.situation import PAID, Handling, Script, Situation, accepted
+from mmo_merchant.endpoint_check.situations.situation import (
+    PAID,
+    Handling,
+    Script,
+    Situation,
+    accepted,
+)
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span, earlier
 from mmo_sansio.values.error_codes import ErrorCode
@@ -20,7 +26,8 @@ PARTY_DATA_ENTRIES = 2000
 
 _FAILED = Handling(1, "failed")
 _IGNORE_UNKNOWN = (
-    "Answer with a 2xx and book the result: new values are added without a new version, so ignore what you do not know."
+    "Answer with a 2xx and book the result: new values are added without a new version, so ignore "
+    "what you do not know."
 )
 _BOOK = "Answer with a 2xx and book the result once."
 
@@ -44,14 +51,24 @@ def _result(
     return Situation(name, title, duty, clauses, write, is_required=is_required, question=question)
 
 
-def _failure(name: str, title: str, body: BodyWriter, duty: str, clauses: tuple[str, ...]) -> Situation:
+def _failure(
+    name: str, title: str, body: BodyWriter, duty: str, clauses: tuple[str, ...]
+) -> Situation:
     return _result(
-        name, title, body, duty=duty, clauses=clauses, handling=_FAILED, question="Was the payment booked as failed?"
+        name,
+        title,
+        body,
+        duty=duty,
+        clauses=clauses,
+        handling=_FAILED,
+        question="Was the payment booked as failed?",
     )
 
 
 def _with_unknown_members(payments: PlayedPayments) -> bytes:
-    return payments.success()[:-1] + b',"settlement":{"batch":7,"parts":[1,2.50,null]},"isTest":true}'
+    return (
+        payments.success()[:-1] + b',"settlement":{"batch":7,"parts":[1,2.50,null]},"isTest":true}'
+    )
 
 
 def _with_unknown_code(payments: PlayedPayments) -> bytes:
@@ -59,7 +76,9 @@ def _with_unknown_code(payments: PlayedPayments) -> bytes:
 
 
 def _with_unknown_source(payments: PlayedPayments) -> bytes:
-    return payments.success().replace(b'"completionSource":"webhook"', b'"completionSource":"statement"')
+    return payments.success().replace(
+        b'"completionSource":"webhook"', b'"completionSource":"statement"'
+    )
 
 
 def _with_unknown_flow(payments: PlayedPayments) -> bytes:
@@ -72,8 +91,12 @@ def _in_another_order(payments: PlayedPayments) -> bytes:
 
 
 def _with_big_provider_data(payments: PlayedPayments) -> bytes:
-    details = json.dumps({f"detail{number}": "as the operator has it " * 4 for number in range(PARTY_DATA_ENTRIES)})
-    return payments.success(provider_data=ProviderData("sandbox", "Sandbox", Money(150, "KES"), details))
+    details = json.dumps(
+        {f"detail{number}": "as the operator has it " * 4 for number in range(PARTY_DATA_ENTRIES)}
+    )
+    return payments.success(
+        provider_data=ProviderData("sandbox", "Sandbox", Money(150, "KES"), details)
+    )
 
 
 def _with_long_texts(payments: PlayedPayments) -> bytes:
@@ -82,7 +105,9 @@ def _with_long_texts(payments: PlayedPayments) -> bytes:
 
 
 def _with_names(payments: PlayedPayments) -> bytes:
-    party = Party("customer-7", "254700000007", first_name="Zuhura Łucja 🙂", last_name="O'Ñame \\ \"<b>")
+    party = Party(
+        "customer-7", "254700000007", first_name="Zuhura Łucja 🙂", last_name="O'Ñame \\ \"<b>"
+    )
     return payments.success(party=party)
 
 
@@ -93,8 +118,10 @@ def _qr(name: str, title: str, payload: str | None) -> Situation:
     return Situation(
         name,
         title,
-        "Answer with a 2xx and book nothing: a QR code is something to show, it has no status, and the result comes"
-        " later under the same gatewayReference. If codes have a URL of their own, this one may answer with a 4xx.",
+        "Answer with a 2xx and book nothing: a QR code is something to show, it has no status, "
+        "and the result comes"
+        " later under the same gatewayReference. If codes have a URL of their own, this one may "
+        "answer with a 4xx.",
         ("Q1",),
         write,
         is_required=False,
@@ -107,7 +134,8 @@ RESULT_SITUATIONS = (
         "failed",
         "A payment has failed: the payer cancelled.",
         lambda payments: payments.failure(),
-        "Answer with a 2xx, too: a failure is a result like any other, and finalAmount is null in it.",
+        "Answer with a 2xx, too: a failure is a result like any other, and finalAmount is "
+        "null in it.",
         ("K1", "T2"),
     ),
     _failure(
@@ -123,27 +151,37 @@ RESULT_SITUATIONS = (
         "Answer with a 2xx. providerData may be null, and the order may be three days old.",
         ("S3", "T3"),
     ),
-    _result("payout", "A pay-out has succeeded.", lambda payments: payments.success(type=Type.PAYOUT)),
+    _result(
+        "payout", "A pay-out has succeeded.", lambda payments: payments.success(type=Type.PAYOUT)
+    ),
     _result(
         "tax",
         "A tax payout has succeeded; the party is the authority.",
         lambda payments: payments.success(type=Type.TAX, party=Party("mpesa_ke", "000")),
         clauses=("K1", "M5"),
     ),
-    _result("web", "A payment on the payment page has succeeded.", lambda payments: payments.success(flow=Flow.WEB)),
+    _result(
+        "web",
+        "A payment on the payment page has succeeded.",
+        lambda payments: payments.success(flow=Flow.WEB),
+    ),
     _result(
         "deposit",
         "A customer has paid without a request of yours: merchantReference and labels are null.",
         lambda payments: payments.deposit(),
-        duty="Answer with a 2xx and keep the deposit: find its purpose by party.id, as there is no order of yours.",
+        duty="Answer with a 2xx and keep the deposit: find its purpose by party.id, as there is no "
+        "order of yours.",
         clauses=("S4", "K1"),
         question="Was the deposit kept?",
     ),
     _result(
         "other-amount",
         "A payment has succeeded with another amount than requested.",
-        lambda payments: payments.success(requested=Money(15_000, "KES"), final=Money(14_999, "KES")),
-        duty="Answer with a 2xx and book finalAmount, which is what was paid; requestedAmount is what you asked for.",
+        lambda payments: payments.success(
+            requested=Money(15_000, "KES"), final=Money(14_999, "KES")
+        ),
+        duty="Answer with a 2xx and book finalAmount, which is what was paid; requestedAmount is "
+        "what you asked for.",
         clauses=("T2", "S2"),
         handling=Handling(1, "success", "149.99"),
         question="Were 149.99 KES booked, and not 150.00?",
@@ -152,7 +190,8 @@ RESULT_SITUATIONS = (
         "exact-decimals",
         "A payment of an amount has succeeded that no binary float holds.",
         lambda payments: payments.success(requested=Money(99_999_999_999_999_999, "KES")),
-        duty="Answer with a 2xx and book the amount to the cent: read numbers as decimals, not as floats.",
+        duty="Answer with a 2xx and book the amount to the cent: read numbers as decimals, not "
+        "as floats.",
         clauses=("G6", "M1"),
         handling=Handling(1, "success", "999999999999999.99"),
         question="Were 999999999999999.99 KES booked, and not 1000000000000000?",
@@ -160,7 +199,9 @@ RESULT_SITUATIONS = (
     _result(
         "no-decimals",
         "A payment in a currency without decimals has succeeded.",
-        lambda payments: payments.success(requested=Money(5_000, "XOF"), country="CI", method="orange_ci"),
+        lambda payments: payments.success(
+            requested=Money(5_000, "XOF"), country="CI", method="orange_ci"
+        ),
         clauses=("G6", "M1"),
         handling=Handling(1, "success", "5000"),
         question="Were 5000 XOF booked, and not 50?",
@@ -183,7 +224,8 @@ RESULT_SITUATIONS = (
         "unknown-source",
         "A result has a completionSource that you do not know.",
         _with_unknown_source,
-        duty="Answer with a 2xx and book the result: unknown values of completionSource are information only.",
+        duty="Answer with a 2xx and book the result: unknown values of completionSource are "
+        "information only.",
         clauses=("S2",),
     ),
     _result(
@@ -210,16 +252,22 @@ RESULT_SITUATIONS = (
     ),
     _result(
         "long-texts",
-        "A result has ten labels of 1,000 characters, and a reference with every special character.",
+        "A result has ten labels of 1,000 characters, and a reference with every special "
+        "character.",
         _with_long_texts,
         clauses=("M4", "L3"),
     ),
-    _result("names", "A result has a name with letters of many alphabets, quotes and an emoji.", _with_names),
+    _result(
+        "names",
+        "A result has a name with letters of many alphabets, quotes and an emoji.",
+        _with_names,
+    ),
     _result(
         "late",
         "The result of a payment of almost three days ago comes.",
         lambda payments: payments.success(created_at=earlier(payments.now, LATE)),
-        duty="Answer with a 2xx: a payment may be pending for three days. The time of the order proves nothing.",
+        duty="Answer with a 2xx: a payment may be pending for three days. The time of the order "
+        "proves nothing.",
         clauses=("S3", "K1"),
     ),
     _qr("qr-code", "A QR code comes to the URL of results.", QR_TEXT),

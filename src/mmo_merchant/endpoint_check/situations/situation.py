@@ -1,4 +1,5 @@
-"""Describes a situation that is played at a merchant's endpoint: the requests, and what should follow from them."""
+"""Describes a situation that is played at a merchant's endpoint: the requests, and what should
+follow from them."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class ConnectionUse(Enum):
     """Says on which connections the requests of a situation travel."""
 
     OF_THEIR_OWN = "of_their_own"
-    """Each request has its own connection, as with the gateway where an endpoint announces no `Keep-Alive`."""
+    """Each request has its own connection, as with the gateway where an endpoint announces no
+    `Keep-Alive`."""
     KEPT = "kept"
     """The next request is sent on the same connection, unless the endpoint has closed it."""
     WITH_SILENT = "with_silent"
@@ -114,7 +116,8 @@ class Script:
     """Says what is sent in a situation, and what must have been handled after it."""
 
     rounds: tuple[tuple[PlayedRequest, ...], ...]
-    """The requests of one round are sent at the same time, the next round after all answers to them."""
+    """The requests of one round are sent at the same time, the next round after all answers to
+    them."""
     handled: Mapping[str, Handling] = MappingProxyType({})
     """What the merchant must have handled, by gatewayReference."""
     connection: ConnectionUse = ConnectionUse.OF_THEIR_OWN
@@ -135,10 +138,11 @@ class Situation:
     write: Callable[[PlayedPayments], Script] = field(repr=False)
     """Writes the requests, about payments of their own."""
     is_required: bool = True
-    """Whether an endpoint that answers otherwise fails; else the answer is advised. What is handled always counts, and
-    so does a key in an answer."""
+    """Whether an endpoint that answers otherwise fails; else the answer is advised. What is handled
+    always counts, and so does a key in an answer."""
     question: str | None = None
-    """What the merchant has to ask himself, where nobody can tell from outside; None when everything shows."""
+    """What the merchant has to ask himself, where nobody can tell from outside; None when
+    everything shows."""
     needs_tls: bool = False
     """Whether it cannot be played over plain HTTP."""
 

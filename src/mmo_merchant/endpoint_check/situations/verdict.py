@@ -74,7 +74,10 @@ class Verdict:
 
 
 def judge(
-    situation: Situation, script: Script, observed: Sequence[Sequence[Observation]], handled: Handled | None
+    situation: Situation,
+    script: Script,
+    observed: Sequence[Sequence[Observation]],
+    handled: Handled | None,
 ) -> Verdict:
     """Return the verdict; `observed` has the observations of each round, in its order.
 
@@ -85,7 +88,11 @@ def judge(
         for requests, observations in zip(script.rounds, observed, strict=True)
         for exchange in zip(requests, observations, strict=True)
     ]
-    faults = [fault for exchange in exchanges if (fault := _answer_fault(*exchange, script.connection)) is not None]
+    faults = [
+        fault
+        for exchange in exchanges
+        if (fault := _answer_fault(*exchange, script.connection)) is not None
+    ]
     grave = [KEY_IN_ANSWER] if any(_has_key(observation) for _, observation in exchanges) else []
     if handled is not None:
         grave += _handling_faults(script, handled)
@@ -101,7 +108,9 @@ def _has_key(observation: Observation) -> bool:
     return isinstance(observation, EndpointAnswer) and observation.has_key
 
 
-def _answer_fault(request: PlayedRequest, observation: Observation, connection: ConnectionUse) -> str | None:
+def _answer_fault(
+    request: PlayedRequest, observation: Observation, connection: ConnectionUse
+) -> str | None:
     """Return what is wrong with the answer to one request; None when nothing is."""
     if request.expectation is Expectation.NOTHING:
         return None
@@ -126,7 +135,10 @@ def _status_fault(expectation: Expectation, status: int) -> str | None:
     match expectation:
         case Expectation.ACCEPT if not accepted:
             redirected = " A redirect is not followed." if 300 <= status <= 399 else ""
-            return f"It answered {status}, so the delivery has failed, and there is no second one.{redirected}"
+            return (
+                f"It answered {status}, so the delivery has failed, and there is no second "
+                f"one.{redirected}"
+            )
         case Expectation.REJECT if not 400 <= status <= 499:
             return f"It answered {status} instead of a 4xx."
         case Expectation.NO_FAULT if status >= 500:
@@ -144,7 +156,10 @@ def _handling_faults(script: Script, handled: Handled) -> Iterator[str]:
             yield f"What you have handled could not be learnt: {found}"
         elif found.times != expected.times:
             found_times, expected_times = _times(found.times), _times(expected.times)
-            yield f"You have handled the result of {reference} {found_times} instead of {expected_times}."
+            yield (
+                f"You have handled the result of {reference} {found_times} instead of "
+                f"{expected_times}."
+            )
         else:
             yield from _booking_faults(reference, expected, found)
 
@@ -152,7 +167,11 @@ def _handling_faults(script: Script, handled: Handled) -> Iterator[str]:
 def _booking_faults(reference: str, expected: Handling, found: Handling) -> Iterator[str]:
     if None not in (expected.status, found.status) and expected.status != found.status:
         yield f"You have booked {reference} as {found.status}, but it is {expected.status}."
-    if expected.amount is not None and found.amount is not None and not _is_same(expected.amount, found.amount):
+    if (
+        expected.amount is not None
+        and found.amount is not None
+        and not _is_same(expected.amount, found.amount)
+    ):
         yield f"You have booked {found.amount} for {reference}, but it is {expected.amount}."
 
 
@@ -168,8 +187,8 @@ def _is_same(expected: str, found: str) -> bool:
 
 
 def parse_handling(text: str) -> Handling:
-    """Return what a merchant's own program reports about one payment: a number, or a JSON object with `handled` and,
-    if it likes, `status` and `amount`. Raises ValueError with a sentence."""
+    """Return what a merchant's own program reports about one payment: a number, or a JSON object
+    with `handled` and, if it likes, `status` and `amount`. Raises ValueError with a sentence."""
     try:
         found = json.loads(text, parse_float=str)
     except (ValueError, RecursionError):
@@ -178,5 +197,9 @@ def parse_handling(text: str) -> Handling:
     if isinstance(members, dict):
         times, status, amount = members.get("handled"), members.get("status"), members.get("amount")
         if isinstance(times, int) and not isinstance(times, bool) and times >= 0:
-            return Handling(times, None if status is None else str(status), None if amount is None else str(amount))
+            return Handling(
+                times,
+                None if status is None else str(status),
+                None if amount is None else str(amount),
+            )
     raise ValueError(f'It reported {text.strip()[:80]!r} instead of a number or {{"handled": 1}}.')

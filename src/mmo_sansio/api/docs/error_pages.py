@@ -1,5 +1,5 @@
-"""Explains each `type` URI of a problem and each `errorCode`: cause, who acts, advice, an example (clauses P1, P2, P4,
-E1). The pages are made from the catalogues, so no code lacks its page."""
+"""Explains each `type` URI of a problem and each `errorCode`: cause, who acts, advice, an example
+(clauses P1, P2, P4, E1). The pages are made from the catalogues, so no code lacks its page."""
 
 from __future__ import annotations
 
@@ -60,25 +60,31 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "The request can't be read: its line, a header field, its Content-Type, or a body"
             " that is no strict JSON object in UTF-8. Nothing was stored.",
             "merchant",
-            "Send Content-Type: application/json without a Content-Encoding other than identity, and a body made by a"
-            " JSON library: no member twice, no NaN, no bytes after the object, at most 1,000 members"
+            "Send Content-Type: application/json without a Content-Encoding other than identity, "
+            "and a body made by a"
+            " JSON library: no member twice, no NaN, no bytes after the object, at most "
+            "1,000 members"
             " and elements. If it comes in chunks, send no trailers. The detail names the place.",
-            "The body can't be read as a JSON object: Expecting ',' delimiter at line 1, column 24.",
+            "The body can't be read as a JSON object: Expecting ',' delimiter at line 1, "
+            "column 24.",
         ),
         problems.TARGET_TOO_LONG: ErrorGuidance(
             "The path and query of the request are longer than the listener takes.",
             "merchant",
-            "Shorten them. References have at most 255 characters, so no right target is that long.",
+            "Shorten them. References have at most 255 characters, so no right target is "
+            "that long.",
             f"The request target is longer than {HeadLimits().target_bytes} bytes.",
         ),
         problems.HEAD_TOO_LARGE: ErrorGuidance(
             "The header fields of the request are too many or too large.",
             "merchant",
-            "Leave out fields that the gateway doesn't need, such as cookies; look for a proxy that adds them.",
+            "Leave out fields that the gateway doesn't need, such as cookies; look for a proxy "
+            "that adds them.",
             "The request head is larger than 32768 bytes or 100 header fields.",
         ),
         problems.NOT_FOUND: ErrorGuidance(
-            "There is nothing at this path; or the transaction is unknown, or another brand's, which look the same.",
+            "There is nothing at this path; or the transaction is unknown, or another brand's, "
+            "which look the same.",
             "merchant",
             "Compare the path with the documentation, letter by letter, and encode references"
             " once. If a creation was answered 503 or not at all, a 404 for its merchantReference"
@@ -92,7 +98,8 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "This resource knows only POST.",
         ),
         problems.UNAUTHORIZED: ErrorGuidance(
-            "The API key is missing, given twice, unknown or retired, or the host belongs to another brand.",
+            "The API key is missing, given twice, unknown or retired, or the host belongs to "
+            "another brand.",
             "merchant",
             "Send your brand's key in exactly one X-Api-Key header, to your brand's host if it"
             " has one. If a key was changed, use the new one; ask the gateway's staff for a key.",
@@ -108,7 +115,8 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         problems.BODY_TOO_LARGE: ErrorGuidance(
             "The body of the request is larger than the gateway takes; it was not read.",
             "merchant",
-            "Send a smaller body: members of the largest lengths that are allowed fit, however they are escaped.",
+            "Send a smaller body: members of the largest lengths that are allowed fit, however "
+            "they are escaped.",
             "The body is larger than 262144 bytes.",
         ),
         problems.VALIDATION_FAILED: ErrorGuidance(
@@ -128,12 +136,14 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "merchant",
             "Method keys are case-sensitive. Use one that your brand has for this flow and"
             " direction, or ask the gateway's staff to add it.",
-            "The method 'mpesa_kee' is not configured for direct/payin of this brand. Did you mean mpesa_ke?",
+            "The method 'mpesa_kee' is not configured for direct/payin of this brand. Did you "
+            "mean mpesa_ke?",
         ),
         problems.UNSUPPORTED_COUNTRY: ErrorGuidance(
             "The brand's payment method isn't offered in this country.",
             "merchant",
-            "Send the ISO 3166-1 alpha-2 code of a country for which the brand has this method, in capitals.",
+            "Send the ISO 3166-1 alpha-2 code of a country for which the brand has this method, "
+            "in capitals.",
             "The country 'UG' is not configured for the method 'mpesa_ke'. Known are: KE.",
         ),
         problems.UNSUPPORTED_CURRENCY: ErrorGuidance(
@@ -145,7 +155,8 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         problems.BELOW_MINIMUM: ErrorGuidance(
             "The amount is below the least that the brand's method takes in this currency.",
             "merchant",
-            "Ask for a larger amount. The gateway's staff can change the limit, within the provider's own.",
+            "Ask for a larger amount. The gateway's staff can change the limit, within the "
+            "provider's own.",
             "The amount 5.00 KES is below the minimum of 10.00 KES.",
         ),
         problems.ABOVE_MAXIMUM: ErrorGuidance(
@@ -156,45 +167,60 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "The amount 150001.00 KES is above the maximum of 150000.00 KES.",
         ),
         problems.DUPLICATE_REFERENCE: ErrorGuidance(
-            "A payment with this merchantReference was taken already; this request made no second one.",
+            "A payment with this merchantReference was taken already; this request made no "
+            "second one.",
             "merchant",
             "If you sent the request again because no answer came, all is well: look the payment"
-            " up by its merchantReference. Repeat a request within 15 minutes only; later look its reference up before"
+            " up by its merchantReference. Repeat a request within 15 minutes only; later look "
+            "its reference up before"
             " you send it. Never repeat a payment under a new reference because of this"
-            " refusal: send a new reference only for another payment, or for a payment that has failed without"
-            " moving money. A reference is refused for 15 minutes after its use; after that a pay-in is accepted"
-            " under it where every earlier one has failed, and a pay-out or tax payment is not, unless the gateway's"
+            " refusal: send a new reference only for another payment, or for a payment that has "
+            "failed without"
+            " moving money. A reference is refused for 15 minutes after its use; after that a "
+            "pay-in is accepted"
+            " under it where every earlier one has failed, and a pay-out or tax payment is not, "
+            "unless the gateway's"
             " staff have chosen otherwise for your brand.",
-            "The merchantReference 'order-1' was used before. Look the payment up by it, and send a new reference only"
+            "The merchantReference 'order-1' was used before. Look the payment up by it, and send "
+            "a new reference only"
             " for another payment.",
         ),
         problems.PENDING_LIMIT: ErrorGuidance(
             "So many of the brand's payments are pending that no more are accepted.",
             "merchant",
-            "Send the same request again, with the same reference, when some of your payments have ended: nothing was"
+            "Send the same request again, with the same reference, when some of your payments "
+            "have ended: nothing was"
             " stored. The gateway's staff can change the limit.",
-            "1000 payments are pending, which is the limit. Send the request again when some have ended.",
+            "1000 payments are pending, which is the limit. Send the request again when some "
+            "have ended.",
         ),
         problems.DAILY_LIMIT: ErrorGuidance(
-            "The brand's payments of this day by this method would exceed the sum that is set for a day. Payments that"
+            "The brand's payments of this day by this method would exceed the sum that is set for "
+            "a day. Payments that"
             " have failed do not count.",
             "merchant",
-            "Send the same request again, with the same reference, after 00:00 UTC, or ask the gateway's staff to"
-            " change the limit. If you did not make so many payments, say so at once: your key may have leaked.",
-            "With this amount of 500.00 KES the day's payout payments by 'mpesa_ke' would exceed 100000.00 KES. A new"
+            "Send the same request again, with the same reference, after 00:00 UTC, or ask the "
+            "gateway's staff to"
+            " change the limit. If you did not make so many payments, say so at once: your key "
+            "may have leaked.",
+            "With this amount of 500.00 KES the day's payout payments by 'mpesa_ke' would exceed "
+            "100000.00 KES. A new"
             " day begins at 00:00 UTC.",
         ),
         problems.TOO_MANY_REQUESTS: ErrorGuidance(
             "The brand sends more requests in a second than its limit allows. Nothing was stored.",
             "merchant",
-            "Send the same request again, with the same reference, after the seconds that Retry-After names. Wait for"
-            " callbacks instead of looking payments up again and again. The gateway's staff can change the limit.",
+            "Send the same request again, with the same reference, after the seconds that "
+            "Retry-After names. Wait for"
+            " callbacks instead of looking payments up again and again. The gateway's staff can "
+            "change the limit.",
             "The limit is 20 requests a second. Send the request again after a moment.",
         ),
         problems.REQUEST_TIMEOUT: ErrorGuidance(
             "The head or the body of the request didn't arrive in time. Nothing was stored.",
             "merchant",
-            "Send the request again, at once and whole. If it happens often, look at the network between.",
+            "Send the request again, at once and whole. If it happens often, look at the "
+            "network between.",
             "The body of the request did not arrive in time.",
         ),
         problems.BUSINESS_LOGIC_ERROR: ErrorGuidance(
@@ -215,7 +241,8 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         problems.UNAVAILABLE: ErrorGuidance(
             "The gateway can't serve right now. Nothing was stored.",
             "nobody",
-            "Send the same request again, with the same reference, after the seconds that Retry-After names.",
+            "Send the same request again, with the same reference, after the seconds that "
+            "Retry-After names.",
             "Nothing was stored. Send the same request again, with the same reference.",
         ),
     }
@@ -224,8 +251,8 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
 
 
 def error_pages(error_docs_url: str) -> Mapping[str, ErrorPage]:
-    """Return a page for each code, by the code: problems in the order of their precedence, then the codes of failed
-    transactions. `error_docs_url` is the base of the `type` URIs in the examples.
+    """Return a page for each code, by the code: problems in the order of their precedence, then the
+    codes of failed transactions. `error_docs_url` is the base of the `type` URIs in the examples.
     """
     pages = [_problem_page(cause, error_docs_url) for cause in PROBLEM_TYPES]
     pages += [_failure_page(code) for code in ErrorCode]
@@ -256,5 +283,11 @@ def _failure_page(code: ErrorCode) -> ErrorPage:
     explanation = EXPLANATIONS[code]
     example = {"status": "failed", "errorCode": code.value, "errorMessage": explanation.meaning}
     return ErrorPage(
-        code.value, "Failed payment", None, explanation.meaning, explanation.who_acts, explanation.advice, example
+        code.value,
+        "Failed payment",
+        None,
+        explanation.meaning,
+        explanation.who_acts,
+        explanation.advice,
+        example,
     )

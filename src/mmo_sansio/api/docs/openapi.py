@@ -1,5 +1,5 @@
-"""Describes the merchant API as an OpenAPI 3.1 document, made from the tables that the code itself reads:
-endpoints, callbacks, the webhook for deposits, shapes and problems."""
+"""Describes the merchant API as an OpenAPI 3.1 document, made from the tables that the code itself
+reads: endpoints, callbacks, the webhook for deposits, shapes and problems."""
 
 from __future__ import annotations
 
@@ -43,20 +43,33 @@ API_KEY_SCHEME: Final = {
     "type": "apiKey",
     "in": "header",
     "name": "X-Api-Key",
-    "description": "The API key of your brand, in exactly one header. A retired key is refused within a minute.",
+    "description": "The API key of your brand, in exactly one header. A retired key is "
+    "refused within "
+    "a minute.",
 }
 
 SUMMARIES: Final = {
-    Operation.DIRECT_PAYIN: ("Take a payment", "A prompt on the payer's phone; no browser is involved."),
+    Operation.DIRECT_PAYIN: (
+        "Take a payment",
+        "A prompt on the payer's phone; no browser is involved.",
+    ),
     Operation.DIRECT_PAYOUT: ("Pay somebody", "Money to the payee's mobile money account."),
-    Operation.QR_PAYIN: ("Take a payment by QR code", "The code is sent to `displayQrUrl`; you show it."),
+    Operation.QR_PAYIN: (
+        "Take a payment by QR code",
+        "The code is sent to `displayQrUrl`; you show it.",
+    ),
     Operation.WEB_PAYIN: (
         "Take a payment on the hosted page",
-        "Send the payer's browser to `pageUrl` at once: the page is valid for 30 minutes unless the gateway's staff"
-        " have set another time, and a payment that was not sent to its provider by then fails with `user_timeout`."
+        "Send the payer's browser to `pageUrl` at once: the page is valid for 30 minutes unless "
+        "the gateway's staff"
+        " have set another time, and a payment that was not sent to its provider by then fails "
+        "with `user_timeout`."
         " Where the browser comes back to says nothing about the outcome; the callback does.",
     ),
-    Operation.DIRECT_TAXPAYOUT: ("Pay a tax authority", "The recipient is implied by method and country."),
+    Operation.DIRECT_TAXPAYOUT: (
+        "Pay a tax authority",
+        "The recipient is implied by method and country.",
+    ),
 }
 
 COMMON_PROBLEMS: Final = (
@@ -98,13 +111,15 @@ RESULT_TEXTS: Final = (
     "The result",
     "Sent once the payment has succeeded or failed, in one attempt. Compare the key in constant"
     " time and refuse what has another; deduplicate results by `gatewayReference`, as in"
-    " rare cases the same callback comes twice. It may arrive before the answer to the creation. A body with `qrImage`"
+    " rare cases the same callback comes twice. It may arrive before the answer to the creation. "
+    "A body with `qrImage`"
     " and without `status` is a QR code and no result.",
 )
 
 QR_CODE_TEXTS: Final = (
     "The QR code",
-    "Sent once, soon after the creation. Compare the key; show the picture, or draw the payload yourself.",
+    "Sent once, soon after the creation. Compare the key; show the picture, or draw the payload "
+    "yourself.",
 )
 
 DEPOSIT_TEXTS: Final = (
@@ -120,9 +135,8 @@ def openapi_document(
 ) -> dict[str, Any]:
     """Return the merchant API as an OpenAPI 3.1 document.
 
-    `base_url` and `error_docs_url` have no slash at their end. `sandbox_scenarios` are the values of the sandbox's
-    header with their meanings; None where there is no such header.
-    """
+    `base_url` and `error_docs_url` have no slash at their end. `sandbox_scenarios` are the values
+    of the sandbox's header with their meanings; None where there is no such header."""
     return {
         "openapi": "3.1.0",
         "info": {
@@ -130,7 +144,10 @@ def openapi_document(
             "version": __version__,
             "summary": "One small interface to mobile money.",
             "description": INTRODUCTION,
-            "contact": {"name": "the mmo-gateway developers", "url": "https://github.com/mmo-gateway/mmo-gateway"},
+            "contact": {
+                "name": "the mmo-gateway developers",
+                "url": "https://github.com/mmo-gateway/mmo-gateway",
+            },
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": base_url}],
@@ -152,7 +169,8 @@ def openapi_document(
 
 
 def _problem_responses(error_docs_url: str) -> dict[str, Any]:
-    """Describe every response that requests may be rejected with: one for all problems of a status."""
+    """Describe every response that requests may be rejected with: one for all problems of a
+    status."""
     groups: dict[str, list[ProblemType]] = {}
     for name, types in PROBLEMS.items():
         for each in types:
@@ -166,7 +184,10 @@ def _problem_response(problem_types: Sequence[ProblemType], error_docs_url: str)
     """Describe the response for these problems, which all have one status."""
     status = problem_types[0].status
     meaning = " ".join(f"`{each.segment}`: {GUIDANCE[each].meaning}\n" for each in problem_types)
-    examples = {each.segment: {"value": dict(example_problem(each, error_docs_url))} for each in problem_types}
+    examples = {
+        each.segment: {"value": dict(example_problem(each, error_docs_url))}
+        for each in problem_types
+    }
     headers = common_header_refs()
     if status == problems.METHOD_NOT_ALLOWED.status:
         headers["Allow"] = {"$ref": "#/components/headers/Allow"}
@@ -175,7 +196,9 @@ def _problem_response(problem_types: Sequence[ProblemType], error_docs_url: str)
     return {
         "description": meaning.strip(),
         "headers": headers,
-        "content": {"application/problem+json": {"schema": schemas.ref("Problem"), "examples": examples}},
+        "content": {
+            "application/problem+json": {"schema": schemas.ref("Problem"), "examples": examples}
+        },
     }
 
 
@@ -185,47 +208,66 @@ def _headers() -> dict[str, Any]:
 
     return {
         "X-Request-Id": header(
-            "Names this request in the gateway's log.", {"type": "string", "pattern": "^[0-9a-zA-Z-]+$"}
+            "Names this request in the gateway's log.",
+            {"type": "string", "pattern": "^[0-9a-zA-Z-]+$"},
         ),
         "Cache-Control": header("Nothing is to be kept.", {"const": "no-store"}),
         "Allow": header("The methods that this resource knows.", {"type": "string"}),
-        "Retry-After": header("Seconds after which to try again.", {"type": "integer", "minimum": 1}),
+        "Retry-After": header(
+            "Seconds after which to try again.", {"type": "integer", "minimum": 1}
+        ),
     }
 
 
 def api_paths(sandbox_scenarios: Mapping[str, str] | None) -> dict[str, Any]:
     """Return every path of the API with its operation; None documents no scenario header."""
     paths: dict[str, Any] = {
-        f"{API_ROOT}/{each.value}/{{method}}": {"post": _creation_operation(each, sandbox_scenarios)}
+        f"{API_ROOT}/{each.value}/{{method}}": {
+            "post": _creation_operation(each, sandbox_scenarios)
+        }
         for each in Operation
     }
     paths[f"{API_ROOT}/status/{{gatewayReference}}"] = {"get": _look_up_operation()}
-    paths[f"{API_ROOT}/status/mref/{{merchantReference}}"] = {"get": _look_up_by_merchant_reference_operation()}
+    paths[f"{API_ROOT}/status/mref/{{merchantReference}}"] = {
+        "get": _look_up_by_merchant_reference_operation()
+    }
     paths[f"{API_ROOT}/records"] = {"get": _records_operation()}
     alive = ("Is the process alive?", "It answers whatever its store does.")
-    ready = ("Can it do its work?", "503 while the store cannot be reached or written to: send it no requests then.")
+    ready = (
+        "Can it do its work?",
+        "503 while the store cannot be reached or written to: send it no requests then.",
+    )
     paths["/healthz"] = {"get": _health_operation("isAlive", alive, "alive")}
     paths["/readyz"] = {"get": _health_operation("isReady", ready, "ready")}
     return paths
 
 
-def _creation_operation(operation: Operation, sandbox_scenarios: Mapping[str, str] | None) -> dict[str, Any]:
+def _creation_operation(
+    operation: Operation, sandbox_scenarios: Mapping[str, str] | None
+) -> dict[str, Any]:
     summary, description = SUMMARIES[operation]
     result = _callback_operation("Transaction", RESULT_TEXTS)
     callbacks: dict[str, Any] = {"result": {"{$request.body#/resultUrl}": {"post": result}}}
     if operation is Operation.QR_PAYIN:
         code = _callback_operation("QrCode", QR_CODE_TEXTS)
         callbacks["qrCode"] = {"{$request.body#/displayQrUrl}": {"post": code}}
-    meaning = f"Key of a payment method that your brand has for this; at most {METHOD_MAX} characters, case-sensitive."
+    meaning = (
+        f"Key of a payment method that your brand has for this; at most {METHOD_MAX} characters, "
+        f"case-sensitive."
+    )
     schema = schemas.string(minLength=1, maxLength=METHOD_MAX)
     parameters = [_parameter("method", "path", meaning, schema, example="mpesa_ke")]
     if sandbox_scenarios is not None:
         lines = "".join(f"\n- `{name}`: {text}" for name, text in sandbox_scenarios.items())
-        meaning = f"What the sandbox shall play; else the last three digits of the number decide.{lines}"
+        meaning = (
+            f"What the sandbox shall play; else the last three digits of the number decide.{lines}"
+        )
         schema = schemas.string(enum=list(sandbox_scenarios))
         parameters.append(_parameter(SCENARIO_HEADER, "header", meaning, schema))
     response = "InitiatedWebPayment" if operation is Operation.WEB_PAYIN else "InitiatedPayment"
-    responses = _responses("The payment is taken, durably.", schemas.ref(response), "refused_creation")
+    responses = _responses(
+        "The payment is taken, durably.", schemas.ref(response), "refused_creation"
+    )
     responses["200"]["links"] = LINKS
     return {
         "operationId": "create" + schemas.request_name(operation).removesuffix("Request"),
@@ -248,7 +290,9 @@ def _look_up_operation() -> dict[str, Any]:
         example="01KAJWT5RV3FX1QYP2Z4M0C9TB",
     )
     meaning = "The payment as it is now, by the gateway's reference."
-    return _query_operation("lookUp", "Look up a payment", meaning, [parameter], "Transaction", "refused")
+    return _query_operation(
+        "lookUp", "Look up a payment", meaning, [parameter], "Transaction", "refused"
+    )
 
 
 def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
@@ -261,19 +305,26 @@ def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
         example="order-1",
     )
     name, summary = "lookUpByMerchantReference", "Look up a payment by your own reference"
-    meaning = "The payment as it is now, by your reference: also when no answer to its creation came."
+    meaning = (
+        "The payment as it is now, by your reference: also when no answer to its creation came."
+    )
     return _query_operation(name, summary, meaning, [parameter], "Transaction", "refused")
 
 
 def _records_operation() -> dict[str, Any]:
     moment = (
-        "A calendar date of ISO 8601 or such a date with a time of hours and minutes at least, such as"
-        " `2026-11-01T08:30Z`; without an offset it is UTC. Week dates, ordinal dates, hour 24 and second 60 are"
+        "A calendar date of ISO 8601 or such a date with a time of hours and minutes at "
+        "least, such as"
+        " `2026-11-01T08:30Z`; without an offset it is UTC. Week dates, ordinal dates, hour 24 "
+        "and second 60 are"
         " refused."
     )
     begin = f"Created at or after. Required without `page`. {moment}"
     end = f"Created before; later than `from`. Required without `page`. {moment}"
-    page_size = f"How many in a page; what lies beyond 1 to {RECORDS_PAGE_MAX} becomes the nearest of these."
+    page_size = (
+        f"How many in a page; what lies beyond 1 to {RECORDS_PAGE_MAX} becomes the nearest "
+        f"of these."
+    )
     page = (
         "A cursor from `pages` of an earlier answer; it holds the whole query, so send it alone."
         " Filters that are sent again must be the same."
@@ -293,19 +344,28 @@ def _records_operation() -> dict[str, Any]:
         "Every payment that was created in a window of time, page by page, for reconciliation."
         " Values are trimmed; blank means absent; a parameter that is given twice is refused."
     )
-    return _query_operation("listRecords", "List payments", meaning, parameters, "TransactionPage", "refused_records")
+    return _query_operation(
+        "listRecords", "List payments", meaning, parameters, "TransactionPage", "refused_records"
+    )
 
 
 def _filter_parameter(name: str, values: type[Type] | type[Status]) -> schemas.Schema:
     words = [each.value for each in values]
-    meaning = f"Only these: one of {', '.join(f'`{each}`' for each in words)}, in letters of either case."
+    meaning = (
+        f"Only these: one of {', '.join(f'`{each}`' for each in words)}, in letters of either case."
+    )
     either = "|".join("".join(f"[{letter.upper()}{letter}]" for letter in each) for each in words)
     schema = {"type": "string", "pattern": f"^\\s*(?:{either})?\\s*$", "examples": words}
     return _parameter(name, "query", meaning, schema)
 
 
 def _query_operation(
-    name: str, summary: str, meaning: str, parameters: list[schemas.Schema], response_schema: str, rejected: str
+    name: str,
+    summary: str,
+    meaning: str,
+    parameters: list[schemas.Schema],
+    response_schema: str,
+    rejected: str,
 ) -> dict[str, Any]:
     return {
         "operationId": name,
@@ -344,7 +404,10 @@ def _callback_operation(schema_name: str, texts: tuple[str, str]) -> dict[str, A
         "The API key of your brand: the only proof that the gateway is calling.",
         {"type": "string", "maxLength": KEY_MAX},
     )
-    delivered = f"Any 2xx within {DELIVERY_TIMEOUT_S:g} seconds says that you have it. What you send back isn't read."
+    delivered = (
+        f"Any 2xx within {DELIVERY_TIMEOUT_S:g} seconds says that you have it. What you send back "
+        f"isn't read."
+    )
     return {
         "summary": summary,
         "description": description,
@@ -376,8 +439,8 @@ def _responses(description: str, schema: schemas.Schema, rejected: str) -> dict[
 
 
 def problem_response_name(cause: ProblemType, rejected: str) -> str:
-    """Return the name of the response that describes this problem of requests with these problems: those of a status
-    with several causes are described together."""
+    """Return the name of the response that describes this problem of requests with these problems:
+    those of a status with several causes are described together."""
     match cause.status:
         case 400:
             return rejected
@@ -389,13 +452,25 @@ def problem_response_name(cause: ProblemType, rejected: str) -> str:
 
 def common_header_refs() -> dict[str, Any]:
     """Return references to the headers that every response has (G9)."""
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", "Cache-Control")}
+    return {
+        name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", "Cache-Control")
+    }
 
 
 def _parameter(
-    name: str, location: str, description: str, schema: schemas.Schema, *, example: str | None = None
+    name: str,
+    location: str,
+    description: str,
+    schema: schemas.Schema,
+    *,
+    example: str | None = None,
 ) -> schemas.Schema:
-    parameter: schemas.Schema = {"name": name, "in": location, "description": description, "schema": schema}
+    parameter: schemas.Schema = {
+        "name": name,
+        "in": location,
+        "description": description,
+        "schema": schema,
+    }
     if location == "path":
         parameter["required"] = True
     if example is not None:

@@ -1,9 +1,8 @@
-"""Describes the bodies of the merchant API by JSON Schema (2020-12): requests, responses, callbacks and
-problem documents.
+"""Describes the bodies of the merchant API by JSON Schema (2020-12): requests, responses, callbacks
+and problem documents.
 
-Limits and patterns are those of the parser, enums and codes those of the code. Every shape of a response has an
-example, and all of them show the same payment.
-"""
+Limits and patterns are those of the parser, enums and codes those of the code. Every shape of a
+response has an example, and all of them show the same payment."""
 
 from __future__ import annotations
 
@@ -38,7 +37,8 @@ _MARKED_DECIMAL: Final = re.compile(r'"\\u0000decimal ([0-9.]+)"')
 
 
 def document_text(document: object, *, indent: int) -> str:
-    """Return a document as JSON. Its Decimals are numbers with all their digits, as amounts are (G6): `150.00`."""
+    """Return a document as JSON. Its Decimals are numbers with all their digits, as amounts are
+    (G6): `150.00`."""
 
     def mark(value: object) -> str:
         if isinstance(value, Decimal):
@@ -81,14 +81,17 @@ def optional_text(description: str, *, max_length: int) -> Schema:
     return nullable(string(description, maxLength=max_length, pattern=NO_CONTROLS_PATTERN))
 
 
-def object_schema(description: str, properties: Schema, *, required: list[str] | None = None) -> Schema:
+def object_schema(
+    description: str, properties: Schema, *, required: list[str] | None = None
+) -> Schema:
     """Describe an object; every property is required unless `required` lists some."""
     shape = {"type": "object", "description": description, "properties": properties}
     return shape | {"required": list(properties) if required is None else required}
 
 
 def response_object(description: str, properties: Schema, example: Any) -> Schema:
-    """Describe an object of a response: these members with nulls written out (T2), and those of later versions."""
+    """Describe an object of a response: these members with nulls written out (T2), and those of
+    later versions."""
     return object_schema(description, properties) | {"examples": [example]}
 
 
@@ -101,9 +104,13 @@ _EXAMPLE_MEMBERS: Final = {
         "successRedirectUrl": f"{_SHOP}/thanks",
         "errorRedirectUrl": f"{_SHOP}/sorry",
     },
-    Operation.DIRECT_TAXPAYOUT: {"merchantReference": "tax-7", "reconciliationReference": "vat-2026-10"},
+    Operation.DIRECT_TAXPAYOUT: {
+        "merchantReference": "tax-7",
+        "reconciliationReference": "vat-2026-10",
+    },
 }
-"""The members in which this operation's example differs; no two examples have one merchantReference."""
+"""The members in which this operation's example differs; no two examples have one
+merchantReference."""
 
 
 def request_schemas() -> dict[str, Schema]:
@@ -119,7 +126,10 @@ def request_schemas() -> dict[str, Schema]:
 def request_example(operation: Operation) -> dict[str, Any]:
     members: dict[str, Any] = {"amount": {"value": Decimal("150.00"), "currency": "KES"}}
     if operation in creation_body.PARTY_NAMES:
-        members[creation_body.PARTY_NAMES[operation]] = {"id": "customer-7", "msisdn": "254700000007"}
+        members[creation_body.PARTY_NAMES[operation]] = {
+            "id": "customer-7",
+            "msisdn": "254700000007",
+        }
     members |= {"country": "KE", "resultUrl": f"{_SHOP}/callbacks", "merchantReference": "order-1"}
     return members | _EXAMPLE_MEMBERS.get(operation, {})
 
@@ -141,11 +151,14 @@ def _requested_money() -> Schema:
 
 def _requested_party() -> Schema:
     meaning = "An e-mail address: up to 64 characters, one `@` and a domain with a dot."
-    email = string(meaning, maxLength=creation_body.EMAIL_MAX, pattern=f"^(?:{creation_body.EMAIL_PATTERN})?$")
+    email = string(
+        meaning, maxLength=creation_body.EMAIL_MAX, pattern=f"^(?:{creation_body.EMAIL_PATTERN})?$"
+    )
     members = {
         "id": text("Your identifier for the end user.", max_length=creation_body.TEXT_MAX),
         "msisdn": text(
-            "The phone number in international format: digits that begin with the country's code, with or without `+`"
+            "The phone number in international format: digits that begin with the country's code, "
+            "with or without `+`"
             " before them, without spaces or hyphens.",
             min_length=creation_body.MSISDN_MIN,
             max_length=creation_body.MSISDN_MAX,
@@ -171,7 +184,8 @@ def _requested_labels() -> Schema:
     return {
         "type": ["object", "null"],
         "description": "Your own metadata; comes back unchanged. A key is a text of 1 to"
-        f" {creation_body.LABEL_KEY_MAX} characters, and a value is a text, a number, true, false or null; neither has"
+        f" {creation_body.LABEL_KEY_MAX} characters, and a value is a text, a number, true, false "
+        f"or null; neither has"
         " control characters such as a line break.",
         "maxProperties": creation_body.LABELS_MAX,
         "propertyNames": key,
@@ -196,7 +210,8 @@ def _request(operation: Operation) -> Schema:
         properties["successRedirectUrl"] = _redirect_url("it has succeeded")
         properties["errorRedirectUrl"] = _redirect_url("it has failed")
     meaning = (
-        "Your reference for this payment, unique for your brand: the key of idempotency. Repeat a request within 15"
+        "Your reference for this payment, unique for your brand: the key of idempotency. Repeat a "
+        "request within 15"
         " minutes with the same reference; later look the reference up first. Not `.` or `..`."
     )
     reference = text(meaning, max_length=creation_body.TEXT_MAX)
@@ -210,7 +225,8 @@ def _request(operation: Operation) -> Schema:
         reconciliation = optional_text(meaning, max_length=creation_body.TEXT_MAX)
     properties |= {"reconciliationReference": reconciliation, "labels": ref("RequestedLabels")}
     meaning = (
-        "Further members are ignored; null stands for an optional member that is absent, and so does an empty text."
+        "Further members are ignored; null stands for an optional member that is absent, and so "
+        "does an empty text."
     )
     shape = object_schema(meaning, properties, required=required)
     return shape | {"examples": [request_example(operation)]}
@@ -218,8 +234,10 @@ def _request(operation: Operation) -> Schema:
 
 def _delivery_url(description: str) -> Schema:
     meaning = (
-        f"{description} An absolute https URL of a public address that is not the gateway's own, without user info,"
-        ' fragment, white space and the characters `"<>\\^{|}`, which are to be percent-encoded; two hexadecimal digits'
+        f"{description} An absolute https URL of a public address that is not the gateway's own, "
+        f"without user info,"
+        ' fragment, white space and the characters `"<>\\^{|}`, which are to be percent-encoded; '
+        "two hexadecimal digits"
         " follow each `%`."
     )
     pattern = "^[Hh][Tt][Tt][Pp][Ss]://"
@@ -228,7 +246,8 @@ def _delivery_url(description: str) -> Schema:
 
 def _redirect_url(when: str) -> Schema:
     meaning = (
-        f"Where the payer's browser goes once {when}: an absolute URL of http or https, or of a scheme that the"
+        f"Where the payer's browser goes once {when}: an absolute URL of http or https, or of a "
+        f"scheme that the"
         " gateway's staff have added for the brand, such as an app's. It is used exactly as given."
     )
     form = {"format": "uri", "pattern": "^(?:[A-Za-z][A-Za-z0-9+.-]*:|$)"}
@@ -267,7 +286,9 @@ EXAMPLE_TRANSACTION: Final = model.Transaction(
 )
 """The payment of all examples; it has succeeded."""
 
-EXAMPLE_OBJECT: Final[Mapping[str, Any]] = json.loads(transaction_object(EXAMPLE_TRANSACTION), parse_float=Decimal)
+EXAMPLE_OBJECT: Final[Mapping[str, Any]] = json.loads(
+    transaction_object(EXAMPLE_TRANSACTION), parse_float=Decimal
+)
 _REFERENCES: Final = ("gatewayReference", "merchantReference", "reconciliationReference")
 _EXAMPLE_REFERENCES: Final = {name: EXAMPLE_OBJECT[name] for name in _REFERENCES}
 
@@ -288,7 +309,11 @@ def response_schemas(error_docs_url: str) -> dict[str, Schema]:
 
 
 def _money() -> Schema:
-    value = {"type": "number", "format": "decimal", "description": "With the currency's own number of decimals."}
+    value = {
+        "type": "number",
+        "format": "decimal",
+        "description": "With the currency's own number of decimals.",
+    }
     currency = string("ISO 4217.", pattern=CURRENCY_PATTERN)
     meaning = "An amount. Read `value` as a decimal, not as a binary floating point number."
     example = EXAMPLE_OBJECT["requestedAmount"]
@@ -299,7 +324,8 @@ def _party() -> Schema:
     members = {
         "id": string("The merchant's identifier for the end user."),
         "msisdn": string(
-            "The phone number; for `push` as the provider gave it, masked or as a hash of 64 characters, too."
+            "The phone number; for `push` as the provider gave it, masked or as a hash of 64 "
+            "characters, too."
         ),
         "firstName": nullable(string()),
         "lastName": nullable(string()),
@@ -353,9 +379,12 @@ def _provider_data() -> Schema:
 def _transaction() -> Schema:
     codes = "".join(f"\n- `{each}`: {EXPLANATIONS[each].meaning}" for each in ErrorCode)
     source = string(
-        "What resolved it; null while pending. `webhook`: a notification of the provider, also when it made the gateway"
-        " poll. `poll`: an answer to a request of the gateway, also to the submission itself. `expiry`: a time limit of"
-        " the gateway. `manual`: the gateway's staff. Take a value that you don't know as information only.",
+        "What resolved it; null while pending. `webhook`: a notification of the provider, also "
+        "when it made the gateway"
+        " poll. `poll`: an answer to a request of the gateway, also to the submission itself. "
+        "`expiry`: a time limit of"
+        " the gateway. `manual`: the gateway's staff. Take a value that you don't know as "
+        "information only.",
         examples=[each.value for each in model.Source],
     )
     properties: Schema = {
@@ -377,7 +406,9 @@ def _transaction() -> Schema:
         | {"description": "What was settled, which may differ; null unless it has succeeded."},
         "labels": {"type": ["object", "null"], "description": "As submitted; null for `push`."},
         "createdAt": string(format="date-time", pattern=TIMESTAMP_PATTERN),
-        "completedAt": nullable(string("Null while pending.", format="date-time", pattern=TIMESTAMP_PATTERN)),
+        "completedAt": nullable(
+            string("Null while pending.", format="date-time", pattern=TIMESTAMP_PATTERN)
+        ),
         "completionSource": nullable(source),
         "errorCode": nullable(
             string(
@@ -434,7 +465,8 @@ def _problem(error_docs_url: str) -> Schema:
     )
     properties: Schema = {
         "type": string(
-            "The specific cause is the last segment; the page behind it says what to do. Causes may be added.",
+            "The specific cause is the last segment; the page behind it says what to do. Causes "
+            "may be added.",
             examples=[f"{error_docs_url}/{each.segment}" for each in PROBLEM_TYPES],
         ),
         "title": string(examples=list(dict.fromkeys(each.title for each in PROBLEM_TYPES))),

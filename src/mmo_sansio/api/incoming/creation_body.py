@@ -1,5 +1,5 @@
-"""Parses the body of a creation request, field by field in the order of C9 (clauses M1 to M4, C3, C5, C7 to C9, C13,
-C14)."""
+"""Parses the body of a creation request, field by field in the order of C9 (clauses M1 to M4, C3,
+C5, C7 to C9, C13, C14)."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ EMAIL_MAX: Final = 320
 COUNTRY_MAX: Final = 10
 LABELS_MAX: Final = 10
 LARGEST_BODY_BYTES: Final = 256 * 1024
-"""Bytes in which every member fits at its greatest length, with each character escaped (RFC 8259 section 7): 12 bytes
-for one outside the basic plane."""
+"""Bytes in which every member fits at its greatest length, with each character escaped (RFC 8259
+section 7): 12 bytes for one outside the basic plane."""
 
 LABEL_KEY_MAX: Final = 255
 LABEL_TEXT_MAX: Final = 1_000
@@ -46,8 +46,8 @@ MSISDN_PATTERN: Final = r"\+?[1-9][0-9]*"
 _LETTER_OR_DIGIT: Final = r"A-Za-z0-9\u00c0-\u1fff\u3005-\u3007\u3040-\ud7ff"
 _DNS_LABEL: Final = rf"[{_LETTER_OR_DIGIT}](?:[{_LETTER_OR_DIGIT}-]{{0,61}}[{_LETTER_OR_DIGIT}])?"
 EMAIL_PATTERN: Final = rf"[^@\s\x00-\x1f\x7f-\x9f]{{1,64}}@{_DNS_LABEL}(?:\.{_DNS_LABEL})+"
-"""1 to 64 characters without white space, one `@`, at least two DNS labels, which may be international ones
-(RFC 6531); `is_email` looks closer at those."""
+"""1 to 64 characters without white space, one `@`, at least two DNS labels, which may be
+international ones (RFC 6531); `is_email` looks closer at those."""
 
 CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 """Characters that no text of a request may have (G7)."""
@@ -58,8 +58,8 @@ _EMAIL: Final = re.compile(EMAIL_PATTERN)
 _PLAUSIBLE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 _NAMES_COMPARED: Final = 20
 _SIMILAR: Final = 0.75
-"""Share of characters that a misspelt member has in common with the right one; no two members have as many, except
-payer and payee, of which one is sent for the other."""
+"""Share of characters that a misspelt member has in common with the right one; no two members have
+as many, except payer and payee, of which one is sent for the other."""
 
 PARTY_NAMES: Final = {
     Operation.DIRECT_PAYIN: "payer",
@@ -81,8 +81,8 @@ def parse_draft(
 ) -> Draft:
     """Return the draft that a creation request describes.
 
-    Adds every error to `members.errors`, in the order of C9; if there are any, the draft is a stand-in and must not be
-    used."""
+    Adds every error to `members.errors`, in the order of C9; if there are any, the draft is a
+    stand-in and must not be used."""
     if len(method) > METHOD_MAX:
         members.add_error("method", f"must have at most {METHOD_MAX} characters")
     value, currency = _amount(members)
@@ -95,8 +95,12 @@ def parse_draft(
         party=_party(members, PARTY_NAMES[operation]) if operation in PARTY_NAMES else None,
         country=members.text("country", max_length=COUNTRY_MAX),
         result_url=_delivery_url(members, "resultUrl", egress_rules, brand),
-        display_qr_url=_delivery_url(members, "displayQrUrl", egress_rules, brand) if is_qr else None,
-        success_redirect_url=_redirect_url(members, "successRedirectUrl", brand) if is_web else None,
+        display_qr_url=_delivery_url(members, "displayQrUrl", egress_rules, brand)
+        if is_qr
+        else None,
+        success_redirect_url=_redirect_url(members, "successRedirectUrl", brand)
+        if is_web
+        else None,
         error_redirect_url=_redirect_url(members, "errorRedirectUrl", brand) if is_web else None,
         merchant_reference=_merchant_reference(members),
         reconciliation_reference=_reconciliation_reference(members, operation),
@@ -155,7 +159,10 @@ def _party(body: Members, name: str) -> Party | None:
 def _msisdn(party: Members) -> str:
     msisdn = party.text("msisdn", min_length=MSISDN_MIN, max_length=MSISDN_MAX)
     if msisdn and not _MSISDN.fullmatch(msisdn):
-        party.add_error("msisdn", "must be digits that begin with the country's code, with or without a leading '+'")
+        party.add_error(
+            "msisdn",
+            "must be digits that begin with the country's code, with or without a leading '+'",
+        )
     return msisdn
 
 
@@ -167,7 +174,8 @@ def _email(party: Members) -> str | None:
 
 
 def is_email(text: str) -> bool:
-    """Tell whether the text of at most EMAIL_MAX characters has the form of an e-mail address (M3)."""
+    """Tell whether the text of at most EMAIL_MAX characters has the form of an e-mail address
+    (M3)."""
     if not _EMAIL.fullmatch(text):
         return False
     if text.isascii():
@@ -184,7 +192,9 @@ def _delivery_url(body: Members, name: str, rules: EgressRules, brand: Brand) ->
     url = body.text(name, max_length=URL_LENGTH_MAX)
     if not url:
         return url
-    error = delivery_url_error(url, rules=rules, brand_host=brand.host) or result_host_error(url, brand.result_hosts)
+    error = delivery_url_error(url, rules=rules, brand_host=brand.host) or result_host_error(
+        url, brand.result_hosts
+    )
     if error is not None:
         body.add_error(name, f"can't be used. {error.removesuffix('.')}")
     return url
@@ -228,7 +238,9 @@ def _labels(body: Members) -> str | None:
 
 def _label(body: Members, labels: Members, key: str) -> str:
     """Return one entry as JSON text; an invalid key is an error of the labels as a whole."""
-    if error := text_error(key, max_length=LABEL_KEY_MAX) or ("may not be empty" if not key else None):
+    if error := text_error(key, max_length=LABEL_KEY_MAX) or (
+        "may not be empty" if not key else None
+    ):
         body.add_error("labels", f"has a key that {error}")
         return ""
     value = labels.values[key]
@@ -272,10 +284,11 @@ class FieldErrors:
 
 @define
 class Members:
-    """Reads the members of one object by name; unknown ones are ignored, null is absent, and so is an optional text
-    that is empty, as forms send it (G4).
+    """Reads the members of one object by name; unknown ones are ignored, null is absent, and so is
+    an optional text that is empty, as forms send it (G4).
 
-    The value of an invalid member is a stand-in, good for reading on until `FieldErrors.raise_if_any`."""
+    The value of an invalid member is a stand-in, good for reading on until
+    `FieldErrors.raise_if_any`."""
 
     values: Mapping[str, JsonValue]
     errors: FieldErrors
@@ -292,11 +305,17 @@ class Members:
         self.add_error(name, "is required" if near is None else f"is required, not '{near}'")
 
     def text(self, name: str, *, max_length: int, min_length: int = 1) -> str:
-        """Return a required string of limited code points, not blank (G8); empty if it is invalid."""
+        """Return a required string of limited code points, not blank (G8); empty if it is
+        invalid."""
         given = self.values.get(name)
-        if isinstance(given, str) and min_length <= len(given) <= max_length and given.isprintable():
+        if (
+            isinstance(given, str)
+            and min_length <= len(given) <= max_length
+            and given.isprintable()
+        ):
             if not given.isspace():
-                return given  # Nearly every text ends here: what is printable has no control characters.
+                # Nearly every text ends here: what is printable has no control characters.
+                return given
         elif given is None:
             self.add_required_error(name)
             return ""
@@ -312,7 +331,8 @@ class Members:
         return value
 
     def optional_text(self, name: str, *, max_length: int) -> str | None:
-        """Return a string of at most `max_length` code points (G8); None if it is absent or empty."""
+        """Return a string of at most `max_length` code points (G8); None if it is absent or
+        empty."""
         given = self.values.get(name)
         if given is None:
             return None
@@ -341,8 +361,8 @@ class Members:
 
 
 def text_error(value: JsonValue, *, max_length: int) -> str | None:
-    """Return what is wrong with a string of at most `max_length` code points, such as "must be a string"; None if
-    nothing is."""
+    """Return what is wrong with a string of at most `max_length` code points, such as "must be a
+    string"; None if nothing is."""
     if not isinstance(value, str):
         return "must be a string"
     if len(value) > max_length:

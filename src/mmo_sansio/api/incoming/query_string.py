@@ -23,7 +23,8 @@ _DEFAULTS: Final = {"pageSize": str(RECORDS_PAGE_DEFAULT)}
 
 
 def _spellings(name: str) -> bytes:
-    """Return the expression that matches every spelling of a name, with any of its letters percent-encoded."""
+    """Return the expression that matches every spelling of a name, with any of its letters
+    percent-encoded."""
     return b"".join(b"(?:%b|%%(?i:%02x))" % (letter.encode(), ord(letter)) for letter in name)
 
 
@@ -42,11 +43,13 @@ class RecordsRequest:
     filters: Filters
 
 
-def parse_records_query(brand: str, query: bytes, *, cursor_keys: Sequence[bytes]) -> RecordsRequest:
+def parse_records_query(
+    brand: str, query: bytes, *, cursor_keys: Sequence[bytes]
+) -> RecordsRequest:
     """Return the page of records that a raw query string asks for (R1 to R5).
 
-    Raises ProblemError with all errors: the cursor's first, then the filters' in the order of the specification's
-    table."""
+    Raises ProblemError with all errors: the cursor's first, then the filters' in the order of the
+    specification's table."""
     errors = FieldErrors()
     parameters = _parameters(query)
     page = _text("page", parameters, errors)
@@ -57,12 +60,17 @@ def parse_records_query(brand: str, query: bytes, *, cursor_keys: Sequence[bytes
         if text is not None:
             filters[name] = _canonical(name, text, errors)
         if name == "to" and page is None and not errors.errors:
-            begin, end = parse_exact_timestamp(filters["from"]), parse_exact_timestamp(filters["to"])
+            begin, end = (
+                parse_exact_timestamp(filters["from"]),
+                parse_exact_timestamp(filters["to"]),
+            )
             if end <= begin:
                 errors.add("to", "must be later than 'from'")
     if cursor is not None:
         for name, text in filters.items():  # Absent filters need not be repeated (R5).
-            if _meaning(name, cursor.filters.get(name, _DEFAULTS.get(name))) != _meaning(name, text):
+            if _meaning(name, cursor.filters.get(name, _DEFAULTS.get(name))) != _meaning(
+                name, text
+            ):
                 errors.add(name, "differs from the query of this cursor; send 'page' alone")
         filters = dict(cursor.filters)
     errors.raise_if_any()
@@ -70,8 +78,8 @@ def parse_records_query(brand: str, query: bytes, *, cursor_keys: Sequence[bytes
 
 
 def _parameters(query: bytes) -> Mapping[str, list[bytes]]:
-    """Return the encoded values of each parameter of ours, with spaces for the `+` that forms write. Unknown parameters
-    are ignored (R3), so that thousands of them cost little."""
+    """Return the encoded values of each parameter of ours, with spaces for the `+` that forms
+    write. Unknown parameters are ignored (R3), so that thousands of them cost little."""
     parameters: dict[str, list[bytes]] = {}
     for pair in _PAIR.findall(query.replace(b"+", b" ")):
         encoded, _, value = pair.partition(b"=")
@@ -103,7 +111,8 @@ def _text(
 
 
 def _canonical(name: str, text: str, errors: FieldErrors) -> str:
-    """Return the text in the form that is compared when filters are resent (R5); unchanged if invalid."""
+    """Return the text in the form that is compared when filters are resent (R5); unchanged if
+    invalid."""
     match name:
         case "from" | "to":
             # The `+` of an offset arrives as a space when it was not encoded (R1).
@@ -135,7 +144,8 @@ def _check_timestamp(name: str, text: str, errors: FieldErrors) -> str:
 
 
 def _bound(text: str) -> Instant:
-    """Return the first instant that is not before this time, as `createdAt` is exact to the microsecond (R1)."""
+    """Return the first instant that is not before this time, as `createdAt` is exact to the
+    microsecond (R1)."""
     instant, finer = parse_exact_timestamp(text)
     return min(later(instant, MICROSECOND), LAST_INSTANT) if finer else instant
 
@@ -161,7 +171,9 @@ def _page_size(text: str, errors: FieldErrors) -> str:
     return str(RECORDS_PAGE_MAX if many else min(int(digits), RECORDS_PAGE_MAX))
 
 
-def _decode_page(page: str, brand: str, keys: Sequence[bytes], errors: FieldErrors) -> Cursor | None:
+def _decode_page(
+    page: str, brand: str, keys: Sequence[bytes], errors: FieldErrors
+) -> Cursor | None:
     try:
         return decode_cursor(page, brand=brand, keys=keys)
     except CursorError:

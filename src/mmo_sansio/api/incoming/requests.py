@@ -1,12 +1,12 @@
 """Turns a request of a merchant into an input or a query, step by step in the order of C9.
 
-`find_route` comes first (clauses G1, C1 to C5, L1 to L3, R1), then `read_api_key`. The shell looks up the brand of the
-key, and `check_head` makes every other check that needs no body, so that a wrong key costs none (A1, A2).
-`parse_creation` reads the body at last.
+`find_route` comes first (clauses G1, C1 to C5, L1 to L3, R1), then `read_api_key`. The shell looks
+up the brand of the key, and `check_head` makes every other check that needs no body, so that a
+wrong key costs none (A1, A2). `parse_creation` reads the body at last.
 
-The path is split at its slashes before anything is decoded, as a reference may contain an encoded slash. A path that is
-not written exactly as in the specification (one slash more, an encoded letter) is a 404.
-"""
+The path is split at its slashes before anything is decoded, as a reference may contain an encoded
+slash. A path that is not written exactly as in the specification (one slash more, an encoded
+letter) is a 404."""
 
 from __future__ import annotations
 
@@ -47,12 +47,13 @@ class ApiSettings:
     hpp_url: str
     """Base of the hosted payment page, without a slash at its end."""
     cursor_keys: tuple[bytes, ...] = field(repr=False)
-    """The first signs the cursors of the records, all are accepted; the same on every node and after every restart
-    (R5)."""
+    """The first signs the cursors of the records, all are accepted; the same on every node and
+    after every restart (R5)."""
     egress_rules: EgressRules = EgressRules()
     """Where merchants' URLs may lead (C8)."""
     sandbox_scenarios: Collection[str] | None = None
-    """The values of `X-Sandbox-Scenario`; None outside the sandbox, where the header means nothing."""
+    """The values of `X-Sandbox-Scenario`; None outside the sandbox, where the header means
+    nothing."""
 
 
 @frozen
@@ -133,15 +134,17 @@ _OPERATIONS: Final = {tuple(each.value.encode().split(b"/")): each for each in O
 def find_route(head: RequestHead) -> Route:
     """Return the resource that the target (in origin-form) names, for a method that it knows.
 
-    Raises ProblemError with 404 when there is none, a bad escape or `%00` included, and else with 405 and the allowed
-    methods."""
+    Raises ProblemError with 404 when there is none, a bad escape or `%00` included, and else with
+    405 and the allowed methods."""
     path, _, query = head.target.partition(b"?")
     try:
         if head.method == "POST" and (create := _find_create_route(path)) is not None:
             return create
         route, methods = _find_resource(path, query)
     except ValueError:
-        raise problems.ProblemError(problems.NOT_FOUND.problem("The path is not validly encoded.")) from None
+        raise problems.ProblemError(
+            problems.NOT_FOUND.problem("The path is not validly encoded.")
+        ) from None
     if head.method not in methods:
         allow = ", ".join(methods)
         raise problems.ProblemError(
@@ -151,15 +154,16 @@ def find_route(head: RequestHead) -> Route:
 
 
 def route_name(route: Route) -> str:
-    """Return the resource's name in metrics and logs: one of ROUTE_NAMES, never a path, which may hold personal
-    data."""
+    """Return the resource's name in metrics and logs: one of ROUTE_NAMES, never a path, which may
+    hold personal data."""
     if isinstance(route, CreateRoute):
         return route.operation._value_  # Every request comes by: `value` is a slow property.
     return _NAMES[type(route)]
 
 
 def _parse_create_route(path: bytes) -> CreateRoute | None:
-    """Return the creation that a path names, or None. Raises ValueError for a segment that cannot be decoded."""
+    """Return the creation that a path names, or None. Raises ValueError for a segment that cannot
+    be decoded."""
     if path.startswith(API_PREFIX):
         match path[len(API_PREFIX) :].split(b"/"):
             case [flow, direction, method] if method and (flow, direction) in _OPERATIONS:
@@ -172,7 +176,8 @@ _find_create_route: Final = lru_cache(maxsize=512)(_parse_create_route)
 
 
 def _find_resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
-    """Return the resource and its methods. Raises ValueError for a segment that cannot be decoded."""
+    """Return the resource and its methods. Raises ValueError for a segment that cannot be
+    decoded."""
     if path.startswith(API_PREFIX):
         match path[len(API_PREFIX) :].split(b"/"):
             case [b"status", b"mref", reference] if reference:
@@ -194,7 +199,8 @@ def _find_resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
 
 
 def _decode_segment(segment: bytes) -> str:
-    """Return the segment's text. Raises ValueError for NUL, too, which no reference can hold (L3)."""
+    """Return the segment's text. Raises ValueError for NUL, too, which no reference can hold
+    (L3)."""
     text = percent_decode(segment)
     if "\0" in text:
         raise ValueError("NUL")
@@ -217,7 +223,9 @@ _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _SCENARIO_FIELD: Final = SCENARIO_HEADER.lower().encode()
 _KEY: Final = re.compile(rb"[\x21-\x7e]{1,%d}" % KEY_MAX)
 _TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_PARAMETER: Final = re.compile(rb"[ \t]*;[ \t]*(?:(" + _TOKEN + rb")=(" + _TOKEN + rb'|"(?:[^"\\]|\\.)*"))?')
+_PARAMETER: Final = re.compile(
+    rb"[ \t]*;[ \t]*(?:(" + _TOKEN + rb")=(" + _TOKEN + rb'|"(?:[^"\\]|\\.)*"))?'
+)
 
 _UTF_8: Final = (b"utf-8", b"utf8")
 """The charset, and the name that many programs give it."""
@@ -236,12 +244,14 @@ def read_api_key(head: RequestHead) -> bytes:
     return key
 
 
-def check_head(head: RequestHead, route: ApiRoute, brand: Brand | None, settings: ApiSettings) -> ApiRequest:
+def check_head(
+    head: RequestHead, route: ApiRoute, brand: Brand | None, settings: ApiSettings
+) -> ApiRequest:
     """Return what a head asks for, after all that can be checked without the body, in C9's order.
 
-    `brand` owns the API key; None when no brand does, or when its keys do not work on this host. Raises ProblemError
-    for an unknown key (A1), a disabled brand (A2), a body that is not JSON (G2) and for references and parameters that
-    cannot be read (L1, L2, R1 to R5)."""
+    `brand` owns the API key; None when no brand does, or when its keys do not work on this host.
+    Raises ProblemError for an unknown key (A1), a disabled brand (A2), a body that is not JSON (G2)
+    and for references and parameters that cannot be read (L1, L2, R1 to R5)."""
     if brand is None:
         raise problems.ProblemError(_unauthorized_problem())
     if not brand.enabled:
@@ -281,22 +291,36 @@ def look_up_by_merchant_reference(brand: str, merchant_reference: str) -> LookUp
 
 
 def unknown_transaction_problem() -> problems.Problem:
-    """Return the problem of a reference that is unknown, another brand's or malformed: all look the same (L1, L2)."""
+    """Return the problem of a reference that is unknown, another brand's or malformed: all look the
+    same (L1, L2)."""
     return problems.NOT_FOUND.problem("There is no such transaction.")
 
 
 def _unauthorized_problem() -> problems.Problem:
     """Return the problem of an API key, which is the same whatever is wrong with the key (A1)."""
-    return problems.UNAUTHORIZED.problem("Send a valid API key of your brand in the header X-Api-Key.")
+    return problems.UNAUTHORIZED.problem(
+        "Send a valid API key of your brand in the header X-Api-Key."
+    )
 
 
 def _check_content_type(head: RequestHead) -> None:
     """Raise ProblemError with `bad_request` unless the body is declared as JSON in UTF-8 (G2)."""
     values = head.values(b"content-type")
-    if len(values) != 1 or len(values[0]) > CONTENT_TYPE_BYTES_MAX or not _is_json(values[0].strip(b" \t")):
-        raise problems.ProblemError(problems.MALFORMED.problem("Content-Type must be application/json, in UTF-8."))
-    if any(each.strip(b" \t").lower() not in (b"", b"identity") for each in head.values(b"content-encoding")):
-        raise problems.ProblemError(problems.MALFORMED.problem("Content-Encoding can't be used: send plain JSON."))
+    if (
+        len(values) != 1
+        or len(values[0]) > CONTENT_TYPE_BYTES_MAX
+        or not _is_json(values[0].strip(b" \t"))
+    ):
+        raise problems.ProblemError(
+            problems.MALFORMED.problem("Content-Type must be application/json, in UTF-8.")
+        )
+    if any(
+        each.strip(b" \t").lower() not in (b"", b"identity")
+        for each in head.values(b"content-encoding")
+    ):
+        raise problems.ProblemError(
+            problems.MALFORMED.problem("Content-Encoding can't be used: send plain JSON.")
+        )
 
 
 def _is_json(media_type: bytes) -> bool:
@@ -330,7 +354,8 @@ def parse_creation(
     terms: Terms,
     api_key_id: str | None = None,
 ) -> CreatePayment:
-    """Return the payment that a creation request asks for; `api_key_id` names the key that authenticated it (A4).
+    """Return the payment that a creation request asks for; `api_key_id` names the key that
+    authenticated it (A4).
 
     Raises ProblemError for an unreadable body, or with all faults of its fields (C9)."""
     errors = FieldErrors()

@@ -1,10 +1,10 @@
-"""Decides whether this brand may create this payment: the business half of creation, in the order of C9 (clauses C6 to
-C14), and what the payer's confirmation on its hosted page does (W1).
+"""Decides whether this brand may create this payment: the business half of creation, in the order
+of C9 (clauses C6 to C14), and what the payer's confirmation on its hosted page does (W1).
 
-A request that is repeated pays once, as a merchantReference is never used twice within its window (C12). After it the
-brand's policy decides, by how the payments under the reference ended. A new use needs all of them to have ended, and
-what has ended never changes (S1): so only the newest can be pending, and each use records how those before it ended.
-"""
+A request that is repeated pays once, as a merchantReference is never used twice within its window
+(C12). After it the brand's policy decides, by how the payments under the reference ended. A new use
+needs all of them to have ended, and what has ended never changes (S1): so only the newest can be
+pending, and each use records how those before it ended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from mmo_sansio.values.problems import FieldError, Problem
 
 
 def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
-    """Accept the payment, or reject it with the first cause that applies. A rejection consumes nothing (C12)."""
+    """Accept the payment, or reject it with the first cause that applies. A rejection consumes
+    nothing (C12)."""
     selected = _select_method(input_.brand, input_.draft)
     if isinstance(selected, Problem):
         return reject(selected)
@@ -43,7 +44,9 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
     usage = tuple(each.share for each in counted)
     order = _build_order(input_, method, amount, usage, now=now)
     is_submitted = _may_submit_now(ledger, input_, order, now=now)
-    transaction = _submitted_transaction(order, now=now) if is_submitted else _initial_transaction(order)
+    transaction = (
+        _submitted_transaction(order, now=now) if is_submitted else _initial_transaction(order)
+    )
     waits = order.page is not None or is_submitted
     intents = () if waits else (SubmitToProvider(input_.gateway_reference),)
     reply = Accepted(order, transaction if is_submitted else None)
@@ -51,14 +54,18 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
 
 
 def _select_method(brand: model.Brand, draft: Draft) -> tuple[model.Method, Money] | Problem:
-    """Check method, country, currency, decimals, minimum and maximum: one condition and one problem in each step
-    (C9)."""
+    """Check method, country, currency, decimals, minimum and maximum: one condition and one problem
+    in each step (C9)."""
     operation = draft.operation
-    methods = [each for each in brand.methods if each.key == draft.method and operation in each.operations]
+    methods = [
+        each for each in brand.methods if each.key == draft.method and operation in each.operations
+    ]
     if not methods:
         return problems.UNSUPPORTED_METHOD.problem(
             f"The method '{draft.method}' is not configured for {operation} of this brand."
-            + _hint(draft.method, (each.key for each in brand.methods if operation in each.operations))
+            + _hint(
+                draft.method, (each.key for each in brand.methods if operation in each.operations)
+            )
         )
     method = next((each for each in methods if each.country == draft.country), None)
     if method is None:
@@ -77,19 +84,29 @@ def _select_method(brand: model.Brand, draft: Draft) -> tuple[model.Method, Mone
     except AmountError as error:
         return problems.validation_problem([FieldError("amount.value", f"'amount.value' {error}.")])
     if amount.minor < limits.minimum.minor:
-        return problems.BELOW_MINIMUM.problem(f"The amount {amount} is below the minimum of {limits.minimum}.")
+        return problems.BELOW_MINIMUM.problem(
+            f"The amount {amount} is below the minimum of {limits.minimum}."
+        )
     if amount.minor > limits.maximum.minor:
-        return problems.ABOVE_MAXIMUM.problem(f"The amount {amount} is above the maximum of {limits.maximum}.")
+        return problems.ABOVE_MAXIMUM.problem(
+            f"The amount {amount} is above the maximum of {limits.maximum}."
+        )
     return method, amount
 
 
 def _hint(name: str, own: Iterable[str]) -> str:
-    """Return the sentence that helps with a name that the brand does not have; it tells only what the brand has."""
+    """Return the sentence that helps with a name that the brand does not have; it tells only what
+    the brand has."""
     return f" {near_match(name, set(own))}".rstrip()
 
 
 def _build_order(
-    input_: CreatePayment, method: model.Method, amount: Money, usage: tuple[model.UsageShare, ...], *, now: Moment
+    input_: CreatePayment,
+    method: model.Method,
+    amount: Money,
+    usage: tuple[model.UsageShare, ...],
+    *,
+    now: Moment,
 ) -> model.Order:
     draft, terms = input_.draft, input_.terms
     return model.Order(
@@ -103,7 +120,8 @@ def _build_order(
         provider_title=method.provider_title,
         requested=amount,
         # The recipient of a tax payout is implied by method and country (M5).
-        party=draft.party or model.Party(method.tax_authority_id or method.key, method.tax_authority_account),
+        party=draft.party
+        or model.Party(method.tax_authority_id or method.key, method.tax_authority_account),
         merchant_reference=draft.merchant_reference,
         reconciliation_reference=draft.reconciliation_reference or draft.merchant_reference,
         labels=draft.labels,
@@ -112,7 +130,9 @@ def _build_order(
         expires_at=later(now.time, terms.pending_timeout),
         utc_offset=elapsed(now.time, now.utc),
         display_qr_url=draft.display_qr_url,
-        page=_build_page(input_, terms, now=now) if draft.operation is model.Operation.WEB_PAYIN else None,
+        page=_build_page(input_, terms, now=now)
+        if draft.operation is model.Operation.WEB_PAYIN
+        else None,
         scenario=draft.scenario,
         usage=usage,
         api_key_id=input_.api_key_id,
@@ -129,10 +149,16 @@ def _build_page(input_: CreatePayment, terms: model.Terms, *, now: Moment) -> mo
     )
 
 
-def _may_submit_now(ledger: Ledger, input_: CreatePayment, order: model.Order, *, now: Moment) -> bool:
-    """Tell whether the payment is recorded as submitted in the commit that creates it. What a later submission would
-    not send is left to it, such as a payment of a brand on hold."""
-    if input_.reserved_provider != order.provider or order.page is not None or is_too_late_to_submit(order, now=now):
+def _may_submit_now(
+    ledger: Ledger, input_: CreatePayment, order: model.Order, *, now: Moment
+) -> bool:
+    """Tell whether the payment is recorded as submitted in the commit that creates it. What a later
+    submission would not send is left to it, such as a payment of a brand on hold."""
+    if (
+        input_.reserved_provider != order.provider
+        or order.page is not None
+        or is_too_late_to_submit(order, now=now)
+    ):
         return False
     return not ledger.is_held(order.brand)
 
@@ -151,15 +177,20 @@ def _submitted_transaction(order: model.Order, *, now: Moment) -> model.Transact
 
 
 def _initial_transaction(order: model.Order) -> model.Transaction:
-    """Return the new transaction. A web payment waits for its payer until the page closes; any other is to be submitted
-    (W1)."""
+    """Return the new transaction. A web payment waits for its payer until the page closes; any
+    other is to be submitted (W1)."""
     if order.page is None:
         return model.Transaction(order, model.Progress(model.Stage.CREATED, 1, order.expires_at))
-    return model.Transaction(order, model.Progress(model.Stage.AWAITING_CUSTOMER, 1, order.page.closes_at))
+    return model.Transaction(
+        order, model.Progress(model.Stage.AWAITING_CUSTOMER, 1, order.page.closes_at)
+    )
 
 
-def _consume_reference(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> ReferenceConsumed | Problem:
-    """Return the use of the request's merchantReference, or the problem that it may not be used again."""
+def _consume_reference(
+    ledger: Ledger, input_: CreatePayment, *, now: Moment
+) -> ReferenceConsumed | Problem:
+    """Return the use of the request's merchantReference, or the problem that it may not be used
+    again."""
     brand, merchant_reference = input_.brand, input_.draft.merchant_reference
     used = ledger.reference_use(brand.id, merchant_reference)
     earlier = model.Status.FAILED
@@ -170,15 +201,20 @@ def _consume_reference(ledger: Ledger, input_: CreatePayment, *, now: Moment) ->
         if is_in_window or not _is_reusable(reuse, earlier):
             advice = "Look the payment up by it, and send a new reference only for another payment."
             if ledger.transaction(used.gateway_reference) is None:
-                advice = "Its payment is not stored any more: ask the gateway's staff what became of it."
+                advice = (
+                    "Its payment is not stored any more: ask the gateway's staff what became of it."
+                )
             return problems.DUPLICATE_REFERENCE.problem(
                 f"The merchantReference '{merchant_reference}' was used before. {advice}"
             )
-    return ReferenceConsumed(brand.id, merchant_reference, input_.gateway_reference, now.time, earlier)
+    return ReferenceConsumed(
+        brand.id, merchant_reference, input_.gateway_reference, now.time, earlier
+    )
 
 
 def record_lost_use(ledger: Ledger, input_: RecordLostUse, *, now: Moment) -> Decision:
-    """Let a merchantReference count as used by a payment that a restored store lacks, unless it does already."""
+    """Let a merchantReference count as used by a payment that a restored store lacks, unless it
+    does already."""
     used = ledger.reference_use(input_.brand, input_.merchant_reference)
     earlier = model.Status.FAILED
     if used is not None:
@@ -186,14 +222,20 @@ def record_lost_use(ledger: Ledger, input_: RecordLostUse, *, now: Moment) -> De
         if used.gateway_reference == input_.gateway_reference or earlier is not model.Status.FAILED:
             return ignore("The merchantReference counts as used.")
     lost = ReferenceConsumed(
-        input_.brand, input_.merchant_reference, input_.gateway_reference, now.time, earlier, is_lost=True
+        input_.brand,
+        input_.merchant_reference,
+        input_.gateway_reference,
+        now.time,
+        earlier,
+        is_lost=True,
     )
     return Decision(Ignored("The merchantReference counts as used from now on."), (lost,))
 
 
 def _outcome(ledger: Ledger, used: ReferenceUse) -> model.Status:
-    """Return how all payments under a reference ended: PENDING while one has not, else SUCCESS when one was paid, else
-    FAILED. One that a restored store lacks counts as pending: nobody may know how it ended."""
+    """Return how all payments under a reference ended: PENDING while one has not, else SUCCESS when
+    one was paid, else FAILED. One that a restored store lacks counts as pending: nobody may know
+    how it ended."""
     newest = ledger.transaction(used.gateway_reference)
     outcome = newest.status if newest is not None else model.Status.PENDING
     return used.earlier if outcome is model.Status.FAILED else outcome
@@ -212,7 +254,8 @@ def _is_reusable(reuse: model.ReferenceReuse, earlier: model.Status) -> bool:
 
 
 def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Moment) -> Decision:
-    """Submit the payment, once: a second press, a closed page or an ended payment changes nothing."""
+    """Submit the payment, once: a second press, a closed page or an ended payment changes
+    nothing."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or before.order.page is None:
         return ignore("There is no hosted page for this reference.")
@@ -221,4 +264,6 @@ def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Moment) -> Decisio
     if now.time >= before.order.page.closes_at:
         return ignore("The page has closed.", before)
     after = advance(before, input_, model.Stage.CREATED)
-    return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))
+    return Decision(
+        Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)
+    )

@@ -1,13 +1,18 @@
-"""Records the end of the one attempt to deliver a callback (clause K3) or a QR code (clause Q1), and of the poll of a
-payment that has ended.
+"""Records the end of the one attempt to deliver a callback (clause K3) or a QR code (clause Q1),
+and of the poll of a payment that has ended.
 
-The open intent decides: its conclusion is durable in the same commit, so a repeated input, or one of an earlier sender,
-finds none and changes nothing.
-"""
+The open intent decides: its conclusion is durable in the same commit, so a repeated input, or one
+of an earlier sender, finds none and changes nothing."""
 
 from __future__ import annotations
 
-from mmo_sansio.messages.changes import BreakerSaved, CallbackRecorded, Change, IntentConcluded, QrRecorded
+from mmo_sansio.messages.changes import (
+    BreakerSaved,
+    CallbackRecorded,
+    Change,
+    IntentConcluded,
+    QrRecorded,
+)
 from mmo_sansio.messages.inputs import CallbackConcluded, EndedPollConcluded, QrConcluded
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.messages.replies import Applied
@@ -19,8 +24,8 @@ from mmo_sansio.values.clock import Moment
 def conclude_callback(ledger: Ledger, input_: CallbackConcluded, *, now: Moment) -> Decision:
     """Record the outcome, once; the transaction itself does not change.
 
-    When two processes sent it, because the first lost its lease, the outcome that comes first is recorded.
-    """
+    When two processes sent it, because the first lost its lease, the outcome that comes first is
+    recorded."""
     transaction = ledger.transaction(input_.gateway_reference)
     key = (input_.gateway_reference, IntentKind.CALLBACK)
     if transaction is None or ledger.open_intent(key) is None:
@@ -39,7 +44,9 @@ def conclude_qr(ledger: Ledger, input_: QrConcluded, *, now: Moment) -> Decision
     key = (input_.gateway_reference, IntentKind.QR)
     if transaction is None or ledger.open_intent(key) is None:
         return ignore("No QR code is waiting for its outcome.", transaction)
-    recorded = QrRecorded(input_.gateway_reference, transaction.order.brand, input_.attempt, now.utc)
+    recorded = QrRecorded(
+        input_.gateway_reference, transaction.order.brand, input_.attempt, now.utc
+    )
     return Decision(Applied(transaction), (recorded, IntentConcluded(key)))
 
 

@@ -1,12 +1,13 @@
-"""Decides about reported deposits: money that a provider reports as received is booked once (clauses S4, S5).
+"""Decides about reported deposits: money that a provider reports as received is booked once
+(clauses S4, S5).
 
-An unsigned notification makes a claim, which moves no money before the provider has confirmed it. A confirmed one that
-names a pending payment settles it where the payment is a QR code, or a prompt of which the provider has told no id or
-just this receipt; otherwise the payer may have paid twice, and it waits for the payment's end. A claim is open until it
-is settled: it becomes a deposit, the success of a payment, or an entry of the suspense book. A settled claim stays, so
-that one receipt settles one thing. A claim that the provider does not confirm is withdrawn: its receipt may be claimed
-again.
-"""
+An unsigned notification makes a claim, which moves no money before the provider has confirmed it. A
+confirmed one that names a pending payment settles it where the payment is a QR code, or a prompt of
+which the provider has told no id or just this receipt; otherwise the payer may have paid twice, and
+it waits for the payment's end. A claim is open until it is settled: it becomes a deposit, the
+success of a payment, or an entry of the suspense book. A settled claim stays, so that one receipt
+settles one thing. A claim that the provider does not confirm is withdrawn: its receipt may be
+claimed again."""
 
 from __future__ import annotations
 
@@ -52,13 +53,16 @@ NOT_FOUND_IS_FINAL_AFTER: Final = HOUR
 WAKE_INTERVALS: Final[Sequence[Span]] = tuple(
     Span(each) for each in (15 * SECOND, 30 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE)
 )
-"""How long a claim waits before each question to the provider, or look at its payment; the last repeats."""
+"""How long a claim waits before each question to the provider, or look at its payment; the last
+repeats."""
 
 RECEIPT_LENGTH_MAX: Final = 64
-"""The longest receipt that is booked: every key of a store holds it. Operators' have some ten to thirty characters."""
+"""The longest receipt that is booked: every key of a store holds it. Operators' have some ten to
+thirty characters."""
 
 FIRST_LOOK_AT_PROMPT: Final[Span] = Span(30 * SECOND)
-"""How long a claim that names a pending payment waits first: mostly the payment's own result explains it."""
+"""How long a claim that names a pending payment waits first: mostly the payment's own result
+explains it."""
 
 _TEXT_CHARACTERS_MAX: Final = 255
 _CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -67,9 +71,9 @@ _CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 def record_deposit(ledger: Ledger, input_: inputs.DepositNotified, *, now: Moment) -> Decision:
     """Book the deposit, or open a claim where it is unconfirmed or names a payment.
 
-    A repeated report is ignored, unless it confirms an open claim. One whose receipt has settled something else goes to
-    the suspense book, as does one that names an account which is not ours, or whose receipt is too long to be one.
-    """
+    A repeated report is ignored, unless it confirms an open claim. One whose receipt has settled
+    something else goes to the suspense book, as does one that names an account which is not ours,
+    or whose receipt is too long to be one."""
     if not input_.succeeded:
         return ignore("A failed deposit makes no transaction.")
     if len(input_.provider_reference) > RECEIPT_LENGTH_MAX:
@@ -91,8 +95,8 @@ def record_deposit(ledger: Ledger, input_: inputs.DepositNotified, *, now: Momen
 
 
 def _book_at_once(input_: inputs.DepositNotified, *, now: Moment) -> Decision:
-    """Book a confirmed deposit that names no payment. Its receipt is claimed as that of a payment is, so that of two
-    processes that settle it at once, one decides again."""
+    """Book a confirmed deposit that names no payment. Its receipt is claimed as that of a payment
+    is, so that of two processes that settle it at once, one decides again."""
     booked = book_deposit(input_, now=now)
     if not isinstance(booked.reply, Applied):
         return booked
@@ -105,7 +109,9 @@ def book_deposit(input_: inputs.DepositNotified, *, now: Moment) -> Decision:
     if input_.brand is None:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
     candidates = [
-        each for each in input_.brand.methods if each.key == input_.method and each.provider == input_.provider
+        each
+        for each in input_.brand.methods
+        if each.key == input_.method and each.provider == input_.provider
     ]
     if not candidates:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
@@ -124,8 +130,11 @@ def book_deposit(input_: inputs.DepositNotified, *, now: Moment) -> Decision:
     )
 
 
-def _deposit_transaction(input_: inputs.DepositNotified, brand: Brand, method: Method, *, now: Moment) -> Transaction:
-    """Return a transaction for money that has been received: a success from the beginning, whatever the limits say."""
+def _deposit_transaction(
+    input_: inputs.DepositNotified, brand: Brand, method: Method, *, now: Moment
+) -> Transaction:
+    """Return a transaction for money that has been received: a success from the beginning, whatever
+    the limits say."""
     order = Order(
         gateway_reference=input_.gateway_reference,
         brand=brand.id,
@@ -159,8 +168,9 @@ def _deposit_transaction(input_: inputs.DepositNotified, brand: Brand, method: M
 
 
 def deposit_party(told: Party, *, number: str) -> Party:
-    """Return the payer of a deposit as it is booked, in the bounds of clause M5: texts of at most 255 characters, none
-    of them a control character, and this number where the provider tells none."""
+    """Return the payer of a deposit as it is booked, in the bounds of clause M5: texts of at most
+    255 characters, none of them a control character, and this number where the provider tells
+    none."""
     msisdn = _bounded(told.msisdn) or number
     first_name, last_name = _bounded(told.first_name) or None, _bounded(told.last_name) or None
     return Party(_bounded(told.id) or msisdn, msisdn, first_name, last_name, told.email)
@@ -171,8 +181,8 @@ def _bounded(text: str | None) -> str:
 
 
 def _is_same_party(before: Transaction, input_: inputs.DepositNotified) -> bool:
-    """Tell whether a repeated report names the party on record; one that was masked may have been any. Of a deposit
-    that was listed, now or at first, the account or reference counts."""
+    """Tell whether a repeated report names the party on record; one that was masked may have been
+    any. Of a deposit that was listed, now or at first, the account or reference counts."""
     known = before.order.party
     told = deposit_party(input_.party, number=known.msisdn)
     if input_.trust is DepositTrust.LISTED or before.progress.completion_source is Source.POLL:
@@ -180,16 +190,28 @@ def _is_same_party(before: Transaction, input_: inputs.DepositNotified) -> bool:
     return known in (MASKED_PARTY, told)
 
 
-def _repeated_deposit(before: Transaction | None, input_: inputs.DepositNotified, *, now: Moment) -> Decision:
-    if before is not None and before.order.requested == input_.amount and _is_same_party(before, input_):
+def _repeated_deposit(
+    before: Transaction | None, input_: inputs.DepositNotified, *, now: Moment
+) -> Decision:
+    if (
+        before is not None
+        and before.order.requested == input_.amount
+        and _is_same_party(before, input_)
+    ):
         return ignore("The deposit is on record.", before)
     return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, before, now=now)
 
 
 def wake_claim(ledger: Ledger, input_: inputs.DepositClaimWoke, *, now: Moment) -> Decision:
-    """Do what is due: ask the provider, look at the named payment, or leave the claim to a person."""
+    """Do what is due: ask the provider, look at the named payment, or leave the claim to a
+    person."""
     claim = ledger.claim(input_.provider, input_.receipt)
-    if claim is None or claim.payment != input_.payment or claim.wake_at is None or now.time < claim.wake_at:
+    if (
+        claim is None
+        or claim.payment != input_.payment
+        or claim.wake_at is None
+        or now.time < claim.wake_at
+    ):
         return ignore("Nothing is due.")
     named = None if claim.payment is None else ledger.transaction(claim.payment)
     if claim.is_confirmed or _is_explained(claim, named):
@@ -201,23 +223,32 @@ def wake_claim(ledger: Ledger, input_: inputs.DepositClaimWoke, *, now: Moment) 
 
 
 def apply_answer(ledger: Ledger, input_: inputs.DepositAnswered, *, now: Moment) -> Decision:
-    """Settle or withdraw an unconfirmed claim by the provider's answer, whose account and amount count.
+    """Settle or withdraw an unconfirmed claim by the provider's answer, whose account and amount
+    count.
 
-    An answer that says nothing usable changes nothing: the provider is asked again. One that comes to an address of its
-    own question counts once, and never for a later claim of the receipt.
-    """
+    An answer that says nothing usable changes nothing: the provider is asked again. One that comes
+    to an address of its own question counts once, and never for a later claim of the receipt."""
     claim = ledger.claim(input_.provider, input_.receipt)
-    if claim is None or claim.payment != input_.payment or claim.wake_at is None or claim.is_confirmed:
+    if (
+        claim is None
+        or claim.payment != input_.payment
+        or claim.wake_at is None
+        or claim.is_confirmed
+    ):
         return ignore("No claim waits for this answer.")
     asked_at, answered_at = input_.asked_at, claim.answered_at
-    if asked_at is not None and (asked_at < claim.received_at or (answered_at is not None and asked_at <= answered_at)):
+    if asked_at is not None and (
+        asked_at < claim.received_at or (answered_at is not None and asked_at <= answered_at)
+    ):
         return ignore("This question was answered before, or a later one was.")
     named = None if claim.payment is None else ledger.transaction(claim.payment)
     answered = claim if asked_at is None else evolve(claim, answered_at=asked_at)
     match input_.outcome:
         case DepositAnswerOutcome.UNKNOWN:
             return _wait(claim, answered, "The answer says nothing that can be used.", named)
-        case DepositAnswerOutcome.NOT_FOUND if elapsed(claim.received_at, now.time) < NOT_FOUND_IS_FINAL_AFTER:
+        case DepositAnswerOutcome.NOT_FOUND if (
+            elapsed(claim.received_at, now.time) < NOT_FOUND_IS_FINAL_AFTER
+        ):
             return _wait(claim, answered, "It is not found, and may be too new for that.", named)
         case DepositAnswerOutcome.NOT_FOUND | DepositAnswerOutcome.FAILED:
             return _withdraw(claim, named, now=now)
@@ -230,16 +261,21 @@ def apply_answer(ledger: Ledger, input_: inputs.DepositAnswered, *, now: Moment)
     confirmed = evolve(answered, is_confirmed=True)
     if input_.amount != claim.amount:
         return _withdraw(evolve(confirmed, amount=input_.amount), named, now=now, stored=claim)
-    return _settle(ledger, claim, confirmed, named, brand=input_.brand, method=input_.method, now=now)
+    return _settle(
+        ledger, claim, confirmed, named, brand=input_.brand, method=input_.method, now=now
+    )
 
 
-def _wait(claim: DepositClaim, answered: DepositClaim, reason: str, named: Transaction | None) -> Decision:
+def _wait(
+    claim: DepositClaim, answered: DepositClaim, reason: str, named: Transaction | None
+) -> Decision:
     changes = () if answered == claim else (claim_change(claim, answered),)
     return Decision(Ignored(reason, named), changes)
 
 
 def _is_same_claim(claim: DepositClaim, input_: inputs.DepositNotified) -> bool:
-    """Tell whether a notification repeats the one that made this claim, or reports the receipt of its payment."""
+    """Tell whether a notification repeats the one that made this claim, or reports the receipt of
+    its payment."""
     if claim.payment is not None and claim.payment == input_.payment:
         return claim.amount == input_.amount
     known = (claim.account, claim.amount, claim.payment)
@@ -248,19 +284,34 @@ def _is_same_claim(claim: DepositClaim, input_: inputs.DepositNotified) -> bool:
 
 
 def _repeated_claim(
-    ledger: Ledger, claim: DepositClaim, input_: inputs.DepositNotified, named: Transaction | None, *, now: Moment
+    ledger: Ledger,
+    claim: DepositClaim,
+    input_: inputs.DepositNotified,
+    named: Transaction | None,
+    *,
+    now: Moment,
 ) -> Decision:
-    """Ignore what repeats a claim, unless it is the provider's confirmation of one that waits for that."""
+    """Ignore what repeats a claim, unless it is the provider's confirmation of one that waits for
+    that."""
     if not input_.trust.is_confirmed or claim.is_confirmed or claim.wake_at is None:
         return ignore("The deposit is on record.", named)
     confirmed = evolve(claim, is_confirmed=True)
-    return _settle(ledger, claim, confirmed, named, brand=input_.brand, method=input_.method, now=now)
+    return _settle(
+        ledger, claim, confirmed, named, brand=input_.brand, method=input_.method, now=now
+    )
 
 
-def _open_claim(ledger: Ledger, input_: inputs.DepositNotified, named: Transaction | None, *, now: Moment) -> Decision:
-    """Open a claim, or settle it at once when it is confirmed and the payment that it names waits for nothing else."""
+def _open_claim(
+    ledger: Ledger, input_: inputs.DepositNotified, named: Transaction | None, *, now: Moment
+) -> Decision:
+    """Open a claim, or settle it at once when it is confirmed and the payment that it names waits
+    for nothing else."""
     receipt = input_.provider_reference
-    waits = named is not None and not named.progress.stage.is_terminal and not _is_paid_by(receipt, named)
+    waits = (
+        named is not None
+        and not named.progress.stage.is_terminal
+        and not _is_paid_by(receipt, named)
+    )
     claim = DepositClaim(
         provider=input_.provider,
         receipt=input_.provider_reference,
@@ -296,7 +347,9 @@ def _settle(
     """Settle a claim: book it, or leave it open while the payment that it names is pending."""
     known = ledger.deposit(claim.provider, claim.receipt)
     if known is not None:  # Another process may have booked it meanwhile.
-        booked = _repeated_deposit(ledger.transaction(known), _as_notified(claim, brand, method), now=now)
+        booked = _repeated_deposit(
+            ledger.transaction(known), _as_notified(claim, brand, method), now=now
+        )
     elif named is None:
         booked = book_deposit(_as_notified(claim, brand, method), now=now)
     elif _is_explained(claim, named):
@@ -305,7 +358,10 @@ def _settle(
         booked = _settle_payment(ledger, claim, named, now=now)
     elif not named.progress.stage.is_terminal:
         waiting = _next(claim, now=now)
-        return Decision(Ignored("The deposit waits for the payment's end.", named), (claim_change(stored, waiting),))
+        return Decision(
+            Ignored("The deposit waits for the payment's end.", named),
+            (claim_change(stored, waiting),),
+        )
     else:
         booked = record_in_suspense(claim, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
     settled = evolve(claim, wake_at=None)
@@ -315,10 +371,9 @@ def _settle(
 def _is_paid_by(receipt: str, named: Transaction) -> bool:
     """Tell whether a confirmed receipt that names this payment is of the payment itself.
 
-    It is where the payer was shown a QR code, or where the provider has told nothing of a prompt, so that there is no
-    id to ask by: nobody types such a reference by chance. Any other prompt has only the receipt that was reported for
-    it.
-    """
+    It is where the payer was shown a QR code, or where the provider has told nothing of a prompt,
+    so that there is no id to ask by: nobody types such a reference by chance. Any other prompt has
+    only the receipt that was reported for it."""
     order, progress = named.order, named.progress
     if order.flow is Flow.QR:
         return True
@@ -326,22 +381,36 @@ def _is_paid_by(receipt: str, named: Transaction) -> bool:
         return False
     if progress.evidence is not None:
         return progress.evidence.receipt == receipt
-    return progress.provider_reference is None and progress.hint is None and not progress.is_unpolled
+    return (
+        progress.provider_reference is None and progress.hint is None and not progress.is_unpolled
+    )
 
 
-def _settle_payment(ledger: Ledger, claim: DepositClaim, named: Transaction, *, now: Moment) -> Decision:
+def _settle_payment(
+    ledger: Ledger, claim: DepositClaim, named: Transaction, *, now: Moment
+) -> Decision:
     """Let a confirmed claim end the payment that it names, if it is of its amount."""
-    report = inputs.ProviderSucceeded(named.reference, claim.provider, Source.WEBHOOK, claim.receipt, claim.amount)
+    report = inputs.ProviderSucceeded(
+        named.reference, claim.provider, Source.WEBHOOK, claim.receipt, claim.amount
+    )
     if claim.amount != named.order.requested:
         return record_in_suspense(report, SuspenseReason.AMOUNT_DIFFERS, named, now=now)
     return succeed(ledger, report, now=now)
 
 
 def _withdraw(
-    claim: DepositClaim, named: Transaction | None, *, now: Moment, stored: DepositClaim | None = None
+    claim: DepositClaim,
+    named: Transaction | None,
+    *,
+    now: Moment,
+    stored: DepositClaim | None = None,
 ) -> Decision:
     """Leave a claim to a person that the provider does not confirm as it was notified."""
-    reason = SuspenseReason.CONFLICTING_DEPOSIT if claim.is_confirmed else SuspenseReason.UNCONFIRMED_DEPOSIT
+    reason = (
+        SuspenseReason.CONFLICTING_DEPOSIT
+        if claim.is_confirmed
+        else SuspenseReason.UNCONFIRMED_DEPOSIT
+    )
     noted = record_in_suspense(claim, reason, named, now=now)
     return Decision(noted.reply, (claim_change(stored or claim, None), *noted.changes))
 

@@ -1,4 +1,5 @@
-"""Decides when a hint leads to a poll, and what happens when a provider cannot be polled (clauses S5, S6)."""
+"""Decides when a hint leads to a poll, and what happens when a provider cannot be polled (clauses
+S5, S6)."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ HINT_CHARACTERS_MAX = 2_000
 def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decision:
     """Poll at once; a hint about no payment of ours goes to the suspense book.
 
-    Hints cause at most one poll of a payment in POLL_INTERVAL_MIN, so a flood of them does no harm; in the last of
-    these intervals before the expiry each causes one, as the payment is not polled by itself any more. A payment that
-    has ended without the provider's own report of success is polled as well: what the provider then reports goes to the
-    suspense book. A receipt that may end a prompt by itself is claimed for it now, and ends none where another has it.
-    """
+    Hints cause at most one poll of a payment in POLL_INTERVAL_MIN, so a flood of them does no harm;
+    in the last of these intervals before the expiry each causes one, as the payment is not polled
+    by itself any more. A payment that has ended without the provider's own report of success is
+    polled as well: what the provider then reports goes to the suspense book. A receipt that may end
+    a prompt by itself is claimed for it now, and ends none where another has it."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None:
         return record_in_suspense(input_, SuspenseReason.UNKNOWN_TRANSACTION, None, now=now)
@@ -41,16 +42,24 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     if before.progress.stage.is_terminal:
         return _poll_after_completion(before, input_, now=now)
     stage = before.progress.stage
-    is_sent_again = stage is Stage.CREATED  # Unless there is a receipt: then it is not, whatever was said before.
+    is_sent_again = (
+        stage is Stage.CREATED
+    )  # Unless there is a receipt: then it is not, whatever was said before.
     if not is_legal(stage, input_) or (is_sent_again and input_.evidence is None):
         return ignore("The payment waits for no result.", before)
-    wake_at, expires_at, soon = before.progress.wake_at, before.order.expires_at, later(now.time, POLL_INTERVAL_MIN)
+    wake_at, expires_at, soon = (
+        before.progress.wake_at,
+        before.order.expires_at,
+        later(now.time, POLL_INTERVAL_MIN),
+    )
     assert wake_at is not None
     key = receipt_key(input_) if before.order.type is Type.PAYIN else None
     is_anothers = key is not None and receipt_owner(ledger, key, before.reference) is not None
     claims = () if is_anothers else claim_receipt(ledger, key, before, now=now)
     known = _merge_hint(before, input_, is_anothers=is_anothers, now=now)
-    if not is_sent_again and (before.progress.is_unpolled or (wake_at <= soon and wake_at < expires_at)):
+    if not is_sent_again and (
+        before.progress.is_unpolled or (wake_at <= soon and wake_at < expires_at)
+    ):
         return _store_hint(before, input_, known, claims)
     to = Stage.AWAITING_RESULT if is_sent_again else stage
     after = advance(before, input_, to, wake_at=min(soon, expires_at), **known)
@@ -59,10 +68,15 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
 
 
 def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> Decision:
-    """Leave a payment that cannot be polled until it expires, or until a notification or staff end it: never guess
-    (S6). What has been learned since the poll began may tell by what to poll, so the next poll decides then."""
+    """Leave a payment that cannot be polled until it expires, or until a notification or staff end
+    it: never guess (S6). What has been learned since the poll began may tell by what to poll, so
+    the next poll decides then."""
     before = ledger.transaction(input_.gateway_reference)
-    if before is None or before.order.provider != input_.provider or before.progress.provider_data is None:
+    if (
+        before is None
+        or before.order.provider != input_.provider
+        or before.progress.provider_data is None
+    ):
         return ignore("No such payment waits for this provider.")
     if not is_legal(before.progress.stage, input_):
         return ignore("The payment waits for no result.", before)
@@ -70,7 +84,9 @@ def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> 
         return ignore("It waits for a notification or a person.", before)
     if input_.version not in (None, before.progress.version):
         return ignore("More is known of the payment since that poll began.", before)
-    wake_at = next_question_at(before.order, before.progress.evidence, before.order.expires_at, now=now)
+    wake_at = next_question_at(
+        before.order, before.progress.evidence, before.order.expires_at, now=now
+    )
     after = advance(before, input_, before.progress.stage, wake_at=wake_at)
     return Decision(Applied(after), transition_changes(before, after))
 
@@ -88,8 +104,8 @@ def _store_hint(
 def _merge_hint(
     before: Transaction, input_: ProviderHinted, *, is_anothers: bool = False, now: Moment
 ) -> dict[str, Any]:
-    """Return what is known with this hint, as members of the payment's progress. `is_anothers`: something else has its
-    receipt."""
+    """Return what is known with this hint, as members of the payment's progress. `is_anothers`:
+    something else has its receipt."""
     hint, evidence = before.progress.hint, before.progress.evidence
     content = input_.content[:HINT_CHARACTERS_MAX]
     if is_new := content not in ("", *(hint or "").split("\n")):
@@ -97,7 +113,9 @@ def _merge_hint(
     is_contradicted = is_anothers or (is_new and before.progress.hint is not None)
     return {
         "hint": hint,
-        "evidence": merge_evidence(evidence, input_.evidence, is_contradicted=is_contradicted, now=now),
+        "evidence": merge_evidence(
+            evidence, input_.evidence, is_contradicted=is_contradicted, now=now
+        ),
     }
 
 
@@ -108,10 +126,13 @@ def _merge_texts(known: str | None, hint: str) -> str:
 
 
 def _poll_after_completion(before: Transaction, input_: ProviderHinted, *, now: Moment) -> Decision:
-    """Poll a payment that has ended; a receipt of one that has failed is kept, whatever the provider answers (S5)."""
+    """Poll a payment that has ended; a receipt of one that has failed is kept, whatever the
+    provider answers (S5)."""
     progress = before.progress
     if progress.stage is Stage.SUCCEEDED and progress.completion_source is not Source.MANUAL:
-        known = progress.provider_reference if progress.completion_source is Source.WEBHOOK else None
+        known = (
+            progress.provider_reference if progress.completion_source is Source.WEBHOOK else None
+        )
         if input_.evidence is not None and known not in (None, input_.evidence.receipt):
             return record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, before, now=now)
         return ignore("The provider has reported its success.", before)

@@ -1,4 +1,5 @@
-"""Decides about results: the first valid one ends the payment, any other waits for staff (clauses S1, S2, S5)."""
+"""Decides about results: the first valid one ends the payment, any other waits for staff (clauses
+S1, S2, S5)."""
 
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Source, Stage
 
-_GIVE_ITS_OWN_RECEIPT: Final = "Name the payment's own receipt, or resolve it as failed if no other money has moved."
+_GIVE_ITS_OWN_RECEIPT: Final = (
+    "Name the payment's own receipt, or resolve it as failed if no other money has moved."
+)
 
 
 def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
-    """Record that the provider did not and will not move the money (S2). Where it has reported a receipt it contradicts
-    itself, and is asked again."""
+    """Record that the provider did not and will not move the money (S2). Where it has reported a
+    receipt it contradicts itself, and is asked again."""
     before = ledger.transaction(input_.gateway_reference)
     if (fault := settlement.why_not_applied(before, input_)) is not None:
         return settlement.reject_result(before, input_, fault, now=now)
@@ -38,14 +41,16 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
         now=now,
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         provider_data=evolve(
-            settlement.require_provider_data(before), error_code=input_.native_code, error_message=input_.native_message
+            settlement.require_provider_data(before),
+            error_code=input_.native_code,
+            error_message=input_.native_message,
         ),
     )
 
 
 def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision:
-    """End a payment by hand, unless what is known of its money is against that. A payment that was never sent to a
-    provider cannot become a success, and no receipt makes two of them."""
+    """End a payment by hand, unless what is known of its money is against that. A payment that was
+    never sent to a provider cannot become a success, and no receipt makes two of them."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or before.order.provider != input_.provider:
         return ignore("There is no such transaction.", before)
@@ -55,11 +60,19 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
     final = input_.final or before.order.requested
     if final.currency != before.order.requested.currency:
         return ignore(f"The amount must be in {before.order.requested.currency}.", before)
-    if (against := find_contradiction(before, succeeded=to is Stage.SUCCEEDED, now=now.time)) is not None:
+    if (
+        against := find_contradiction(before, succeeded=to is Stage.SUCCEEDED, now=now.time)
+    ) is not None:
         return ignore(against, before)
     key = settlement.receipt_key(input_)
-    if key is not None and (owner := settlement.receipt_owner(ledger, key, before.reference)) is not None:
-        return ignore(f"The provider's reference {key[1]} is the receipt of {owner}. {_GIVE_ITS_OWN_RECEIPT}", before)
+    if (
+        key is not None
+        and (owner := settlement.receipt_owner(ledger, key, before.reference)) is not None
+    ):
+        return ignore(
+            f"The provider's reference {key[1]} is the receipt of {owner}. {_GIVE_ITS_OWN_RECEIPT}",
+            before,
+        )
     after = end(
         before,
         input_,
@@ -69,7 +82,9 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         final=final if to is Stage.SUCCEEDED else None,
         error_code=input_.error_code,
-        error_message=None if input_.error_code is None else EXPLANATIONS[input_.error_code].meaning,
+        error_message=None
+        if input_.error_code is None
+        else EXPLANATIONS[input_.error_code].meaning,
     )
     return complete(before, after, *settlement.claim_receipt(ledger, key, after, now=now))
 

@@ -1,4 +1,5 @@
-"""Decides about reversals: money of a payment that staff ask back is asked for once, and never more than was paid.
+"""Decides about reversals: money of a payment that staff ask back is asked for once, and never more
+than was paid.
 
     requested ──approved by staff──▶ approved ──on record before the request leaves──▶ sent ──▶ succeeded or failed
                                         ▲                                               │
@@ -6,8 +7,8 @@
                                                                                         ▼
                                         asked after until the provider or staff say ◀ unknown
 
-The payment's own state never changes. What is sent once (S6), and which results count (S5), is as for payments.
-"""
+The payment's own state never changes. What is sent once (S6), and which results count (S5), is as
+for payments."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal, ReversalState, left_of, reversed_payment
 
 _NEVER_RECEIVED_AFTER_RESTORE: Final = (
-    "The provider never received it. Whether it was sent before the restore was not on record, so it is not sent again:"
+    "The provider never received it. Whether it was sent before the restore was not on record, so "
+    "it is not sent again:"
     " ask for a new one if it is still right."
 )
 
@@ -44,19 +46,24 @@ class _Found:
     """All reversals of the payment."""
 
     def change(self, **members: Any) -> ReversalChanged:
-        return ReversalChanged(self.known, evolve(self.reversal, version=self.reversal.version + 1, **members))
+        return ReversalChanged(
+            self.known, evolve(self.reversal, version=self.reversal.version + 1, **members)
+        )
 
     def move(self, state: ReversalState, *, wake_at: Instant | None, **members: Any) -> Decision:
         change = self.change(state=state, wake_at=wake_at, **members)
         return Decision(ReversalApplied(change.after, self.payment), (change,))
 
     def end(self, state: ReversalState, source: Source, *, now: Moment, **members: Any) -> Decision:
-        """Return the decision that ends the reversal; a failure takes back what it added to its limit."""
+        """Return the decision that ends the reversal; a failure takes back what it added to its
+        limit."""
         decision = self.move(state, wake_at=None, ended_at=now.utc, source=source, **members)
         if state is not ReversalState.FAILED:
             return decision
         before = self.reversal
-        released = [UsageChanged(before.brand, evolve(each, amount=-each.amount)) for each in before.usage]
+        released = [
+            UsageChanged(before.brand, evolve(each, amount=-each.amount)) for each in before.usage
+        ]
         return evolve(decision, changes=(*decision.changes, *released))
 
 
@@ -79,7 +86,9 @@ def actor_of(input_: inputs.ReversalInput) -> str:
 
 def detail_of(input_: inputs.ReversalInput) -> dict[str, object]:
     """Return what the journal holds of the input, besides the reversal's id and amount."""
-    found = {each: getattr(input_, each, None) for each in ("reason", "remark", "evidence", "source")}
+    found = {
+        each: getattr(input_, each, None) for each in ("reason", "remark", "evidence", "source")
+    }
     found["isApproved"] = getattr(input_, "is_approved", None)
     found["providerReference"] = getattr(input_, "provider_reference", None)
     found["nativeCode"] = getattr(input_, "native_code", None)
@@ -112,23 +121,32 @@ def decide_reversal(ledger: Ledger, input_: inputs.ReversalInput, *, now: Moment
 
 
 def _limit_counter(input_: inputs.RequestReversal) -> str | None:
-    """Return the counter of the day's limit that this request adds to; None where there is no limit."""
+    """Return the counter of the day's limit that this request adds to; None where there is no
+    limit."""
     limit = input_.daily_max
     return None if limit is None else f"reversals {input_.user} {limit.currency}"
 
 
 def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> Decision:
-    """Put a reversal on record, unless the payment has not succeeded, less is left to move back, or a limit is
-    reached."""
+    """Put a reversal on record, unless the payment has not succeeded, less is left to move back, or
+    a limit is reached."""
     payment = ledger.transaction(input_.payment)
     if payment is None or payment.order.brand != input_.brand:
         return ignore("There is no such payment.")
-    has_failed, known = payment.progress.stage is Stage.FAILED, ledger.reversals_of(payment.reference)
+    has_failed, known = (
+        payment.progress.stage is Stage.FAILED,
+        ledger.reversals_of(payment.reference),
+    )
     paid = input_.reported if has_failed else payment.progress.final
     if paid is None:
-        return ignore("Only a payment that has succeeded, or was paid after it had failed, can be reversed.", payment)
+        return ignore(
+            "Only a payment that has succeeded, or was paid after it had failed, can be reversed.",
+            payment,
+        )
     if input_.number not in (None, len(known) + 1):
-        return ignore("Money of this payment was asked back meanwhile: look at that first.", payment)
+        return ignore(
+            "Money of this payment was asked back meanwhile: look at that first.", payment
+        )
     left = left_of(paid, known)
     amount = input_.amount or left
     if amount.currency != paid.currency:
@@ -163,7 +181,8 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
 def _usage(
     ledger: Ledger, input_: inputs.RequestReversal, amount: Money, *, now: Moment
 ) -> tuple[UsageChanged, ...] | str:
-    """Return what the reversal adds to its limit of a day, or in a sentence that this is reached."""
+    """Return what the reversal adds to its limit of a day, or in a sentence that this is
+    reached."""
     counter, limit = _limit_counter(input_), input_.daily_max
     if counter is None or limit is None:
         return ()
@@ -171,40 +190,52 @@ def _usage(
         return f"The limit is not in {amount.currency}."
     day = now.time // DAY
     if ledger.used_on(input_.brand, counter, day) + amount.minor > limit.minor:
-        return f"With this amount of {amount} the day's reversals would exceed {limit}. A new day begins at 00:00 UTC."
+        return (
+            f"With this amount of {amount} the day's reversals would exceed {limit}. A new day "
+            f"begins at 00:00 UTC."
+        )
     return (UsageChanged(input_.brand, UsageShare(counter, day, amount.minor), limit.minor),)
 
 
 def _decide_request(found: _Found, input_: inputs.DecideReversal, *, now: Moment) -> Decision:
-    """Approve a requested reversal, or end one that was not sent. With four eyes nobody approves what they asked
-    for."""
+    """Approve a requested reversal, or end one that was not sent. With four eyes nobody approves
+    what they asked for."""
     before = found.reversal
     if not input_.is_approved:
         if before.state not in (ReversalState.REQUESTED, ReversalState.APPROVED):
             return ignore(f"It is {before.state}, and can't be taken back.", found.payment)
-        return found.end(ReversalState.FAILED, Source.MANUAL, now=now, ended_by=input_.user, remark=input_.remark)
+        return found.end(
+            ReversalState.FAILED, Source.MANUAL, now=now, ended_by=input_.user, remark=input_.remark
+        )
     if before.state is not ReversalState.REQUESTED:
         return ignore(f"It is {before.state} already.", found.payment)
     if input_.four_eyes and before.asked_by == input_.user:
         return ignore("You asked for it: another user has to approve it.", found.payment)
     return found.move(
-        ReversalState.APPROVED, wake_at=now.time, approved_by=input_.user, approved_at=now.utc, remark=input_.remark
+        ReversalState.APPROVED,
+        wake_at=now.time,
+        approved_by=input_.user,
+        approved_at=now.utc,
+        remark=input_.remark,
     )
 
 
 def _wake(found: _Found, input_: inputs.ReversalWoke, *, now: Moment) -> Decision:
     """Record an approved reversal as sent, or count a question about a sent one.
 
-    `ReversalApplied` lets this attempt send the request if `Reversal.may_send`, and ask if not; anything else forbids
-    both. An attempt whose outcome its worker could not learn is answered alike when it is repeated.
-    """
+    `ReversalApplied` lets this attempt send the request if `Reversal.may_send`, and ask if not;
+    anything else forbids both. An attempt whose outcome its worker could not learn is answered
+    alike when it is repeated."""
     before = found.reversal
     if before.may_send(input_.attempt):
         return Decision(ReversalApplied(before, found.payment))
     if before.wake_at is None or now.time < before.wake_at:
         return ignore("Nothing is due.", found.payment)
     if before.state is not ReversalState.APPROVED:
-        polls, state = before.polls + 1, before.state if before.state.has_ended else _waiting_state(before)
+        polls, state = (
+            before.polls + 1,
+            before.state if before.state.has_ended else _waiting_state(before),
+        )
         at = later(now.time, max(poll_interval(polls), SUBMISSION_TIMEOUT))
         return found.move(state, wake_at=at, polls=polls)
     return found.move(
@@ -218,7 +249,8 @@ def _wake(found: _Found, input_: inputs.ReversalWoke, *, now: Moment) -> Decisio
 
 
 def _mark_restored(found: _Found, *, now: Moment) -> Decision:
-    """Take a reversal for sent that had not ended in the backup: it is asked after, and never sent again (S6)."""
+    """Take a reversal for sent that had not ended in the backup: it is asked after, and never sent
+    again (S6)."""
     if found.reversal.state.has_ended or found.reversal.is_restored:
         return ignore("The reversal has ended, or is marked.")
     return found.move(ReversalState.UNKNOWN, wake_at=now.time, sent_at=now.time, is_restored=True)
@@ -228,9 +260,18 @@ def _resolve(found: _Found, input_: inputs.ResolveReversal, *, now: Moment) -> D
     """End a sent reversal by hand, on evidence. One that may be arriving just now waits."""
     before = found.reversal
     if before.state not in (ReversalState.SENT, ReversalState.UNKNOWN):
-        return ignore(f"It is {before.state}: only one that was sent has an outcome to find out.", found.payment)
-    if before.polls == 0 and before.sent_at is not None and now.time < later(before.sent_at, SUBMISSION_TIMEOUT):
-        return ignore("The provider may be receiving it just now: try again in half a minute.", found.payment)
+        return ignore(
+            f"It is {before.state}: only one that was sent has an outcome to find out.",
+            found.payment,
+        )
+    if (
+        before.polls == 0
+        and before.sent_at is not None
+        and now.time < later(before.sent_at, SUBMISSION_TIMEOUT)
+    ):
+        return ignore(
+            "The provider may be receiving it just now: try again in half a minute.", found.payment
+        )
     return found.end(
         ReversalState.SUCCEEDED if input_.succeeded else ReversalState.FAILED,
         Source.MANUAL,
@@ -242,8 +283,8 @@ def _resolve(found: _Found, input_: inputs.ResolveReversal, *, now: Moment) -> D
 
 
 def _report(found: _Found | None, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
-    """Apply a provider's report. A result about no reversal that was sent, or other than the one on record, goes to
-    the suspense book."""
+    """Apply a provider's report. A result about no reversal that was sent, or other than the one on
+    record, goes to the suspense book."""
     if found is None or (found.reversal.submissions == 0 and not found.reversal.is_restored):
         reason = SuspenseReason.UNKNOWN_TRANSACTION
     elif found.reversal.provider != input_.provider:
@@ -259,12 +300,20 @@ def _report(found: _Found | None, input_: inputs.ReversalReport, *, now: Moment)
 
 def _report_in_time(found: _Found, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
     before = found.reversal
-    is_to_be_sent = before.state is ReversalState.APPROVED  # Again: the provider had not received it.
+    is_to_be_sent = (
+        before.state is ReversalState.APPROVED
+    )  # Again: the provider had not received it.
     match input_:
         case inputs.ReversalAccepted():
             at = later(now.time, input_.poll_after or poll_interval(before.polls))
             known_as = input_.provider_reference or before.provider_reference
-            return found.move(ReversalState.SENT, wake_at=at, is_accepted=True, provider_reference=known_as, remark="")
+            return found.move(
+                ReversalState.SENT,
+                wake_at=at,
+                is_accepted=True,
+                provider_reference=known_as,
+                remark="",
+            )
         case inputs.ReversalSucceeded():
             return _succeed(found, input_, now=now)
         case inputs.ReversalFailed():
@@ -277,17 +326,21 @@ def _report_in_time(found: _Found, input_: inputs.ReversalReport, *, now: Moment
         case inputs.ReversalCannotTell() if not is_to_be_sent and before.wake_at is not None:
             return found.move(_waiting_state(before), wake_at=None)
         case _:
-            return ignore("It is about to be sent, or waits for a notification or a person.", found.payment)
+            return ignore(
+                "It is about to be sent, or waits for a notification or a person.", found.payment
+            )
 
 
 def _waiting_state(before: Reversal) -> ReversalState:
-    """Return the state of what was sent and has no result: what the provider has accepted is not unknown."""
+    """Return the state of what was sent and has no result: what the provider has accepted is not
+    unknown."""
     return ReversalState.SENT if before.is_accepted else ReversalState.UNKNOWN
 
 
 def _send_again(found: _Found, input_: inputs.ReversalNeverReceived, *, now: Moment) -> Decision:
-    """Approve again what certainly never reached the provider: the one way to a second request. Only the answer to the
-    latest question counts, none while the request may be in flight, and none once the provider has accepted it."""
+    """Approve again what certainly never reached the provider: the one way to a second request.
+    Only the answer to the latest question counts, none while the request may be in flight, and none
+    once the provider has accepted it."""
     before = found.reversal
     arrives_until = later(before.sent_at or now.time, SUBMISSION_TIMEOUT)
     if input_.version != before.version or before.is_accepted:
@@ -295,7 +348,9 @@ def _send_again(found: _Found, input_: inputs.ReversalNeverReceived, *, now: Mom
     if before.polls and now.time < arrives_until:
         return found.move(_waiting_state(before), wake_at=arrives_until)
     if before.is_restored:
-        return found.end(ReversalState.FAILED, Source.POLL, now=now, remark=_NEVER_RECEIVED_AFTER_RESTORE)
+        return found.end(
+            ReversalState.FAILED, Source.POLL, now=now, remark=_NEVER_RECEIVED_AFTER_RESTORE
+        )
     if before.native_code is not None:  # It was refused, and no earlier one has arrived.
         return found.end(ReversalState.FAILED, Source.POLL, now=now)
     unsent = before.unsent if before.polls else before.unsent + 1
@@ -304,24 +359,32 @@ def _send_again(found: _Found, input_: inputs.ReversalNeverReceived, *, now: Mom
 
 
 def _succeed(found: _Found, input_: inputs.ReversalSucceeded, *, now: Moment) -> Decision:
-    """Record that the money was moved back; another amount than was asked for is also left to a person."""
+    """Record that the money was moved back; another amount than was asked for is also left to a
+    person."""
     before, moved = found.reversal, input_.amount or found.reversal.amount
     if moved.currency != before.amount.currency:
         return record_in_suspense(input_, SuspenseReason.WRONG_CURRENCY, found.payment, now=now)
     known_as = input_.provider_reference or before.provider_reference
     ended = found.end(
-        ReversalState.SUCCEEDED, input_.source, now=now, provider_reference=known_as, amount=moved, remark=""
+        ReversalState.SUCCEEDED,
+        input_.source,
+        now=now,
+        provider_reference=known_as,
+        amount=moved,
+        remark="",
     )
     if moved == before.amount:
         return ended
     is_less = moved.minor < before.amount.minor
     reason = SuspenseReason.SETTLED_LESS if is_less else SuspenseReason.SETTLED_MORE
-    return evolve(ended, changes=(*ended.changes, suspense_entry(input_, reason, found.payment, now=now)))
+    return evolve(
+        ended, changes=(*ended.changes, suspense_entry(input_, reason, found.payment, now=now))
+    )
 
 
 def _fail(found: _Found, input_: inputs.ReversalFailed, *, now: Moment) -> Decision:
-    """Record that the money was not moved back. The refusal of a further request may mean that an earlier one has
-    arrived after all: it is then asked about."""
+    """Record that the money was not moved back. The refusal of a further request may mean that an
+    earlier one has arrived after all: it is then asked about."""
     before = found.reversal
     is_answer_to_request = input_.source is Source.POLL and before.polls == 0
     if is_answer_to_request and before.submissions > before.unsent + 1:
@@ -338,9 +401,9 @@ def _fail(found: _Found, input_: inputs.ReversalFailed, *, now: Moment) -> Decis
 
 
 def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
-    """Put a result that contradicts the one on record into the suspense book. Money that was moved back after all
-    counts from then on, so that it is not moved twice. A notification of a failed one that tells no result is asked
-    about, until there is an answer."""
+    """Put a result that contradicts the one on record into the suspense book. Money that was moved
+    back after all counts from then on, so that it is not moved twice. A notification of a failed
+    one that tells no result is asked about, until there is an answer."""
     before = found.reversal
     has_succeeded = before.state is ReversalState.SUCCEEDED
     match input_:
@@ -350,8 +413,13 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
         case inputs.ReversalFailed():
             agrees = not has_succeeded
         case inputs.ReversalAccepted(source=Source.WEBHOOK) if _may_be_contradicted(before):
-            return found.move(before.state, wake_at=later(now.time, input_.poll_after or poll_interval(before.polls)))
-        case inputs.ReversalNeverReceived() | inputs.ReversalCannotTell() if before.wake_at is not None:
+            return found.move(
+                before.state,
+                wake_at=later(now.time, input_.poll_after or poll_interval(before.polls)),
+            )
+        case inputs.ReversalNeverReceived() | inputs.ReversalCannotTell() if (
+            before.wake_at is not None
+        ):
             return found.move(before.state, wake_at=None)
         case _:
             return ignore("The reversal has ended.", found.payment)
@@ -362,9 +430,16 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
     rejected = record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, found.payment, now=now)
     if has_succeeded or before.is_contradicted:
         return rejected
-    return evolve(rejected, changes=(found.change(is_contradicted=True, wake_at=None), *rejected.changes))
+    return evolve(
+        rejected, changes=(found.change(is_contradicted=True, wake_at=None), *rejected.changes)
+    )
 
 
 def _may_be_contradicted(failed: Reversal) -> bool:
-    """Tell whether it is worth a question that the provider has told something of a reversal that has ended."""
-    return failed.state is ReversalState.FAILED and not failed.is_contradicted and failed.wake_at is None
+    """Tell whether it is worth a question that the provider has told something of a reversal that
+    has ended."""
+    return (
+        failed.state is ReversalState.FAILED
+        and not failed.is_contradicted
+        and failed.wake_at is None
+    )

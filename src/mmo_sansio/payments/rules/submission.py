@@ -1,5 +1,5 @@
-"""Decides what happens between sending and knowing: a request is sent once, and an unknown outcome is polled (clause
-S6)."""
+"""Decides what happens between sending and knowing: a request is sent once, and an unknown outcome
+is polled (clause S6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.intents import DeliverQr, Intent, PollEnded, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, fail_payment, ignore, transition_changes
-from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT, ask_on, may_have_arrived, next_question_at
+from mmo_sansio.payments.evidence import (
+    SUBMISSION_TIMEOUT,
+    ask_on,
+    may_have_arrived,
+    next_question_at,
+)
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import (
     POLL_INTERVAL_MAX,
@@ -30,14 +35,18 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Order, ProviderData, Source, Stage, Transaction
 
 _WITHHELD_SOURCES: Final[Mapping[inputs.WithheldReason, Source]] = MappingProxyType(
-    {inputs.WithheldReason.PROVIDER_CLOSED: Source.MANUAL, inputs.WithheldReason.TOO_LATE: Source.EXPIRY}
+    {
+        inputs.WithheldReason.PROVIDER_CLOSED: Source.MANUAL,
+        inputs.WithheldReason.TOO_LATE: Source.EXPIRY,
+    }
 )
 
 
 def begin(ledger: Ledger, input_: inputs.BeginSubmission, *, now: Moment) -> Decision:
-    """Record that the request is about to be sent; a payment of a brand on hold, or that may not be sent or might be in
-    flight at its expiry, fails instead. `Applied` with the stage SUBMITTING lets the worker send the request, anything
-    else forbids it. An attempt whose outcome its worker could not learn is answered alike when it is repeated."""
+    """Record that the request is about to be sent; a payment of a brand on hold, or that may not be
+    sent or might be in flight at its expiry, fails instead. `Applied` with the stage SUBMITTING
+    lets the worker send the request, anything else forbids it. An attempt whose outcome its worker
+    could not learn is answered alike when it is repeated."""
     before = ledger.transaction(input_.gateway_reference)
     if before is not None and _is_recorded(before, input_):
         return Decision(Applied(before))
@@ -47,9 +56,15 @@ def begin(ledger: Ledger, input_: inputs.BeginSubmission, *, now: Moment) -> Dec
         return ignore("Its time is over.", before)
     if ledger.is_held(before.order.brand):
         return fail_payment(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
-    withheld = inputs.WithheldReason.TOO_LATE if is_too_late_to_submit(before.order, now=now) else input_.withheld
+    withheld = (
+        inputs.WithheldReason.TOO_LATE
+        if is_too_late_to_submit(before.order, now=now)
+        else input_.withheld
+    )
     if withheld is not None:
-        return fail_payment(before, input_, ErrorCode.PROVIDER_UNAVAILABLE, _WITHHELD_SOURCES[withheld], now=now)
+        return fail_payment(
+            before, input_, ErrorCode.PROVIDER_UNAVAILABLE, _WITHHELD_SOURCES[withheld], now=now
+        )
     after = advance(
         before,
         input_,
@@ -65,15 +80,16 @@ def begin(ledger: Ledger, input_: inputs.BeginSubmission, *, now: Moment) -> Dec
 
 
 def _is_recorded(before: Transaction, input_: inputs.BeginSubmission) -> bool:
-    """Tell whether this very attempt began the submission on record. Its worker has sent nothing yet, and knows until
-    when it may. A payment that was marked as restored is never sent."""
+    """Tell whether this very attempt began the submission on record. Its worker has sent nothing
+    yet, and knows until when it may. A payment that was marked as restored is never sent."""
     known = before.progress
     is_same = input_.attempt is not None and known.attempt == input_.attempt
     return is_same and known.stage is Stage.SUBMITTING and not known.is_restored
 
 
 def stop(ledger: Ledger, input_: inputs.StopPayment, *, now: Moment) -> Decision:
-    """Fail a payment that was not submitted yet, because its brand is on hold. One that was submitted goes on."""
+    """Fail a payment that was not submitted yet, because its brand is on hold. One that was
+    submitted goes on."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment was submitted before or has ended.", before)
@@ -81,7 +97,8 @@ def stop(ledger: Ledger, input_: inputs.StopPayment, *, now: Moment) -> Decision
 
 
 def mark_restored(ledger: Ledger, input_: inputs.MarkRestored, *, now: Moment) -> Decision:
-    """Take a payment for submitted that had not ended in the backup: it is asked about, and never sent again (S6)."""
+    """Take a payment for submitted that had not ended in the backup: it is asked about, and never
+    sent again (S6)."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_) or before.progress.is_restored:
         return ignore("The payment has ended, or is marked.", before)
@@ -99,7 +116,8 @@ def mark_restored(ledger: Ledger, input_: inputs.MarkRestored, *, now: Moment) -
 
 
 def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> Decision:
-    """Record that the provider has the payment: wait for its result, and poll when it does not come."""
+    """Record that the provider has the payment: wait for its result, and poll when it does not
+    come."""
     before = _find_pending(ledger, input_)
     if before is None:
         return _accept_after_end(ledger.transaction(input_.gateway_reference), input_, now=now)
@@ -107,7 +125,9 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
     if before.progress.stage is Stage.AWAITING_RESULT and input_.poll_after is None:
         if (known, None) == (before.progress.provider_reference, before.progress.not_found_since):
             return ignore("Still pending.", before)
-        after = advance(before, input_, Stage.AWAITING_RESULT, provider_reference=known, not_found_since=None)
+        after = advance(
+            before, input_, Stage.AWAITING_RESULT, provider_reference=known, not_found_since=None
+        )
     else:
         after = advance(
             before,
@@ -126,37 +146,51 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
     return Decision(Applied(after), transition_changes(before, after), _qr_intents(before))
 
 
-def _accept_after_end(before: Transaction | None, input_: inputs.ProviderAccepted, *, now: Moment) -> Decision:
-    """Poll a payment that has ended without its provider's word, once; a new id of the provider's goes to the suspense
-    book (S5). The answer to that poll names no further one."""
+def _accept_after_end(
+    before: Transaction | None, input_: inputs.ProviderAccepted, *, now: Moment
+) -> Decision:
+    """Poll a payment that has ended without its provider's word, once; a new id of the provider's
+    goes to the suspense book (S5). The answer to that poll names no further one."""
     ignored = ignore("No such payment waits for this provider.", before)
     if before is None or before.order.provider != input_.provider or input_.poll_after is None:
         return ignored
     progress = before.progress
-    if progress.provider_data is None or progress.completion_source not in (Source.EXPIRY, Source.MANUAL):
+    if progress.provider_data is None or progress.completion_source not in (
+        Source.EXPIRY,
+        Source.MANUAL,
+    ):
         return ignored
     poll = PollEnded(before.reference, provider_reference=input_.provider_reference)
     if input_.provider_reference in (None, progress.provider_reference):
         return Decision(Applied(before), intents=(poll,))
-    return Decision(Applied(before), (suspense_entry(input_, SuspenseReason.LATE_RESULT, before, now=now),), (poll,))
+    return Decision(
+        Applied(before),
+        (suspense_entry(input_, SuspenseReason.LATE_RESULT, before, now=now),),
+        (poll,),
+    )
 
 
 def _qr_intents(before: Transaction) -> tuple[Intent, ...]:
-    """Return the intent to deliver a QR pay-in's code to the merchant, once, when the provider first has the payment
-    (Q1); also when there is no code, so that this is on record."""
+    """Return the intent to deliver a QR pay-in's code to the merchant, once, when the provider
+    first has the payment (Q1); also when there is no code, so that this is on record."""
     is_first = before.progress.stage is not Stage.AWAITING_RESULT
     is_delivered = is_first and before.order.display_qr_url is not None
     return (DeliverQr(before.reference),) if is_delivered else ()
 
 
-def record_unreachable(ledger: Ledger, input_: inputs.ProviderUnreachable, *, now: Moment) -> Decision:
-    """Record that there was no usable response: the request may have been received, so poll soon."""
+def record_unreachable(
+    ledger: Ledger, input_: inputs.ProviderUnreachable, *, now: Moment
+) -> Decision:
+    """Record that there was no usable response: the request may have been received, so poll
+    soon."""
     before = _find_pending(ledger, input_)
     if before is None or before.progress.wake_at is None:
         return ignore("No such payment waits for this provider.")
     if (known := before.progress.evidence) is not None:
         known = evolve(known, is_denied=known.is_denied or input_.denies_receipt)
-        return ask_on(before, input_, known, next_poll_at(before.order, POLL_INTERVAL_MAX, now=now), now=now)
+        return ask_on(
+            before, input_, known, next_poll_at(before.order, POLL_INTERVAL_MAX, now=now), now=now
+        )
     if input_.poll_after is None:
         at = min(later(now.time, poll_interval(before.progress.polls)), before.progress.wake_at)
     else:
@@ -168,20 +202,21 @@ def record_unreachable(ledger: Ledger, input_: inputs.ProviderUnreachable, *, no
 
 
 def _poll_at(before: Transaction, after: Span, *, now: Moment) -> Instant:
-    """Return the time of the next poll: after this span, but soon where a notification came while the submission was
-    open, because the result may have come with it."""
+    """Return the time of the next poll: after this span, but soon where a notification came while
+    the submission was open, because the result may have come with it."""
     progress = before.progress
     was_told = progress.is_unpolled and progress.hint is not None
     return next_poll_at(before.order, min(after, POLL_INTERVAL_MIN) if was_told else after, now=now)
 
 
 def resubmit(ledger: Ledger, input_: inputs.ProviderNeverReceived, *, now: Moment) -> Decision:
-    """Submit again after the provider's word that nothing reached it: the one way back to a submission.
+    """Submit again after the provider's word that nothing reached it: the one way back to a
+    submission.
 
-    Only the response to the latest poll counts: an older one may precede the submission that is on record now. Where a
-    notification has come since that began, or the store was restored, nothing is sent again. A submission that was not
-    polled yet has certainly not arrived, by its own response.
-    """
+    Only the response to the latest poll counts: an older one may precede the submission that is on
+    record now. Where a notification has come since that began, or the store was restored, nothing
+    is sent again. A submission that was not polled yet has certainly not arrived, by its own
+    response."""
     before = _find_pending(ledger, input_)
     if before is None:
         return ignore("No such payment waits for this provider.")
@@ -189,22 +224,29 @@ def resubmit(ledger: Ledger, input_: inputs.ProviderNeverReceived, *, now: Momen
         return ignore("The payment has moved since the provider was polled.", before)
     progress = before.progress
     if may_have_arrived(progress):
-        return ask_on(before, input_, progress.evidence, _poll_at(before, POLL_INTERVAL_MAX, now=now), now=now)
+        return ask_on(
+            before, input_, progress.evidence, _poll_at(before, POLL_INTERVAL_MAX, now=now), now=now
+        )
     unsent = progress.unsent if progress.polls else progress.unsent + 1
     after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at, unsent=unsent)
-    return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))
+    return Decision(
+        Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)
+    )
 
 
 def _is_about_latest_submission(before: Transaction, input_: inputs.ProviderNeverReceived) -> bool:
     if input_.submitted_at is not None:
         return input_.submitted_at == before.progress.submitted_at
-    if input_.version == 1:  # The creation's own submission, whatever was asked since: its process knows the most.
+    if (
+        input_.version == 1
+    ):  # The creation's own submission, whatever was asked since: its process knows the most.
         return before.progress.submitted_at == before.order.accepted_at
     return input_.version == before.progress.version
 
 
 def _find_pending(
-    ledger: Ledger, input_: inputs.ProviderAccepted | inputs.ProviderUnreachable | inputs.ProviderNeverReceived
+    ledger: Ledger,
+    input_: inputs.ProviderAccepted | inputs.ProviderUnreachable | inputs.ProviderNeverReceived,
 ) -> Transaction | None:
     """Return the transaction that this report may move, if there is one."""
     before = ledger.transaction(input_.gateway_reference)

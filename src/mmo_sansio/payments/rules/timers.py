@@ -1,4 +1,5 @@
-"""Decides by the clock: expiry, the end of a hosted page, and the times of polls (clauses S3, W1)."""
+"""Decides by the clock: expiry, the end of a hosted page, and the times of polls (clauses S3,
+W1)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.messages.intents import PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, fail_payment, ignore, transition_changes
-from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT, ask_on, is_settled_by, receipt_entry, settle
+from mmo_sansio.payments.evidence import (
+    SUBMISSION_TIMEOUT,
+    ask_on,
+    is_settled_by,
+    receipt_entry,
+    settle,
+)
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, elapsed, later
@@ -16,13 +23,16 @@ from mmo_sansio.values.error_codes import EXPIRED_WITH_RECEIPT, ErrorCode
 from mmo_sansio.values.model import Order, Source, Stage, Transaction
 
 POLL_INTERVAL_MIN = Span(2 * clock.SECOND)
-"""The time between a provider's acceptance and the first poll, unless the provider advises another."""
+"""The time between a provider's acceptance and the first poll, unless the provider advises
+another."""
 
 POLL_INTERVAL_MAX: Span = clock.HOUR
-"""The interval between polls doubles up to this, so that each payment is polled in its last hour."""
+"""The interval between polls doubles up to this, so that each payment is polled in its last
+hour."""
 
 FINAL_POLL_BEFORE_EXPIRY = Span(10 * clock.MINUTE)
-"""The time of the last poll before the expiry of a payment, however long a provider's interval is."""
+"""The time of the last poll before the expiry of a payment, however long a provider's interval
+is."""
 
 _DOUBLINGS_MAX = 11
 """2 s doubled eleven times is beyond POLL_INTERVAL_MAX."""
@@ -34,7 +44,8 @@ def poll_interval(polls: int) -> Span:
 
 
 def next_poll_at(order: Order, after: Span, *, now: Moment) -> Instant:
-    """Return the time of the next poll: after this span, but with a last poll before the order expires."""
+    """Return the time of the next poll: after this span, but with a last poll before the order
+    expires."""
     at, last = later(now.time, after), earlier(order.expires_at, FINAL_POLL_BEFORE_EXPIRY)
     return last if now.time < last < at else min(at, order.expires_at)
 
@@ -67,13 +78,15 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
         polls=before.progress.polls + 1,
         wake_at=next_poll_at(before.order, poll_interval(before.progress.polls), now=now),
     )
-    return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
+    return Decision(
+        Applied(after), transition_changes(before, after), (PollProvider(before.reference),)
+    )
 
 
 def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Decision:
-    """Fail the payment. When a poll is overdue, as no gateway ran at its time, or there was none, poll now: money that
-    has moved meanwhile then goes to the suspense book (S5), as does a receipt that the provider has reported and not
-    confirmed."""
+    """Fail the payment. When a poll is overdue, as no gateway ran at its time, or there was none,
+    poll now: money that has moved meanwhile then goes to the suspense book (S5), as does a receipt
+    that the provider has reported and not confirmed."""
     code, known = ErrorCode.TRANSACTION_EXPIRED, before.progress.evidence
     message = None if known is None else EXPIRED_WITH_RECEIPT
     expired = fail_payment(before, input_, code, Source.EXPIRY, now=now, message=message)

@@ -1,4 +1,5 @@
-"""Reads the options of an account with Airtel Money: one application in one country and currency."""
+"""Reads the options of an account with Airtel Money: one application in one country and
+currency."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ MARKETS: Mapping[str, str] = MappingProxyType(
 @frozen
 class AirtelAccount:
     base_url: str
-    """The address without a slash at its end; each country has its own, in production and for tests."""
+    """The address without a slash at its end; each country has its own, in production and for
+    tests."""
     country: str
     currency: str
     dialling_code: str
@@ -75,8 +77,8 @@ class AirtelAccount:
 
 
 def read_account(options: Mapping[str, Any]) -> AirtelAccount:
-    """Return the account that the options describe. Raises OptionError for an option that is unknown, missing or
-    unusable."""
+    """Return the account that the options describe. Raises OptionError for an option that is
+    unknown, missing or unusable."""
     reader = Options(options)
     country = reader.text("country").upper()
     dialling_code = DIALLING_CODES[country] if country in MARKETS else None
@@ -95,8 +97,12 @@ def read_account(options: Mapping[str, Any]) -> AirtelAccount:
         signs_collections=reader.boolean("sign_collections", collection_version == 2),
         signs_disbursements=reader.boolean("sign_disbursements", disbursement_version == 3),
         public_key=_parse_public_key(reader.optional_text("public_key")),
-        pin_padding=RsaPadding(reader.choice("pin_padding", tuple(RsaPadding), RsaPadding.OAEP_SHA256)),
-        key_padding=RsaPadding(reader.choice("key_padding", tuple(RsaPadding), RsaPadding.PKCS1V15)),
+        pin_padding=RsaPadding(
+            reader.choice("pin_padding", tuple(RsaPadding), RsaPadding.OAEP_SHA256)
+        ),
+        key_padding=RsaPadding(
+            reader.choice("key_padding", tuple(RsaPadding), RsaPadding.PKCS1V15)
+        ),
         pin_member=reader.choice("pin_member", ("pin", "pinstring"), "pin"),
         wallet_type=reader.choice("wallet_type", ("NORMAL", "SALARY"), "NORMAL"),
         disbursement_type=reader.choice("disbursement_type", ("B2C", "B2B"), "B2C"),

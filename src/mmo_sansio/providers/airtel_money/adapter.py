@@ -1,4 +1,5 @@
-"""Holds the conversations with Airtel Money. The shell signs in and puts the token on every request."""
+"""Holds the conversations with Airtel Money. The shell signs in and puts the token on every
+request."""
 
 from __future__ import annotations
 
@@ -20,7 +21,12 @@ from mmo_sansio.providers.airtel_money.account import AirtelAccount, read_accoun
 from mmo_sansio.providers.airtel_money.codes import STALE_KEY_CODES, is_inconclusive_status
 from mmo_sansio.providers.airtel_money.wire import parse_response
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
-from mmo_sansio.providers.common.balances import AccountBalance, BalanceInquiry, BalanceReport, parse_balance
+from mmo_sansio.providers.common.balances import (
+    AccountBalance,
+    BalanceInquiry,
+    BalanceReport,
+    parse_balance,
+)
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
@@ -58,8 +64,9 @@ TOKEN_LIFETIME = Span(3 * MINUTE)
 
 
 def account_operations(account: AirtelAccount) -> Mapping[OperationKey, ProviderOperation]:
-    """Return the account's operations. Airtel rejects a repeated id instead of recognising it, and only one source says
-    so; so a submission is repeated only when the operator has denied for a while that it knows the payment."""
+    """Return the account's operations. Airtel rejects a repeated id instead of recognising it, and
+    only one source says so; so a submission is repeated only when the operator has denied for a
+    while that it knows the payment."""
     later_polls = tuple(Span(minutes * MINUTE) for minutes in (1, 2, 5, 15, 60))
     payin = ProviderOperation(
         is_idempotent=False,
@@ -70,7 +77,9 @@ def account_operations(account: AirtelAccount) -> Mapping[OperationKey, Provider
     operations = {DIRECT_PAYIN: payin, WEB_PAYIN: payin}
     if account.pin is not None:
         operations[DIRECT_PAYOUT] = evolve(
-            payin, not_found_is_final_after=Span(30 * MINUTE), poll_intervals=(Span(10 * SECOND), *later_polls)
+            payin,
+            not_found_is_final_after=Span(30 * MINUTE),
+            poll_intervals=(Span(10 * SECOND), *later_polls),
         )
     return MappingProxyType(operations)
 
@@ -111,13 +120,17 @@ class AirtelMoneyProvider:
         """Get a token, which is valid for three minutes."""
         answer = yield wire.sign_in_request(self.account)
         if answer.status != 200:
-            raise SignInFailed(f"Airtel Money answered {answer.status} to a sign-in.", status=answer.status)
+            raise SignInFailed(
+                f"Airtel Money answered {answer.status} to a sign-in.", status=answer.status
+            )
         try:
             document = parse_json(answer.body)
             value = document.get("access_token")
             life = parse_token_lifetime(document.get("expires_in"), default=TOKEN_LIFETIME)
         except ValueError:
-            raise SignInFailed("Airtel Money gave no answer that can be read.", status=answer.status) from None
+            raise SignInFailed(
+                "Airtel Money gave no answer that can be read.", status=answer.status
+            ) from None
         if not isinstance(value, str) or not value.isascii() or not value.isprintable():
             raise SignInFailed("Airtel Money gave no token that can be read.", status=answer.status)
         return AccessToken(value, issued_at=now, expires_at=later(now, life))
@@ -127,7 +140,8 @@ class AirtelMoneyProvider:
         return response.status == 401
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Submit the payment once; a second time only when the cached RSA key turned out to be outdated."""
+        """Submit the payment once; a second time only when the cached RSA key turned out to be
+        outdated."""
         about = results.AirtelPayment(transaction, self.name, self.account)
         if (unfit := self._unsupported_reason(transaction)) is not None:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=unfit)
@@ -135,7 +149,9 @@ class AirtelMoneyProvider:
             was_kept = self._cached_key(now) is not None
             try:
                 public_key = yield from self._public_key(transaction, now=now)
-                request = wire.submission_request(self.account, transaction.order, self.ciphers, public_key)
+                request = wire.submission_request(
+                    self.account, transaction.order, self.ciphers, public_key
+                )
             except wire.ForeignNumberError as fault:
                 return about.failed(ErrorCode.USER_NOT_FOUND, native_message=str(fault))
             except CipherError as fault:
@@ -143,7 +159,9 @@ class AirtelMoneyProvider:
                 return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=str(fault))
             except EncryptionKeyUnavailable as fault:
                 if fault.is_rejection:
-                    return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=fault.reason)
+                    return about.failed(
+                        ErrorCode.MERCHANT_MISCONFIGURED, native_message=fault.reason
+                    )
                 return about.never_received()
             try:
                 answer = parse_response((yield request))
@@ -153,7 +171,11 @@ class AirtelMoneyProvider:
                 return about.never_received()
             if answer.code in STALE_KEY_CODES:
                 self._key = None
-                if was_kept and not is_inconclusive_status(answer.status) and answer.success is not True:
+                if (
+                    was_kept
+                    and not is_inconclusive_status(answer.status)
+                    and answer.success is not True
+                ):
                     continue
             return results.submission_report(answer, about)
 
@@ -173,11 +195,18 @@ class AirtelMoneyProvider:
         """The refunds of pay-ins."""
         return dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), results.REFUND)
 
-    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def reverse(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         """Ask for a refund of the payment by its airtel_money_id."""
-        about, receipt = ReversalReports(reversal, self.name), transaction.progress.provider_reference
+        about, receipt = (
+            ReversalReports(reversal, self.name),
+            transaction.progress.provider_reference,
+        )
         if receipt is None or receipt == transaction.reference:
-            return about.failed("Airtel's own id of the payment, by which it is refunded, is not known.")
+            return about.failed(
+                "Airtel's own id of the payment, by which it is refunded, is not known."
+            )
         was_kept = self._cached_key(now) is not None
         try:
             public_key = yield from self._public_key(transaction, now=now)
@@ -198,7 +227,9 @@ class AirtelMoneyProvider:
                 return about.never_received()  # The next request has the operator's new key.
         return report
 
-    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def poll_reversal(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         """Report that nobody can tell: there is no question about a refund."""
         yield from ()
         return ReversalReports(reversal, self.name).cannot_tell()
@@ -223,7 +254,9 @@ class AirtelMoneyProvider:
             answer = yield wire.balance_request(self.account)
             data = wire.object_member(parse_json(answer.body, number=str), "data")
             amount = parse_balance(data.get("balance"), data.get("currency"))
-            return BalanceReport((AccountBalance(self.name, WALLET, amount, now, self.account.pin is not None),))
+            return BalanceReport(
+                (AccountBalance(self.name, WALLET, amount, now, self.account.pin is not None),)
+            )
         return BalanceReport()
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
@@ -242,15 +275,18 @@ class AirtelMoneyProvider:
             return f"The account is for {account.currency} in {account.country}."
         return None
 
-    def _public_key(self, transaction: Transaction, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
-        """Return the operator's key where a request about the payment needs one; empty otherwise. Raises
-        EncryptionKeyUnavailable."""
+    def _public_key(
+        self, transaction: Transaction, *, now: Instant
+    ) -> Generator[HttpRequest, HttpResponse, bytes]:
+        """Return the operator's key where a request about the payment needs one; empty otherwise.
+        Raises EncryptionKeyUnavailable."""
         if not wire.needs_key(self.account, transaction.order):
             return b""
         return self.account.public_key or (yield from self._encryption_key(now=now))
 
     def _encryption_key(self, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
-        """Return the operator's key, and fetch it when no valid one is cached. Raises EncryptionKeyUnavailable."""
+        """Return the operator's key, and fetch it when no valid one is cached. Raises
+        EncryptionKeyUnavailable."""
         if (cached := self._cached_key(now)) is not None:
             return cached
         try:
@@ -266,8 +302,11 @@ class AirtelMoneyProvider:
         return self._key.public_key
 
 
-def open_airtel_money(name: str, title: str, options: Mapping[str, Any], ciphers: Ciphers) -> AirtelMoneyProvider:
-    """Return the adapter of one account. Raises OptionError for an option that is unknown, missing or unusable."""
+def open_airtel_money(
+    name: str, title: str, options: Mapping[str, Any], ciphers: Ciphers
+) -> AirtelMoneyProvider:
+    """Return the adapter of one account. Raises OptionError for an option that is unknown, missing
+    or unusable."""
     return AirtelMoneyProvider(name, title, read_account(options), ciphers)
 
 
@@ -276,14 +315,17 @@ def _parse_key(response: HttpResponse, *, now: Instant) -> EncryptionKey:
     if response.status != 200:
         is_refusal = not is_inconclusive_status(response.status) and response.status != 429
         raise EncryptionKeyUnavailable(
-            f"Airtel Money answered {response.status} when asked for its key.", is_rejection=is_refusal
+            f"Airtel Money answered {response.status} when asked for its key.",
+            is_rejection=is_refusal,
         )
     try:
         data = parse_json(response.body)["data"]
         public_key = base64.b64decode(data["key"], validate=True)
         end = _parse_valid_until(data.get("valid_upto"))
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise EncryptionKeyUnavailable("Airtel Money gave no key that can be read.", is_rejection=True) from None
+        raise EncryptionKeyUnavailable(
+            "Airtel Money gave no key that can be read.", is_rejection=True
+        ) from None
     return EncryptionKey(public_key, Instant(min(now + KEY_LIFETIME, end or now + KEY_LIFETIME)))
 
 

@@ -1,8 +1,7 @@
 """Translates the operator's codes, by one table for each product and one for the router.
 
-A code alone seldom settles a payment: `outcome` is its meaning by itself, and `error_code` the reason of the failure
-when the payment's own status says that it failed.
-"""
+A code alone seldom settles a payment: `outcome` is its meaning by itself, and `error_code` the
+reason of the failure when the payment's own status says that it failed."""
 
 from __future__ import annotations
 
@@ -35,7 +34,8 @@ class AirtelCode:
     meaning: str
     outcome: AirtelOutcome
     error_code: ErrorCode | None
-    """The reason of a failure; None where a failure with this code contradicts itself, and causes another poll."""
+    """The reason of a failure; None where a failure with this code contradicts itself, and causes
+    another poll."""
     message: str | None = None
     """The row is only for messages with this text; None: for all."""
 
@@ -50,7 +50,13 @@ COLLECTION: tuple[AirtelCode, ...] = (
     AirtelCode("DP00800001002", "incorrect PIN", _REJECTED, ErrorCode.USER_WRONG_PIN),
     AirtelCode("DP00800001003", "wallet limit exceeded", _REJECTED, ErrorCode.USER_LIMIT_EXCEEDED),
     AirtelCode("DP00800001004", "amount below minimum", _REJECTED, ErrorCode.AMOUNT_OUT_OF_RANGE),
-    AirtelCode("DP00800001005", "no such number", _REJECTED, ErrorCode.USER_NOT_FOUND, message="msisdn not found"),
+    AirtelCode(
+        "DP00800001005",
+        "no such number",
+        _REJECTED,
+        ErrorCode.USER_NOT_FOUND,
+        message="msisdn not found",
+    ),
     AirtelCode("DP00800001005", "the PIN was not entered", _REJECTED, ErrorCode.USER_TIMEOUT),
     AirtelCode("DP00800001006", "in process", _PENDING, _DECLINED),
     AirtelCode("DP00800001007", "not enough balance", _REJECTED, ErrorCode.USER_INSUFFICIENT_FUNDS),
@@ -62,7 +68,8 @@ COLLECTION: tuple[AirtelCode, ...] = (
     AirtelCode("DP00800001026", "the signature does not match", _REJECTED, _MISCONFIGURED),
     AirtelCode("DP00800001029", "expired", _REJECTED, ErrorCode.USER_TIMEOUT),
 )
-"""Pay-ins. A second list in circulation differs in 1007 and 1009; two independent ones agree with this."""
+"""Pay-ins. A second list in circulation differs in 1007 and 1009; two independent ones agree with
+this."""
 
 DISBURSEMENT: tuple[AirtelCode, ...] = (
     AirtelCode("DP00900001000", "ambiguous", _PENDING, None),
@@ -71,13 +78,19 @@ DISBURSEMENT: tuple[AirtelCode, ...] = (
     AirtelCode("DP00900001004", "amount out of range", _REJECTED, ErrorCode.AMOUNT_OUT_OF_RANGE),
     AirtelCode("DP00900001005", "failed", _REJECTED, _DECLINED),
     AirtelCode("DP00900001006", "in process", _PENDING, _DECLINED),
-    AirtelCode("DP00900001007", "our wallet lacks funds", _REJECTED, ErrorCode.MERCHANT_INSUFFICIENT_FUNDS),
+    AirtelCode(
+        "DP00900001007", "our wallet lacks funds", _REJECTED, ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
+    ),
     AirtelCode("DP00900001009", "the payee is invalid", _REJECTED, ErrorCode.USER_NOT_FOUND),
     AirtelCode("DP00900001010", "our user may not pay", _REJECTED, _MISCONFIGURED),
-    AirtelCode("DP00900001011", "a similar transaction exists", _PENDING, ErrorCode.DUPLICATE_REQUEST),
+    AirtelCode(
+        "DP00900001011", "a similar transaction exists", _PENDING, ErrorCode.DUPLICATE_REQUEST
+    ),
     AirtelCode("DP00900001012", "wrong mobile number", _REJECTED, ErrorCode.USER_NOT_FOUND),
     AirtelCode("DP00900001013", "refused", _REJECTED, _DECLINED),
-    AirtelCode("DP00900001014", "timed out, may have been processed", _PENDING, ErrorCode.PROVIDER_TIMEOUT),
+    AirtelCode(
+        "DP00900001014", "timed out, may have been processed", _PENDING, ErrorCode.PROVIDER_TIMEOUT
+    ),
     AirtelCode("DP00900001015", "not found", _PENDING, None),
     AirtelCode("DP00900001016", "signature or authorisation", _REJECTED, _MISCONFIGURED),
     AirtelCode("DP00900001017", "the transaction id was used before", _PENDING, None),
@@ -121,17 +134,23 @@ STALE_KEY_CODES = frozenset({"DP00800001026", "ROUTER116"})
 """Codes of a response when the operator has a new key, which is then fetched, once."""
 
 NOT_FOUND_CODE = "DP00800001025"
-"""The code for a collection that is not found, from the product; the router's own is a row with NOT_FOUND."""
+"""The code for a collection that is not found, from the product; the router's own is a row with
+NOT_FOUND."""
 
 REJECTED_BY_PAYER_CODE = "DP00800001008"
 """The payer's rejection in markets that confirm it; in other markets any rejection."""
 
-HTTP_REJECTIONS: Mapping[int, ErrorCode] = MappingProxyType({401: _MISCONFIGURED, 403: _MISCONFIGURED})
+HTTP_REJECTIONS: Mapping[int, ErrorCode] = MappingProxyType(
+    {401: _MISCONFIGURED, 403: _MISCONFIGURED}
+)
 """Statuses of responses without a code after which a submission was certainly not carried out."""
 
 
-def find_code(native: str | None, message: str | None, product: tuple[AirtelCode, ...]) -> AirtelCode | None:
-    """Return the row for a code and its message, of the product or the router; None for an undocumented code."""
+def find_code(
+    native: str | None, message: str | None, product: tuple[AirtelCode, ...]
+) -> AirtelCode | None:
+    """Return the row for a code and its message, of the product or the router; None for an
+    undocumented code."""
     text = (message or "").lower()
     for code in product + ROUTER:
         if code.native == native and (code.message is None or code.message in text):
@@ -140,5 +159,6 @@ def find_code(native: str | None, message: str | None, product: tuple[AirtelCode
 
 
 def is_inconclusive_status(status: int) -> bool:
-    """Return whether a response with this HTTP status leaves the outcome open, whatever its body says."""
+    """Return whether a response with this HTTP status leaves the outcome open, whatever its body
+    says."""
     return status == 408 or status >= 500

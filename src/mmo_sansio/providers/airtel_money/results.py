@@ -1,12 +1,13 @@
 """Turns the operator's responses and callbacks into reports.
 
-The payment's own status decides; a code by itself only rejects a payment that was never begun. An ambiguous,
-contradictory or undocumented response causes another poll, never a guess (S6). A callback is no result, as none
-contains an amount; an authentic success is evidence against a failure that the enquiry then reports.
+The payment's own status decides; a code by itself only rejects a payment that was never begun. An
+ambiguous, contradictory or undocumented response causes another poll, never a guess (S6). A
+callback is no result, as none contains an amount; an authentic success is evidence against a
+failure that the enquiry then reports.
 
-A refund gives a collection back whole, by its airtel_money_id. It takes no id of ours, and no document names a question
-about one. So an answer that leaves its outcome open leaves it to Airtel's statement and a person.
-"""
+A refund gives a collection back whole, by its airtel_money_id. It takes no id of ours, and no
+document names a question about one. So an answer that leaves its outcome open leaves it to Airtel's
+statement and a person."""
 
 from __future__ import annotations
 
@@ -26,7 +27,12 @@ from mmo_sansio.messages.reversals import ReversalReport
 from mmo_sansio.providers.airtel_money import codes, wire
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
 from mmo_sansio.providers.common.account_check import no_answer_finding
-from mmo_sansio.providers.common.interface import AccountFinding, AccountState, PaymentReports, ReversalReports
+from mmo_sansio.providers.common.interface import (
+    AccountFinding,
+    AccountState,
+    PaymentReports,
+    ReversalReports,
+)
 from mmo_sansio.providers.common.operations import ProviderOperation, ReversalOperation
 from mmo_sansio.providers.common.wire import parse_json, stored_text
 from mmo_sansio.values.clock import HOUR, Instant
@@ -39,7 +45,8 @@ TOO_MANY_REQUESTS = 429
 ACCOUNT_PART: Final = "client_id"
 
 _ACCOUNT_REFUSED: Final = (
-    "Airtel refuses this application: {}. Whoever manages it in Airtel's portal compares country, currency and products"
+    "Airtel refuses this application: {}. Whoever manages it in Airtel's portal compares country, "
+    "currency and products"
     " with the settings; Airtel's support adds what is missing."
 )
 
@@ -74,8 +81,8 @@ class AirtelPayment(PaymentReports):
         return progress.provider_reference is not None or '"TS"' in (progress.hint or "")
 
     def told_paid(self, response: wire.AirtelResponse) -> inputs.ProviderAccepted:
-        """Report that a response says `TS`, but not beyond doubt. Its id stays with the payment, which is never sent
-        again."""
+        """Report that a response says `TS`, but not beyond doubt. Its id stays with the payment,
+        which is never sent again."""
         return self.accepted(response.airtel_money_id or self.transaction.reference)
 
     def succeeded(self, response: wire.AirtelResponse) -> inputs.ProviderSucceeded:
@@ -83,9 +90,16 @@ class AirtelPayment(PaymentReports):
             self.transaction.reference, self.provider, Source.POLL, response.airtel_money_id
         )
 
-    def rejected(self, error_code: ErrorCode, native_code: str | None, message: str | None) -> inputs.ProviderFailed:
-        """Report that the payment was not and will not be paid, by a code whose meaning depends on the market."""
-        if self.account.is_rejection_by_payer and self.is_payin and native_code == codes.REJECTED_BY_PAYER_CODE:
+    def rejected(
+        self, error_code: ErrorCode, native_code: str | None, message: str | None
+    ) -> inputs.ProviderFailed:
+        """Report that the payment was not and will not be paid, by a code whose meaning depends on
+        the market."""
+        if (
+            self.account.is_rejection_by_payer
+            and self.is_payin
+            and native_code == codes.REJECTED_BY_PAYER_CODE
+        ):
             error_code = ErrorCode.USER_CANCELLED
         return self.failed(error_code, native_code, message)
 
@@ -94,9 +108,11 @@ class AirtelPayment(PaymentReports):
         return self.unreachable(f"Airtel Money {problem}.")
 
 
-def submission_report(response: wire.AirtelResponse, payment: AirtelPayment) -> inputs.ProviderReport:
-    """Return the report from the response to a submission. The response to a pay-in is never its result, whatever it
-    says."""
+def submission_report(
+    response: wire.AirtelResponse, payment: AirtelPayment
+) -> inputs.ProviderReport:
+    """Return the report from the response to a submission. The response to a pay-in is never its
+    result, whatever it says."""
     code = payment.find_code(response)
     if not payment.is_payin and _is_paid_out(response, code, payment.account):
         return payment.succeeded(response)
@@ -110,23 +126,39 @@ def submission_report(response: wire.AirtelResponse, payment: AirtelPayment) -> 
         assert code is not None
         assert code.error_code is not None
         return payment.rejected(code.error_code, response.code, response.message)
-    if code is None and response.status in codes.HTTP_REJECTIONS and not payment.transaction.progress.is_resubmission:
+    if (
+        code is None
+        and response.status in codes.HTTP_REJECTIONS
+        and not payment.transaction.progress.is_resubmission
+    ):
         native_code = response.code or f"HTTP {response.status}"
-        return payment.rejected(codes.HTTP_REJECTIONS[response.status], native_code, response.message)
-    if (response.status == 200 and response.success) or (code and code.outcome is codes.AirtelOutcome.PENDING):
+        return payment.rejected(
+            codes.HTTP_REJECTIONS[response.status], native_code, response.message
+        )
+    if (response.status == 200 and response.success) or (
+        code and code.outcome is codes.AirtelOutcome.PENDING
+    ):
         return payment.accepted()
     return payment.unknown(f"answered {response.status} with {response.code or 'no code'}")
 
 
 def poll_report(
-    response: wire.AirtelResponse, payment: AirtelPayment, operation: ProviderOperation, *, now: Instant
+    response: wire.AirtelResponse,
+    payment: AirtelPayment,
+    operation: ProviderOperation,
+    *,
+    now: Instant,
 ) -> inputs.ProviderReport:
-    """Return the report from the response to a poll. Rejections without the payment's status reject the poll only."""
+    """Return the report from the response to a poll. Rejections without the payment's status reject
+    the poll only."""
     if response.transaction_id not in (None, payment.transaction.reference):
         return payment.unknown("answered about another payment")
     code = payment.find_code(response)
     is_answer = response.status == 200 and response.is_clear
-    is_contradicted = code is not None and code.outcome in (codes.AirtelOutcome.REJECTED, codes.AirtelOutcome.NOT_FOUND)
+    is_contradicted = code is not None and code.outcome in (
+        codes.AirtelOutcome.REJECTED,
+        codes.AirtelOutcome.NOT_FOUND,
+    )
     match response.transaction_status:
         case "TS" if is_answer and response.success is True and not is_contradicted:
             return payment.succeeded(response)
@@ -134,14 +166,18 @@ def poll_report(
             return payment.told_paid(response)
         case "TF" if is_answer:
             if code is None:
-                return payment.rejected(ErrorCode.TRANSACTION_DECLINED, response.code, response.message)
+                return payment.rejected(
+                    ErrorCode.TRANSACTION_DECLINED, response.code, response.message
+                )
             if code.error_code is not None:
                 return payment.rejected(code.error_code, response.code, response.message)
         case "TE" if is_answer and payment.is_payin:
             return payment.rejected(ErrorCode.USER_TIMEOUT, response.code or "TE", response.message)
         case "TA" | "TIP" if is_answer:
             return payment.accepted()
-        case None if code is not None and code.outcome is codes.AirtelOutcome.NOT_FOUND and response.is_clear:
+        case None if (
+            code is not None and code.outcome is codes.AirtelOutcome.NOT_FOUND and response.is_clear
+        ):
             submitted_at = payment.transaction.progress.submitted_at
             if payment.was_told_paid:
                 return payment.unknown("does not find a payment that it has told as paid")
@@ -151,8 +187,11 @@ def poll_report(
     return payment.unknown(f"answered {response.status} with {answered} to a poll")
 
 
-def _is_paid_out(response: wire.AirtelResponse, code: codes.AirtelCode | None, account: AirtelAccount) -> bool:
-    """Return whether all parts of the response say so; only the oldest version leaves the status out."""
+def _is_paid_out(
+    response: wire.AirtelResponse, code: codes.AirtelCode | None, account: AirtelAccount
+) -> bool:
+    """Return whether all parts of the response say so; only the oldest version leaves the status
+    out."""
     says_status = response.transaction_status == "TS" or (
         response.transaction_status is None and account.disbursement_version == 1
     )
@@ -161,7 +200,8 @@ def _is_paid_out(response: wire.AirtelResponse, code: codes.AirtelCode | None, a
 
 
 def _is_rejected(response: wire.AirtelResponse, code: codes.AirtelCode | None) -> bool:
-    """Return whether the payment was certainly not begun: no part of the response contradicts it."""
+    """Return whether the payment was certainly not begun: no part of the response contradicts
+    it."""
     if code is None or code.outcome is not codes.AirtelOutcome.REJECTED or response.success is True:
         return False
     is_said = response.status >= 400 or response.success is False
@@ -169,40 +209,55 @@ def _is_rejected(response: wire.AirtelResponse, code: codes.AirtelCode | None) -
 
 
 def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> ReversalReport:
-    """Return the report from the response to a refund. The money is back when all parts of the response say so; the
-    portal's own sample has `"success": false` beside a SUCCESS, which can be read in two ways."""
+    """Return the report from the response to a refund. The money is back when all parts of the
+    response say so; the portal's own sample has `"success": false` beside a SUCCESS, which can be
+    read in two ways."""
     code = codes.find_code(response.code, response.message, codes.COLLECTION)
     status, is_done = response.status, response.transaction_status in _DONE_STATUSES
     if status == TOO_MANY_REQUESTS:
         return about.never_received()
     if not codes.is_inconclusive_status(status) and response.is_clear:
         # That the payment is not found also says that nothing was given back.
-        is_refusal = code is not None and (code.outcome in _REFUSALS or code.native == codes.NOT_FOUND_CODE)
+        is_refusal = code is not None and (
+            code.outcome in _REFUSALS or code.native == codes.NOT_FOUND_CODE
+        )
         if is_done and status == 200 and response.success is True and not is_refusal:
             return about.succeeded(response.airtel_money_id)
         if code is not None and is_refusal and not is_done and response.success is not True:
             return about.failed(f"Airtel has refused it: {code.meaning}.", code.native)
         if code is None and status in codes.HTTP_REJECTIONS:
-            return about.failed("Airtel has refused it: the application has no permission.", f"HTTP {status}")
+            return about.failed(
+                "Airtel has refused it: the application has no permission.", f"HTTP {status}"
+            )
     shown = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
     return about.unreachable(f"Airtel Money answered {status} with {shown} to a refund.")
 
 
-def account_finding(provider: str, response: HttpResponse, *, asks_balance: bool) -> AccountFinding | None:
-    """Return what the answer to a question about an unknown payment or the balance says about our account: that the
-    payment is not found shows that all else is accepted. Not every market offers the balance, so its answer counts only
-    where it is a refusal. A refusal may come as HTTP 200."""
+def account_finding(
+    provider: str, response: HttpResponse, *, asks_balance: bool
+) -> AccountFinding | None:
+    """Return what the answer to a question about an unknown payment or the balance says about our
+    account: that the payment is not found shows that all else is accepted. Not every market offers
+    the balance, so its answer counts only where it is a refusal. A refusal may come as HTTP 200."""
     answer = wire.parse_response(response)
     code = codes.find_code(answer.code, answer.message, codes.COLLECTION)
     shown = code.native if code else f"HTTP {response.status}"
-    if response.status in codes.HTTP_REJECTIONS or (code and code.error_code is ErrorCode.MERCHANT_MISCONFIGURED):
+    if response.status in codes.HTTP_REJECTIONS or (
+        code and code.error_code is ErrorCode.MERCHANT_MISCONFIGURED
+    ):
         words = _ACCOUNT_REFUSED.format(code.meaning if code else "it has no permission")
         return AccountFinding(provider, ACCOUNT_PART, AccountState.REFUSED, shown, words)
     if asks_balance:
         return None
-    if code and (code.outcome is codes.AirtelOutcome.NOT_FOUND or code.native == codes.NOT_FOUND_CODE):
+    if code and (
+        code.outcome is codes.AirtelOutcome.NOT_FOUND or code.native == codes.NOT_FOUND_CODE
+    ):
         return AccountFinding(
-            provider, ACCOUNT_PART, AccountState.WORKS, shown, "Airtel answers questions about payments."
+            provider,
+            ACCOUNT_PART,
+            AccountState.WORKS,
+            shown,
+            "Airtel answers questions about payments.",
         )
     return no_answer_finding(provider, ACCOUNT_PART, shown)
 
@@ -215,7 +270,8 @@ def callback_hash(key: str, text: bytes) -> str:
 def read_callback(
     request: HttpRequest, account: AirtelAccount, provider: str
 ) -> inputs.ProviderHinted | inputs.UnmatchedNotified:
-    """Return the payment of a callback; a forged or unreadable callback goes to the suspense book."""
+    """Return the payment of a callback; a forged or unreadable callback goes to the suspense
+    book."""
     content = stored_text(request.body)
     try:
         document = parse_json(request.body)
@@ -229,16 +285,23 @@ def read_callback(
         request, document, account.callback_key, account.callback_hash_header
     ):
         return inputs.UnmatchedNotified(provider, content)
-    code, receipt = wire.text_member(transaction, "status_code"), wire.text_member(transaction, "airtel_money_id")
+    code, receipt = (
+        wire.text_member(transaction, "status_code"),
+        wire.text_member(transaction, "airtel_money_id"),
+    )
     if account.callback_key is None or code != "TS" or receipt is None:
         return inputs.ProviderHinted(id, provider, content)
-    return inputs.ProviderHinted(id, provider, content, native_code=code, evidence=Evidence(receipt, code))
+    return inputs.ProviderHinted(
+        id, provider, content, native_code=code, evidence=Evidence(receipt, code)
+    )
 
 
 def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, header: str) -> bool:
     """Return whether the hash, in the body or in a header, matches one of the candidates."""
     told = document.get("hash")
-    claimed = (told.encode() if isinstance(told, str) else b"") or request.value(header.encode()) or b""
+    claimed = (
+        (told.encode() if isinstance(told, str) else b"") or request.value(header.encode()) or b""
+    )
     matches = [
         hmac.compare_digest(claimed, callback_hash(key, text).encode())
         for text in _hash_candidates(request.body, document)
@@ -247,8 +310,8 @@ def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, head
 
 
 def _hash_candidates(body: bytes, document: dict[str, Any]) -> Iterator[bytes]:
-    """Yield the texts that a hash may be of: the `transaction` as received, the same as compact JSON, and the whole
-    body."""
+    """Yield the texts that a hash may be of: the `transaction` as received, the same as compact
+    JSON, and the whole body."""
     yield (wire.raw_member(body.decode("utf-8-sig"), "transaction") or "").encode()
     compact = json.dumps(document["transaction"], ensure_ascii=False, separators=(",", ":"))
     yield compact.encode()

@@ -1,5 +1,5 @@
-"""Builds the operator's requests (paths, headers, bodies, signatures, numbers and references), and reads its responses:
-JSON over HTTP, of which nothing is trusted."""
+"""Builds the operator's requests (paths, headers, bodies, signatures, numbers and references), and
+reads its responses: JSON over HTTP, of which nothing is trusted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,11 @@ class ForeignNumberError(ValueError):
 
 
 def sign_in_request(account: AirtelAccount) -> HttpRequest:
-    body = {"client_id": account.client_id, "client_secret": account.client_secret, "grant_type": "client_credentials"}
+    body = {
+        "client_id": account.client_id,
+        "client_secret": account.client_secret,
+        "grant_type": "client_credentials",
+    }
     headers = ((b"content-type", b"application/json"), (b"accept", b"*/*"))
     return HttpRequest("POST", _target(account, "/auth/oauth2/token"), headers, to_json(body))
 
@@ -69,8 +73,11 @@ def status_request(account: AirtelAccount, order: Order) -> HttpRequest:
 
 
 def check_requests(account: AirtelAccount) -> Sequence[tuple[HttpRequest, bool]]:
-    """Ask about a payment that does not exist, and for the balance; each with whether it is the latter."""
-    impossible = HttpRequest("GET", _target(account, f"/standard/v1/payments/{IMPOSSIBLE_ID}"), _headers(account))
+    """Ask about a payment that does not exist, and for the balance; each with whether it is the
+    latter."""
+    impossible = HttpRequest(
+        "GET", _target(account, f"/standard/v1/payments/{IMPOSSIBLE_ID}"), _headers(account)
+    )
     return [(impossible, False), (balance_request(account), True)]
 
 
@@ -83,7 +90,9 @@ def needs_key(account: AirtelAccount, order: Order) -> bool:
     return account.signs_collections if order.type is Type.PAYIN else True
 
 
-def submission_request(account: AirtelAccount, order: Order, ciphers: Ciphers, public_key: bytes) -> HttpRequest:
+def submission_request(
+    account: AirtelAccount, order: Order, ciphers: Ciphers, public_key: bytes
+) -> HttpRequest:
     """Request the payment. The key is used only if `needs_key`.
 
     Raises ForeignNumberError for a number of another country, CipherError for an unusable key.
@@ -102,9 +111,11 @@ def submission_request(account: AirtelAccount, order: Order, ciphers: Ciphers, p
     return HttpRequest("POST", _target(account, path), headers, body)
 
 
-def refund_request(account: AirtelAccount, receipt: str, ciphers: Ciphers, public_key: bytes) -> HttpRequest:
-    """Give the payment with this airtel_money_id back. The key is used only if collections are signed. Raises
-    CipherError for an unusable key."""
+def refund_request(
+    account: AirtelAccount, receipt: str, ciphers: Ciphers, public_key: bytes
+) -> HttpRequest:
+    """Give the payment with this airtel_money_id back. The key is used only if collections are
+    signed. Raises CipherError for an unusable key."""
     body = to_json({"transaction": {"airtel_money_id": receipt}})
     headers = _headers(account)
     if account.signs_collections:
@@ -113,18 +124,23 @@ def refund_request(account: AirtelAccount, receipt: str, ciphers: Ciphers, publi
     return HttpRequest("POST", _target(account, path), headers, body)
 
 
-def signature_headers(body: bytes, ciphers: Ciphers, public_key: bytes, padding: RsaPadding) -> Headers:
+def signature_headers(
+    body: bytes, ciphers: Ciphers, public_key: bytes, padding: RsaPadding
+) -> Headers:
     """Return `x-signature` and `x-key` for exactly these bytes. Raises CipherError."""
     key = ciphers.random_bytes(AES_KEY_BYTES)
     vector = ciphers.random_bytes(AES_IV_BYTES)
     key_and_vector = base64.b64encode(key) + b":" + base64.b64encode(vector)
     sealed = _encrypt(ciphers, public_key, key_and_vector, padding)
-    return ((b"x-signature", base64.b64encode(ciphers.aes_cbc_encrypt(key, vector, body))), (b"x-key", sealed))
+    return (
+        (b"x-signature", base64.b64encode(ciphers.aes_cbc_encrypt(key, vector, body))),
+        (b"x-key", sealed),
+    )
 
 
 def national_number(account: AirtelAccount, msisdn: str) -> str:
-    """Return the number without the country's dialling code. Raises ForeignNumberError for a number of another country,
-    which, shortened, would belong to another person."""
+    """Return the number without the country's dialling code. Raises ForeignNumberError for a number
+    of another country, which, shortened, would belong to another person."""
     digits = msisdn.removeprefix("+")
     if not digits.startswith(account.dialling_code):
         raise ForeignNumberError("The number is none of the account's country.")
@@ -133,8 +149,8 @@ def national_number(account: AirtelAccount, msisdn: str) -> str:
 
 
 def payer_reference(order: Order) -> str:
-    """Return the reference for the payer: letters and digits of the merchant's reference, cut; the gateway's reference
-    if too few are left."""
+    """Return the reference for the payer: letters and digits of the merchant's reference, cut; the
+    gateway's reference if too few are left."""
     plain = _NOT_ALPHANUMERIC.sub("", order.merchant_reference or "")[:REFERENCE_CHARACTERS_MAX]
     return plain if len(plain) >= _REFERENCE_CHARACTERS_MIN else order.gateway_reference
 
@@ -148,7 +164,9 @@ def _collection_body(account: AirtelAccount, order: Order) -> Mapping[str, Any]:
     }
 
 
-def _disbursement_body(account: AirtelAccount, order: Order, ciphers: Ciphers, public_key: bytes) -> Mapping[str, Any]:
+def _disbursement_body(
+    account: AirtelAccount, order: Order, ciphers: Ciphers, public_key: bytes
+) -> Mapping[str, Any]:
     payee: dict[str, Any] = {"msisdn": national_number(account, order.party.msisdn)}
     transaction: dict[str, Any] = {"amount": order.requested, "id": order.gateway_reference}
     if account.disbursement_version == 2:
@@ -169,7 +187,8 @@ def _disbursement_body(account: AirtelAccount, order: Order, ciphers: Ciphers, p
 
 
 def _encrypt(ciphers: Ciphers, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
-    """Encrypt a text with the operator's key, in Base64. Only PKCS#1 v1.5 leaves room in a short key."""
+    """Encrypt a text with the operator's key, in Base64. Only PKCS#1 v1.5 leaves room in a short
+    key."""
     is_short = ciphers.rsa_bits(public_key) <= _SHORT_KEY_BITS
     used = RsaPadding.PKCS1V15 if is_short else padding
     return base64.b64encode(ciphers.rsa_encrypt(public_key, plain, used))
@@ -189,7 +208,8 @@ def _target(account: AirtelAccount, path: str) -> bytes:
 
 
 def to_json(document: Mapping[str, Any]) -> bytes:
-    """Return the document as compact JSON in the order of its members, with amounts as exact numbers."""
+    """Return the document as compact JSON in the order of its members, with amounts as exact
+    numbers."""
     return _to_json_text(document).encode()
 
 
@@ -210,7 +230,8 @@ class AirtelResponse:
     """The HTTP status."""
     success: bool | None = None
     is_clear: bool = True
-    """False: `success` is there and neither true nor false, so that the response can be read in two ways."""
+    """False: `success` is there and neither true nor false, so that the response can be read in two
+    ways."""
     code: str | None = None
     """`response_code`, or the code that older responses have in its place."""
     message: str | None = None
@@ -245,7 +266,8 @@ def parse_response(response: HttpResponse) -> AirtelResponse:
 
 
 def _code(document: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
-    """Return `response_code`, else the deprecated `result_code`, else the code of the router's errors."""
+    """Return `response_code`, else the deprecated `result_code`, else the code of the router's
+    errors."""
     code = text_member(status, "response_code") or text_member(status, "result_code")
     if code is not None:
         return code
@@ -270,8 +292,9 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
 
 
 def raw_member(text: str, name: str) -> str | None:
-    """Return the value of a member of the JSON object in a text, exactly as written; of several with this name the
-    last, as other parsers do. None when it has none. Raises ValueError when the text is no JSON object."""
+    """Return the value of a member of the JSON object in a text, exactly as written; of several
+    with this name the last, as other parsers do. None when it has none. Raises ValueError when the
+    text is no JSON object."""
     decoder, found = json.JSONDecoder(), None
     position = _skip_past(text, 0, "{")
     while text[position : position + 1] != "}":

@@ -1,4 +1,5 @@
-"""Asks the questions of an account's check one after the other, and collects what their answers say."""
+"""Asks the questions of an account's check one after the other, and collects what their answers
+say."""
 
 from __future__ import annotations
 
@@ -19,11 +20,13 @@ from mmo_sansio.providers.common.interface import (
 SIGN_IN: Final = "sign-in"
 
 _NO_TOKEN: Final = (
-    "The operator gives no access token for the account's keys. Whoever manages the account in the operator's portal"
+    "The operator gives no access token for the account's keys. Whoever manages the account in "
+    "the operator's portal"
     " compares them with the settings."
 )
 _NO_TOKEN_SERVICE: Final = (
-    "The operator's token service does not work: maintenance, or a firewall. Only the operator mends that; if it lasts,"
+    "The operator's token service does not work: maintenance, or a firewall. Only the operator "
+    "mends that; if it lasts,"
     " ask it whether it blocks this gateway's address."
 )
 
@@ -36,23 +39,29 @@ class AccountQuestion:
     """What of the account it is asked with; questions with one part have one finding."""
     request: HttpRequest
     judge: Callable[[HttpResponse], AccountFinding | None]
-    """Returns what the answer says; None when it says nothing, or when a notification will say it."""
+    """Returns what the answer says; None when it says nothing, or when a notification will say
+    it."""
 
 
 def ask_all(provider: str, questions: Sequence[AccountQuestion]) -> AccountCheck:
-    """Ask each question, until the provider gives no access token. A refusal counts before all else of its part."""
+    """Ask each question, until the provider gives no access token. A refusal counts before all else
+    of its part."""
     found: dict[str, AccountFinding] = {}
     for each in questions:
         try:
             finding = each.judge((yield each.request))
-            found[SIGN_IN] = AccountFinding(provider, SIGN_IN, AccountState.WORKS, "", "The operator accepts the keys.")
+            found[SIGN_IN] = AccountFinding(
+                provider, SIGN_IN, AccountState.WORKS, "", "The operator accepts the keys."
+            )
         except CredentialStopped:
             continue
         except ExchangeFailed as failure:
             if failure.sign_in_status is not None:
                 return (*found.values(), sign_in_finding(provider, failure.sign_in_status))
             finding = no_answer_finding(provider, each.part)
-        if finding is not None and (each.part not in found or finding.state is AccountState.REFUSED):
+        if finding is not None and (
+            each.part not in found or finding.state is AccountState.REFUSED
+        ):
             found[each.part] = finding
     return tuple(found.values())
 

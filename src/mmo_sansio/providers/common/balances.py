@@ -1,5 +1,5 @@
-"""Defines the balances of our accounts with providers, and computes how long a float lasts: the money with an operator
-from which pay-outs are paid."""
+"""Defines the balances of our accounts with providers, and computes how long a float lasts: the
+money with an operator from which pay-outs are paid."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FORECAST_WINDOW: Span = Span(6 * HOUR)
 """The last hours, at whose rate a float is spent in a forecast."""
 
 FORECAST_PERIOD_MIN: Span = Span(30 * MINUTE)
-"""What was spent since a first balance that is newer than this counts as spent in this time: one large pay-out is no
-rate."""
+"""What was spent since a first balance that is newer than this counts as spent in this time: one
+large pay-out is no rate."""
 
 RECOVERY_FACTOR = 1.25
-"""By how much a low float must exceed its thresholds until it is low no more, so that it does not cross them again and
-again."""
+"""By how much a low float must exceed its thresholds until it is low no more, so that it does not
+cross them again and again."""
 
 
 @frozen
@@ -61,12 +61,13 @@ class ReportsBalances(Protocol):
     """Represents a provider that can be asked for the balances of our accounts."""
 
     def ask_balances(self, *, now: Instant) -> BalanceInquiry:
-        """Ask for the balances. Like each question it moves no money; an account without an answer is left out."""
+        """Ask for the balances. Like each question it moves no money; an account without an answer
+        is left out."""
 
 
 def parse_balance(value: object, currency: object) -> Money:
-    """Return the balance in a number's text, which may be negative and may separate thousands; what is less than a
-    minor unit is left out. Raises ValueError."""
+    """Return the balance in a number's text, which may be negative and may separate thousands; what
+    is less than a minor unit is left out. Raises ValueError."""
     if not isinstance(value, str) or not isinstance(currency, str):
         raise ValueError("a balance is the text of a number, with a currency")
     number = parse_number(value.strip().replace(",", ""))
@@ -100,22 +101,29 @@ class FloatForecast:
     """Hours until it is empty at the rate of the last hours; None: nothing was spent."""
 
     def is_low(self, watch: FloatWatch, *, was_low: bool) -> bool:
-        """Tell whether it is below a threshold, or was and is not yet well above it. Only a float can be low."""
+        """Tell whether it is below a threshold, or was and is not yet well above it. Only a float
+        can be low."""
         factor = RECOVERY_FACTOR if was_low else 1.0
         amount, hours = self.latest.amount, self.hours_left
         lacks_money = any(
-            amount.minor < each.minor * factor for each in watch.minimums if each.currency == amount.currency
+            amount.minor < each.minor * factor
+            for each in watch.minimums
+            if each.currency == amount.currency
         )
-        return self.latest.is_float and (lacks_money or (hours is not None and hours < watch.hours * factor))
+        return self.latest.is_float and (
+            lacks_money or (hours is not None and hours < watch.hours * factor)
+        )
 
 
 def forecast_floats(history: Sequence[AccountBalance]) -> Sequence[FloatForecast]:
     """Return the forecast of each account in this history, which is that of the last hours.
 
-    What has come in meanwhile is not set off against what was spent: money that is put in once is no rate.
-    """
+    What has come in meanwhile is not set off against what was spent: money that is put in once is
+    no rate."""
     ordered = sorted(history, key=lambda each: (*each.key, each.at))
-    return tuple(_forecast(tuple(balances)) for _, balances in groupby(ordered, key=lambda each: each.key))
+    return tuple(
+        _forecast(tuple(balances)) for _, balances in groupby(ordered, key=lambda each: each.key)
+    )
 
 
 def _forecast(balances: Sequence[AccountBalance]) -> FloatForecast:

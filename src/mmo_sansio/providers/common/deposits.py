@@ -1,4 +1,5 @@
-"""Finds the owner of an offline deposit: the brand and method of the account that was paid (clause S4)."""
+"""Finds the owner of an offline deposit: the brand and method of the account that was paid (clause
+S4)."""
 
 from __future__ import annotations
 
@@ -9,26 +10,30 @@ from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport
 from mmo_sansio.values.model import Brand, DepositClaim, Method
 
 REFERENCE_SUFFIX_CHARACTERS = 12
-"""How many of the last characters of a gatewayReference a payer sees as account reference where the operator allows no
-more."""
+"""How many of the last characters of a gatewayReference a payer sees as account reference where the
+operator allows no more."""
 
 DepositOwner = tuple[Brand, Method]
 
 
 def find_owner(deposit: DepositReport, brands: Iterable[Brand]) -> DepositOwner | None:
-    """Return the brand and the method that the deposit is for; None when there is none, or more than one.
+    """Return the brand and the method that the deposit is for; None when there is none, or more
+    than one.
 
-    A method names its deposits: `ACCOUNT`, or `ACCOUNT/PREFIX` for those whose bill reference begins so, in capital or
-    small letters; the longest prefix counts. Where no method of the provider names any, the one brand that uses the
-    provider owns them all.
-    """
+    A method names its deposits: `ACCOUNT`, or `ACCOUNT/PREFIX` for those whose bill reference
+    begins so, in capital or small letters; the longest prefix counts. Where no method of the
+    provider names any, the one brand that uses the provider owns them all."""
     candidates = [
         (brand, method)
         for brand in brands
         for method in brand.methods
         if method.provider == deposit.provider and deposit.amount.currency in method.limits
     ]
-    claims = [(len(claim), owner) for owner in candidates for claim in _matching_accounts(deposit, owner[1])]
+    claims = [
+        (len(claim), owner)
+        for owner in candidates
+        for claim in _matching_accounts(deposit, owner[1])
+    ]
     if claims:
         longest = max(length for length, _ in claims)
         return _single(owner for length, owner in claims if length == longest)
@@ -45,7 +50,8 @@ def deposit_input(
     gateway_reference: str,
     payment: str | None = None,
 ) -> DepositNotified:
-    """Return the input for a deposit; one without an owner that names no payment goes to the suspense book."""
+    """Return the input for a deposit; one without an owner that names no payment goes to the
+    suspense book."""
     return DepositNotified(
         provider=deposit.provider,
         provider_reference=deposit.provider_reference,
@@ -70,11 +76,21 @@ def may_be_reference_suffix(deposit: DepositReport) -> bool:
 
 def claimed_deposit(claim: DepositClaim) -> DepositReport:
     """Return the deposit that a claim reports, to find its owner."""
-    return DepositReport(claim.provider, claim.receipt, claim.account, claim.bill_reference, claim.amount, claim.party)
+    return DepositReport(
+        claim.provider,
+        claim.receipt,
+        claim.account,
+        claim.bill_reference,
+        claim.amount,
+        claim.party,
+    )
 
 
-def answer_input(answer: DepositAnswer, claim: DepositClaim | None, owner: DepositOwner | None) -> DepositAnswered:
-    """Return the input for a provider's answer about a claim; its owner counts where it names no payment."""
+def answer_input(
+    answer: DepositAnswer, claim: DepositClaim | None, owner: DepositOwner | None
+) -> DepositAnswered:
+    """Return the input for a provider's answer about a claim; its owner counts where it names no
+    payment."""
     return DepositAnswered(
         provider=answer.provider,
         receipt=answer.receipt,

@@ -1,8 +1,8 @@
-"""Writes the text of merchant-presented QR codes (EMV QRCPS-MPM v1.1), and reads an account's merchant for them.
+"""Writes the text of merchant-presented QR codes (EMV QRCPS-MPM v1.1), and reads an account's
+merchant for them.
 
-The text is a row of objects: an ID of two digits, a length of two digits that counts characters, a value. Object 00
-comes first and object 63, the checksum, last.
-"""
+The text is a row of objects: an ID of two digits, a length of two digits that counts characters, a
+value. Object 00 comes first and object 63, the checksum, last."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ class QrError(ValueError):
 
 @frozen
 class QrMerchant:
-    """Names the recipient of a code's payment, in the terms of the scheme that carries the money."""
+    """Names the recipient of a code's payment, in the terms of the scheme that carries the
+    money."""
 
     account: tuple[tuple[str, str], ...]
-    """The objects within the account template: `00` is the scheme's identifier, which defines the others."""
+    """The objects within the account template: `00` is the scheme's identifier, which defines the
+    others."""
     name: str
     city: str
     country: str
@@ -48,23 +50,22 @@ class QrMerchant:
     account_id: str = "26"
     """The template's ID, `26` to `51`."""
     category: str = "5999"
-    """ISO 18245 merchant category code; `5999`: specialty retail. Some readers reject `0000`, which ISO 18245 does not
-    define, or take the rest of the text apart wrongly after it."""
+    """ISO 18245 merchant category code; `5999`: specialty retail. Some readers reject `0000`, which
+    ISO 18245 does not define, or take the rest of the text apart wrongly after it."""
     postal_code: str | None = None
     language: str | None = None
-    """ISO 639-1 language of the name and city as written; with it, a form that is not ASCII is written to template
-    64."""
+    """ISO 639-1 language of the name and city as written; with it, a form that is not ASCII is
+    written to template 64."""
 
 
 def dynamic_payload(
     merchant: QrMerchant, amount: Money, gateway_reference: str, *, bill_number: str | None = None
 ) -> str:
-    """Return the payload of a dynamic code, which is for one payment of this amount; the payment is found again by its
-    :func:`reference_label`.
+    """Return the payload of a dynamic code, which is for one payment of this amount; the payment is
+    found again by its :func:`reference_label`.
 
-    The bill number is shown to the payer, and cut to its length. Raises QrError when a value does not fit, and KeyError
-    for an unknown currency.
-    """
+    The bill number is shown to the payer, and cut to its length. Raises QrError when a value does
+    not fit, and KeyError for an unknown currency."""
     if amount.minor <= 0 or len(amount.text) > AMOUNT_CHARACTERS_MAX:
         raise QrError(f"an amount must be positive and at most {AMOUNT_CHARACTERS_MAX} characters")
     _check_merchant(merchant)
@@ -91,8 +92,8 @@ def dynamic_payload(
 
 
 def reference_label(gateway_reference: str) -> str:
-    """Return the label of a payment in 62.05: the last 25 characters of its reference. The dropped character of a ULID
-    counts periods of a thousand years."""
+    """Return the label of a payment in 62.05: the last 25 characters of its reference. The dropped
+    character of a ULID counts periods of a thousand years."""
     return gateway_reference[-LABEL_CHARACTERS_MAX:]
 
 
@@ -141,9 +142,12 @@ def _encode_objects(objects: Iterable[tuple[str, str | None]]) -> str:
 
 
 def _to_ascii(text: str) -> str:
-    """Return the text in ASCII, letters without their marks; if nothing would be left, the text as it is."""
+    """Return the text in ASCII, letters without their marks; if nothing would be left, the text as
+    it is."""
     spelled = unicodedata.normalize("NFKD", text)
-    return "".join(each for each in spelled if each.isascii() and each.isprintable()).strip() or text
+    return (
+        "".join(each for each in spelled if each.isascii() and each.isprintable()).strip() or text
+    )
 
 
 _ANY_AMOUNT = Money(100, "KES")
@@ -151,9 +155,9 @@ _ANY_REFERENCE = "0" * 26
 
 
 def read_qr_merchant(options: Options, default: QrMerchant) -> QrMerchant:
-    """Return the merchant of these options, with the default's values for those left out: `qr_name`, `qr_city`,
-    `qr_category`, `qr_postal_code`, `qr_language`, `qr_template` (26 to 51), `qr_scheme` (the template's object 00) and
-    `qr_account` (its object 01). Raises OptionError."""
+    """Return the merchant of these options, with the default's values for those left out:
+    `qr_name`, `qr_city`, `qr_category`, `qr_postal_code`, `qr_language`, `qr_template` (26 to 51),
+    `qr_scheme` (the template's object 00) and `qr_account` (its object 01). Raises OptionError."""
     scheme, account = (value for _, value in default.account)
     merchant = evolve(
         default,
@@ -163,7 +167,10 @@ def read_qr_merchant(options: Options, default: QrMerchant) -> QrMerchant:
         postal_code=options.optional_text("qr_postal_code") or default.postal_code,
         language=options.optional_text("qr_language") or default.language,
         account_id=options.text("qr_template", default.account_id),
-        account=(("00", options.text("qr_scheme", scheme)), ("01", options.text("qr_account", account))),
+        account=(
+            ("00", options.text("qr_scheme", scheme)),
+            ("01", options.text("qr_account", account)),
+        ),
     )
     try:
         dynamic_payload(merchant, _ANY_AMOUNT, _ANY_REFERENCE)
@@ -174,10 +181,13 @@ def read_qr_merchant(options: Options, default: QrMerchant) -> QrMerchant:
 
 
 def make_qr_code(merchant: QrMerchant, order: Order) -> QrCode | None:
-    """Return the code that pays this order; None when no code can hold it: an amount may have too many digits."""
+    """Return the code that pays this order; None when no code can hold it: an amount may have too
+    many digits."""
     paid = evolve(merchant, country=order.country)
     try:
-        text = dynamic_payload(paid, order.requested, order.gateway_reference, bill_number=order.merchant_reference)
+        text = dynamic_payload(
+            paid, order.requested, order.gateway_reference, bill_number=order.merchant_reference
+        )
     except QrError:
         return None
     return QrCode(payload=text)

@@ -1,9 +1,8 @@
 """Defines the interface of providers, whose conversations are generators.
 
-A conversation yields an HttpRequest (absolute-form target), receives the HttpResponse, and returns a report. Its driver
-does the waiting; without a usable response it throws an ExchangeFailed into the conversation, which decides what that
-means.
-"""
+A conversation yields an HttpRequest (absolute-form target), receives the HttpResponse, and returns
+a report. Its driver does the waiting; without a usable response it throws an ExchangeFailed into
+the conversation, which decides what that means."""
 
 from __future__ import annotations
 
@@ -33,7 +32,11 @@ from mmo_sansio.messages.reversals import (
     ReversalUnreachable,
 )
 from mmo_sansio.providers.common.balances import BalanceReport
-from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, ReversalOperation
+from mmo_sansio.providers.common.operations import (
+    OperationKey,
+    ProviderOperation,
+    ReversalOperation,
+)
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
@@ -58,14 +61,17 @@ Conversation: TypeAlias = Generator[HttpRequest, HttpResponse, ProviderReport]
 class ExchangeFailed(Exception):
     """Raised when a request had no usable response."""
 
-    def __init__(self, reason: str, *, may_have_arrived: bool, sign_in_status: int | None = None) -> None:
+    def __init__(
+        self, reason: str, *, may_have_arrived: bool, sign_in_status: int | None = None
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         """What went wrong, in words without secrets."""
         self.may_have_arrived = may_have_arrived
         """False only when it is certain that no byte of the request left (S6)."""
         self.sign_in_status = sign_in_status
-        """The status of the response with which the provider gave no access token; None: it had another reason."""
+        """The status of the response with which the provider gave no access token; None: it had
+        another reason."""
 
 
 TOKEN_RENEWAL_MARGIN = Span(60 * SECOND)
@@ -81,7 +87,8 @@ class AccessToken:
     expires_at: Instant
 
     def is_fresh(self, now: Instant) -> bool:
-        """Tell whether it may still be used: it is renewed a minute, or a tenth of its lifetime, before its end."""
+        """Tell whether it may still be used: it is renewed a minute, or a tenth of its lifetime,
+        before its end."""
         margin = min(TOKEN_RENEWAL_MARGIN, (self.expires_at - self.issued_at) // 10)
         return now < self.expires_at - margin
 
@@ -98,12 +105,14 @@ class SignInFailed(Exception):
 
 
 SignIn: TypeAlias = Generator[HttpRequest, HttpResponse, AccessToken]
-"""Yields requests with all their headers; raises SignInFailed for a rejection. ExchangeFailed may pass through it."""
+"""Yields requests with all their headers; raises SignInFailed for a rejection. ExchangeFailed may
+pass through it."""
 
 
 @frozen
 class DepositReport:
-    """A provider reports an offline deposit in its own terms; the gateway's configuration names its owner (S4)."""
+    """A provider reports an offline deposit in its own terms; the gateway's configuration names its
+    owner (S4)."""
 
     provider: str
     provider_reference: str
@@ -115,7 +124,8 @@ class DepositReport:
     amount: Money
     party: Party
     trust: DepositTrust = DepositTrust.CONFIRMED
-    """Whether it may be booked as it is; an adapter that gives UNCONFIRMED reports is a VerifiesDeposits."""
+    """Whether it may be booked as it is; an adapter that gives UNCONFIRMED reports is a
+    VerifiesDeposits."""
 
 
 @frozen
@@ -131,12 +141,14 @@ class DepositAnswer:
     reason: str = ""
     """The provider's words, for staff."""
     asked_at: Instant | None = None
-    """When the question was asked that it answers at an address of that question; None: it came by another way."""
+    """When the question was asked that it answers at an address of that question; None: it came by
+    another way."""
 
 
 @frozen
 class DepositValidation:
-    """A provider requests whether an offline deposit is acceptable; no money has moved, and nothing is recorded."""
+    """A provider requests whether an offline deposit is acceptable; no money has moved, and nothing
+    is recorded."""
 
     deposit: DepositReport
 
@@ -165,13 +177,15 @@ class AccountFinding:
     words: str
     """What is wrong, and who mends it; never words of the provider."""
     stopped_credential: str = ""
-    """A digest of the credential with which nothing automatic may ask any more, as the provider would lock it; empty:
-    none."""
+    """A digest of the credential with which nothing automatic may ask any more, as the provider
+    would lock it; empty: none."""
     held: Sequence[Type] = ()
-    """The types of payments that are not sent for now, as the provider says that it can't process them: they wait."""
+    """The types of payments that are not sent for now, as the provider says that it can't process
+    them: they wait."""
 
     def after(self, known: AccountFinding | None) -> AccountFinding:
-        """Return what is known from now on: no answer ends no refusal, and only what works lets questions go on."""
+        """Return what is known from now on: no answer ends no refusal, and only what works lets
+        questions go on."""
         if known is None or self.state is AccountState.WORKS:
             return self
         if self.state is AccountState.UNKNOWN and known.state is AccountState.REFUSED:
@@ -209,8 +223,8 @@ class Provider(Protocol):
         """Return the operations that it offers, and how each behaves."""
 
     def scope_of(self, request: HttpRequest) -> str | None:
-        """Return the name of the access token that this request needs; None: no token. A provider with several products
-        may give a token for each."""
+        """Return the name of the access token that this request needs; None: no token. A provider
+        with several products may give a token for each."""
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
         """Get the token of this scope, one that `scope_of` returned."""
@@ -225,11 +239,12 @@ class Provider(Protocol):
         """Poll the provider about a submission."""
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
-        """Return the meaning of the provider's notification (a webhook); never raises for bad input."""
+        """Return the meaning of the provider's notification (a webhook); never raises for bad
+        input."""
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """Return the response to a notification: `accepted` once its content is durable or, for the validation of a
-        deposit, that it is acceptable; never raises for bad input."""
+        """Return the response to a notification: `accepted` once its content is durable or, for the
+        validation of a deposit, that it is acceptable; never raises for bad input."""
 
 
 @runtime_checkable
@@ -237,12 +252,13 @@ class AuthenticatesNotifications(Protocol):
     """Represents a provider whose notifications prove their origin, for a short time."""
 
     def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
-        """Return why a notification is not the provider's own at this wall time, in words without secrets; None: it may
-        be read. Never raises for bad input."""
+        """Return why a notification is not the provider's own at this wall time, in words without
+        secrets; None: it may be read. Never raises for bad input."""
 
 
 DepositConversation: TypeAlias = Generator[HttpRequest, HttpResponse, DepositAnswer | None]
-"""A conversation about a claim of a deposit; it ends with None where the answer arrives as a notification."""
+"""A conversation about a claim of a deposit; it ends with None where the answer arrives as a
+notification."""
 
 
 @runtime_checkable
@@ -253,20 +269,26 @@ class VerifiesDeposits(Protocol):
         """Ask whether the deposit was made, to which account and of which amount."""
 
 
-DepositListing: TypeAlias = Generator[HttpRequest, HttpResponse, Sequence[DepositReport | UnmatchedNotified]]
-"""A conversation that lists what was received, with what can't be read of it; raises ExchangeFailed."""
+DepositListing: TypeAlias = Generator[
+    HttpRequest, HttpResponse, Sequence[DepositReport | UnmatchedNotified]
+]
+"""A conversation that lists what was received, with what can't be read of it; raises
+ExchangeFailed."""
 
 
 @runtime_checkable
 class ListsDeposits(Protocol):
-    """Represents a provider that can list what was paid to the account, whether or not it has notified that."""
+    """Represents a provider that can list what was paid to the account, whether or not it has
+    notified that."""
 
     def list_deposits(self, begin: Instant, end: Instant) -> DepositListing:
-        """List what was paid between these wall times, confirmed. They lie within the last two days."""
+        """List what was paid between these wall times, confirmed. They lie within the last two
+        days."""
 
 
 AccountCheck: TypeAlias = Generator[HttpRequest, HttpResponse, Sequence[AccountFinding]]
-"""A conversation about an account; an answer that arrives as a notification is not among its findings."""
+"""A conversation about an account; an answer that arrives as a notification is not among its
+findings."""
 
 
 @runtime_checkable
@@ -279,25 +301,30 @@ class ChecksAccount(Protocol):
 
 @runtime_checkable
 class ReportsAvailability(Protocol):
-    """Represents a provider that says what it can process now, such as an aggregator of an operator behind it."""
+    """Represents a provider that says what it can process now, such as an aggregator of an operator
+    behind it."""
 
     def ask_availability(self, *, now: Instant) -> AccountCheck:
-        """Ask harmless questions, every half minute; a finding without `held` ends what one of its part has held."""
+        """Ask harmless questions, every half minute; a finding without `held` ends what one of its
+        part has held."""
 
 
 class CredentialStopped(ExchangeFailed):
-    """Raised when a question was not sent, because the provider has refused its credential and may lock it."""
+    """Raised when a question was not sent, because the provider has refused its credential and may
+    lock it."""
 
 
 @runtime_checkable
 class LocksCredentials(Protocol):
-    """Represents a provider that locks a credential after wrong attempts, and answers by notifications."""
+    """Represents a provider that locks a credential after wrong attempts, and answers by
+    notifications."""
 
     def credential_of(self, request: HttpRequest) -> str:
         """Return the digest of the credential that this request shows; empty when it shows none."""
 
     def read_finding(self, request: HttpRequest) -> AccountFinding | None:
-        """Return what a notification says about our account; None when it says nothing. Never raises."""
+        """Return what a notification says about our account; None when it says nothing. Never
+        raises."""
 
 
 ReversalConversation: TypeAlias = Generator[HttpRequest, HttpResponse, ReversalReport]
@@ -312,12 +339,18 @@ class ReversesPayments(Protocol):
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
         """Return the operations whose payments it reverses, and how each reversal behaves."""
 
-    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
-        """Ask for the money of the transaction back. A reversal is sent once (S6); what the provider knows it by is
-        made from its id, so that a repetition is the provider's duplicate."""
+    def reverse(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
+        """Ask for the money of the transaction back. A reversal is sent once (S6); what the
+        provider knows it by is made from its id, so that a repetition is the provider's
+        duplicate."""
 
-    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
-        """Ask what became of the reversal; where no question can tell, report that (:class:`ReversalCannotTell`)."""
+    def poll_reversal(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
+        """Ask what became of the reversal; where no question can tell, report that
+        (:class:`ReversalCannotTell`)."""
 
 
 @frozen
@@ -331,16 +364,25 @@ class ReversalReports:
         """Report that the provider has the request, and has no result yet."""
         return ReversalAccepted(self.reversal.id, self.provider, Source.POLL, provider_reference)
 
-    def succeeded(self, provider_reference: str | None = None, amount: Money | None = None) -> ReversalSucceeded:
+    def succeeded(
+        self, provider_reference: str | None = None, amount: Money | None = None
+    ) -> ReversalSucceeded:
         """Report that the money was moved back."""
-        return ReversalSucceeded(self.reversal.id, self.provider, Source.POLL, provider_reference, amount)
+        return ReversalSucceeded(
+            self.reversal.id, self.provider, Source.POLL, provider_reference, amount
+        )
 
     def failed(
         self, reason: str, native_code: str | None = None, provider_reference: str | None = None
     ) -> ReversalFailed:
         """Report that the money was not and will not be moved back; an empty code is none."""
         return ReversalFailed(
-            self.reversal.id, self.provider, Source.POLL, reason, native_code or None, provider_reference
+            self.reversal.id,
+            self.provider,
+            Source.POLL,
+            reason,
+            native_code or None,
+            provider_reference,
         )
 
     def unreachable(self, reason: str) -> ReversalUnreachable:
@@ -357,7 +399,9 @@ class ReversalReports:
 
     def unanswered(self, failure: ExchangeFailed) -> ReversalUnreachable | ReversalNeverReceived:
         """Report what is known of a request that had no usable response."""
-        return self.unreachable(failure.reason) if failure.may_have_arrived else self.never_received()
+        return (
+            self.unreachable(failure.reason) if failure.may_have_arrived else self.never_received()
+        )
 
 
 @frozen
@@ -367,9 +411,13 @@ class PaymentReports:
     transaction: Transaction
     provider: str
 
-    def accepted(self, provider_reference: str | None = None, *, qr: QrCode | None = None) -> ProviderAccepted:
+    def accepted(
+        self, provider_reference: str | None = None, *, qr: QrCode | None = None
+    ) -> ProviderAccepted:
         """Report that the provider has the payment, and has no result yet."""
-        return ProviderAccepted(self.transaction.reference, self.provider, Source.POLL, provider_reference, qr=qr)
+        return ProviderAccepted(
+            self.transaction.reference, self.provider, Source.POLL, provider_reference, qr=qr
+        )
 
     def failed(
         self,
@@ -378,7 +426,8 @@ class PaymentReports:
         native_message: str | None = None,
         provider_reference: str | None = None,
     ) -> ProviderFailed:
-        """Report that the payment was not and will not be paid; an empty code or message is none."""
+        """Report that the payment was not and will not be paid; an empty code or message is
+        none."""
         return ProviderFailed(
             self.transaction.reference,
             self.provider,
@@ -395,11 +444,15 @@ class PaymentReports:
 
     def never_received(self) -> ProviderNeverReceived:
         """Report that the submission has certainly never arrived."""
-        return ProviderNeverReceived(self.transaction.reference, self.provider, self.transaction.progress.version)
+        return ProviderNeverReceived(
+            self.transaction.reference, self.provider, self.transaction.progress.version
+        )
 
     def unanswered(self, failure: ExchangeFailed) -> ProviderReport:
         """Report what is known of a submission that had no usable response."""
-        return self.unreachable(failure.reason) if failure.may_have_arrived else self.never_received()
+        return (
+            self.unreachable(failure.reason) if failure.may_have_arrived else self.never_received()
+        )
 
 
 @frozen
@@ -410,10 +463,11 @@ class Finished(Generic[ResultT]):
 
 
 def resume(
-    conversation: Generator[HttpRequest, HttpResponse, ResultT], outcome: HttpResponse | ExchangeFailed | None = None
+    conversation: Generator[HttpRequest, HttpResponse, ResultT],
+    outcome: HttpResponse | ExchangeFailed | None = None,
 ) -> HttpRequest | Finished[ResultT]:
-    """Pass on the outcome of the last request, or None at the beginning; return the next request or the end. Raises
-    what the conversation raises."""
+    """Pass on the outcome of the last request, or None at the beginning; return the next request or
+    the end. Raises what the conversation raises."""
     try:
         match outcome:
             case None:
@@ -427,7 +481,8 @@ def resume(
 
 
 def drive(
-    conversation: Generator[HttpRequest, HttpResponse, ResultT], exchange: Callable[[HttpRequest], HttpResponse]
+    conversation: Generator[HttpRequest, HttpResponse, ResultT],
+    exchange: Callable[[HttpRequest], HttpResponse],
 ) -> ResultT:
     """Run a conversation with a function that answers at once, and return its result; for tests."""
     step = resume(conversation)
@@ -450,15 +505,18 @@ class RsaPadding(StrEnum):
     OAEP_SHA256 = "oaep-sha256"
     """RSAES-OAEP with SHA-256 for both hashes."""
     OAEP_SHA256_MGF1_SHA1 = "oaep-sha256-mgf1-sha1"
-    """RSAES-OAEP with SHA-256 and MGF1 with SHA-1: the default of Java's `OAEPWithSHA-256AndMGF1Padding`."""
+    """RSAES-OAEP with SHA-256 and MGF1 with SHA-1: the default of Java's
+    `OAEPWithSHA-256AndMGF1Padding`."""
 
 
 class CipherError(ValueError):
-    """Raised for a key that cannot be read, or that takes less text than this; the message contains neither."""
+    """Raised for a key that cannot be read, or that takes less text than this; the message contains
+    neither."""
 
 
 class Ciphers(Protocol):
-    """Gives randomness and encryption. A public key is a certificate or a key in PEM, or a DER SubjectPublicKeyInfo."""
+    """Gives randomness and encryption. A public key is a certificate or a key in PEM, or a DER
+    SubjectPublicKeyInfo."""
 
     def random_bytes(self, count: int) -> bytes:
         """Return so many unpredictable bytes."""
@@ -467,8 +525,10 @@ class Ciphers(Protocol):
         """Return the length of the key's modulus. Raises CipherError when it is not an RSA key."""
 
     def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
-        """Encrypt the text for the holder of the private key. Raises CipherError for a bad key or too long a text."""
+        """Encrypt the text for the holder of the private key. Raises CipherError for a bad key or
+        too long a text."""
 
     def aes_cbc_encrypt(self, key: bytes, iv: bytes, plain: bytes) -> bytes:
-        """Encrypt with AES in CBC mode and PKCS#7 padding (NIST SP 800-38A; RFC 5652 section 6.3); the key's length
-        selects the AES. Raises CipherError unless the key has 16, 24 or 32 bytes and the initialization vector 16."""
+        """Encrypt with AES in CBC mode and PKCS#7 padding (NIST SP 800-38A; RFC 5652 section 6.3);
+        the key's length selects the AES. Raises CipherError unless the key has 16, 24 or 32 bytes
+        and the initialization vector 16."""

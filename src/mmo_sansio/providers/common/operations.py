@@ -1,4 +1,5 @@
-"""Describes what a provider offers for each operation: whether a submission may be repeated, and how it is polled."""
+"""Describes what a provider offers for each operation: whether a submission may be repeated, and
+how it is polled."""
 
 from __future__ import annotations
 
@@ -24,14 +25,16 @@ DIRECT_TAXPAYOUT: OperationKey = (Type.TAX, Flow.DIRECT)
 
 @frozen
 class ProviderOperation:
-    """Describes how one operation behaves with one provider; an adapter declares one for each that it offers."""
+    """Describes how one operation behaves with one provider; an adapter declares one for each that
+    it offers."""
 
     is_idempotent: bool
     """Whether the provider recognises a repeated submission and moves no money twice (S6)."""
     can_be_polled: bool
     """Whether the provider can be polled about a submission."""
     not_found_is_final_after: Span | None
-    """How long after the beginning of the submission "not found" means that it was never received; None: never."""
+    """How long after the beginning of the submission "not found" means that it was never received;
+    None: never."""
     poll_intervals: Sequence[Span] = field(validator=min_len(1))
     """How long to wait before each poll; the last repeats."""
 
@@ -54,19 +57,20 @@ class ReversalOperation(ProviderOperation):
 
 
 PAYIN_RESUBMISSION_PERIOD = Span(5 * MINUTE)
-"""How long a pay-in is submitted again that its provider has certainly not received: no payer waits longer."""
+"""How long a pay-in is submitted again that its provider has certainly not received: no payer waits
+longer."""
 
 PAYOUT_RESUBMISSION_PERIOD = Span(3 * HOUR)
-"""The same for money out: long enough for a "not found" that is final after an hour, while a merchant prefers a failure
-to a pay-out on another day."""
+"""The same for money out: long enough for a "not found" that is final after an hour, while a
+merchant prefers a failure to a pay-out on another day."""
 
 
 def resubmission_ends_at(order: Order) -> Instant:
     """Return the time until which this order is submitted, repeatedly if need be; then it fails as
     `provider_unavailable`.
 
-    The time of a web pay-in begins when its page closes, as it may be started on the page until then.
-    """
+    The time of a web pay-in begins when its page closes, as it may be started on the page until
+    then."""
     begins = order.page.closes_at if order.page else order.accepted_at
     is_payin = order.type is Type.PAYIN
     return later(begins, PAYIN_RESUBMISSION_PERIOD if is_payin else PAYOUT_RESUBMISSION_PERIOD)
@@ -78,13 +82,14 @@ def operation_key(transaction: Transaction) -> OperationKey:
 
 
 def with_poll_interval(
-    report: ProviderReport, operations: Mapping[OperationKey, ProviderOperation], transaction: Transaction
+    report: ProviderReport,
+    operations: Mapping[OperationKey, ProviderOperation],
+    transaction: Transaction,
 ) -> ProviderReport:
     """Return the report with the provider's own poll interval, where it names no other.
 
-    Only the reports of submissions and polls say when to poll next; notifications do not, nor does what is said of a
-    payment that had ended when it was polled.
-    """
+    Only the reports of submissions and polls say when to poll next; notifications do not, nor does
+    what is said of a payment that had ended when it was polled."""
     if not isinstance(report, ProviderAccepted | ProviderUnreachable):
         return report
     if transaction.progress.stage.is_terminal:

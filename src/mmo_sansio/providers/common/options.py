@@ -1,7 +1,7 @@
 """Reads the options of a `[provider.NAME]`: each key once, with a sentence for each unusable value.
 
-A value is what a TOML file holds, or the text of an environment variable; no message contains a secret.
-"""
+A value is what a TOML file holds, or the text of an environment variable; no message contains a
+secret."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class Options:
             raise OptionError(key, "is no date.", f'Write {key} = "2026-11-30", say.') from None
 
     def url(self, key: str, default: str | None = None) -> str:
-        """Return an https address (http on this machine only), without a slash at its end. Raises OptionError."""
+        """Return an https address (http on this machine only), without a slash at its end. Raises
+        OptionError."""
         value = self.text(key, default).rstrip("/")
         if not (_HTTPS.fullmatch(value) or _LOCAL_HTTP.fullmatch(value)):
             raise OptionError(key, "must be an https address.", f'Write {key} = "https://…".')

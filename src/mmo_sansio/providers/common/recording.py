@@ -1,8 +1,9 @@
-"""Writes what goes to and comes from an operator as lines of JSON, without secrets, persons and our addresses.
+"""Writes what goes to and comes from an operator as lines of JSON, without secrets, persons and our
+addresses.
 
-Each of these is replaced by a stand-in of its form. The same value has the same one within a recording, and only the
-recording's key leads from a value to its stand-in; so a test can play the lines as they were.
-"""
+Each of these is replaced by a stand-in of its form. The same value has the same one within a
+recording, and only the recording's key leads from a value to its stand-in; so a test can play the
+lines as they were."""
 
 from __future__ import annotations
 
@@ -40,8 +41,11 @@ _SECRET_NAMES: Final = re.compile(r"password|credential|secret|token|pin$|.key$|
 _NUMBER_NAMES: Final = re.compile(r"msisdn|phone|partyid$|^partya$|^partyb$")
 _PERSON_NAMES: Final = re.compile(r"name$")
 _TEXT_NAMES: Final = re.compile(r"message$|desc$|description$|note$|reason$|remarks$|occasion$")
-_PHONE: Final = re.compile(r"(?<![0-9A-Za-z.])(\+?[0-9]{0,4}?)([0-9])([0-9]{8})(?![0-9A-Za-z.])", re.ASCII)
-"""A number of nine digits and what may stand before them: a plus sign, a dialling code or a zero."""
+_PHONE: Final = re.compile(
+    r"(?<![0-9A-Za-z.])(\+?[0-9]{0,4}?)([0-9])([0-9]{8})(?![0-9A-Za-z.])", re.ASCII
+)
+"""A number of nine digits and what may stand before them: a plus sign, a dialling code or a
+zero."""
 _HOOKS_URL: Final = re.compile(r"(https?://[^\s\"'/]+)?/hooks/[^\s\"'?]+", re.ASCII)
 
 
@@ -77,15 +81,27 @@ class Redactor:
             "body": self._body(request.body),
         }
         if isinstance(answer, ExchangeFailed):
-            return json.dumps({**line, "failure": self._text(answer.reason), "mayHaveArrived": answer.may_have_arrived})
-        shown = {"status": answer.status, "headers": self._headers(answer.headers), "body": self._body(answer.body)}
+            return json.dumps(
+                {
+                    **line,
+                    "failure": self._text(answer.reason),
+                    "mayHaveArrived": answer.may_have_arrived,
+                }
+            )
+        shown = {
+            "status": answer.status,
+            "headers": self._headers(answer.headers),
+            "body": self._body(answer.body),
+        }
         return json.dumps({**line, "answer": shown})
 
     def _headers(self, headers: Headers) -> dict[str, str]:
         shown = {}
         for name, value in headers:
             plain = name.decode("latin-1").lower()
-            shown[plain] = self._text(value.decode("latin-1")) if plain in KEPT_HEADERS else REDACTED
+            shown[plain] = (
+                self._text(value.decode("latin-1")) if plain in KEPT_HEADERS else REDACTED
+            )
         return shown
 
     def _body(self, body: bytes) -> Any:
@@ -114,7 +130,11 @@ class Redactor:
             return int(text) if text.isdigit() else value if text == str(value) else text
         if _PERSON_NAMES.search(plain):
             number, dash, person = text.partition(" - ")
-            return f"{number} - {self._stand_in('NAME', person)}" if dash else self._stand_in("NAME", text)
+            return (
+                f"{number} - {self._stand_in('NAME', person)}"
+                if dash
+                else self._stand_in("NAME", text)
+            )
         if _NUMBER_NAMES.search(plain) and text == str(value) and not text.isdigit():
             return self._stand_in("NUMBER", text)
         if _TEXT_NAMES.search(plain) and any(each.isdigit() for each in text) and " " in text:
@@ -122,7 +142,9 @@ class Redactor:
         return text
 
     def _text(self, text: str) -> str:
-        text = _HOOKS_URL.sub(lambda found: HOOKS + self._digest(found[0].rpartition("/hooks/")[2]), text)
+        text = _HOOKS_URL.sub(
+            lambda found: HOOKS + self._digest(found[0].rpartition("/hooks/")[2]), text
+        )
         for secret in self.secrets:
             if len(secret) >= LONG_SECRET_CHARACTERS:
                 text = text.replace(secret, REDACTED)

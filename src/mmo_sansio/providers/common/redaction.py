@@ -1,5 +1,5 @@
-"""Removes the secrets of an account from the reports of its adapter: some operators repeat a request in their error
-messages, which reach merchants, logs and the suspense book (A5)."""
+"""Removes the secrets of an account from the reports of its adapter: some operators repeat a
+request in their error messages, which reach merchants, logs and the suspense book (A5)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from attrs import Factory, define, evolve, field
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common import interface
 from mmo_sansio.providers.common.balances import BalanceInquiry, BalanceReport, ReportsBalances
-from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, ReversalOperation
+from mmo_sansio.providers.common.operations import (
+    OperationKey,
+    ProviderOperation,
+    ReversalOperation,
+)
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_sansio.values.reversals import Reversal
@@ -24,8 +28,8 @@ REDACTED: Final = "[secret]"
 """The replacement of a secret."""
 
 LONG_SECRET_CHARACTERS: Final = 8
-"""A secret of this length is removed wherever it appears. A shorter one, such as a PIN, may be part of an amount: it is
-removed as a word only, and only from text for people."""
+"""A secret of this length is removed wherever it appears. A shorter one, such as a PIN, may be part
+of an amount: it is removed as a word only, and only from text for people."""
 
 REMEMBERED_TOKENS_MAX: Final = 16
 """How many access tokens are remembered: those in use, and some earlier ones."""
@@ -75,7 +79,9 @@ class RedactingProvider:
         try:
             token: interface.AccessToken = yield from self.adapter.sign_in(scope, now=now)
         except interface.SignInFailed as failure:
-            raise interface.SignInFailed(self._redact_free_text(failure.reason), status=failure.status) from None
+            raise interface.SignInFailed(
+                self._redact_free_text(failure.reason), status=failure.status
+            ) from None
         self._tokens.append(token.value)
         self._find_long_secrets()
         return token
@@ -92,7 +98,8 @@ class RedactingProvider:
         return self._redact_conversation(self.adapter.poll(transaction, now=now))
 
     def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> interface.DepositConversation:
-        """Ask as the adapter does, with redacted responses and answer; an adapter that cannot ask gives no answer."""
+        """Ask as the adapter does, with redacted responses and answer; an adapter that cannot ask
+        gives no answer."""
         if not isinstance(self.adapter, interface.VerifiesDeposits):
             return None
         return (yield from self._redact_conversation(self.adapter.verify_deposit(claim, now=now)))
@@ -123,10 +130,17 @@ class RedactingProvider:
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
         """Return the adapter's; an adapter that cannot reverse has none."""
-        return self.adapter.reversal_operations if isinstance(self.adapter, interface.ReversesPayments) else {}
+        return (
+            self.adapter.reversal_operations
+            if isinstance(self.adapter, interface.ReversesPayments)
+            else {}
+        )
 
-    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> interface.ReversalConversation:
-        """Reverse as the adapter does, which must be able to, with redacted responses and report."""
+    def reverse(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> interface.ReversalConversation:
+        """Reverse as the adapter does, which must be able to, with redacted responses and
+        report."""
         assert isinstance(self.adapter, interface.ReversesPayments)
         return self._redact_conversation(self.adapter.reverse(reversal, transaction, now=now))
 
@@ -139,11 +153,19 @@ class RedactingProvider:
 
     def credential_of(self, request: HttpRequest) -> str:
         """Return the adapter's credential; empty where none is ever locked."""
-        return self.adapter.credential_of(request) if isinstance(self.adapter, interface.LocksCredentials) else ""
+        return (
+            self.adapter.credential_of(request)
+            if isinstance(self.adapter, interface.LocksCredentials)
+            else ""
+        )
 
     def read_finding(self, request: HttpRequest) -> interface.AccountFinding | None:
         """Return the adapter's finding, which has no words of the operator."""
-        return self.adapter.read_finding(request) if isinstance(self.adapter, interface.LocksCredentials) else None
+        return (
+            self.adapter.read_finding(request)
+            if isinstance(self.adapter, interface.LocksCredentials)
+            else None
+        )
 
     def read_notification(self, request: HttpRequest) -> interface.ProviderNotification:
         """Return the adapter's reading, redacted. The body stays unchanged, as it may be signed."""
@@ -161,8 +183,8 @@ class RedactingProvider:
     def _redact_conversation(
         self, conversation: Generator[HttpRequest, HttpResponse, T]
     ) -> Generator[HttpRequest, HttpResponse, T]:
-        """Run the conversation; long secrets are removed from responses before they are parsed, so that none is cut in
-        two."""
+        """Run the conversation; long secrets are removed from responses before they are parsed, so
+        that none is cut in two."""
         step = interface.resume(conversation)
         while not isinstance(step, interface.Finished):
             try:
@@ -180,9 +202,15 @@ class RedactingProvider:
         changes: dict[str, str] = {}
         for each in getattr(type(report), "__attrs_attrs__", ()):
             value = getattr(report, each.name)
-            if type(value) is str and each.name not in ("gateway_reference", "reversal", "provider"):
+            if type(value) is str and each.name not in (
+                "gateway_reference",
+                "reversal",
+                "provider",
+            ):
                 redacted = (
-                    self._redact_free_text(value) if each.name in _FREE_TEXT else self._redact_long_secrets(value)
+                    self._redact_free_text(value)
+                    if each.name in _FREE_TEXT
+                    else self._redact_long_secrets(value)
                 )
                 if redacted != value:
                     changes[each.name] = redacted
@@ -207,7 +235,8 @@ class RedactingProvider:
         return text
 
     def _redact_base64(self, match: re.Match[str]) -> str:
-        """Redact a run of Base64 that contains a secret, as in HTTP Basic and in the password of a push."""
+        """Redact a run of Base64 that contains a secret, as in HTTP Basic and in the password of a
+        push."""
         run = match[0]
         decoded = _decode_base64(run)
         return REDACTED if any(each.encode() in decoded for each in self._long_secrets) else run
@@ -218,7 +247,8 @@ class RedactingProvider:
 
 
 def find_secrets(instance: object, depth: int = 0) -> Iterable[str]:
-    """Yield every text that an adapter or its account leaves out of its repr, which marks it as a secret."""
+    """Yield every text that an adapter or its account leaves out of its repr, which marks it as a
+    secret."""
     for each in getattr(type(instance), "__attrs_attrs__", ()):
         value = getattr(instance, each.name)
         if isinstance(value, str):

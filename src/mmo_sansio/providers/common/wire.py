@@ -28,9 +28,10 @@ def to_json(document: Mapping[str, Any]) -> bytes:
 
 
 def parse_json(body: bytes, *, number: Callable[[str], Any] | None = None) -> dict[str, Any]:
-    """Return the JSON object in a body; the function makes numbers from their text. Raises ValueError for any other
-    body, for one that can be read in two ways (RFC 8259 section 4: two members of one name), for one with too much
-    structure, and for text that no store can hold. A byte order mark in front is ignored (RFC 8259 section 8.1)."""
+    """Return the JSON object in a body; the function makes numbers from their text. Raises
+    ValueError for any other body, for one that can be read in two ways (RFC 8259 section 4: two
+    members of one name), for one with too much structure, and for text that no store can hold. A
+    byte order mark in front is ignored (RFC 8259 section 8.1)."""
     excess = structure_error(body)
     if excess is not None:
         raise ValueError(excess)
@@ -47,14 +48,17 @@ def parse_json(body: bytes, *, number: Callable[[str], Any] | None = None) -> di
 @lru_cache(maxsize=16)
 def _decoder(number: Callable[[str], Any] | None) -> json.JSONDecoder:
     return json.JSONDecoder(
-        parse_int=number, parse_float=number, parse_constant=reject_constant, object_pairs_hook=unique_members
+        parse_int=number,
+        parse_float=number,
+        parse_constant=reject_constant,
+        object_pairs_hook=unique_members,
     )
 
 
 def parse_token_lifetime(value: object, *, default: Span) -> Span:
-    """Return the lifetime in the `expires_in` of an access token: a number of seconds, also as text, cut to
-    TOKEN_LIFETIME_MAX; the default where there is none (RFC 6749 section 5.1: it is optional). Raises ValueError for
-    any other value."""
+    """Return the lifetime in the `expires_in` of an access token: a number of seconds, also as
+    text, cut to TOKEN_LIFETIME_MAX; the default where there is none (RFC 6749 section 5.1: it is
+    optional). Raises ValueError for any other value."""
     if value is None or value == "":
         return default
     seconds = parse_number(str(value))
@@ -70,6 +74,7 @@ def plain_amount(amount: Money) -> str:
 
 
 def stored_text(body: bytes) -> str:
-    """Return the part of a notification's body that is stored, as text that every store can hold."""
+    """Return the part of a notification's body that is stored, as text that every store can
+    hold."""
     beginning = body[: 4 * STORED_CHARACTERS_MAX]  # A character has at most four bytes in UTF-8.
     return beginning.decode("utf-8", "replace").replace("\0", "\ufffd")[:STORED_CHARACTERS_MAX]

@@ -1,1 +1,2 @@
-"""Holds the adapter for M-Pesa in Kenya: Safaricom's Daraja API (docs/providers/mpesa_daraja.md)."""
+"""Holds the adapter for M-Pesa in Kenya: Safaricom's Daraja API
+(docs/providers/mpesa_daraja.md)."""

@@ -24,7 +24,8 @@ FORBIDDEN_IN_URLS: Final = ("mpesa", "m-pesa", "safaricom", "exe", "cmd", "sql",
 CONFIRM: Final = "confirm"
 TRUST: Final = "trust"
 TRUST_CHOICES: Final = (CONFIRM, TRUST)
-"""What the options `deposits` and `results` may be: M-Pesa has to confirm what it has reported, or it is trusted."""
+"""What the options `deposits` and `results` may be: M-Pesa has to confirm what it has reported, or
+it is trusted."""
 
 _SHORTCODE: Final = re.compile(r"[0-9]{5,7}", re.ASCII)
 
@@ -34,7 +35,8 @@ _DIGEST_CHARACTERS: Final = 8
 
 @frozen
 class ApiOperator:
-    """An API operator of ours, as it pays and asks about transactions; without a name the account has none."""
+    """An API operator of ours, as it pays and asks about transactions; without a name the account
+    has none."""
 
     part: str
     """The option that names it."""
@@ -64,23 +66,26 @@ class MpesaAccount:
     initiator: ApiOperator = ApiOperator("initiator")
     """The one that pays out, pays taxes and polls both, with the shortcode that pays out."""
     deposit_initiator: ApiOperator = ApiOperator("deposit_initiator")
-    """The one of `shortcode` that asks about deposits; without it confirmations are trusted as they come."""
+    """The one of `shortcode` that asks about deposits; without it confirmations are trusted as they
+    come."""
     password_set_on: date | None = None
     """The day, in Nairobi, on which the API operators' passwords were set; None: not known."""
     payout_command: str = PAYOUT_COMMANDS[0]
     merchant_name: str | None = None
     """The name in QR codes; None: the account offers none."""
     trusts_results: bool = False
-    """Whether the reported success of a prompt ends it where M-Pesa answers no question about it."""
+    """Whether the reported success of a prompt ends it where M-Pesa answers no question about
+    it."""
     completes_unvalidated: bool = True
     """Whether Daraja completes a deposit when its validation request gets no response."""
     pull_number: str | None = None
-    """The telephone number with which the shortcode is registered for Pull Transactions; None: payments are not listed.
-    """
+    """The telephone number with which the shortcode is registered for Pull Transactions; None:
+    payments are not listed. """
 
     @property
     def trusts_deposits(self) -> bool:
-        """Tell whether an unsigned confirmation of a deposit moves money without a question to Daraja."""
+        """Tell whether an unsigned confirmation of a deposit moves money without a question to
+        Daraja."""
         return not self.deposit_initiator.name
 
     def is_paid_at(self, account: str) -> bool:
@@ -88,15 +93,22 @@ class MpesaAccount:
 
     @property
     def reverser(self) -> ApiOperator:
-        """The API operator of `shortcode`, which reverses what was paid to that; without a name there is none."""
+        """The API operator of `shortcode`, which reverses what was paid to that; without a name
+        there is none."""
         is_same = self.initiator.shortcode == self.shortcode
-        return self.deposit_initiator if self.deposit_initiator.name or not is_same else self.initiator
+        return (
+            self.deposit_initiator if self.deposit_initiator.name or not is_same else self.initiator
+        )
 
     @property
     def operators(self) -> Sequence[ApiOperator]:
         """The API operators that ask, each with another name or password."""
         differs = self.deposit_initiator.credential != self.initiator.credential
-        return [each for each in (self.initiator, *([self.deposit_initiator] if differs else [])) if each.name]
+        return [
+            each
+            for each in (self.initiator, *([self.deposit_initiator] if differs else []))
+            if each.name
+        ]
 
     @property
     def signing_key(self) -> bytes:
@@ -107,14 +119,18 @@ class MpesaAccount:
 def read_account(
     options: Mapping[str, Any], *, hooks_url: str, ciphers: Ciphers, checks_sender: bool = False
 ) -> MpesaAccount:
-    """Return the account that the options describe. `checks_sender` says that callbacks are accepted from listed
-    networks only. Raises OptionError."""
+    """Return the account that the options describe. `checks_sender` says that callbacks are
+    accepted from listed networks only. Raises OptionError."""
     reader = Options(options)
     shortcode = _read_shortcode(reader, "shortcode")
     initiator = reader.optional_text("initiator")
     deposit_initiator = _read_deposit_initiator(reader, initiator, checks_sender=checks_sender)
     payout_shortcode = _read_shortcode(reader, "payout_shortcode", shortcode)
-    own_password = "deposit_initiator_password" if "deposit_initiator_password" in options else "initiator_password"
+    own_password = (
+        "deposit_initiator_password"
+        if "deposit_initiator_password" in options
+        else "initiator_password"
+    )
     account = MpesaAccount(
         base_url=reader.url("base_url", PRODUCTION_URL),
         consumer_key=reader.text("consumer_key"),
@@ -123,7 +139,9 @@ def read_account(
         hooks_url=_check_hooks_url(hooks_url),
         passkey=reader.optional_text("passkey"),
         till=_read_shortcode(reader, "till") if "till" in options else reader.optional_text("till"),
-        initiator=_read_operator(reader, ciphers, "initiator", initiator, "initiator_password", payout_shortcode),
+        initiator=_read_operator(
+            reader, ciphers, "initiator", initiator, "initiator_password", payout_shortcode
+        ),
         deposit_initiator=_read_operator(
             reader, ciphers, "deposit_initiator", deposit_initiator, own_password, shortcode
         ),
@@ -131,7 +149,9 @@ def read_account(
         payout_command=reader.choice("payout_command", PAYOUT_COMMANDS, PAYOUT_COMMANDS[0]),
         merchant_name=reader.optional_text("merchant_name"),
         trusts_results=reader.choice("results", TRUST_CHOICES, CONFIRM) == TRUST,
-        completes_unvalidated=reader.choice("unanswered_deposits", ("Completed", "Cancelled"), "Completed")
+        completes_unvalidated=reader.choice(
+            "unanswered_deposits", ("Completed", "Cancelled"), "Completed"
+        )
         == "Completed",
         pull_number=_read_pull_number(reader),
     )
@@ -146,43 +166,61 @@ def _read_shortcode(options: Options, key: str, default: str | None = None) -> s
     return value
 
 
-def _read_deposit_initiator(options: Options, initiator: str | None, *, checks_sender: bool) -> str | None:
-    """Return the API operator that asks about deposits; None where confirmations are trusted. Raises OptionError for
-    QR codes that anybody who knows the address of confirmations could settle, unless that is asked for."""
+def _read_deposit_initiator(
+    options: Options, initiator: str | None, *, checks_sender: bool
+) -> str | None:
+    """Return the API operator that asks about deposits; None where confirmations are trusted.
+    Raises OptionError for QR codes that anybody who knows the address of confirmations could
+    settle, unless that is asked for."""
     asks = options.optional_text("deposit_initiator") or initiator
     options.optional_text("deposit_initiator_password")
     default = CONFIRM if asks else TRUST
     if options.choice("deposits", TRUST_CHOICES, default) == CONFIRM:
         if asks is None:
             remedy = "Set initiator, or deposit_initiator with its password."
-            raise OptionError("deposits", "needs an API operator that asks M-Pesa about deposits.", remedy)
+            raise OptionError(
+                "deposits", "needs an API operator that asks M-Pesa about deposits.", remedy
+            )
         return asks
     if "merchant_name" in options.values and "deposits" not in options.values and not checks_sender:
-        remedy = 'Set initiator, so that M-Pesa is asked, or hooks_from; or write deposits = "trust".'
-        raise OptionError("deposits", "would let anybody who knows an address settle QR payments.", remedy)
+        remedy = (
+            'Set initiator, so that M-Pesa is asked, or hooks_from; or write deposits = "trust".'
+        )
+        raise OptionError(
+            "deposits", "would let anybody who knows an address settle QR payments.", remedy
+        )
     return None
 
 
 def _read_pull_number(options: Options) -> str | None:
-    """Return the number for Pull Transactions. Raises OptionError for a till: its list does not tell prompts from
-    deposits."""
+    """Return the number for Pull Transactions. Raises OptionError for a till: its list does not
+    tell prompts from deposits."""
     number = options.optional_text("pull_number")
     if number is None:
         return None
     if "till" in options.values:
         raise OptionError("pull_number", "is for paybills only.", "Remove pull_number, or till.")
     if (msisdn := format_msisdn(number)) is None:
-        raise OptionError("pull_number", "is no Kenyan mobile number.", 'Write pull_number = "254722000000", say.')
+        raise OptionError(
+            "pull_number", "is no Kenyan mobile number.", 'Write pull_number = "254722000000", say.'
+        )
     return msisdn
 
 
 def _read_operator(
-    options: Options, ciphers: Ciphers, part: str, name: str | None, password_key: str, shortcode: str
+    options: Options,
+    ciphers: Ciphers,
+    part: str,
+    name: str | None,
+    password_key: str,
+    shortcode: str,
 ) -> ApiOperator:
     if name is None:
         return ApiOperator(part, shortcode)
     sealed = _encrypt_credential(options, ciphers, password_key)
-    return ApiOperator(part, shortcode, name, sealed, _credential_digest(options, name, password_key))
+    return ApiOperator(
+        part, shortcode, name, sealed, _credential_digest(options, name, password_key)
+    )
 
 
 def _encrypt_credential(options: Options, ciphers: Ciphers, key: str) -> str:
@@ -191,15 +229,22 @@ def _encrypt_credential(options: Options, ciphers: Ciphers, key: str) -> str:
     password = options.text(key)
     certificate = options.text("certificate").encode()
     try:
-        return b64encode(ciphers.rsa_encrypt(certificate, password.encode(), RsaPadding.PKCS1V15)).decode()
+        return b64encode(
+            ciphers.rsa_encrypt(certificate, password.encode(), RsaPadding.PKCS1V15)
+        ).decode()
     except CipherError as error:
-        raise OptionError("certificate", f"can't be used: {error}.", "Take it from Daraja's portal, as PEM.") from None
+        raise OptionError(
+            "certificate", f"can't be used: {error}.", "Take it from Daraja's portal, as PEM."
+        ) from None
 
 
 def _credential_digest(options: Options, name: str, key: str) -> str:
-    """Return what changes with the name and password of an API operator; only the consumer secret can make it."""
+    """Return what changes with the name and password of an API operator; only the consumer secret
+    can make it."""
     text = f"credential\0{name}\0{options.text(key)}"
-    return hmac.new(options.text("consumer_secret").encode(), text.encode(), sha256).hexdigest()[:_DIGEST_CHARACTERS]
+    return hmac.new(options.text("consumer_secret").encode(), text.encode(), sha256).hexdigest()[
+        :_DIGEST_CHARACTERS
+    ]
 
 
 def _check_hooks_url(hooks_url: str) -> str:

@@ -1,4 +1,5 @@
-"""Asks M-Pesa whether it accepts our account, and reads that from the callbacks that an API operator causes."""
+"""Asks M-Pesa whether it accepts our account, and reads that from the callbacks that an API
+operator causes."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind, parse_callback_url
 from mmo_sansio.providers.mpesa_daraja.codes import ACCOUNT_REFUSED_CODES, SUCCESS, is_code
 from mmo_sansio.providers.mpesa_daraja.results import parse_result
-from mmo_sansio.providers.mpesa_daraja.wire import code_member, parse_json, text_member, to_nairobi_time
+from mmo_sansio.providers.mpesa_daraja.wire import (
+    code_member,
+    parse_json,
+    text_member,
+    to_nairobi_time,
+)
 from mmo_sansio.values.clock import Instant
 
 PASSWORD_LIFETIME: Final = timedelta(days=90)
@@ -25,8 +31,8 @@ LOCKING_CODES: Final = frozenset({"2001", "8006"})
 """Codes after which a further question may lock the API operator, or keep it locked."""
 
 MONEY_OUT: Final = "money out"
-"""The part that results of pay-outs and taxes tell of: their address is known to more people than that of a question,
-so they raise the alarm, and stop no question."""
+"""The part that results of pay-outs and taxes tell of: their address is known to more people than
+that of a question, so they raise the alarm, and stop no question."""
 
 REVERSALS: Final = "reversals"
 """The same for results of reversals, which have a role of their own."""
@@ -35,44 +41,64 @@ BALANCE: Final = "balance"
 """The part that the question for a balance tells of."""
 
 _NO_BALANCE_ROLE: Final = (
-    "The API operator lacks the role for Account Balance. The administrator of the shortcode adds it in M-Pesa's"
+    "The API operator lacks the role for Account Balance. The administrator of the shortcode adds "
+    "it in M-Pesa's"
     " portal; balance_interval_s = 0 ends the question."
 )
 _STOPPED: Final = " Nothing asks with this password until it changes or a person asks."
-_OTHER: Final = "M-Pesa refuses the shortcode or its API operator. Ask Safaricom's support, and name the code."
+_OTHER: Final = (
+    "M-Pesa refuses the shortcode or its API operator. Ask Safaricom's support, and name the code."
+)
 
 _REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "21": "The API operator lacks a role. The administrator of the shortcode adds it in M-Pesa's portal:"
-        " Transaction Status query ORG API for questions, Org Reversals Initiator for reversals, and those for pay-outs"
+        "21": "The API operator lacks a role. The administrator of the shortcode adds it in "
+        "M-Pesa's portal:"
+        " Transaction Status query ORG API for questions, Org Reversals Initiator for reversals, "
+        "and those for pay-outs"
         " and taxes.",
-        "2001": "The password of the API operator is wrong, or older than 90 days. The administrator of the shortcode"
-        " sets another one in M-Pesa's portal; whoever runs the gateway puts it into the settings." + _STOPPED,
-        "8006": "The API operator is locked. The administrator of the shortcode unlocks it in M-Pesa's portal."
+        "2001": "The password of the API operator is wrong, or older than 90 days. The "
+        "administrator "
+        "of the shortcode"
+        " sets another one in M-Pesa's portal; whoever runs the gateway puts it into the settings."
         + _STOPPED,
-        "SFC_IC0003": "M-Pesa knows no such API operator of this shortcode. Whoever runs the gateway compares both with"
+        "8006": "The API operator is locked. The administrator of the shortcode unlocks it in "
+        "M-Pesa's portal." + _STOPPED,
+        "SFC_IC0003": "M-Pesa knows no such API operator of this shortcode. Whoever runs "
+        "the gateway "
+        "compares both with"
         " M-Pesa's portal.",
-        "401.002.01": "The access token is accepted, but the app is not subscribed to this product. Whoever manages the"
+        "401.002.01": "The access token is accepted, but the app is not subscribed to this "
+        "product. Whoever "
+        "manages the"
         " app in Daraja's portal adds it.",
     }
 )
 
 
 def check_account(provider: str, account: MpesaAccount, *, now: Instant) -> AccountCheck:
-    """Ask as each API operator about a receipt, and with the passkey about a prompt, that do not exist. What M-Pesa
-    says about an API operator arrives by a callback."""
+    """Ask as each API operator about a receipt, and with the passkey about a prompt, that do not
+    exist. What M-Pesa says about an API operator arrives by a callback."""
     questions = [(each.part, requests.account_check(account, each)) for each in account.operators]
     if account.passkey:
-        questions.append(("passkey", requests.push_query(account, requests.IMPOSSIBLE_CHECKOUT, now=now)))
+        questions.append(
+            ("passkey", requests.push_query(account, requests.IMPOSSIBLE_CHECKOUT, now=now))
+        )
     found = yield from ask_all(
-        provider, [AccountQuestion(part, each, partial(_response_finding, provider, part)) for part, each in questions]
+        provider,
+        [
+            AccountQuestion(part, each, partial(_response_finding, provider, part))
+            for part, each in questions
+        ],
     )
     return (*found, *_password_findings(provider, account, now=now))
 
 
-def read_finding(provider: str, account: MpesaAccount, request: HttpRequest) -> AccountFinding | None:
-    """Return what a callback says about the API operator that has caused it; None when it says nothing, or when that
-    has another password now."""
+def read_finding(
+    provider: str, account: MpesaAccount, request: HttpRequest
+) -> AccountFinding | None:
+    """Return what a callback says about the API operator that has caused it; None when it says
+    nothing, or when that has another password now."""
     address = parse_callback_url(request.target, account.signing_key)
     parts = {each.credential: each.part for each in account.operators}
     if address is None or address.credential not in parts:
@@ -88,24 +114,31 @@ def read_finding(provider: str, account: MpesaAccount, request: HttpRequest) -> 
         return _balance_finding(provider, code)
     if code in ACCOUNT_REFUSED_CODES or (is_check and code in _REFUSALS):
         stopped = address.credential if is_answer and code in LOCKING_CODES else ""
-        return AccountFinding(provider, part, AccountState.REFUSED, code, _REFUSALS.get(code, _OTHER), stopped)
+        return AccountFinding(
+            provider, part, AccountState.REFUSED, code, _REFUSALS.get(code, _OTHER), stopped
+        )
     if code == SUCCESS or (is_answer and code == "2032"):
-        return AccountFinding(provider, part, AccountState.WORKS, code, "M-Pesa accepts the API operator.")
+        return AccountFinding(
+            provider, part, AccountState.WORKS, code, "M-Pesa accepts the API operator."
+        )
     return no_answer_finding(provider, part, code) if is_check else None
 
 
 def _balance_finding(provider: str, code: str) -> AccountFinding:
-    """Return what the answer to the question for a balance says: without its role the API operator still pays."""
+    """Return what the answer to the question for a balance says: without its role the API operator
+    still pays."""
     if code == "21":
         return AccountFinding(provider, BALANCE, AccountState.WARNED, code, _NO_BALANCE_ROLE)
     if code == SUCCESS:
-        return AccountFinding(provider, BALANCE, AccountState.WORKS, code, "M-Pesa tells the balance.")
+        return AccountFinding(
+            provider, BALANCE, AccountState.WORKS, code, "M-Pesa tells the balance."
+        )
     return no_answer_finding(provider, BALANCE, code)
 
 
 def _response_finding(provider: str, part: str, response: HttpResponse) -> AccountFinding | None:
-    """Return what the response to a question says; None when M-Pesa will answer by a callback. The code for a prompt
-    that does not exist is that for a wrong passkey: only the words differ."""
+    """Return what the response to a question says; None when M-Pesa will answer by a callback. The
+    code for a prompt that does not exist is that for a wrong passkey: only the words differ."""
     try:
         document = parse_json(response.body)
         code = code_member(document, "ResponseCode") or text_member(document, "errorCode")
@@ -116,10 +149,15 @@ def _response_finding(provider: str, part: str, response: HttpResponse) -> Accou
         return None
     shown = code if is_code(code) else f"HTTP {response.status}"
     if "transaction does not exist" in message:
-        return AccountFinding(provider, part, AccountState.WORKS, shown, "M-Pesa accepts the passkey.")
+        return AccountFinding(
+            provider, part, AccountState.WORKS, shown, "M-Pesa accepts the passkey."
+        )
     words = _REFUSALS.get(code)
     if "wrong credentials" in message or "merchant does not exist" in message:
-        words = "M-Pesa refuses the passkey. Whoever runs the gateway compares it and the shortcode with the portal."
+        words = (
+            "M-Pesa refuses the passkey. Whoever runs the gateway compares it and the shortcode "
+            "with the portal."
+        )
     return (
         AccountFinding(provider, part, AccountState.REFUSED, shown, words)
         if words
@@ -127,7 +165,9 @@ def _response_finding(provider: str, part: str, response: HttpResponse) -> Accou
     )
 
 
-def _password_findings(provider: str, account: MpesaAccount, *, now: Instant) -> tuple[AccountFinding, ...]:
+def _password_findings(
+    provider: str, account: MpesaAccount, *, now: Instant
+) -> tuple[AccountFinding, ...]:
     if account.password_set_on is None:
         return ()
     ends_on = account.password_set_on + PASSWORD_LIFETIME
@@ -136,7 +176,8 @@ def _password_findings(provider: str, account: MpesaAccount, *, now: Instant) ->
     words = f"The password of the API operator ends on {ends_on}."
     if is_near:
         words += (
-            " The administrator of the shortcode sets another one in M-Pesa's portal; whoever runs the gateway puts it"
+            " The administrator of the shortcode sets another one in M-Pesa's portal; whoever "
+            "runs the gateway puts it"
             " and its day into the settings."
         )
     return (AccountFinding(provider, "password_set_on", state, str(ends_on), words),)

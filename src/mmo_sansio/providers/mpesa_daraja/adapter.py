@@ -1,9 +1,8 @@
 """Holds the conversations with Daraja: the requests, and the reports from its responses.
 
-Daraja keeps a list of the payments to the shortcode for 48 hours (Pull Transactions). It is the answer to our own
-request about our own shortcode, so what stands in it is confirmed. Its rows are nested or not, and how many a page has
-is not published.
-"""
+Daraja keeps a list of the payments to the shortcode for 48 hours (Pull Transactions). It is the
+answer to our own request about our own shortcode, so what stands in it is confirmed. Its rows are
+nested or not, and how many a page has is not published."""
 
 from __future__ import annotations
 
@@ -16,7 +15,12 @@ from typing import Any, Final, assert_never
 from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderReport, ProviderSucceeded, UnmatchedNotified
+from mmo_sansio.messages.inputs import (
+    ProviderCannotTell,
+    ProviderReport,
+    ProviderSucceeded,
+    UnmatchedNotified,
+)
 from mmo_sansio.providers.common.balances import BalanceInquiry, BalanceReport
 from mmo_sansio.providers.common.interface import (
     AccessToken,
@@ -48,10 +52,24 @@ from mmo_sansio.providers.common.operations import (
     operation_key,
 )
 from mmo_sansio.providers.common.wire import parse_token_lifetime, stored_text
-from mmo_sansio.providers.mpesa_daraja import account_check, codes, notifications, requests, reversals
+from mmo_sansio.providers.mpesa_daraja import (
+    account_check,
+    codes,
+    notifications,
+    requests,
+    reversals,
+)
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
-from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, party_digest
-from mmo_sansio.providers.mpesa_daraja.requests import conversation_id, pull_query, registration_number
+from mmo_sansio.providers.mpesa_daraja.callback_url import (
+    CallbackContext,
+    MpesaCallbackKind,
+    party_digest,
+)
+from mmo_sansio.providers.mpesa_daraja.requests import (
+    conversation_id,
+    pull_query,
+    registration_number,
+)
 from mmo_sansio.providers.mpesa_daraja.results import RECEIPT
 from mmo_sansio.providers.mpesa_daraja.wire import (
     code_member,
@@ -64,7 +82,16 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
 )
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, elapsed, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import DepositClaim, DepositTrust, Flow, Party, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import (
+    DepositClaim,
+    DepositTrust,
+    Flow,
+    Party,
+    Source,
+    Stage,
+    Transaction,
+    Type,
+)
 from mmo_sansio.values.reversals import Reversal
 
 SCOPE: Final = "daraja"
@@ -87,8 +114,9 @@ _PROMPT: Final = ProviderOperation(
     not_found_is_final_after=None,
     poll_intervals=tuple(Span(n * SECOND) for n in (15, 20, 30, 60, 120, 300, 900, 3600)),
 )
-"""A prompt is open for about a minute, and the query's rate is limited. A push whose response was lost has no id to
-poll by until its callback has named it, so "not found" never proves that the push was not received."""
+"""A prompt is open for about a minute, and the query's rate is limited. A push whose response was
+lost has no id to poll by until its callback has named it, so "not found" never proves that the push
+was not received."""
 
 _CONFIRMATION_ONLY: Final = ProviderOperation(
     is_idempotent=False, can_be_polled=False, not_found_is_final_after=None, poll_intervals=(HOUR,)
@@ -115,8 +143,8 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
         PUSH: _CONFIRMATION_ONLY,
     }
 )
-"""A pay-out carries our own id, and Daraja rejects a repeated id; a tax payout has only Daraja's id, so one whose
-response was lost is polled only when its callback has named it."""
+"""A pay-out carries our own id, and Daraja rejects a repeated id; a tax payout has only Daraja's
+id, so one whose response was lost is polled only when its callback has named it."""
 
 
 class RegistrationFailed(Exception):
@@ -150,14 +178,17 @@ class DarajaProvider:
         return SCOPE
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
-        """Get a token. It invalidates the previous one, so an account signs in once for all requests."""
+        """Get a token. It invalidates the previous one, so an account signs in once for all
+        requests."""
         answer = yield requests.token(self.account)
         try:
             document = parse_json(answer.body)
             value = text_member(document, "access_token")
             life = parse_token_lifetime(document.get("expires_in"), default=TOKEN_LIFETIME)
         except ValueError:
-            raise SignInFailed(f"Daraja answered {answer.status}, and no token.", status=answer.status) from None
+            raise SignInFailed(
+                f"Daraja answered {answer.status}, and no token.", status=answer.status
+            ) from None
         if answer.status != 200 or not value:
             code = text_member(document, "errorCode") or "no errorCode"
             raise SignInFailed(f"Daraja answered {answer.status} ({code}).", status=answer.status)
@@ -178,10 +209,9 @@ class DarajaProvider:
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Prompt the payer, pay out, pay the tax, or get a QR code.
 
-        Requests that Daraja cannot process fail here, before anything is sent: an amount with cents or in another
-        currency, a number that is not Kenyan, a tax without a payment registration number, and an operation for which
-        the account has no credentials.
-        """
+        Requests that Daraja cannot process fail here, before anything is sent: an amount with cents
+        or in another currency, a number that is not Kenyan, a tax without a payment registration
+        number, and an operation for which the account has no credentials."""
         about, order = PaymentReports(transaction, self.name), transaction.order
         key = operation_key(transaction)
         shillings = whole_shillings(order.requested)
@@ -190,7 +220,9 @@ class DarajaProvider:
             reason = f"The account offers no {' '.join(key)}."
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, None, reason)
         if shillings is None:
-            return about.failed(ErrorCode.AMOUNT_OUT_OF_RANGE, None, "M-Pesa takes whole Kenyan shillings.")
+            return about.failed(
+                ErrorCode.AMOUNT_OUT_OF_RANGE, None, "M-Pesa takes whole Kenyan shillings."
+            )
         if key == QR_PAYIN:
             request = requests.qr_code(self.account, order, shillings=shillings)
             return (yield from self._submit(about, request, "QRCode"))
@@ -199,18 +231,25 @@ class DarajaProvider:
             if number is None:
                 reason = "The reconciliationReference is no payment registration number."
                 return about.failed(ErrorCode.TRANSACTION_DECLINED, None, reason)
-            request = requests.remittance(self.account, order, registration_number=number, shillings=shillings)
+            request = requests.remittance(
+                self.account, order, registration_number=number, shillings=shillings
+            )
             return (yield from self._submit(about, request, "OriginatorConversationID"))
         if msisdn is None:
-            return about.failed(ErrorCode.USER_NOT_FOUND, None, "The msisdn is no Kenyan mobile number.")
+            return about.failed(
+                ErrorCode.USER_NOT_FOUND, None, "The msisdn is no Kenyan mobile number."
+            )
         if key == DIRECT_PAYOUT:
             request = requests.payout(self.account, order, msisdn=msisdn, shillings=shillings)
             return (yield from self._submit(about, request, "OriginatorConversationID"))
-        request = requests.push(self.account, order, msisdn=msisdn, shillings=shillings, now=order.to_utc(now))
+        request = requests.push(
+            self.account, order, msisdn=msisdn, shillings=shillings, now=order.to_utc(now)
+        )
         return (yield from self._submit(about, request, "CheckoutRequestID"))
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Poll a push, and return its state; or poll a pay-out or tax payout, whose state arrives by a callback."""
+        """Poll a push, and return its state; or poll a pay-out or tax payout, whose state arrives
+        by a callback."""
         key, hint = operation_key(transaction), notifications.parse_hint(transaction.progress.hint)
         about = PaymentReports(transaction, self.name)
         known_as = transaction.progress.provider_reference or hint.id
@@ -218,7 +257,11 @@ class DarajaProvider:
             hint = evolve(hint, receipt=known.receipt, refused="")
         if key in (DIRECT_PAYIN, WEB_PAYIN) and known_as:
             report = yield from self._poll_push(about, known_as, hint, now=now)
-            if known is not None and not self.account.trusts_deposits and not isinstance(report, ProviderSucceeded):
+            if (
+                known is not None
+                and not self.account.trusts_deposits
+                and not isinstance(report, ProviderSucceeded)
+            ):
                 yield from self._ask_by_receipt(transaction, known.receipt, known_as, now=now)
             return report
         if key == DIRECT_PAYOUT:
@@ -230,15 +273,20 @@ class DarajaProvider:
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
-        """The reversals of what was paid to the shortcode, where the account has an API operator of it."""
+        """The reversals of what was paid to the shortcode, where the account has an API operator of
+        it."""
         payins = (DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH)
         return dict.fromkeys(payins, reversals.REVERSAL) if self.account.reverser.name else {}
 
-    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def reverse(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         """Ask for the reversal of the payment by its receipt."""
         return reversals.submit(self.account, ReversalReports(reversal, self.name), transaction)
 
-    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def poll_reversal(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         """Ask about the reversal by Daraja's id, and nothing while that is not known."""
         return reversals.poll(self.account, ReversalReports(reversal, self.name))
 
@@ -254,11 +302,13 @@ class DarajaProvider:
         return list_payments(self.name, self.account, begin, end)
 
     def check_account(self, *, now: Instant) -> AccountCheck:
-        """Ask as each API operator about a receipt that does not exist, and with the passkey about such a prompt."""
+        """Ask as each API operator about a receipt that does not exist, and with the passkey about
+        such a prompt."""
         return account_check.check_account(self.name, self.account, now=now)
 
     def ask_balances(self, *, now: Instant) -> BalanceInquiry:
-        """Ask for the balances of the shortcode that pays out, as its API operator. The answer is a callback."""
+        """Ask for the balances of the shortcode that pays out, as its API operator. The answer is a
+        callback."""
         if self.account.initiator.name:
             with suppress(ExchangeFailed):  # It is asked again.
                 yield requests.balance_query(self.account, now=now)
@@ -267,7 +317,14 @@ class DarajaProvider:
     def credential_of(self, request: HttpRequest) -> str:
         """Return the digest of the API operator whose SecurityCredential is in the request."""
         operators = self.account.operators
-        return next((each.credential for each in operators if each.security_credential.encode() in request.body), "")
+        return next(
+            (
+                each.credential
+                for each in operators
+                if each.security_credential.encode() in request.body
+            ),
+            "",
+        )
 
     def read_finding(self, request: HttpRequest) -> AccountFinding | None:
         """Return what a result or an answer says about the API operator that has caused it."""
@@ -280,14 +337,16 @@ class DarajaProvider:
         return notifications.notification_response(self.account, request, accepted=accepted)
 
     def register_urls(self) -> Generator[HttpRequest, HttpResponse, None]:
-        """Register the addresses for deposits: once in production, where a later change is made in the portal; and the
-        shortcode for Pull Transactions, where the account has that. A repeated registration is no error. Raises
-        RegistrationFailed."""
+        """Register the addresses for deposits: once in production, where a later change is made in
+        the portal; and the shortcode for Pull Transactions, where the account has that. A repeated
+        registration is no error. Raises RegistrationFailed."""
         _check_registered((yield requests.registration(self.account)))
         if self.account.pull_number is not None:
             _check_registered((yield requests.pull_registration(self.account)))
 
-    def _submit(self, about: PaymentReports, request: HttpRequest, reference_field: str) -> Conversation:
+    def _submit(
+        self, about: PaymentReports, request: HttpRequest, reference_field: str
+    ) -> Conversation:
         try:
             answer = yield request
         except ExchangeFailed as failure:
@@ -325,16 +384,25 @@ class DarajaProvider:
         code = code_member(document, "ResponseCode")
         message = text_member(document, "ResponseDescription")
         has_no_picture = bool(code) and about.transaction.order.flow is Flow.QR
-        if has_no_picture or (about.transaction.order.type is Type.PAYIN and codes.is_error_number(code)):
+        if has_no_picture or (
+            about.transaction.order.type is Type.PAYIN and codes.is_error_number(code)
+        ):
             return about.failed(ErrorCode.TRANSACTION_DECLINED, code, message)
         return about.unreachable(f"Daraja answered 200 with the ResponseCode {code[:30]!r}.")
 
     def _poll_push(
-        self, about: PaymentReports, provider_reference: str, hint: notifications.MpesaHint, *, now: Instant
+        self,
+        about: PaymentReports,
+        provider_reference: str,
+        hint: notifications.MpesaHint,
+        *,
+        now: Instant,
     ) -> Conversation:
         order, progress = about.transaction.order, about.transaction.progress
         try:
-            answer = yield requests.push_query(self.account, provider_reference, now=order.to_utc(now))
+            answer = yield requests.push_query(
+                self.account, provider_reference, now=order.to_utc(now)
+            )
             document = parse_json(answer.body)
             code, message = code_member(document, "ResultCode"), text_member(document, "ResultDesc")
             error, why = text_member(document, "errorCode"), text_member(document, "errorMessage")
@@ -343,7 +411,10 @@ class DarajaProvider:
         except ValueError as fault:
             return about.unreachable(f"Daraja's answer can't be read: {fault}.")
         if answer.status != 200:
-            if codes.interpret_error(answer.status, error, why) is codes.MpesaSubmissionState.ACCEPTED:
+            if (
+                codes.interpret_error(answer.status, error, why)
+                is codes.MpesaSubmissionState.ACCEPTED
+            ):
                 return about.accepted(provider_reference)
             return about.unreachable(f"Daraja answered {answer.status} {error}.")
         if text_member(document, "CheckoutRequestID") not in ("", provider_reference):
@@ -360,13 +431,23 @@ class DarajaProvider:
             )
         error_code = codes.failure_of_prompt(code, age=elapsed(progress.submitted_at or now, now))
         if error_code is None:
-            return about.unreachable(f"Daraja answered the poll with the unknown code {code[:30]!r}.")
+            return about.unreachable(
+                f"Daraja answered the poll with the unknown code {code[:30]!r}."
+            )
         return about.failed(error_code, code, message)
 
     def _poll_status(
-        self, about: PaymentReports, provider_reference: str, hint: notifications.MpesaHint, *, now: Instant
+        self,
+        about: PaymentReports,
+        provider_reference: str,
+        hint: notifications.MpesaHint,
+        *,
+        now: Instant,
     ) -> Conversation:
-        order, submitted_at = about.transaction.order, Instant(about.transaction.progress.submitted_at or 0)
+        order, submitted_at = (
+            about.transaction.order,
+            Instant(about.transaction.progress.submitted_at or 0),
+        )
         operation = OPERATIONS[operation_key(about.transaction)]
         address = CallbackContext(
             MpesaCallbackKind.POLL_RESULT,
@@ -380,7 +461,9 @@ class DarajaProvider:
             credential=self.account.initiator.credential,
         )
         if about.transaction.progress.evidence is not None:
-            yield from self._ask_by_receipt(about.transaction, hint.receipt, provider_reference, now=now)
+            yield from self._ask_by_receipt(
+                about.transaction, hint.receipt, provider_reference, now=now
+            )
         try:
             answer = yield requests.status_query(self.account, order, provider_reference, address)
             code = code_member(parse_json(answer.body), "ResponseCode")
@@ -402,13 +485,16 @@ class DarajaProvider:
     def _ask_by_receipt(
         self, transaction: Transaction, receipt: str, conversation: str, *, now: Instant
     ) -> Generator[HttpRequest, HttpResponse, None]:
-        """Ask about the receipt that a callback has named. The answer arrives by another callback."""
+        """Ask about the receipt that a callback has named. The answer arrives by another
+        callback."""
         order = transaction.order
         number = format_msisdn(order.party.msisdn)
         payee = str(requests.TAX_AUTHORITY_SHORTCODE) if order.type is Type.TAX else number
         party = f"from {number}" if order.type is Type.PAYIN else f"to {payee}"
         # The receipt of a prompt is that of the shortcode that was paid.
-        operator = self.account.deposit_initiator if order.type is Type.PAYIN else self.account.initiator
+        operator = (
+            self.account.deposit_initiator if order.type is Type.PAYIN else self.account.initiator
+        )
         address = CallbackContext(
             MpesaCallbackKind.POLL_RESULT,
             order.gateway_reference,
@@ -424,16 +510,20 @@ class DarajaProvider:
 
 
 def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:
-    """Return the reference of an accepted submission, which may be empty; None when it was not accepted. The
-    ResponseCode of a QR code has several meanings, and a picture is a success."""
+    """Return the reference of an accepted submission, which may be empty; None when it was not
+    accepted. The ResponseCode of a QR code has several meanings, and a picture is a success."""
     if field == "QRCode":
         return "" if text_member(document, field) else None
-    return text_member(document, field) if code_member(document, "ResponseCode") == codes.SUCCESS else None
+    return (
+        text_member(document, field)
+        if code_member(document, "ResponseCode") == codes.SUCCESS
+        else None
+    )
 
 
 def _check_registered(answer: HttpResponse) -> None:
-    """Raise RegistrationFailed for another answer than a success. One form has no code, and Pull Transactions spell
-    their members without and with spaces."""
+    """Raise RegistrationFailed for another answer than a success. One form has no code, and Pull
+    Transactions spell their members without and with spaces."""
     try:
         members = {name.replace(" ", ""): each for name, each in parse_json(answer.body).items()}
         why = text_member(members, "errorMessage") or text_member(members, "ResponseDescription")
@@ -448,7 +538,9 @@ def _check_registered(answer: HttpResponse) -> None:
         raise RegistrationFailed(f"Daraja answered {answer.status}: {why}")
 
 
-def list_payments(provider: str, account: MpesaAccount, begin: Instant, end: Instant) -> DepositListing:
+def list_payments(
+    provider: str, account: MpesaAccount, begin: Instant, end: Instant
+) -> DepositListing:
     """Read the list page by page until one has nothing new. Raises ExchangeFailed."""
     listed: dict[str, DepositReport | UnmatchedNotified] = {}
     offset = 0
@@ -458,7 +550,9 @@ def list_payments(provider: str, account: MpesaAccount, begin: Instant, end: Ins
         listed |= {json.dumps(each): _parse_row(provider, account, each) for each in rows}
         if len(listed) == known:
             return tuple(listed.values())
-    more = UnmatchedNotified(provider, f"Daraja lists more than {PAGES_MAX} pages of payments: compare the statement.")
+    more = UnmatchedNotified(
+        provider, f"Daraja lists more than {PAGES_MAX} pages of payments: compare the statement."
+    )
     return (*listed.values(), more)
 
 
@@ -467,25 +561,40 @@ def _parse_page(answer: HttpResponse) -> list[Any]:
         document = parse_json(answer.body)
         code = code_member(document, "ResponseCode")
     except ValueError as fault:
-        raise ExchangeFailed(f"Daraja's list can't be read: {fault}.", may_have_arrived=True) from None
+        raise ExchangeFailed(
+            f"Daraja's list can't be read: {fault}.", may_have_arrived=True
+        ) from None
     if code == NOTHING_FOUND:
         return []
     rows = document.get("Response")
     if answer.status != 200 or code != FOUND or not isinstance(rows, list):
         error = str(document.get("errorCode", code))[:30]
-        raise ExchangeFailed(f"Daraja answered {answer.status} {error} instead of a list.", may_have_arrived=True)
+        raise ExchangeFailed(
+            f"Daraja answered {answer.status} {error} instead of a list.", may_have_arrived=True
+        )
     return [row for each in rows for row in (each if isinstance(each, list) else [each])]
 
 
 def _parse_row(provider: str, account: MpesaAccount, row: Any) -> DepositReport | UnmatchedNotified:
-    """Return the payment in a row; what is not certainly one from a customer is left to a person."""
+    """Return the payment in a row; what is not certainly one from a customer is left to a
+    person."""
     try:
-        receipt, bill_reference = text_member(row, "transactionId"), text_member(row, "billreference")
+        receipt, bill_reference = (
+            text_member(row, "transactionId"),
+            text_member(row, "billreference"),
+        )
         number, sender = text_member(row, "msisdn"), text_member(row, "sender")
-        if RECEIPT.fullmatch(receipt) and text_member(row, "transactiontype").lower().startswith("c2b"):
-            party, amount = Party(bill_reference or number, number, sender or None), parse_amount(row.get("amount"))
+        if RECEIPT.fullmatch(receipt) and text_member(row, "transactiontype").lower().startswith(
+            "c2b"
+        ):
+            party, amount = (
+                Party(bill_reference or number, number, sender or None),
+                parse_amount(row.get("amount")),
+            )
             trust = DepositTrust.LISTED
-            return DepositReport(provider, receipt, account.shortcode, bill_reference, amount, party, trust)
+            return DepositReport(
+                provider, receipt, account.shortcode, bill_reference, amount, party, trust
+            )
     except (ValueError, AttributeError):
         pass
     return UnmatchedNotified(provider, stored_text(json.dumps(row).encode()))

@@ -1,9 +1,8 @@
 """Makes the addresses of callbacks: their last segment describes the callback, and is signed.
 
-Daraja signs nothing itself. But only Daraja gets the address, so a sender of a callback knows at least that address. It
-names the payment, its amount and the poll, so that a callback can be read without a look-up. It is hexadecimal, because
-Daraja rejects addresses with certain words.
-"""
+Daraja signs nothing itself. But only Daraja gets the address, so a sender of a callback knows at
+least that address. It names the payment, its amount and the poll, so that a callback can be read
+without a look-up. It is hexadecimal, because Daraja rejects addresses with certain words."""
 
 from __future__ import annotations
 
@@ -32,7 +31,8 @@ class MpesaCallbackKind(StrEnum):
     DEPOSIT_RESULT = "d"
     """The answer to a question about a deposit; its reference is the receipt."""
     REVERSAL_RESULT = "b"
-    """The result of a reversal; its reference is the reversal's id, and its receipt that of the payment."""
+    """The result of a reversal; its reference is the reversal's id, and its receipt that of the
+    payment."""
     REVERSAL_QUEUE_TIMEOUT = "t"
     """A reversal has waited for too long in Daraja's queue."""
     REVERSAL_STATE = "s"
@@ -53,8 +53,8 @@ class CallbackContext:
 
     kind: MpesaCallbackKind
     reference: str = ""
-    """The gatewayReference, or the id of a reversal; for a question about a deposit its receipt; empty for
-    confirmations and validations."""
+    """The gatewayReference, or the id of a reversal; for a question about a deposit its receipt;
+    empty for confirmations and validations."""
     minor: int = 0
     """The requested amount in cents."""
     submitted_at: Instant = Instant(0)
@@ -66,13 +66,16 @@ class CallbackContext:
     reported_code: str = ""
     """The result code of an earlier callback."""
     refusal_is_final: bool = False
-    """Whether that code ends the payment when the question about it is refused as well, or finds nothing."""
+    """Whether that code ends the payment when the question about it is refused as well, or finds
+    nothing."""
     receipt: str = ""
     """The receipt that the question is about; empty: it is about a conversation."""
     conversation: str = ""
-    """The OriginatorConversationID of the payment, by which an answer about a receipt is known to be about it."""
+    """The OriginatorConversationID of the payment, by which an answer about a receipt is known to
+    be about it."""
     party: str = ""
-    """The same by the payment's other party, whose number does not stand in an address: see `party_digest`."""
+    """The same by the payment's other party, whose number does not stand in an address: see
+    `party_digest`."""
     credential: str = ""
     """The API operator that has asked or paid: `ApiOperator.credential`."""
 
@@ -106,7 +109,9 @@ def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
     plain, mac = octets[:-_MAC_BYTES], octets[-_MAC_BYTES:]
     if not hmac.compare_digest(mac, _mac(key, plain)):
         return None
-    kind, reference, minor, submitted_at, asked_at, not_found, code, refusal, *receipt = plain.decode().split("|")
+    kind, reference, minor, submitted_at, asked_at, not_found, code, refusal, *receipt = (
+        plain.decode().split("|")
+    )
     return CallbackContext(
         MpesaCallbackKind(kind),
         reference,
@@ -121,7 +126,8 @@ def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
 
 
 def party_digest(key: bytes, number: str) -> str:
-    """Return what stands for the number of a payment's other party in an address; only this key can make it."""
+    """Return what stands for the number of a payment's other party in an address; only this key can
+    make it."""
     return hmac.new(key, b"party\0" + number.encode(), sha256).hexdigest()[:_MAC_BYTES]
 
 

@@ -27,12 +27,12 @@ NOT_FOUND_CODES = frozenset({"2032", "SFC_IC0003"})
 """Result codes of a poll for a transaction that Daraja does not know."""
 
 ACCOUNT_REFUSED_CODES = frozenset({"11", "20", "21", "2001", "2006", "2028", "8006"})
-"""Result codes of a request that Daraja refused because of our shortcode, its API operator, or the operator's password
-or role: no transaction exists."""
+"""Result codes of a request that Daraja refused because of our shortcode, its API operator, or the
+operator's password or role: no transaction exists."""
 
 REFUSAL_FINAL_AFTER: Final = Span(2 * MINUTE)
-"""How long after the beginning of a submission its refusal ends it, when the question about it is refused or finds
-nothing: earlier the question could miss the transaction."""
+"""How long after the beginning of a submission its refusal ends it, when the question about it is
+refused or finds nothing: earlier the question could miss the transaction."""
 
 _CODE: Final = re.compile(r"[A-Za-z0-9_.]{1,30}", re.ASCII)
 
@@ -85,16 +85,16 @@ def find_error_mapping(code: str) -> MpesaErrorMapping:
 
 
 PROMPT_LIFETIME = Span(3 * MINUTE)
-"""How long after its submission a payer can certainly not answer a prompt any more: it is open for about a minute."""
+"""How long after its submission a payer can certainly not answer a prompt any more: it is open for
+about a minute."""
 
 
 def failure_of_prompt(code: str, *, age: Span) -> ErrorCode | None:
-    """Return why a prompt of this age has failed whose query answers with a code other than 0; None while it is not
-    certain that it has.
+    """Return why a prompt of this age has failed whose query answers with a code other than 0; None
+    while it is not certain that it has.
 
-    Only a known code says so by itself: the payer may still enter the PIN after an unknown one. Once the prompt is
-    over, an unknown number does as well; other texts never do.
-    """
+    Only a known code says so by itself: the payer may still enter the PIN after an unknown one.
+    Once the prompt is over, an unknown number does as well; other texts never do."""
     if code in RESULT_CODES:
         return RESULT_CODES[code].payin
     is_over = age >= PROMPT_LIFETIME and code not in PAYIN_PENDING_CODES
@@ -155,9 +155,8 @@ def interpret_error(
 ) -> ErrorCode | MpesaSubmissionState:
     """Return the meaning of an error response for the payment that it rejects.
 
-    An unlisted 4xx to a resubmission proves nothing: the rejection may be due to the earlier submission, if that has
-    arrived after all.
-    """
+    An unlisted 4xx to a resubmission proves nothing: the rejection may be due to the earlier
+    submission, if that has arrived after all."""
     squeezed = "".join(message.lower().split())
     for each in ERROR_RULES:
         if each.code == code and each.message_contains in squeezed:

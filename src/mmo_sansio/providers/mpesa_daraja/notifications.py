@@ -1,12 +1,12 @@
 """Reads Daraja's callbacks, and writes the responses that Daraja expects.
 
-A callback without our signature in its address is not read. A result causes a poll, and says what is known where that
-is not answered; a confirmation causes a question about the deposit, where the account has an API operator for that.
-Reports are the answers to our own questions.
+A callback without our signature in its address is not read. A result causes a poll, and says what
+is known where that is not answered; a confirmation causes a question about the deposit, where the
+account has an API operator for that. Reports are the answers to our own questions.
 
-The content of a callback that proves nothing by itself is stored for the poll that it causes. The answer to the poll
-confirms it, but has less detail: a query of a push returns no receipt, and one of a pay-out no reason.
-"""
+The content of a callback that proves nothing by itself is stored for the poll that it causes. The
+answer to the poll confirms it, but has less detail: a query of a push returns no receipt, and one
+of a pay-out no reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from attrs import asdict, evolve, frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages import inputs
 from mmo_sansio.providers.common.balances import AccountBalance, BalanceReport, parse_balance
-from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport, DepositValidation, ProviderNotification
+from mmo_sansio.providers.common.interface import (
+    DepositAnswer,
+    DepositReport,
+    DepositValidation,
+    ProviderNotification,
+)
 from mmo_sansio.providers.common.wire import JSON_HEADERS, stored_text
 from mmo_sansio.providers.mpesa_daraja import codes, results, reversals
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
@@ -44,8 +49,11 @@ _OTHER_ERROR: Final = {"ResultCode": "C2B00016", "ResultDesc": "Rejected"}
 _PARTY_NUMBER: Final = re.compile(r"[0-9]{5,12}(?![0-9])", re.ASCII)
 
 
-def parse_notification(provider: str, account: MpesaAccount, request: HttpRequest) -> ProviderNotification:
-    """Return the content of a callback; a body that is forged or unreadable is returned unchanged."""
+def parse_notification(
+    provider: str, account: MpesaAccount, request: HttpRequest
+) -> ProviderNotification:
+    """Return the content of a callback; a body that is forged or unreadable is returned
+    unchanged."""
     address = parse_callback_url(request.target, account.signing_key)
     if address is None:
         return _unmatched(provider, request)
@@ -54,7 +62,9 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
             case MpesaCallbackKind.PUSH:
                 result = results.parse_push_result(request.body)
             case MpesaCallbackKind.DEPOSIT_RESULT:
-                answer = deposit_answer(provider, account, address.reference, results.parse_result(request.body))
+                answer = deposit_answer(
+                    provider, account, address.reference, results.parse_result(request.body)
+                )
                 return evolve(answer, asked_at=address.asked_at)
             case MpesaCallbackKind.BALANCE_RESULT:
                 return _balance_report(provider, address, request)
@@ -83,38 +93,47 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
         return _unmatched(provider, request)
     if address.kind is MpesaCallbackKind.POLL_RESULT:
         if address.receipt:
-            return evolve(_receipt_report(provider, account, address, result), asked_at=address.asked_at)
+            return evolve(
+                _receipt_report(provider, account, address, result), asked_at=address.asked_at
+            )
         return evolve(_status_report(provider, address, result), asked_at=address.asked_at)
     return _result_report(provider, account, address, result)
 
 
 def _balance_report(provider: str, address: CallbackContext, request: HttpRequest) -> BalanceReport:
-    """Return the balance in an answer, `Utility Account|KES|100.00|...&Working Account|...`, whose first number is what
-    is available. Pay-outs are paid from the utility account; an answer that can't be read says nothing, as the question
-    is repeated."""
+    """Return the balance in an answer, `Utility Account|KES|100.00|...&Working Account|...`, whose
+    first number is what is available. Pay-outs are paid from the utility account; an answer that
+    can't be read says nothing, as the question is repeated."""
     try:
         text = results.parse_result(request.body).parameters.get("AccountBalance", "")
-        rows = {name.strip(): values for name, *values in (each.split("|") for each in text.split("&"))}
+        rows = {
+            name.strip(): values for name, *values in (each.split("|") for each in text.split("&"))
+        }
         currency, available, *_ = rows[UTILITY_ACCOUNT]
         amount = parse_balance(available, currency)
     except (ValueError, KeyError):
         return BalanceReport()
-    return BalanceReport((AccountBalance(provider, UTILITY_ACCOUNT, amount, address.asked_at, is_float=True),))
+    return BalanceReport(
+        (AccountBalance(provider, UTILITY_ACCOUNT, amount, address.asked_at, is_float=True),)
+    )
 
 
 def _judged_deposit(account: MpesaAccount, deposit: DepositReport) -> DepositReport:
-    """Return a confirmed deposit with how far it is trusted: Daraja signs nothing, and its address is one for all."""
+    """Return a confirmed deposit with how far it is trusted: Daraja signs nothing, and its address
+    is one for all."""
     if not account.is_paid_at(deposit.account):
         return evolve(deposit, trust=DepositTrust.FOREIGN_ACCOUNT)
     trust = DepositTrust.CONFIRMED if account.trusts_deposits else DepositTrust.UNCONFIRMED
     return evolve(deposit, trust=trust)
 
 
-def deposit_answer(provider: str, account: MpesaAccount, receipt: str, result: results.MpesaResult) -> DepositAnswer:
+def deposit_answer(
+    provider: str, account: MpesaAccount, receipt: str, result: results.MpesaResult
+) -> DepositAnswer:
     """Return the answer about the deposit with this receipt.
 
-    The account that was paid is the credit party: a receipt of a pay-out of ours has another one, and is no deposit.
-    """
+    The account that was paid is the credit party: a receipt of a pay-out of ours has another one,
+    and is no deposit."""
     state = result.parameters.get("TransactionStatus", "").lower()
     reason = f"{result.code} {state}: {result.message}"
     outcome = DepositAnswerOutcome.UNKNOWN
@@ -132,18 +151,24 @@ def deposit_answer(provider: str, account: MpesaAccount, receipt: str, result: r
 def _result_report(
     provider: str, account: MpesaAccount, address: CallbackContext, result: results.MpesaResult
 ) -> inputs.ProviderHinted:
-    """Return the hint that a result is. Only M-Pesa was given its address, so a success with amount and receipt is
-    evidence of one, and a refusal that names no transaction evidence of none."""
+    """Return the hint that a result is. Only M-Pesa was given its address, so a success with amount
+    and receipt is evidence of one, and a refusal that names no transaction evidence of none."""
     is_money_out = address.kind is MpesaCallbackKind.RESULT
     names_no_transaction = result.code in codes.ACCOUNT_REFUSED_CODES or (
         result.code != codes.SUCCESS and result.has_dummy_receipt
     )
     is_refused = is_money_out and names_no_transaction
-    hint = MpesaHint(result.id, result.code, result.receipt, result.message, result.code if is_refused else "")
+    hint = MpesaHint(
+        result.id, result.code, result.receipt, result.message, result.code if is_refused else ""
+    )
     receipt, amount, evidence = result.receipt, result.amount, None
-    is_receipt = results.RECEIPT.fullmatch(receipt) is not None and not receipt.endswith(results.DUMMY_RECEIPT_ENDING)
+    is_receipt = results.RECEIPT.fullmatch(receipt) is not None and not receipt.endswith(
+        results.DUMMY_RECEIPT_ENDING
+    )
     if result.code == codes.SUCCESS and is_receipt and amount is not None:
-        evidence = Evidence(receipt, result.code, amount, settles=is_money_out or account.trusts_results)
+        evidence = Evidence(
+            receipt, result.code, amount, settles=is_money_out or account.trusts_results
+        )
     return inputs.ProviderHinted(
         address.reference,
         provider,
@@ -156,22 +181,31 @@ def _result_report(
 def _receipt_report(
     provider: str, account: MpesaAccount, callback: CallbackContext, result: results.MpesaResult
 ) -> inputs.ProviderAnswer:
-    """Return the answer to a question by the reported receipt. It confirms the report when it is about this payment: a
-    receipt of the same amount may be another one's."""
+    """Return the answer to a question by the reported receipt. It confirms the report when it is
+    about this payment: a receipt of the same amount may be another one's."""
     state = result.parameters.get("TransactionStatus", "").lower()
-    is_answered = result.code in codes.NOT_FOUND_CODES or (result.code == codes.SUCCESS and state != "")
+    is_answered = result.code in codes.NOT_FOUND_CODES or (
+        result.code == codes.SUCCESS and state != ""
+    )
     if state == codes.TRANSACTION_COMPLETED and _is_about(account, callback, result):
         return _succeeded(provider, callback, result, callback.receipt)
     return inputs.ProviderUnreachable(
         callback.reference,
         provider,
-        f"Daraja answered the question about receipt {callback.receipt} with {result.code} {state}: {result.message}.",
+        f"Daraja answered the question about receipt {callback.receipt} with {result.code} "
+        f"{state}: {result.message}.",
         denies_receipt=is_answered,
     )
 
 
-def _is_about(account: MpesaAccount, callback: CallbackContext, result: results.MpesaResult) -> bool:
-    if result.code != codes.SUCCESS or result.parameters.get("ReceiptNo") != callback.receipt or result.amount is None:
+def _is_about(
+    account: MpesaAccount, callback: CallbackContext, result: results.MpesaResult
+) -> bool:
+    if (
+        result.code != codes.SUCCESS
+        or result.parameters.get("ReceiptNo") != callback.receipt
+        or result.amount is None
+    ):
         return False
     conversation = result.parameters.get("OriginatorConversationID", "")
     if conversation in (callback.conversation, callback.reference):
@@ -185,14 +219,20 @@ def _is_about(account: MpesaAccount, callback: CallbackContext, result: results.
 
 
 def party_number(result: results.MpesaResult, name: str) -> str:
-    """Return the number at the beginning of a party's name, `174379 - TEST SHOP`; empty when there is none."""
+    """Return the number at the beginning of a party's name, `174379 - TEST SHOP`; empty when there
+    is none."""
     found = _PARTY_NUMBER.match(result.parameters.get(name, ""))
     return "" if found is None else found[0]
 
 
-def _status_report(provider: str, callback: CallbackContext, result: results.MpesaResult) -> inputs.ProviderAnswer:
+def _status_report(
+    provider: str, callback: CallbackContext, result: results.MpesaResult
+) -> inputs.ProviderAnswer:
     reference = callback.reference
-    if callback.refusal_is_final and result.code in codes.NOT_FOUND_CODES | codes.ACCOUNT_REFUSED_CODES:
+    if (
+        callback.refusal_is_final
+        and result.code in codes.NOT_FOUND_CODES | codes.ACCOUNT_REFUSED_CODES
+    ):
         code = callback.reported_code
         error_code = codes.find_error_mapping(code).payout
         return inputs.ProviderFailed(reference, provider, Source.POLL, error_code, native_code=code)
@@ -213,7 +253,12 @@ def _status_report(provider: str, callback: CallbackContext, result: results.Mpe
         if code not in ("", codes.SUCCESS):
             error_code = codes.find_error_mapping(code).payout
         return inputs.ProviderFailed(
-            reference, provider, Source.POLL, error_code, native_code=code or state, native_message=state
+            reference,
+            provider,
+            Source.POLL,
+            error_code,
+            native_code=code or state,
+            native_message=state,
         )
     return inputs.ProviderAccepted(reference, provider, Source.POLL)
 
@@ -237,16 +282,20 @@ def _unmatched(provider: str, request: HttpRequest) -> inputs.UnmatchedNotified:
     return inputs.UnmatchedNotified(provider, stored_text(request.body))
 
 
-def notification_response(account: MpesaAccount, request: HttpRequest, *, accepted: bool) -> HttpResponse:
-    """Return 200 with the body that this kind of callback expects; 503 for a callback that is not durable yet, so that
-    it is sent again."""
+def notification_response(
+    account: MpesaAccount, request: HttpRequest, *, accepted: bool
+) -> HttpResponse:
+    """Return 200 with the body that this kind of callback expects; 503 for a callback that is not
+    durable yet, so that it is sent again."""
     address = parse_callback_url(request.target, account.signing_key)
     if address is not None and address.kind is MpesaCallbackKind.VALIDATION:
         return _json(200, _validation_result(account, request, accepted=accepted))
     return _json(200, _ACKNOWLEDGED) if accepted else HttpResponse(503)
 
 
-def _validation_result(account: MpesaAccount, request: HttpRequest, *, accepted: bool) -> dict[str, str]:
+def _validation_result(
+    account: MpesaAccount, request: HttpRequest, *, accepted: bool
+) -> dict[str, str]:
     try:
         deposit = results.parse_deposit("", request.body)
     except ValueError:

@@ -1,9 +1,9 @@
 """Builds Daraja's requests, field by field; misspellings in names are Daraja's own.
 
-A payment's references at Daraja are short enough, always the same, and easy to find. A field that people see has 12
-letters and digits: the last 12 of the gatewayReference, 60 random bits, of which payments that are made in the same
-second may share 20. So no two payments have the same ones, and staff find the payment by its ending.
-"""
+A payment's references at Daraja are short enough, always the same, and easy to find. A field that
+people see has 12 letters and digits: the last 12 of the gatewayReference, 60 random bits, of which
+payments that are made in the same second may share 20. So no two payments have the same ones, and
+staff find the payment by its ending."""
 
 from __future__ import annotations
 
@@ -47,14 +47,18 @@ def token(account: MpesaAccount) -> HttpRequest:
     return HttpRequest("GET", target.encode(), ((b"authorization", b"Basic " + b64encode(pair)),))
 
 
-def push(account: MpesaAccount, order: Order, *, msisdn: str, shillings: int, now: Instant) -> HttpRequest:
+def push(
+    account: MpesaAccount, order: Order, *, msisdn: str, shillings: int, now: Instant
+) -> HttpRequest:
     """Show a prompt on the payer's phone (STK push)."""
     return _post(
         account,
         "/mpesa/stkpush/v1/processrequest",
         {
             **_push_credentials(account, now=now),
-            "TransactionType": "CustomerBuyGoodsOnline" if account.till else "CustomerPayBillOnline",
+            "TransactionType": "CustomerBuyGoodsOnline"
+            if account.till
+            else "CustomerPayBillOnline",
             "Amount": shillings,
             "PartyA": int(msisdn),
             "PartyB": int(account.till or account.shortcode),
@@ -95,7 +99,9 @@ def payout(account: MpesaAccount, order: Order, *, msisdn: str, shillings: int) 
     )
 
 
-def remittance(account: MpesaAccount, order: Order, *, registration_number: str, shillings: int) -> HttpRequest:
+def remittance(
+    account: MpesaAccount, order: Order, *, registration_number: str, shillings: int
+) -> HttpRequest:
     return _post(
         account,
         "/mpesa/b2b/v1/remittax",
@@ -116,11 +122,18 @@ def remittance(account: MpesaAccount, order: Order, *, registration_number: str,
     )
 
 
-def reversal(account: MpesaAccount, about: Reversal, *, receipt: str, shillings: int) -> HttpRequest:
-    """Give the payment with this receipt back. The page on reversals names 11 as the type of every organisation."""
+def reversal(
+    account: MpesaAccount, about: Reversal, *, receipt: str, shillings: int
+) -> HttpRequest:
+    """Give the payment with this receipt back. The page on reversals names 11 as the type of every
+    organisation."""
     operator = account.reverser
     result = CallbackContext(
-        MpesaCallbackKind.REVERSAL_RESULT, about.id, about.amount.minor, receipt=receipt, credential=operator.credential
+        MpesaCallbackKind.REVERSAL_RESULT,
+        about.id,
+        about.amount.minor,
+        receipt=receipt,
+        credential=operator.credential,
     )
     return _post(
         account,
@@ -142,15 +155,23 @@ def reversal(account: MpesaAccount, about: Reversal, *, receipt: str, shillings:
 
 def reversal_query(account: MpesaAccount, about: Reversal, conversation: str) -> HttpRequest:
     """Ask about a reversal by Daraja's id; the state arrives by a callback."""
-    operator, named, kind = account.reverser, conversation.replace("|", ""), MpesaCallbackKind.REVERSAL_STATE
-    state = CallbackContext(kind, about.id, about.amount.minor, conversation=named, credential=operator.credential)
+    operator, named, kind = (
+        account.reverser,
+        conversation.replace("|", ""),
+        MpesaCallbackKind.REVERSAL_STATE,
+    )
+    state = CallbackContext(
+        kind, about.id, about.amount.minor, conversation=named, credential=operator.credential
+    )
     ids, url = {"OriginalConversationID": conversation}, _callback_url(account, state)
     timeout_url = _reversal_timeout_url(account, about)
     return _question(account, operator, ids, url, timeout_url=timeout_url, remarks=about.id)
 
 
 def _reversal_timeout_url(account: MpesaAccount, about: Reversal) -> str:
-    return _callback_url(account, CallbackContext(MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT, about.id))
+    return _callback_url(
+        account, CallbackContext(MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT, about.id)
+    )
 
 
 def status_query(
@@ -161,7 +182,9 @@ def status_query(
     return _order_question(account, account.initiator, about, order, callback)
 
 
-def receipt_query(account: MpesaAccount, operator: ApiOperator, order: Order, callback: CallbackContext) -> HttpRequest:
+def receipt_query(
+    account: MpesaAccount, operator: ApiOperator, order: Order, callback: CallbackContext
+) -> HttpRequest:
     """Poll a payment by its reported receipt; the state arrives by a callback."""
     return _order_question(account, operator, {"TransactionID": callback.receipt}, order, callback)
 
@@ -170,33 +193,59 @@ def deposit_query(account: MpesaAccount, receipt: str, minor: int, now: Instant)
     """Ask about a deposit by its receipt; the state arrives by a callback."""
     operator = account.deposit_initiator
     callback = CallbackContext(
-        MpesaCallbackKind.DEPOSIT_RESULT, receipt, minor, asked_at=now, credential=operator.credential
+        MpesaCallbackKind.DEPOSIT_RESULT,
+        receipt,
+        minor,
+        asked_at=now,
+        credential=operator.credential,
     )
     url = _callback_url(account, callback)
-    return _question(account, operator, {"TransactionID": receipt}, url, timeout_url=url, remarks="Deposit")
+    return _question(
+        account, operator, {"TransactionID": receipt}, url, timeout_url=url, remarks="Deposit"
+    )
 
 
 def account_check(account: MpesaAccount, operator: ApiOperator) -> HttpRequest:
-    """Ask about a receipt that no transaction has; the answer, which shows whether M-Pesa accepts the API operator,
-    arrives by a callback."""
-    url = _callback_url(account, CallbackContext(MpesaCallbackKind.CHECK_RESULT, credential=operator.credential))
-    return _question(account, operator, {"TransactionID": IMPOSSIBLE_RECEIPT}, url, timeout_url=url, remarks="Check")
+    """Ask about a receipt that no transaction has; the answer, which shows whether M-Pesa accepts
+    the API operator, arrives by a callback."""
+    url = _callback_url(
+        account, CallbackContext(MpesaCallbackKind.CHECK_RESULT, credential=operator.credential)
+    )
+    return _question(
+        account,
+        operator,
+        {"TransactionID": IMPOSSIBLE_RECEIPT},
+        url,
+        timeout_url=url,
+        remarks="Check",
+    )
 
 
 def balance_query(account: MpesaAccount, *, now: Instant) -> HttpRequest:
     """Ask for the balances of the shortcode that pays out; they arrive by a callback."""
     operator, kind = account.initiator, MpesaCallbackKind.BALANCE_RESULT
-    url = _callback_url(account, CallbackContext(kind, asked_at=now, credential=operator.credential))
+    url = _callback_url(
+        account, CallbackContext(kind, asked_at=now, credential=operator.credential)
+    )
     return _question(account, operator, {}, url, timeout_url=url, remarks="Balance", asked=_BALANCE)
 
 
 def _order_question(
-    account: MpesaAccount, operator: ApiOperator, about: Mapping[str, str], order: Order, callback: CallbackContext
+    account: MpesaAccount,
+    operator: ApiOperator,
+    about: Mapping[str, str],
+    order: Order,
+    callback: CallbackContext,
 ) -> HttpRequest:
     timeout_url = _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT)
     remarks = account_reference(order.gateway_reference)
     return _question(
-        account, operator, about, _callback_url(account, callback), timeout_url=timeout_url, remarks=remarks
+        account,
+        operator,
+        about,
+        _callback_url(account, callback),
+        timeout_url=timeout_url,
+        remarks=remarks,
     )
 
 
@@ -246,7 +295,11 @@ def qr_code(account: MpesaAccount, order: Order, *, shillings: int) -> HttpReque
 def pull_registration(account: MpesaAccount) -> HttpRequest:
     url = _callback_url(account, CallbackContext(MpesaCallbackKind.CONFIRMATION))
     names = {"ShortCode": account.shortcode, "NominatedNumber": account.pull_number}
-    return _post(account, "/pulltransactions/v1/register", {**names, "RequestType": "Pull", "CallBackURL": url})
+    return _post(
+        account,
+        "/pulltransactions/v1/register",
+        {**names, "RequestType": "Pull", "CallBackURL": url},
+    )
 
 
 def pull_query(account: MpesaAccount, begin: Instant, end: Instant, *, offset: int) -> HttpRequest:
@@ -264,14 +317,18 @@ def registration(account: MpesaAccount) -> HttpRequest:
         {
             "ShortCode": account.shortcode,
             "ResponseType": "Completed" if account.completes_unvalidated else "Cancelled",
-            "ConfirmationURL": _callback_url(account, CallbackContext(MpesaCallbackKind.CONFIRMATION)),
+            "ConfirmationURL": _callback_url(
+                account, CallbackContext(MpesaCallbackKind.CONFIRMATION)
+            ),
             "ValidationURL": _callback_url(account, CallbackContext(MpesaCallbackKind.VALIDATION)),
         },
     )
 
 
 def _post(account: MpesaAccount, path: str, document: Mapping[str, Any]) -> HttpRequest:
-    return HttpRequest("POST", f"{account.base_url}{path}".encode(), JSON_HEADERS, to_json(document))
+    return HttpRequest(
+        "POST", f"{account.base_url}{path}".encode(), JSON_HEADERS, to_json(document)
+    )
 
 
 def _push_credentials(account: MpesaAccount, *, now: Instant) -> dict[str, Any]:
@@ -285,7 +342,9 @@ def _push_credentials(account: MpesaAccount, *, now: Instant) -> dict[str, Any]:
 
 def _order_url(account: MpesaAccount, order: Order, kind: MpesaCallbackKind) -> str:
     credential = account.initiator.credential if kind is MpesaCallbackKind.RESULT else ""
-    context = CallbackContext(kind, order.gateway_reference, order.requested.minor, credential=credential)
+    context = CallbackContext(
+        kind, order.gateway_reference, order.requested.minor, credential=credential
+    )
     return _callback_url(account, context)
 
 
@@ -299,14 +358,14 @@ def account_reference(gateway_reference: str) -> str:
 
 
 def conversation_id(gateway_reference: str) -> str:
-    """Return the OriginatorConversationID of a pay-out: the gatewayReference itself, so that Daraja rejects a
-    repetition."""
+    """Return the OriginatorConversationID of a pay-out: the gatewayReference itself, so that Daraja
+    rejects a repetition."""
     return gateway_reference
 
 
 def registration_number(reconciliation_reference: str | None) -> str | None:
-    """Return the tax authority's payment registration number from the reconciliationReference of a tax payout; None
-    when that is not valid. It is never cut: a shorter one is another tax payer's.
+    """Return the tax authority's payment registration number from the reconciliationReference of a
+    tax payout; None when that is not valid. It is never cut: a shorter one is another tax payer's.
     """
     number = (reconciliation_reference or "").strip()
     return number if _PAYMENT_REGISTRATION.fullmatch(number) else None

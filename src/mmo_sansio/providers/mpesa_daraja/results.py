@@ -1,7 +1,7 @@
 """Reads Daraja's results and deposits. All functions raise ValueError for an invalid body.
 
-A value may be a number or text, an object or a list of objects, present or absent; all forms are accepted.
-"""
+A value may be a number or text, an object or a list of objects, present or absent; all forms are
+accepted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from typing import Any, Final
 from attrs import frozen
 
 from mmo_sansio.providers.common.interface import DepositReport
-from mmo_sansio.providers.mpesa_daraja.wire import CURRENCY, code_member, parse_amount, parse_json, text_member
+from mmo_sansio.providers.mpesa_daraja.wire import (
+    CURRENCY,
+    code_member,
+    parse_amount,
+    parse_json,
+    text_member,
+)
 from mmo_sansio.values.model import Party
 from mmo_sansio.values.money import Money
 
@@ -46,7 +52,8 @@ class MpesaResult:
 
     @property
     def fee(self) -> Money | None:
-        """What the transaction has cost, `Fee For B2C Payment|KES|22.40`; None when that is missing or unreadable."""
+        """What the transaction has cost, `Fee For B2C Payment|KES|22.40`; None when that is missing
+        or unreadable."""
         parts = self.parameters.get("DebitPartyCharges", "").split("|")
         try:
             return parse_amount(parts[2]) if len(parts) == 3 and parts[1] == CURRENCY else None
@@ -93,18 +100,27 @@ def parse_deposit(provider: str, body: bytes) -> DepositReport:
     if RECEIPT.fullmatch(receipt) is None:
         raise ValueError("TransID is no receipt")
     number, bill_reference = text_member(deposit, "MSISDN"), text_member(deposit, "BillRefNumber")
-    middle = " ".join(filter(None, (text_member(deposit, "FirstName"), text_member(deposit, "MiddleName"))))
+    middle = " ".join(
+        filter(None, (text_member(deposit, "FirstName"), text_member(deposit, "MiddleName")))
+    )
     return DepositReport(
         provider,
         receipt,
         _required_text(deposit, "BusinessShortCode"),
         bill_reference,
         parse_amount(_required_text(deposit, "TransAmount")),
-        Party(bill_reference or number, number, middle or None, text_member(deposit, "LastName") or None),
+        Party(
+            bill_reference or number,
+            number,
+            middle or None,
+            text_member(deposit, "LastName") or None,
+        ),
     )
 
 
-def _values_by_name(document: Mapping[str, Any], outer: str, inner: str, key: str) -> dict[str, str]:
+def _values_by_name(
+    document: Mapping[str, Any], outer: str, inner: str, key: str
+) -> dict[str, str]:
     """Return the values by name of a list of `{name, Value}` or of a single one."""
     found = _object_member(document, outer).get(inner, [])
     items = found if isinstance(found, list) else [found]

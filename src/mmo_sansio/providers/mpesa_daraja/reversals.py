@@ -1,9 +1,10 @@
-"""Holds the conversations about reversals, by which M-Pesa gives back what was paid to the shortcode, once and whole.
+"""Holds the conversations about reversals, by which M-Pesa gives back what was paid to the
+shortcode, once and whole.
 
-A reversal takes no id of ours; M-Pesa answers with its own, by which Transaction Status is asked. Its result comes to
-an address that only M-Pesa was given, and ends it: M-Pesa reverses a receipt once, so that even who knows that
-address could move no money twice. Nothing can ask about a reversal whose answer and result were both lost.
-"""
+A reversal takes no id of ours; M-Pesa answers with its own, by which Transaction Status is asked.
+Its result comes to an address that only M-Pesa was given, and ends it: M-Pesa reverses a receipt
+once, so that even who knows that address could move no money twice. Nothing can ask about a
+reversal whose answer and result were both lost."""
 
 from __future__ import annotations
 
@@ -12,13 +13,22 @@ from types import MappingProxyType
 from typing import Final
 
 from mmo_sansio.messages import reversals
-from mmo_sansio.providers.common.interface import ExchangeFailed, ReversalConversation, ReversalReports
+from mmo_sansio.providers.common.interface import (
+    ExchangeFailed,
+    ReversalConversation,
+    ReversalReports,
+)
 from mmo_sansio.providers.common.operations import ReversalOperation
 from mmo_sansio.providers.mpesa_daraja import codes, requests
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext
 from mmo_sansio.providers.mpesa_daraja.results import RECEIPT, MpesaResult
-from mmo_sansio.providers.mpesa_daraja.wire import code_member, parse_json, text_member, whole_shillings
+from mmo_sansio.providers.mpesa_daraja.wire import (
+    code_member,
+    parse_json,
+    text_member,
+    whole_shillings,
+)
 from mmo_sansio.values.clock import HOUR, SECOND, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
@@ -45,21 +55,31 @@ REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
         "R000002": "M-Pesa knows no such payment, or not of this amount.",
     }
 )
-"""Why M-Pesa does not give the money back, by the code of the result: all that its page on reversals has."""
+"""Why M-Pesa does not give the money back, by the code of the result: all that its page on
+reversals has."""
 
 
-def submit(account: MpesaAccount, about: ReversalReports, transaction: Transaction) -> ReversalConversation:
-    """Ask for the reversal by the payment's receipt. What M-Pesa cannot take fails before anything is sent."""
+def submit(
+    account: MpesaAccount, about: ReversalReports, transaction: Transaction
+) -> ReversalConversation:
+    """Ask for the reversal by the payment's receipt. What M-Pesa cannot take fails before anything
+    is sent."""
     receipt = transaction.progress.provider_reference or ""
     shillings = whole_shillings(about.reversal.amount)
     if not account.reverser.name:
         return about.failed("The account has no API operator of the shortcode that was paid.")
-    if RECEIPT.fullmatch(receipt) is None or receipt.startswith("ws_CO_"):  # A prompt's own id stands for it.
-        return about.failed("M-Pesa's receipt of the payment, by which it is reversed, is not known.")
+    if RECEIPT.fullmatch(receipt) is None or receipt.startswith(
+        "ws_CO_"
+    ):  # A prompt's own id stands for it.
+        return about.failed(
+            "M-Pesa's receipt of the payment, by which it is reversed, is not known."
+        )
     if shillings is None:
         return about.failed("M-Pesa reverses whole Kenyan shillings.")
     try:
-        answer = yield requests.reversal(account, about.reversal, receipt=receipt, shillings=shillings)
+        answer = yield requests.reversal(
+            account, about.reversal, receipt=receipt, shillings=shillings
+        )
     except ExchangeFailed as failure:
         return about.unanswered(failure)
     try:
@@ -71,7 +91,9 @@ def submit(account: MpesaAccount, about: ReversalReports, transaction: Transacti
         code = message = ""
     means = codes.interpret_error(answer.status, code, message)
     if isinstance(means, ErrorCode):
-        return about.failed(f"Daraja has refused it. {message}".rstrip(), code or f"HTTP {answer.status}")
+        return about.failed(
+            f"Daraja has refused it. {message}".rstrip(), code or f"HTTP {answer.status}"
+        )
     if means is codes.MpesaSubmissionState.NOT_ACCEPTED:
         return about.never_received()
     return about.unreachable(f"Daraja answered {answer.status} {code} to a reversal.")
@@ -94,27 +116,45 @@ def poll(account: MpesaAccount, about: ReversalReports) -> ReversalConversation:
     return about.accepted()
 
 
-def read_result(provider: str, address: CallbackContext, result: MpesaResult) -> reversals.ReversalReport:
-    """Return the report from the result of a reversal. Raises ValueError for one of another payment or amount. An
-    unknown code, and a success that leaves one of them or the receipt out, prove nothing: M-Pesa is asked."""
+def read_result(
+    provider: str, address: CallbackContext, result: MpesaResult
+) -> reversals.ReversalReport:
+    """Return the report from the result of a reversal. Raises ValueError for one of another payment
+    or amount. An unknown code, and a success that leaves one of them or the receipt out, prove
+    nothing: M-Pesa is asked."""
     if result.code == codes.SUCCESS:
         amount, original = result.amount, result.parameters.get("OriginalTransactionID") or None
-        if (amount is not None and amount.minor != address.minor) or original not in (None, address.receipt):
+        if (amount is not None and amount.minor != address.minor) or original not in (
+            None,
+            address.receipt,
+        ):
             raise ValueError("it is about another payment or amount")
         if amount is not None and original is not None and RECEIPT.fullmatch(result.receipt):
-            return reversals.ReversalSucceeded(address.reference, provider, Source.WEBHOOK, result.receipt, amount)
+            return reversals.ReversalSucceeded(
+                address.reference, provider, Source.WEBHOOK, result.receipt, amount
+            )
     elif result.code in REFUSALS and not result.receipt:
-        return reversals.ReversalFailed(address.reference, provider, Source.WEBHOOK, REFUSALS[result.code], result.code)
+        return reversals.ReversalFailed(
+            address.reference, provider, Source.WEBHOOK, REFUSALS[result.code], result.code
+        )
     return asks_now(provider, address.reference, result.id or None)
 
 
-def asks_now(provider: str, id: str, provider_reference: str | None = None) -> reversals.ReversalReport:
-    """Return the report from which a question follows: M-Pesa has the reversal, and its outcome is not known."""
-    return reversals.ReversalAccepted(id, provider, Source.WEBHOOK, provider_reference, poll_after=SECOND)
+def asks_now(
+    provider: str, id: str, provider_reference: str | None = None
+) -> reversals.ReversalReport:
+    """Return the report from which a question follows: M-Pesa has the reversal, and its outcome is
+    not known."""
+    return reversals.ReversalAccepted(
+        id, provider, Source.WEBHOOK, provider_reference, poll_after=SECOND
+    )
 
 
-def read_state(provider: str, address: CallbackContext, result: MpesaResult) -> reversals.ReversalReport:
-    """Return the report from the answer to a question. Raises ValueError for one about another transaction."""
+def read_state(
+    provider: str, address: CallbackContext, result: MpesaResult
+) -> reversals.ReversalReport:
+    """Return the report from the answer to a question. Raises ValueError for one about another
+    transaction."""
     reference, parameters, amount = address.reference, result.parameters, result.amount
     state = parameters.get("TransactionStatus", "").lower()
     if result.code != codes.SUCCESS or not state:
@@ -129,5 +169,7 @@ def read_state(provider: str, address: CallbackContext, result: MpesaResult) -> 
         receipt = parameters.get("ReceiptNo") or None
         return reversals.ReversalSucceeded(reference, provider, Source.POLL, receipt, amount)
     if state in codes.TRANSACTION_FAILURES:
-        return reversals.ReversalFailed(reference, provider, Source.POLL, f"M-Pesa says that it is {state}.", state)
+        return reversals.ReversalFailed(
+            reference, provider, Source.POLL, f"M-Pesa says that it is {state}.", state
+        )
     return reversals.ReversalAccepted(reference, provider, Source.POLL)

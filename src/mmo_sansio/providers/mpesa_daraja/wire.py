@@ -36,7 +36,8 @@ def parse_json(body: bytes) -> dict[str, Any]:
 
 
 def text_member(document: Mapping[str, Any], name: str) -> str:
-    """Return a text or number member as text; empty when it is absent or null. Raises ValueError for any other type."""
+    """Return a text or number member as text; empty when it is absent or null. Raises ValueError
+    for any other type."""
     value = document.get(name)
     if value is None:
         return ""
@@ -46,8 +47,8 @@ def text_member(document: Mapping[str, Any], name: str) -> str:
 
 
 def code_member(document: Mapping[str, Any], name: str) -> str:
-    """Return a code: a JSON number or plain digits by its number, so `0` for 0, 0.0 and `"00"`; any other text as it
-    is; empty when it is absent or null. Raises ValueError for any other type."""
+    """Return a code: a JSON number or plain digits by its number, so `0` for 0, 0.0 and `"00"`; any
+    other text as it is; empty when it is absent or null. Raises ValueError for any other type."""
     text = text_member(document, name)
     if not isinstance(document.get(name), NumberText) and not (text.isascii() and text.isdigit()):
         return text
@@ -56,7 +57,8 @@ def code_member(document: Mapping[str, Any], name: str) -> str:
 
 
 def parse_amount(value: object) -> Money:
-    """Read an amount, a number or text, `1.00` as well as `1`. Raises ValueError for other values."""
+    """Read an amount, a number or text, `1.00` as well as `1`. Raises ValueError for other
+    values."""
     if not isinstance(value, str):
         raise AmountError("must be a number")
     return to_money(check_amount(parse_number(value.strip())), CURRENCY)
@@ -69,8 +71,8 @@ def whole_shillings(amount: Money) -> int | None:
 
 
 def format_msisdn(msisdn: str) -> str | None:
-    """Return a number as `2547XXXXXXXX`, from that or from `+2547…`, `07…` or `01…`; None when it is not a Kenyan
-    mobile number."""
+    """Return a number as `2547XXXXXXXX`, from that or from `+2547…`, `07…` or `01…`; None when it
+    is not a Kenyan mobile number."""
     digits = "".join(each for each in msisdn if each not in " -+()")
     if digits.startswith("0"):
         digits = f"254{digits[1:]}"
@@ -88,7 +90,8 @@ def timestamp(now: Instant) -> str:
 
 
 def spaced_timestamp(now: Instant) -> str:
-    """Return an instant as `YYYY-MM-DD HH:mm:ss` in Nairobi's time, the form of Pull Transactions."""
+    """Return an instant as `YYYY-MM-DD HH:mm:ss` in Nairobi's time, the form of Pull
+    Transactions."""
     return to_nairobi_time(now).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -98,8 +101,8 @@ def password(shortcode: str, passkey: str, stamp: str) -> str:
 
 
 def parse_qr_code(document: Mapping[str, Any]) -> QrCode | None:
-    """Return the QR code of a response: a PNG picture in Base64, and no text; None when it has none that can be
-    shown."""
+    """Return the QR code of a response: a PNG picture in Base64, and no text; None when it has none
+    that can be shown."""
     text = text_member(document, "QRCode")
     try:
         is_picture = b64decode(text, validate=True).startswith(_PNG)

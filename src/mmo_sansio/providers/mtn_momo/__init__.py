@@ -1,1 +1,2 @@
-"""Holds the adapter for the MTN MoMo Open API: Collection for pay-ins, Disbursement for pay-outs."""
+"""Holds the adapter for the MTN MoMo Open API: Collection for pay-ins, Disbursement for
+pay-outs."""

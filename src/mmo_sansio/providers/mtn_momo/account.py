@@ -44,8 +44,9 @@ MESSAGE_CHARACTERS_MAX: Final = 128
 """The operator's documentation says 128 in one place and 160 in another."""
 
 _REFUSED_CHARACTERS = re.compile(r"""[&'<>"\x00-\x1f\x7f]""")
-"""The operator rejects every payment whose message has one: its page on common errors names the apostrophe, a client
-has reported the ampersand (sparkplug/momoapi-node#84), and XML reserves the others of their kind (unverified)."""
+"""The operator rejects every payment whose message has one: its page on common errors names the
+apostrophe, a client has reported the ampersand (sparkplug/momoapi-node#84), and XML reserves the
+others of their kind (unverified)."""
 
 _TARGET_ENVIRONMENT = re.compile(r"[a-z]{1,40}", re.ASCII)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
@@ -93,9 +94,13 @@ class MtnAccount:
         return ((b"x-target-environment", self.market.encode()), *product.headers)
 
     def callback_header(self, id: str) -> Headers:
-        """Return the callback header; an empty one would be rejected. The address ends in our id of the payment or
-        refund, because a callback need not name it otherwise."""
-        return () if self.hooks_url is None else ((b"x-callback-url", f"{self.hooks_url}/{id}".encode()),)
+        """Return the callback header; an empty one would be rejected. The address ends in our id of
+        the payment or refund, because a callback need not name it otherwise."""
+        return (
+            ()
+            if self.hooks_url is None
+            else ((b"x-callback-url", f"{self.hooks_url}/{id}".encode()),)
+        )
 
     @property
     def products(self) -> Mapping[str, MtnProduct]:
@@ -103,15 +108,17 @@ class MtnAccount:
 
 
 def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
-    """Return the account that the options describe. Raises OptionError for an option that is unknown, missing or
-    unusable."""
+    """Return the account that the options describe. Raises OptionError for an option that is
+    unknown, missing or unusable."""
     reader = Options(options)
     market = reader.text("market")
     base_url = reader.optional_text("base_url") and reader.url("base_url")
     if base_url is None:
         if market not in MARKETS:
             raise OptionError(
-                "market", f"is none of {', '.join(MARKETS)}.", "Choose one of them, or set base_url, too."
+                "market",
+                f"is none of {', '.join(MARKETS)}.",
+                "Choose one of them, or set base_url, too.",
             )
         base_url = SANDBOX_URL if market == SANDBOX_MARKET else PRODUCTION_URL
     elif _TARGET_ENVIRONMENT.fullmatch(market) is None:
@@ -149,14 +156,16 @@ def _read_product(options: Options, name: str) -> MtnProduct | None:
     subscription_key, api_user, api_key = (value or "" for value in values)
     if _UUID.fullmatch(api_user) is None and not _is_base64(api_user):
         raise OptionError(
-            keys[1], "is neither a UUID nor Base64.", "Copy the API user's id from the portal, unchanged."
+            keys[1],
+            "is neither a UUID nor Base64.",
+            "Copy the API user's id from the portal, unchanged.",
         )
     return MtnProduct(name, subscription_key, api_user, api_key)
 
 
 def _is_base64(text: str) -> bool:
-    """Return whether this may be the id of an API user on MTN's second platform: Base64 with its padding
-    (unverified)."""
+    """Return whether this may be the id of an API user on MTN's second platform: Base64 with its
+    padding (unverified)."""
     try:
         return len(text) >= _BASE64_CHARACTERS_MIN and bool(base64.b64decode(text, validate=True))
     except ValueError:
@@ -166,7 +175,13 @@ def _is_base64(text: str) -> bool:
 def _read_payer_message(options: Options) -> str:
     message = options.text("payer_message", PAYER_MESSAGE)
     if len(message) > MESSAGE_CHARACTERS_MAX:
-        raise OptionError("payer_message", f"is longer than {MESSAGE_CHARACTERS_MAX} characters.", "Shorten it.")
+        raise OptionError(
+            "payer_message", f"is longer than {MESSAGE_CHARACTERS_MAX} characters.", "Shorten it."
+        )
     if found := _REFUSED_CHARACTERS.search(message):
-        raise OptionError("payer_message", f"has the character {found[0]!a}, which MTN rejects.", "Write it without.")
+        raise OptionError(
+            "payer_message",
+            f"has the character {found[0]!a}, which MTN rejects.",
+            "Write it without.",
+        )
     return message

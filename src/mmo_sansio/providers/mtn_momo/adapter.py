@@ -1,13 +1,14 @@
-"""Holds the conversations with MTN MoMo: submissions, polls, tokens, callbacks, and the check of an account.
+"""Holds the conversations with MTN MoMo: submissions, polls, tokens, callbacks, and the check of an
+account.
 
-A response is classified by its `code` and not by its status: several of the operator's 500s are permanent faults of a
-request. An open outcome is polled; "not found" counts when a submission is old enough to be found, and then it is
-submitted again under the same X-Reference-Id, which the operator accepts once.
+A response is classified by its `code` and not by its status: several of the operator's 500s are
+permanent faults of a request. An open outcome is polled; "not found" counts when a submission is
+old enough to be found, and then it is submitted again under the same X-Reference-Id, which the
+operator accepts once.
 
-A callback is a PUT or a POST that comes once or often, unsigned, without the X-Reference-Id. Each submission has its
-own callback address, which ends in the gatewayReference; the body repeats it as `externalId`. Where both are present
-they must agree.
-"""
+A callback is a PUT or a POST that comes once or often, unsigned, without the X-Reference-Id. Each
+submission has its own callback address, which ends in the gatewayReference; the body repeats it as
+`externalId`. Where both are present they must agree."""
 
 from __future__ import annotations
 
@@ -31,7 +32,12 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.reversals import ReversalAccepted
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
-from mmo_sansio.providers.common.balances import AccountBalance, BalanceInquiry, BalanceReport, parse_balance
+from mmo_sansio.providers.common.balances import (
+    AccountBalance,
+    BalanceInquiry,
+    BalanceReport,
+    parse_balance,
+)
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
@@ -54,7 +60,12 @@ from mmo_sansio.providers.common.operations import (
     ReversalOperation,
     operation_key,
 )
-from mmo_sansio.providers.common.wire import parse_token_lifetime, plain_amount, stored_text, to_json
+from mmo_sansio.providers.common.wire import (
+    parse_token_lifetime,
+    plain_amount,
+    stored_text,
+    to_json,
+)
 from mmo_sansio.providers.mtn_momo import codes, refunds, wire
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, MtnProduct
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
@@ -74,14 +85,16 @@ POLL_INTERVALS: Final[Sequence[Span]] = (
     Span(15 * MINUTE),
     HOUR,
 )
-"""The polls are frequent while the payer may approve, five minutes and a little longer; then rare."""
+"""The polls are frequent while the payer may approve, five minutes and a little longer; then
+rare."""
 
 NOT_FOUND_IS_FINAL_AFTER: Final[Span] = MINUTE
 """A submission may be accepted before it can be found. This is longer than any request may take."""
 
 NOT_FOUND_FAILS_AFTER: Final[Span] = DAY
-"""For how long the operator must have known nothing of a payment that it had accepted, until the payment fails. Its
-page on common errors says of this answer that the debit or transfer is unsuccessful."""
+"""For how long the operator must have known nothing of a payment that it had accepted, until the
+payment fails. Its page on common errors says of this answer that the debit or transfer is
+unsuccessful."""
 
 _OPERATION = ProviderOperation(
     is_idempotent=True,
@@ -93,9 +106,12 @@ _OPERATION = ProviderOperation(
 PAYINS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
     dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), _OPERATION)
 )
-"""The operations of Collection; a web pay-in is a direct one that began on the gateway's own page."""
+"""The operations of Collection; a web pay-in is a direct one that began on the gateway's own
+page."""
 
-PAYOUTS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType({DIRECT_PAYOUT: _OPERATION})
+PAYOUTS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
+    {DIRECT_PAYOUT: _OPERATION}
+)
 """The operations of Disbursement."""
 
 BALANCE_PATH: Final = "account/balance"
@@ -126,22 +142,28 @@ class MtnMomoProvider:
         return product[0] if product and product[0] in self.account.products else None
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
-        """Get a product's token with its API user and key, and an empty body. MTN's second platform rejects the request
-        without the X-Target-Environment."""
+        """Get a product's token with its API user and key, and an empty body. MTN's second platform
+        rejects the request without the X-Target-Environment."""
         product = self.account.products[scope]
         target = f"{self.account.base_url}/{product.name}/token/".encode()
         headers = ((b"authorization", product.credentials), *self.account.headers(product))
         answer = yield HttpRequest("POST", target, headers)
         if answer.status != 200:
-            raise SignInFailed(f"The token request was answered {answer.status}.", status=answer.status)
+            raise SignInFailed(
+                f"The token request was answered {answer.status}.", status=answer.status
+            )
         try:
             document = wire.parse_json(answer.body)
             value = wire.text_member(document, "access_token")
             life = parse_token_lifetime(document.get("expires_in"), default=TOKEN_LIFETIME)
         except ValueError:
-            raise SignInFailed("The answer to the token request can't be read.", status=answer.status) from None
+            raise SignInFailed(
+                "The answer to the token request can't be read.", status=answer.status
+            ) from None
         if not (value and value.isascii() and value.isprintable() and " " not in value):
-            raise SignInFailed("The answer to the token request holds no token.", status=answer.status)
+            raise SignInFailed(
+                "The answer to the token request holds no token.", status=answer.status
+            )
         return AccessToken(value, issued_at=now, expires_at=later(now, life))
 
     def rejects_token(self, response: HttpResponse) -> bool:
@@ -175,7 +197,10 @@ class MtnMomoProvider:
             answer = yield HttpRequest("GET", target, self.account.headers(product))
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
-        if answer.status == 404 and (reason := wire.parse_error_body(answer.body)).code in codes.NOT_FOUND_CODES:
+        if (
+            answer.status == 404
+            and (reason := wire.parse_error_body(answer.body)).code in codes.NOT_FOUND_CODES
+        ):
             return self._read_not_found(about, reason, now=now)
         return self._read_poll_response(about, answer)
 
@@ -185,13 +210,22 @@ class MtnMomoProvider:
         has_both = self.account.collection is not None and self.account.disbursement is not None
         return dict.fromkeys(PAYINS, refunds.REFUND) if has_both else {}
 
-    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def reverse(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         """Ask for a refund of the request to pay."""
         ids = {"id": reference_id(reversal.id), "refunded_id": reference_id(transaction.reference)}
         return refunds.submit(self.account, ReversalReports(reversal, self.name), **ids)
 
-    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
-        return refunds.poll(self.account, ReversalReports(reversal, self.name), id=reference_id(reversal.id), now=now)
+    def poll_reversal(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
+        return refunds.poll(
+            self.account,
+            ReversalReports(reversal, self.name),
+            id=reference_id(reversal.id),
+            now=now,
+        )
 
     def check_account(self, *, now: Instant) -> AccountCheck:
         """Ask with each product about a payment that does not exist, and for the balance."""
@@ -215,16 +249,24 @@ class MtnMomoProvider:
                 balances.append(AccountBalance(self.name, product.name, amount, now, is_float))
         return BalanceReport(tuple(balances))
 
-    def read_notification(self, request: HttpRequest) -> ProviderHinted | ReversalAccepted | UnmatchedNotified:
+    def read_notification(
+        self, request: HttpRequest
+    ) -> ProviderHinted | ReversalAccepted | UnmatchedNotified:
         """Read an unsigned callback, which only causes a poll."""
         return parse_notification(self.name, request)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """Return the response; the operator reads only its status, and may send a callback without a 200 again."""
+        """Return the response; the operator reads only its status, and may send a callback without
+        a 200 again."""
         return HttpResponse(200 if accepted else 503)
 
-    def _read_submission_response(self, about: PaymentReports, response: HttpResponse) -> ProviderReport:
-        reason, is_resubmission = wire.parse_error_body(response.body), about.transaction.progress.is_resubmission
+    def _read_submission_response(
+        self, about: PaymentReports, response: HttpResponse
+    ) -> ProviderReport:
+        reason, is_resubmission = (
+            wire.parse_error_body(response.body),
+            about.transaction.progress.is_resubmission,
+        )
         match response.status:
             case 202 | 409:
                 return about.accepted()
@@ -234,23 +276,30 @@ class MtnMomoProvider:
                 return about.never_received()
             case 408:
                 return about.unreachable("A submission was answered 408.")
-            case status if 400 <= status < 500 and is_resubmission and reason.code not in codes.REASONS:
+            case status if (
+                400 <= status < 500 and is_resubmission and reason.code not in codes.REASONS
+            ):
                 # It may be due to the earlier submission, if that has arrived after all.
                 return about.unreachable(f"A resubmission was answered {status}.")
             case status if 400 <= status < 500:
                 return self._rejected(about, reason, f"HTTP {status}")
-            case status if 500 <= status < 600 and reason.code in codes.REASONS.keys() - codes.INCONCLUSIVE_REASONS:
+            case status if (
+                500 <= status < 600
+                and reason.code in codes.REASONS.keys() - codes.INCONCLUSIVE_REASONS
+            ):
                 return self._rejected(about, reason, f"HTTP {status}")
             case status:
                 suffix = f" with {reason.code}" if reason.code in codes.INCONCLUSIVE_REASONS else ""
                 return about.unreachable(f"A submission was answered {status}{suffix}.")
 
-    def _read_not_found(self, about: PaymentReports, reason: wire.MtnReason, *, now: Instant) -> ProviderReport:
-        """Return the report from a 404 with the operator's own code; another 404 comes from another system.
+    def _read_not_found(
+        self, about: PaymentReports, reason: wire.MtnReason, *, now: Instant
+    ) -> ProviderReport:
+        """Return the report from a 404 with the operator's own code; another 404 comes from another
+        system.
 
-        What the operator had accepted is never sent again. It fails once nothing but RESOURCE_NOT_FOUND was heard of it
-        for NOT_FOUND_FAILS_AFTER.
-        """
+        What the operator had accepted is never sent again. It fails once nothing but
+        RESOURCE_NOT_FOUND was heard of it for NOT_FOUND_FAILS_AFTER."""
         progress = about.transaction.progress
         if progress.submitted_at is None or now - progress.submitted_at < NOT_FOUND_IS_FINAL_AFTER:
             return about.unreachable("It is not found, and may be too new for that.")
@@ -259,7 +308,9 @@ class MtnMomoProvider:
         is_named, since = reason.code == codes.RESOURCE_NOT_FOUND, progress.not_found_since
         if is_named and since is not None and now - since >= NOT_FOUND_FAILS_AFTER:
             return about.failed(ErrorCode.PROVIDER_TIMEOUT, reason.code, reason.message)
-        return evolve(about.unreachable("It was accepted, and is not found."), is_not_found=is_named)
+        return evolve(
+            about.unreachable("It was accepted, and is not found."), is_not_found=is_named
+        )
 
     def _read_poll_response(self, about: PaymentReports, response: HttpResponse) -> ProviderReport:
         if response.status != 200:
@@ -270,7 +321,8 @@ class MtnMomoProvider:
             return about.unreachable(f"An answer can't be read: {error}.")
 
     def _parse_payment(self, about: PaymentReports, body: bytes) -> ProviderReport:
-        """Return the report from a payment in a response. Raises ValueError for an invalid payment."""
+        """Return the report from a payment in a response. Raises ValueError for an invalid
+        payment."""
         document = wire.parse_json(body)
         if wire.text_member(document, "externalId") not in (None, about.transaction.reference):
             raise ValueError("it is about another payment")
@@ -288,15 +340,20 @@ class MtnMomoProvider:
                 reason = wire.parse_reason(document)
                 if reason.code in codes.PENDING_REASONS:
                     return about.accepted()
-                code = codes.to_error_code(reason.code, reason.message, about.transaction.order.type)
+                code = codes.to_error_code(
+                    reason.code, reason.message, about.transaction.order.type
+                )
                 return about.failed(code, reason.code, reason.message, receipt)
             case status if status in codes.PENDING_REASONS:
                 return about.accepted()
             case _:
                 raise ValueError("its status is none that is known")
 
-    def _rejected(self, about: PaymentReports, reason: wire.MtnReason, status: str) -> ProviderFailed:
-        """Return the report from a rejection. It is a fault of ours unless the reason says otherwise."""
+    def _rejected(
+        self, about: PaymentReports, reason: wire.MtnReason, status: str
+    ) -> ProviderFailed:
+        """Return the report from a rejection. It is a fault of ours unless the reason says
+        otherwise."""
         if reason.code in codes.REASONS:
             code = codes.to_error_code(reason.code, reason.message, about.transaction.order.type)
         else:
@@ -335,11 +392,11 @@ _NAMESPACE = b"mmo-gateway/mtn_momo/"
 
 
 def reference_id(gateway_reference: str) -> str:
-    """Return the UUID under which the operator knows this payment, the same for each repetition of a submission.
+    """Return the UUID under which the operator knows this payment, the same for each repetition of
+    a submission.
 
-    The operator accepts version 4 only (RFC 9562 section 5.4), which leaves 122 bits that should be random; here they
-    are those of a SHA-256.
-    """
+    The operator accepts version 4 only (RFC 9562 section 5.4), which leaves 122 bits that should be
+    random; here they are those of a SHA-256."""
     octets = bytearray(hashlib.sha256(_NAMESPACE + gateway_reference.encode()).digest()[:16])
     octets[6] = octets[6] & 0x0F | 0x40
     octets[8] = octets[8] & 0x3F | 0x80
@@ -351,8 +408,11 @@ _REFERENCE = re.compile(r"(?P<payment>[0-9A-HJKMNP-TV-Z]{26})(-[1-9][0-9]{0,5})?
 """A gatewayReference, or the id of a reversal of the payment."""
 
 
-def parse_notification(provider: str, request: HttpRequest) -> ProviderHinted | ReversalAccepted | UnmatchedNotified:
-    """Return the payment or reversal of a callback. An unreadable body names none, whatever its address."""
+def parse_notification(
+    provider: str, request: HttpRequest
+) -> ProviderHinted | ReversalAccepted | UnmatchedNotified:
+    """Return the payment or reversal of a callback. An unreadable body names none, whatever its
+    address."""
     content = stored_text(request.body)
     try:
         told = wire.text_member(wire.parse_json(request.body), "externalId")
@@ -375,28 +435,42 @@ def _reference_in_path(target: bytes) -> str | None:
 
 _REFUSALS: Final[Mapping[int, str]] = MappingProxyType(
     {
-        401: "MTN refuses the subscription key or the token of this product. Whoever manages the account in MTN's"
+        401: "MTN refuses the subscription key or the token of this product. Whoever manages the "
+        "account in MTN's"
         " portal compares both keys with the settings.",
-        403: "MTN or its firewall refuses this gateway's address. Ask MTN to put the address from which this gateway"
+        403: "MTN or its firewall refuses this gateway's address. Ask MTN to put the address from "
+        "which this gateway"
         " sends on its list.",
     }
 )
 
-_WRONG_SETUP: Final = "MTN refuses market or product. Whoever runs the gateway compares both with MTN's portal."
+_WRONG_SETUP: Final = (
+    "MTN refuses market or product. Whoever runs the gateway compares both with MTN's portal."
+)
 
 
-def account_finding(provider: str, part: str, response: HttpResponse, *, asks_balance: bool) -> AccountFinding | None:
-    """Return what the answer to a question says: that a payment is not found shows that all else is accepted. Not
-    every market offers the balance, so its answer counts only where it is a refusal."""
+def account_finding(
+    provider: str, part: str, response: HttpResponse, *, asks_balance: bool
+) -> AccountFinding | None:
+    """Return what the answer to a question says: that a payment is not found shows that all else is
+    accepted. Not every market offers the balance, so its answer counts only where it is a
+    refusal."""
     code = wire.parse_error_body(response.body).code or ""
-    shown = code if code.replace("_", "").isalnum() and code.isascii() else f"HTTP {response.status}"
+    shown = (
+        code if code.replace("_", "").isalnum() and code.isascii() else f"HTTP {response.status}"
+    )
     words = _REFUSALS.get(response.status)
-    if words is None and codes.to_error_code(code, None, Type.PAYIN) is ErrorCode.MERCHANT_MISCONFIGURED:
+    if (
+        words is None
+        and codes.to_error_code(code, None, Type.PAYIN) is ErrorCode.MERCHANT_MISCONFIGURED
+    ):
         words = _WRONG_SETUP
     if words is not None:
         return AccountFinding(provider, part, AccountState.REFUSED, shown, words)
     if asks_balance:
         return None
     if response.status == 200 or code in codes.NOT_FOUND_CODES:
-        return AccountFinding(provider, part, AccountState.WORKS, shown, "MTN answers questions about this product.")
+        return AccountFinding(
+            provider, part, AccountState.WORKS, shown, "MTN answers questions about this product."
+        )
     return no_answer_finding(provider, part, shown)

@@ -1,4 +1,5 @@
-"""Translates the operator's reasons, which are the same in a FAILED payment and in an HTTP error."""
+"""Translates the operator's reasons, which are the same in a FAILED payment and in an HTTP
+error."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ _DECLINED = ErrorCode.TRANSACTION_DECLINED
 
 REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
     {
-        "NOT_ENOUGH_FUNDS": MtnErrorMapping(ErrorCode.USER_INSUFFICIENT_FUNDS, ErrorCode.MERCHANT_INSUFFICIENT_FUNDS),
+        "NOT_ENOUGH_FUNDS": MtnErrorMapping(
+            ErrorCode.USER_INSUFFICIENT_FUNDS, ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
+        ),
         "LOW_BALANCE_OR_PAYEE_LIMIT_REACHED_OR_NOT_ALLOWED": MtnErrorMapping(
             ErrorCode.USER_INSUFFICIENT_FUNDS, _DECLINED
         ),
@@ -40,13 +43,21 @@ REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
         "PAYMENT_NOT_APPROVED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
         "COULD_NOT_PERFORM_TRANSACTION": MtnErrorMapping(ErrorCode.USER_TIMEOUT, _DECLINED),
         "EXPIRED": MtnErrorMapping(ErrorCode.USER_TIMEOUT, ErrorCode.PROVIDER_TIMEOUT),
-        "PAYER_NOT_FOUND": MtnErrorMapping(ErrorCode.USER_NOT_FOUND, ErrorCode.MERCHANT_MISCONFIGURED),
-        "PAYEE_NOT_FOUND": MtnErrorMapping(ErrorCode.MERCHANT_MISCONFIGURED, ErrorCode.USER_NOT_FOUND),
+        "PAYER_NOT_FOUND": MtnErrorMapping(
+            ErrorCode.USER_NOT_FOUND, ErrorCode.MERCHANT_MISCONFIGURED
+        ),
+        "PAYEE_NOT_FOUND": MtnErrorMapping(
+            ErrorCode.MERCHANT_MISCONFIGURED, ErrorCode.USER_NOT_FOUND
+        ),
         "PAYEE_NOT_ALLOWED_TO_RECEIVE": MtnErrorMapping(
             ErrorCode.MERCHANT_MISCONFIGURED, ErrorCode.USER_ACCOUNT_BLOCKED
         ),
-        "SENDER_ACCOUNT_NOT_ACTIVE": MtnErrorMapping(ErrorCode.USER_ACCOUNT_BLOCKED, ErrorCode.MERCHANT_MISCONFIGURED),
-        "PAYER_LIMIT_REACHED": MtnErrorMapping(ErrorCode.USER_LIMIT_EXCEEDED, ErrorCode.MERCHANT_INSUFFICIENT_FUNDS),
+        "SENDER_ACCOUNT_NOT_ACTIVE": MtnErrorMapping(
+            ErrorCode.USER_ACCOUNT_BLOCKED, ErrorCode.MERCHANT_MISCONFIGURED
+        ),
+        "PAYER_LIMIT_REACHED": MtnErrorMapping(
+            ErrorCode.USER_LIMIT_EXCEEDED, ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
+        ),
         "PAYEE_LIMIT_REACHED": MtnErrorMapping(_DECLINED, ErrorCode.USER_LIMIT_EXCEEDED),
         "NOT_ALLOWED": _MISCONFIGURED,
         "NOT_ALLOWED_TARGET_ENVIRONMENT": _MISCONFIGURED,
@@ -58,7 +69,9 @@ REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
 )
 """The meaning of the operator's codes; any other is `transaction_declined`."""
 
-PENDING_REASONS: Final = frozenset({"PENDING", "ONGOING", "PAYER_ONGOING", "DELAYED", "PAYER_DELAYED", "PAYEE_DELAYED"})
+PENDING_REASONS: Final = frozenset(
+    {"PENDING", "ONGOING", "PAYER_ONGOING", "DELAYED", "PAYER_DELAYED", "PAYEE_DELAYED"}
+)
 """Reasons of a payment that is still pending, whatever its status."""
 
 ALREADY_EXISTS: Final = "RESOURCE_ALREADY_EXIST"
@@ -76,7 +89,9 @@ _AMOUNT_WORDS = ("amount", "decimal")
 
 def to_error_code(reason: str | None, message: str | None, type: Type) -> ErrorCode:
     """Return the meaning of a reason for a payment in this direction."""
-    if reason == "VALIDATION_ERROR" and any(word in (message or "").lower() for word in _AMOUNT_WORDS):
+    if reason == "VALIDATION_ERROR" and any(
+        word in (message or "").lower() for word in _AMOUNT_WORDS
+    ):
         return ErrorCode.AMOUNT_OUT_OF_RANGE
     meaning = REASONS.get(reason or "")
     if meaning is None:

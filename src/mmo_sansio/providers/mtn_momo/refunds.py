@@ -1,8 +1,9 @@
-"""Holds the conversations about refunds, by which Disbursement gives money of a request to pay back, whole or in parts.
+"""Holds the conversations about refunds, by which Disbursement gives money of a request to pay
+back, whole or in parts.
 
-A refund has an X-Reference-Id of its own, which MTN accepts once, so that a repetition is MTN's duplicate. Its answers
-are classified as those of other submissions are; no page names a code that is for refunds only.
-"""
+A refund has an X-Reference-Id of its own, which MTN accepts once, so that a repetition is MTN's
+duplicate. Its answers are classified as those of other submissions are; no page names a code that
+is for refunds only."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from typing import Final
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.reversals import ReversalReport
-from mmo_sansio.providers.common.interface import ExchangeFailed, ReversalConversation, ReversalReports
+from mmo_sansio.providers.common.interface import (
+    ExchangeFailed,
+    ReversalConversation,
+    ReversalReports,
+)
 from mmo_sansio.providers.common.operations import ReversalOperation
 from mmo_sansio.providers.common.wire import plain_amount, to_json
 from mmo_sansio.providers.mtn_momo import codes, wire
@@ -33,18 +38,26 @@ REFUND: Final = ReversalOperation(
 REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "TRANSACTION_NOT_FOUND": "MTN knows no such payment that was paid.",
-        "NOT_ALLOWED": "MTN does not allow it: the product may lack refunds, or the payment be refunded or too old.",
+        "NOT_ALLOWED": "MTN does not allow it: the product may lack refunds, or the payment be "
+        "refunded "
+        "or too old.",
     }
 )
-"""Why MTN does not give the money back, by the codes that have another meaning there than for a pay-out."""
+"""Why MTN does not give the money back, by the codes that have another meaning there than for a
+pay-out."""
 
 
-def submit(account: MtnAccount, about: ReversalReports, *, id: str, refunded_id: str) -> ReversalConversation:
-    """Ask for the refund under its own X-Reference-Id; `refunded_id` is that of the request to pay."""
+def submit(
+    account: MtnAccount, about: ReversalReports, *, id: str, refunded_id: str
+) -> ReversalConversation:
+    """Ask for the refund under its own X-Reference-Id; `refunded_id` is that of the request to
+    pay."""
     reversal, known_as = about.reversal, about.reversal.id
     product = account.disbursement
     if product is None:
-        return about.failed("The account has no keys for Disbursement any more, which pays refunds.")
+        return about.failed(
+            "The account has no keys for Disbursement any more, which pays refunds."
+        )
     headers = (
         (b"x-reference-id", id.encode()),
         *account.headers(product),
@@ -66,13 +79,17 @@ def submit(account: MtnAccount, about: ReversalReports, *, id: str, refunded_id:
     return _read_submission_response(about, answer)
 
 
-def poll(account: MtnAccount, about: ReversalReports, *, id: str, now: Instant) -> ReversalConversation:
+def poll(
+    account: MtnAccount, about: ReversalReports, *, id: str, now: Instant
+) -> ReversalConversation:
     """Ask for the state of the refund with this X-Reference-Id."""
     product = account.disbursement
     if product is None:
         return about.unreachable("The account has no keys for Disbursement any more.")
     try:
-        answer = yield HttpRequest("GET", _target(account) + b"/" + id.encode(), account.headers(product))
+        answer = yield HttpRequest(
+            "GET", _target(account) + b"/" + id.encode(), account.headers(product)
+        )
     except ExchangeFailed as failure:
         return about.unreachable(failure.reason)
     if answer.status == 404 and wire.parse_error_body(answer.body).code == codes.RESOURCE_NOT_FOUND:
@@ -98,7 +115,9 @@ def _read_submission_response(about: ReversalReports, response: HttpResponse) ->
     is_told = reason.code in {*codes.REASONS, *REFUSALS} - codes.INCONCLUSIVE_REASONS
     if (status >= 500 and is_told) or (400 <= status < 500 and status != 408):
         return _refused(about, reason, f"HTTP {status}")
-    return about.unreachable(f"MTN answered {status} {reason.code or ''}".rstrip() + " to a refund.")
+    return about.unreachable(
+        f"MTN answered {status} {reason.code or ''}".rstrip() + " to a refund."
+    )
 
 
 def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
@@ -106,7 +125,10 @@ def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
     document = wire.parse_json(body)
     if wire.text_member(document, "externalId") not in (None, about.reversal.id):
         raise ValueError("it is about another payment")
-    receipt, status = wire.text_member(document, "financialTransactionId"), wire.text_member(document, "status")
+    receipt, status = (
+        wire.text_member(document, "financialTransactionId"),
+        wire.text_member(document, "status"),
+    )
     if status == "SUCCESSFUL":
         return about.succeeded(receipt, wire.parse_amount(document, about.reversal.amount.currency))
     if status in codes.PENDING_REASONS:
@@ -114,10 +136,16 @@ def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
     if status != "FAILED":
         raise ValueError("its status is none that is known")
     reason = wire.parse_reason(document)
-    return about.accepted() if reason.code in codes.PENDING_REASONS else _refused(about, reason, "FAILED", receipt)
+    return (
+        about.accepted()
+        if reason.code in codes.PENDING_REASONS
+        else _refused(about, reason, "FAILED", receipt)
+    )
 
 
-def _refused(about: ReversalReports, reason: wire.MtnReason, shown: str, receipt: str | None = None) -> ReversalReport:
+def _refused(
+    about: ReversalReports, reason: wire.MtnReason, shown: str, receipt: str | None = None
+) -> ReversalReport:
     code = codes.to_error_code(reason.code, reason.message, Type.PAYOUT)
     words = REFUSALS.get(reason.code or "", EXPLANATIONS[code].meaning)
     return about.failed(f"{words} {reason.message or ''}".rstrip(), reason.code or shown, receipt)

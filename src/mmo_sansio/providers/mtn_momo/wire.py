@@ -23,14 +23,14 @@ class MtnReason:
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in a body, each number as its text: the operator writes amounts and receipts as numbers or
-    as text. See `wire.parse_json`."""
+    """Return the JSON object in a body, each number as its text: the operator writes amounts and
+    receipts as numbers or as text. See `wire.parse_json`."""
     return wire.parse_json(body, number=str)
 
 
 def text_member(document: Mapping[str, Any], name: str) -> str | None:
-    """Return the text or number under this name; None when it is absent, null or empty. Raises ValueError for another
-    type."""
+    """Return the text or number under this name; None when it is absent, null or empty. Raises
+    ValueError for another type."""
     value = document.get(name)
     if value is None or value == "":
         return None
@@ -40,22 +40,25 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
 
 
 def parse_amount(document: Mapping[str, Any], default_currency: str) -> Money | None:
-    """Return the amount of a payment, which the operator may have formatted again; None when it has none.
+    """Return the amount of a payment, which the operator may have formatted again; None when it has
+    none.
 
-    The currency is `default_currency` where the document has none. Raises ValueError for an invalid amount.
-    """
+    The currency is `default_currency` where the document has none. Raises ValueError for an invalid
+    amount."""
     value = text_member(document, "amount")
     if value is None:
         return None
     try:
-        return to_money(check_amount(parse_number(value)), text_member(document, "currency") or default_currency)
+        return to_money(
+            check_amount(parse_number(value)), text_member(document, "currency") or default_currency
+        )
     except KeyError:
         raise ValueError("its currency does not exist") from None
 
 
 def parse_reason(document: Mapping[str, Any]) -> MtnReason:
-    """Return the `reason` of a payment: absent, a code, or an object with `code` and `message`. Raises ValueError for
-    another type."""
+    """Return the `reason` of a payment: absent, a code, or an object with `code` and `message`.
+    Raises ValueError for another type."""
     value = document.get("reason")
     if isinstance(value, dict):
         return parse_error(value)
@@ -76,4 +79,6 @@ def parse_error_body(body: bytes) -> MtnReason:
 
 
 def _bounded(code: str | None, message: str | None) -> MtnReason:
-    return MtnReason(code and code[:CODE_CHARACTERS_MAX], message and message[:MESSAGE_CHARACTERS_MAX])
+    return MtnReason(
+        code and code[:CODE_CHARACTERS_MAX], message and message[:MESSAGE_CHARACTERS_MAX]
+    )

@@ -1,8 +1,7 @@
 """Holds the conversations with the sandbox's operator (:mod:`.simulated_operator`).
 
-It offers no idempotent submission, as real operators often do not: a repeated submission would be a second payment in
-the operator's journal, so after a crash the gateway has to poll (S6).
-"""
+It offers no idempotent submission, as real operators often do not: a repeated submission would be a
+second payment in the operator's journal, so after a crash the gateway has to poll (S6)."""
 
 from __future__ import annotations
 
@@ -16,8 +15,18 @@ from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages import inputs
-from mmo_sansio.messages.reversals import ReversalAccepted, ReversalFailed, ReversalReport, ReversalSucceeded
-from mmo_sansio.providers.common.balances import AccountBalance, BalanceInquiry, BalanceReport, parse_balance
+from mmo_sansio.messages.reversals import (
+    ReversalAccepted,
+    ReversalFailed,
+    ReversalReport,
+    ReversalSucceeded,
+)
+from mmo_sansio.providers.common.balances import (
+    AccountBalance,
+    BalanceInquiry,
+    BalanceReport,
+    parse_balance,
+)
 from mmo_sansio.providers.common.emv_qr import QrMerchant, make_qr_code
 from mmo_sansio.providers.common.interface import (
     Conversation,
@@ -46,7 +55,10 @@ from mmo_sansio.values.model import Flow, Source, Transaction
 from mmo_sansio.values.reversals import Reversal
 
 DEFAULT_QR_MERCHANT = QrMerchant(
-    account=(("00", "org.mmo-gateway.sandbox"), ("01", "DEMO")), name="Demo Shop", city="Nairobi", country="KE"
+    account=(("00", "org.mmo-gateway.sandbox"), ("01", "DEMO")),
+    name="Demo Shop",
+    city="Nairobi",
+    country="KE",
 )
 """The recipient of the sandbox's QR codes, unless its options name another."""
 
@@ -55,11 +67,16 @@ POLL_INTERVALS: Sequence[Span] = (*(Span(2 * SECOND << doubled) for doubled in r
 
 
 _OPERATION = ProviderOperation(
-    is_idempotent=False, can_be_polled=True, not_found_is_final_after=Span(0), poll_intervals=POLL_INTERVALS
+    is_idempotent=False,
+    can_be_polled=True,
+    not_found_is_final_after=Span(0),
+    poll_intervals=POLL_INTERVALS,
 )
 
 OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
-    dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH, DIRECT_PAYOUT, DIRECT_TAXPAYOUT), _OPERATION)
+    dict.fromkeys(
+        (DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH, DIRECT_PAYOUT, DIRECT_TAXPAYOUT), _OPERATION
+    )
 )
 """The operator simulates every operation in the same way."""
 
@@ -99,18 +116,24 @@ class SandboxProvider:
         """Ask the operator to simulate the order's scenario."""
         about = PaymentReports(transaction, self.name)
         request = HttpRequest(
-            "POST", f"{wire.ORIGIN}{wire.PAYMENTS_PATH}".encode(), JSON_HEADERS, self._submission_body(transaction)
+            "POST",
+            f"{wire.ORIGIN}{wire.PAYMENTS_PATH}".encode(),
+            JSON_HEADERS,
+            self._submission_body(transaction),
         )
         try:
             answer = yield request
         except ExchangeFailed as failure:
             return about.unanswered(failure)
         if answer.status != 202:
-            return about.unreachable(f"The sandbox operator answered {answer.status} to a submission.")
+            return about.unreachable(
+                f"The sandbox operator answered {answer.status} to a submission."
+            )
         return self._read_response(about, answer)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Poll the operator about a submission; it is certain about those that it never received."""
+        """Poll the operator about a submission; it is certain about those that it never
+        received."""
         about = PaymentReports(transaction, self.name)
         target = f"{wire.ORIGIN}{wire.PAYMENTS_PATH}/{transaction.reference}".encode()
         try:
@@ -120,15 +143,21 @@ class SandboxProvider:
         if answer.status == 404:
             return about.never_received()
         if answer.status != 200:
-            return about.unreachable(f"The sandbox operator answered {answer.status} to a question.")
+            return about.unreachable(
+                f"The sandbox operator answered {answer.status} to a question."
+            )
         return self._read_response(about, answer)
 
     def ask_balances(self, *, now: Instant) -> BalanceInquiry:
         """Ask for the balances, one for each currency that was paid in or out."""
         with suppress(ExchangeFailed, ValueError):
-            document = parse_json((yield HttpRequest("GET", f"{wire.ORIGIN}{wire.BALANCES_PATH}".encode())).body)
+            document = parse_json(
+                (yield HttpRequest("GET", f"{wire.ORIGIN}{wire.BALANCES_PATH}".encode())).body
+            )
             amounts = [parse_balance(text, currency) for currency, text in document.items()]
-            return BalanceReport([AccountBalance(self.name, each.currency, each, now, True) for each in amounts])
+            return BalanceReport(
+                [AccountBalance(self.name, each.currency, each, now, True) for each in amounts]
+            )
         return BalanceReport()
 
     @property
@@ -136,7 +165,9 @@ class SandboxProvider:
         """The operator moves money of every payment back, and parts of it."""
         return dict.fromkeys(OPERATIONS, REVERSAL)
 
-    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def reverse(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         """Ask the operator to move money of the payment back."""
         about = ReversalReports(reversal, self.name)
         amount = wire.format_amount(reversal.amount)
@@ -148,32 +179,49 @@ class SandboxProvider:
             return about.unanswered(failure)
         return self._read_reversal(about, answer, 202)
 
-    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def poll_reversal(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         """Ask the operator about a reversal; it is certain about those that it never received."""
         about = ReversalReports(reversal, self.name)
         try:
-            answer = yield HttpRequest("GET", f"{wire.ORIGIN}{wire.REVERSALS_PATH}/{reversal.id}".encode())
+            answer = yield HttpRequest(
+                "GET", f"{wire.ORIGIN}{wire.REVERSALS_PATH}/{reversal.id}".encode()
+            )
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
-        return about.never_received() if answer.status == 404 else self._read_reversal(about, answer, 200)
+        return (
+            about.never_received()
+            if answer.status == 404
+            else self._read_reversal(about, answer, 200)
+        )
 
-    def _read_reversal(self, about: ReversalReports, answer: HttpResponse, expected_status: int) -> ReversalReport:
+    def _read_reversal(
+        self, about: ReversalReports, answer: HttpResponse, expected_status: int
+    ) -> ReversalReport:
         if answer.status != expected_status:
-            return about.unreachable(f"The sandbox operator answered {answer.status} about a reversal.")
+            return about.unreachable(
+                f"The sandbox operator answered {answer.status} about a reversal."
+            )
         try:
             return self._to_reversal_report(about.reversal.id, parse_json(answer.body), Source.POLL)
         except ValueError as error:
-            return about.unreachable(f"The sandbox operator gave an answer that can't be read: {error}.")
+            return about.unreachable(
+                f"The sandbox operator gave an answer that can't be read: {error}."
+            )
 
     def read_notification(
         self, request: HttpRequest
     ) -> inputs.ProviderReport | ReversalReport | inputs.UnmatchedNotified:
-        """Return the result of a payment or a reversal; an unreadable notification is stored as it came."""
+        """Return the result of a payment or a reversal; an unreadable notification is stored as it
+        came."""
         try:
             document = parse_json(request.body)
             if (reversal := wire.optional_member(document, "reversal", str)) is not None:
                 return self._to_reversal_report(reversal, document, Source.WEBHOOK)
-            return self._to_report(wire.required_member(document, "reference", str), document, Source.WEBHOOK)
+            return self._to_report(
+                wire.required_member(document, "reference", str), document, Source.WEBHOOK
+            )
         except ValueError:
             return inputs.UnmatchedNotified(self.name, stored_text(request.body))
 
@@ -181,7 +229,9 @@ class SandboxProvider:
         """Return an empty response, which the operator accepts."""
         return HttpResponse(204)
 
-    def _read_response(self, about: PaymentReports, response: HttpResponse) -> inputs.ProviderReport:
+    def _read_response(
+        self, about: PaymentReports, response: HttpResponse
+    ) -> inputs.ProviderReport:
         reference, order = about.transaction.reference, about.transaction.order
         try:
             document = parse_json(response.body)
@@ -189,7 +239,9 @@ class SandboxProvider:
                 raise ValueError("it is about another payment")
             report = self._to_report(reference, document, Source.POLL)
         except ValueError as error:
-            return about.unreachable(f"The sandbox operator gave an answer that can't be read: {error}.")
+            return about.unreachable(
+                f"The sandbox operator gave an answer that can't be read: {error}."
+            )
         if isinstance(report, inputs.ProviderAccepted) and order.flow is Flow.QR:
             return evolve(report, qr=make_qr_code(self.qr_merchant, order))
         return report
@@ -241,11 +293,18 @@ class SandboxProvider:
                 return ReversalAccepted(reversal, self.name, source, known_as)
             case "success":
                 return ReversalSucceeded(
-                    reversal, self.name, source, known_as, amount=wire.parse_amount(document, "amount")
+                    reversal,
+                    self.name,
+                    source,
+                    known_as,
+                    amount=wire.parse_amount(document, "amount"),
                 )
             case "failed":
                 code = wire.required_member(document, "errorCode", str)
-                told = wire.optional_member(document, "errorMessage", str) or "The operator has refused it."
+                told = (
+                    wire.optional_member(document, "errorMessage", str)
+                    or "The operator has refused it."
+                )
                 return ReversalFailed(reversal, self.name, source, told, code, known_as)
             case other:
                 raise ValueError(f"{other} is no known status")

@@ -1,8 +1,8 @@
-"""Defines the sandbox operator's journal: one line for each submission, result, acknowledgement and reversal.
+"""Defines the sandbox operator's journal: one line for each submission, result, acknowledgement and
+reversal.
 
-A line is a JSON object whose `entry` names its kind; all else has the name of its attribute. The journal alone restores
-the operator, and counts: two submissions of one payment are two lines.
-"""
+A line is a JSON object whose `entry` names its kind; all else has the name of its attribute. The
+journal alone restores the operator, and counts: two submissions of one payment are two lines."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ class SandboxReversal:
     """Why it has failed; None: the money was moved back."""
 
 
-SandboxJournalEntry: TypeAlias = SandboxSubmission | SandboxResult | SandboxAcknowledgement | SandboxReversal
+SandboxJournalEntry: TypeAlias = (
+    SandboxSubmission | SandboxResult | SandboxAcknowledgement | SandboxReversal
+)
 
 
 _KINDS: Final[Mapping[str, type[SandboxJournalEntry]]] = MappingProxyType(

@@ -95,11 +95,14 @@ SCENARIOS: tuple[Scenario, ...] = (
         "succeeds with a `finalAmount` one minor unit less than requested, at least one",
         (ScenarioStep(minor_units_less=1),),
     ),
-    Scenario("never", "130", "has no result: fails with `transaction_expired` after three days", ()),
+    Scenario(
+        "never", "130", "has no result: fails with `transaction_expired` after three days", ()
+    ),
     Scenario(
         "after_expiry",
         "140",
-        "fails with `transaction_expired` after three days; a success reported 1 s later goes to the suspense book",
+        "fails with `transaction_expired` after three days; a success reported 1 s later goes to "
+        "the suspense book",
         (ScenarioStep(clock.SECOND, DelayOrigin.EXPIRY),),
     ),
     Scenario(
@@ -112,7 +115,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         "conflicting",
         "160",
         "succeeds; a failure reported 1 s later goes to the suspense book",
-        (ScenarioStep(), ScenarioStep(Span(DEFAULT_DELAY + clock.SECOND), failure=ErrorCode.PROVIDER_UNAVAILABLE)),
+        (
+            ScenarioStep(),
+            ScenarioStep(
+                Span(DEFAULT_DELAY + clock.SECOND), failure=ErrorCode.PROVIDER_UNAVAILABLE
+            ),
+        ),
     ),
     Scenario("slow", "170", "succeeds after 10 s", (ScenarioStep(Span(10 * clock.SECOND)),)),
     Scenario(
@@ -126,7 +134,9 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 """The table of the sandbox, row for row."""
 
-SCENARIOS_BY_NAME: Mapping[str, Scenario] = MappingProxyType({each.name: each for each in SCENARIOS})
+SCENARIOS_BY_NAME: Mapping[str, Scenario] = MappingProxyType(
+    {each.name: each for each in SCENARIOS}
+)
 """The names that the header may have; any other is rejected with the request."""
 
 SCENARIOS_BY_DIGITS: Mapping[str, Scenario] = MappingProxyType(
@@ -136,7 +146,9 @@ SCENARIOS_BY_DIGITS: Mapping[str, Scenario] = MappingProxyType(
 
 SCENARIO_TEXTS: Mapping[str, str] = MappingProxyType(
     {
-        each.name: f"{each.description} (a number that ends in {each.digits})" if each.digits else each.description
+        each.name: f"{each.description} (a number that ends in {each.digits})"
+        if each.digits
+        else each.description
         for each in SCENARIOS
     }
 )
@@ -144,27 +156,31 @@ SCENARIO_TEXTS: Mapping[str, str] = MappingProxyType(
 
 NOT_PLAYED: Mapping[ErrorCode, str] = MappingProxyType(
     {
-        ErrorCode.PAYMENT_STOPPED: "no provider reports it: stop the payments of the demo brand with"
+        ErrorCode.PAYMENT_STOPPED: "no provider reports it: stop the payments of the demo "
+        "brand with"
         " `mmo brands disable demo --hold` while one of them waits to be submitted"
     }
 )
 """The error codes that no scenario ends with, each with the way to see it."""
 
 WHOLE_UNIT_CURRENCIES = frozenset({"KES"})
-"""The currencies in which the operator takes no fraction of a unit, as M-Pesa takes whole shillings."""
+"""The currencies in which the operator takes no fraction of a unit, as M-Pesa takes whole
+shillings."""
 
 
 def find_scenario(order: Order, *, is_lenient: bool = False) -> Scenario:
-    """Return the scenario of this order: that of its header, or else what the operator rejects, unless it is lenient,
-    or else that of its msisdn's last three digits.
+    """Return the scenario of this order: that of its header, or else what the operator rejects,
+    unless it is lenient, or else that of its msisdn's last three digits.
 
-    A tax payout, whose recipient is implied, succeeds without a header if its amount is taken. Raises KeyError for a
-    name that should have been rejected with the request.
-    """
+    A tax payout, whose recipient is implied, succeeds without a header if its amount is taken.
+    Raises KeyError for a name that should have been rejected with the request."""
     if order.scenario is not None:
         return SCENARIOS_BY_NAME[order.scenario]
     amount = order.requested
-    has_fraction = amount.currency in WHOLE_UNIT_CURRENCIES and amount.minor % 10 ** decimals_of(amount.currency) != 0
+    has_fraction = (
+        amount.currency in WHOLE_UNIT_CURRENCIES
+        and amount.minor % 10 ** decimals_of(amount.currency) != 0
+    )
     if not is_lenient and has_fraction:
         return SCENARIOS_BY_NAME["amount_out_of_range"]
     if order.type is Type.TAX:

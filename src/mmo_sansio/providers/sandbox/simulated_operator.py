@@ -5,9 +5,9 @@
     operator.acknowledge(each.id, now=now)                  # once the gateway has made it durable
     entries = operator.take_entries()    # journal entries, to store BEFORE a response leaves
 
-Its driver reads from `next_due` when to come again. The notifications of a payment's results are sent one at a time, in
-order, each until it is acknowledged; a restored operator sends unacknowledged ones again.
-"""
+Its driver reads from `next_due` when to come again. The notifications of a payment's results are
+sent one at a time, in order, each until it is acknowledged; a restored operator sends
+unacknowledged ones again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ from attrs import Factory, define, evolve, frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, to_json
 from mmo_sansio.providers.sandbox import journal, wire
-from mmo_sansio.providers.sandbox.scenarios import FEE_PERCENT, SCENARIOS_BY_NAME, DelayOrigin, Scenario, ScenarioStep
+from mmo_sansio.providers.sandbox.scenarios import (
+    FEE_PERCENT,
+    SCENARIOS_BY_NAME,
+    DelayOrigin,
+    Scenario,
+    ScenarioStep,
+)
 from mmo_sansio.values.clock import Instant, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Type
@@ -66,7 +72,11 @@ class _SimulatedPayment:
         if len(self.results) >= len(self.scenario.steps):
             return None
         step = self.scenario.steps[len(self.results)]
-        counted_from = self.submitted.at if step.counted_from is DelayOrigin.SUBMISSION else self.submitted.expires_at
+        counted_from = (
+            self.submitted.at
+            if step.counted_from is DelayOrigin.SUBMISSION
+            else self.submitted.expires_at
+        )
         return later(counted_from, step.after)
 
     @property
@@ -96,7 +106,8 @@ class SimulatedOperator:
     """A heap of (when, reference); checking a payment too often does no harm."""
     _entries: list[journal.SandboxJournalEntry] = Factory(list)
     _received: Counter[str] = Factory(Counter)
-    """By currency: what our account has received in minor units, less what was paid from it or moved back."""
+    """By currency: what our account has received in minor units, less what was paid from it or
+    moved back."""
 
     def receive(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
         """Return its response to a submission, a reversal or a poll."""
@@ -106,14 +117,24 @@ class SimulatedOperator:
             reference = request.target[len(_PAYMENTS_TARGET) + 1 :].decode("ascii", "replace")
             return self._answer_poll(reference, now=now)
         if request.method == "GET" and request.target == _BALANCES_TARGET:
-            opening = {each: OPENING_BALANCE * 10 ** decimals_of(each) for each in sorted(self._received)}
-            balances = (Money(units + self._received[each], each) for each, units in opening.items())
+            opening = {
+                each: OPENING_BALANCE * 10 ** decimals_of(each) for each in sorted(self._received)
+            }
+            balances = (
+                Money(units + self._received[each], each) for each, units in opening.items()
+            )
             return _json_response(200, {each.currency: each.text for each in balances})
         if request.method == "POST" and request.target == _REVERSALS_TARGET:
             return self._accept_reversal(request, now=now)
         if request.method == "GET" and request.target.startswith(_REVERSALS_TARGET + b"/"):
-            known = self._reversals.get(request.target[len(_REVERSALS_TARGET) + 1 :].decode("ascii", "replace"))
-            return HttpResponse(404) if known is None else _json_response(200, _reversal_document(known))
+            known = self._reversals.get(
+                request.target[len(_REVERSALS_TARGET) + 1 :].decode("ascii", "replace")
+            )
+            return (
+                HttpResponse(404)
+                if known is None
+                else _json_response(200, _reversal_document(known))
+            )
         return HttpResponse(404)
 
     def due_notifications(self, *, now: Instant) -> list[SandboxNotification]:
@@ -131,12 +152,13 @@ class SimulatedOperator:
         return notifications
 
     def next_due(self) -> Instant | None:
-        """Return when `due_notifications` has something to do; None while nothing will happen by itself."""
+        """Return when `due_notifications` has something to do; None while nothing will happen by
+        itself."""
         return self._schedule[0][0] if self._schedule else None
 
     def acknowledge(self, id: tuple[str, int], *, now: Instant) -> None:
-        """Record that the gateway has this notification, which is not sent again. A second acknowledgement changes
-        nothing."""
+        """Record that the gateway has this notification, which is not sent again. A second
+        acknowledgement changes nothing."""
         reference, number = id
         payment = self._payments.get(reference)
         if payment is None or number != payment.acknowledged + 1:
@@ -146,17 +168,21 @@ class SimulatedOperator:
             heappush(self._schedule, (payment.unacknowledged_result.at, reference))
 
     def approve(self, reference: str, *, now: Instant) -> bool:
-        """Let the user of the virtual phone approve; return False when no such payment waits for a user."""
+        """Let the user of the virtual phone approve; return False when no such payment waits for a
+        user."""
         return self._complete_prompt(reference, ScenarioStep(), now=now)
 
-    def decline(self, reference: str, *, reason: ErrorCode = ErrorCode.USER_CANCELLED, now: Instant) -> bool:
-        """Let the user of the virtual phone decline or fail to pay, with the reason `why`, one of NATIVE_ERRORS. Return
-        False when no such payment waits for a user."""
+    def decline(
+        self, reference: str, *, reason: ErrorCode = ErrorCode.USER_CANCELLED, now: Instant
+    ) -> bool:
+        """Let the user of the virtual phone decline or fail to pay, with the reason `why`, one of
+        NATIVE_ERRORS. Return False when no such payment waits for a user."""
         assert reason in wire.NATIVE_ERRORS, f"the operator has no word for {reason}"
         return self._complete_prompt(reference, ScenarioStep(failure=reason), now=now)
 
     def prompts(self) -> tuple[journal.SandboxSubmission, ...]:
-        """Return the payments that wait for a user, the oldest first, as the virtual phone shows them."""
+        """Return the payments that wait for a user, the oldest first, as the virtual phone shows
+        them."""
         return tuple(each.submitted for each in self._prompts.values())
 
     def take_entries(self) -> tuple[journal.SandboxJournalEntry, ...]:
@@ -196,15 +222,26 @@ class SimulatedOperator:
             document = parse_json(request.body)
             reference = wire.required_member(document, "reference", str)
             asked = journal.SandboxReversal(
-                now, reference, wire.required_member(document, "reversal", str), wire.parse_amount(document, "amount")
+                now,
+                reference,
+                wire.required_member(document, "reversal", str),
+                wire.parse_amount(document, "amount"),
             )
         except ValueError as error:
             return _json_response(400, {"errorMessage": str(error)})
         payment = self._payments.get(reference)
         paid = payment.results[0].final if payment is not None and payment.results else None
-        others = [each for each in self._reversals.values() if each.reference == reference and each.failure is None]
+        others = [
+            each
+            for each in self._reversals.values()
+            if each.reference == reference and each.failure is None
+        ]
         moved_back = sum(each.amount.minor for each in others)
-        if paid is None or paid.currency != asked.amount.currency or moved_back + asked.amount.minor > paid.minor:
+        if (
+            paid is None
+            or paid.currency != asked.amount.currency
+            or moved_back + asked.amount.minor > paid.minor
+        ):
             asked = evolve(asked, failure=ErrorCode.TRANSACTION_DECLINED)
         self._record(asked)
         return _json_response(202, {**_reversal_document(asked), "status": "pending"})
@@ -239,10 +276,15 @@ class SimulatedOperator:
                 payment.results.append(entry)
                 if entry.final is not None and entry.number == 1:
                     is_received = payment.submitted.type == Type.PAYIN
-                    self._received[entry.final.currency] += entry.final.minor if is_received else -entry.final.minor
+                    self._received[entry.final.currency] += (
+                        entry.final.minor if is_received else -entry.final.minor
+                    )
                 self._prompts.pop(entry.reference, None)
             case journal.SandboxReversal():
-                if self._reversals.setdefault(entry.reversal, entry) is entry and entry.failure is None:
+                if (
+                    self._reversals.setdefault(entry.reversal, entry) is entry
+                    and entry.failure is None
+                ):
                     self._received[entry.amount.currency] -= entry.amount.minor
                 return
             case journal.SandboxAcknowledgement():
@@ -255,7 +297,8 @@ class SimulatedOperator:
             heappush(self._schedule, (at, entry.reference))
 
     def _forget_finished(self, reference: str) -> None:
-        """Forget the payment that finished first, once there are too many; it stays in the journal."""
+        """Forget the payment that finished first, once there are too many; it stays in the
+        journal."""
         self._finished.append(reference)
         if len(self._finished) > FINISHED_PAYMENTS_MAX:
             del self._payments[self._finished.popleft()]
@@ -279,22 +322,30 @@ def _parse_submission(body: bytes, *, now: Instant) -> journal.SandboxSubmission
     )
 
 
-def _make_result(payment: _SimulatedPayment, step: ScenarioStep, *, at: Instant) -> journal.SandboxResult:
+def _make_result(
+    payment: _SimulatedPayment, step: ScenarioStep, *, at: Instant
+) -> journal.SandboxResult:
     number = len(payment.results) + 1
     if step.failure is not None:
         return journal.SandboxResult(at, payment.reference, number, failure=step.failure)
     asked = payment.submitted.amount
     final = Money(max(1, asked.minor - step.minor_units_less), asked.currency)
-    return journal.SandboxResult(at, payment.reference, number, final, percentage_of(final, FEE_PERCENT))
+    return journal.SandboxResult(
+        at, payment.reference, number, final, percentage_of(final, FEE_PERCENT)
+    )
 
 
-def _make_notification(payment: _SimulatedPayment, result: journal.SandboxResult) -> SandboxNotification:
+def _make_notification(
+    payment: _SimulatedPayment, result: journal.SandboxResult
+) -> SandboxNotification:
     body = to_json(_payment_document(payment, [result]))
     request = HttpRequest("POST", wire.WEBHOOK_TARGET, JSON_HEADERS, body)
     return SandboxNotification((payment.reference, result.number), request)
 
 
-def _payment_document(payment: _SimulatedPayment, results: list[journal.SandboxResult]) -> dict[str, Any]:
+def _payment_document(
+    payment: _SimulatedPayment, results: list[journal.SandboxResult]
+) -> dict[str, Any]:
     document: dict[str, Any] = {
         "reference": payment.reference,
         "providerReference": f"SBX{payment.reference[-12:]}",
@@ -303,7 +354,11 @@ def _payment_document(payment: _SimulatedPayment, results: list[journal.SandboxR
     for result in results:
         if result.failure is not None:
             native = wire.NATIVE_ERRORS[result.failure]
-            document |= {"status": "failed", "errorCode": native.code, "errorMessage": native.message}
+            document |= {
+                "status": "failed",
+                "errorCode": native.code,
+                "errorMessage": native.message,
+            }
         elif result.final is not None and result.fee is not None:
             name = payment.submitted.payer_name
             document |= {
@@ -323,7 +378,11 @@ def _reversal_document(reversal: journal.SandboxReversal) -> dict[str, Any]:
     }
     if reversal.failure is not None:
         native = wire.NATIVE_ERRORS[reversal.failure]
-        return document | {"status": "failed", "errorCode": native.code, "errorMessage": native.message}
+        return document | {
+            "status": "failed",
+            "errorCode": native.code,
+            "errorMessage": native.message,
+        }
     return document | {"status": "success", "amount": wire.format_amount(reversal.amount)}
 
 

@@ -6,11 +6,11 @@
     GET  /reversals/{reversal}  a poll          200, a reversal; 404: it was never received
     POST {hooks}/sandbox        a notification of a payment's or a reversal's result
 
-A payment is `{"reference", "providerReference", "status", "amount", "fee", "partyData", "errorCode", "errorMessage",
-"askAfterUs"}`, its status `pending`, `success` or `failed`. Amounts are `{"value": "150.00", "currency": "KES"}`.
-A reversal is `{"reversal", "reference", "providerReference", "status", "amount", "errorCode", "errorMessage"}`: its id,
-its payment's reference, and members with the same meaning.
-"""
+A payment is `{"reference", "providerReference", "status", "amount", "fee", "partyData",
+"errorCode", "errorMessage", "askAfterUs"}`, its status `pending`, `success` or `failed`. Amounts
+are `{"value": "150.00", "currency": "KES"}`. A reversal is `{"reversal", "reference",
+"providerReference", "status", "amount", "errorCode", "errorMessage"}`: its id, its payment's
+reference, and members with the same meaning."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ NATIVE_ERRORS: Mapping[ErrorCode, NativeError] = MappingProxyType(
         ErrorCode.PROVIDER_TIMEOUT: NativeError("SBX-105", "Upstream timed out, reversed"),
         ErrorCode.USER_NOT_FOUND: NativeError("SBX-106", "No subscriber with this number"),
         ErrorCode.USER_ACCOUNT_BLOCKED: NativeError("SBX-107", "Subscriber is barred"),
-        ErrorCode.USER_LIMIT_EXCEEDED: NativeError("SBX-108", "Daily limit of the subscriber reached"),
+        ErrorCode.USER_LIMIT_EXCEEDED: NativeError(
+            "SBX-108", "Daily limit of the subscriber reached"
+        ),
         ErrorCode.USER_WRONG_PIN: NativeError("SBX-109", "Wrong PIN"),
         ErrorCode.USER_BUSY: NativeError("SBX-111", "Another session is open"),
         ErrorCode.AMOUNT_OUT_OF_RANGE: NativeError("SBX-112", "Amount not accepted"),
@@ -62,7 +64,9 @@ NATIVE_ERRORS: Mapping[ErrorCode, NativeError] = MappingProxyType(
 )
 """The operator's codes for error codes that have another name there."""
 
-ERROR_CODES: Mapping[str, ErrorCode] = MappingProxyType({native.code: code for code, native in NATIVE_ERRORS.items()})
+ERROR_CODES: Mapping[str, ErrorCode] = MappingProxyType(
+    {native.code: code for code, native in NATIVE_ERRORS.items()}
+)
 
 
 def format_amount(amount: Money) -> dict[str, str]:
@@ -91,5 +95,6 @@ def required_member(document: Mapping[str, Any], name: str, kind: type[Any]) -> 
 
 
 def optional_member(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
-    """Return the member with this name, or None when it is absent or null; raises ValueError for another type."""
+    """Return the member with this name, or None when it is absent or null; raises ValueError for
+    another type."""
     return None if document.get(name) is None else required_member(document, name, kind)

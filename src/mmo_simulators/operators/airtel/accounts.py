@@ -88,8 +88,8 @@ class SimulatedAirtelWallets:
     )
 
     def open(self, document: Mapping[str, Any]) -> None:
-        """Open a wallet, or change one: `{"account", "balance", "pin", "types", "limit", "barred", "first_name",
-        "last_name"}`.
+        """Open a wallet, or change one: `{"account", "balance", "pin", "types", "limit", "barred",
+        "first_name", "last_name"}`.
 
         Raises ValueError for invalid members; then nothing has changed.
         """
@@ -103,7 +103,9 @@ class SimulatedAirtelWallets:
             number,
             balance_minor=self._parse_minor(members, "balance", known.balance_minor) or 0,
             pin=pin or "",
-            entered_pin=_optional_text(members, "types", pin if "pin" in document else known.entered_pin),
+            entered_pin=_optional_text(
+                members, "types", pin if "pin" in document else known.entered_pin
+            ),
             balance_max_minor=self._parse_minor(members, "limit", known.balance_max_minor),
             is_barred=bool(members.pop("barred", known.is_barred)),
             first_name=_optional_text(members, "first_name", known.first_name) or "",
@@ -132,7 +134,8 @@ class SimulatedAirtelWallets:
             merchant.balance_minor += minor if payment.kind == COLLECTION else -minor
 
     def refund(self, payment: SimulatedAirtelPayment) -> str:
-        """Give a collection back to its payer, whole and once, and return how the code of the result ends."""
+        """Give a collection back to its payer, whole and once, and return how the code of the
+        result ends."""
         merchant = self._wallets[payment.kind]
         if not payment.is_paid or payment.is_refunded:
             return REFUSED
@@ -149,7 +152,10 @@ class SimulatedAirtelWallets:
 
     def balances(self) -> list[Mapping[str, str]]:
         """Return every wallet with its balance."""
-        return [account_row(each.number, Money(each.balance_minor, self.currency)) for each in self._wallets.values()]
+        return [
+            account_row(each.number, Money(each.balance_minor, self.currency))
+            for each in self._wallets.values()
+        ]
 
     def _code_suffix(self, payment: SimulatedAirtelPayment) -> str:
         wallet, minor = self._wallets[payment.number], payment.amount.minor
@@ -161,7 +167,10 @@ class SimulatedAirtelWallets:
             return SUCCESS if wallet.balance_minor >= minor else LACKS_FUNDS
         if wallet.is_barred:
             return "09"
-        if wallet.balance_max_minor is not None and wallet.balance_minor + minor > wallet.balance_max_minor:
+        if (
+            wallet.balance_max_minor is not None
+            and wallet.balance_minor + minor > wallet.balance_max_minor
+        ):
             return "03"
         return SUCCESS if self._wallets[DISBURSEMENT].balance_minor >= minor else LACKS_FUNDS
 

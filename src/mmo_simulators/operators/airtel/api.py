@@ -1,9 +1,10 @@
-"""Simulates Airtel Money: tokens, collections v1 and v2, disbursements v1 to v3, refunds, enquiries and callbacks.
+"""Simulates Airtel Money: tokens, collections v1 and v2, disbursements v1 to v3, refunds, enquiries
+and callbacks.
 
-It is strict about what the operator's documents name: headers, numbers without a country code, signatures and PINs that
-can be decrypted. For a script of faults its operations are `token`, `key`, `collection`, `collection_enquiry`,
-`disbursement`, `disbursement_enquiry`, `refund`, `user` and `balance`.
-"""
+It is strict about what the operator's documents name: headers, numbers without a country code,
+signatures and PINs that can be decrypted. For a script of faults its operations are `token`, `key`,
+`collection`, `collection_enquiry`, `disbursement`, `disbursement_enquiry`, `refund`, `user` and
+`balance`."""
 
 from __future__ import annotations
 
@@ -97,7 +98,9 @@ class AirtelSimulator:
     def __attrs_post_init__(self) -> None:
         self.wallets = SimulatedAirtelWallets(self.market.currency)
 
-    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
         """Return the response to a request of its API; never raises for a bad one."""
         self._complete_due(now)
         path = path_and_query(request)[0].rstrip("/")
@@ -105,7 +108,9 @@ class AirtelSimulator:
         if found is None:
             return AirtelRequestRejected("ROUTER005", "No such resource", 404).response
         route, segments = found
-        call = SimulatedCall(request, path, segments, self.faults.take_matching(route.operation), now)
+        call = SimulatedCall(
+            request, path, segments, self.faults.take_matching(route.operation), now
+        )
         return respond_with_faults(call.faults, lambda: route.handler(self, call))
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
@@ -123,12 +128,14 @@ class AirtelSimulator:
         """Return when the next result or callback is due."""
         return earliest(self._pending_results.next_due_at(), self._pending_callbacks.next_due_at())
 
-    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
+    def on_callback_response(
+        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
+    ) -> None:
         """Ignore the response: the operator's documents name no repetition of a callback."""
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """Open wallets, see `SimulatedAirtelWallets.open`. The merchant's own, `collection`, takes the portal's
-        settings as well: `callback_url` and `callback_key`. Raises ValueError."""
+        """Open wallets, see `SimulatedAirtelWallets.open`. The merchant's own, `collection`, takes
+        the portal's settings as well: `callback_url` and `callback_key`. Raises ValueError."""
         for each in accounts:
             wallet = dict(each)
             if wallet.get("account") == COLLECTION:
@@ -159,7 +166,9 @@ class AirtelSimulator:
         }
 
     def _apply_portal_settings(self, wallet: dict[str, Any]) -> None:
-        changes = {name: wallet.pop(name) for name in ("callback_url", "callback_key") if name in wallet}
+        changes = {
+            name: wallet.pop(name) for name in ("callback_url", "callback_key") if name in wallet
+        }
         if not all(value is None or isinstance(value, str) for value in changes.values()):
             raise ValueError("callback_url and callback_key must be text or null")
         self.market = evolve(self.market, **changes)
@@ -180,15 +189,21 @@ class AirtelSimulator:
         token = hmac.digest(secret, f"token {self._sequence}".encode(), hashlib.sha256).hex()
         self._token_expiries[token] = later(call.now, self.market.token_lifetime)
         life = str(self.market.token_lifetime // SECOND)
-        return json_response(200, {"access_token": token, "expires_in": life, "token_type": "bearer"})
+        return json_response(
+            200, {"access_token": token, "expires_in": life, "token_type": "bearer"}
+        )
 
     def _encryption_key(self, call: SimulatedCall) -> HttpResponse:
         self._check_headers(call)
-        public_key = self.market.private_key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        public_key = self.market.private_key.public_key().public_bytes(
+            Encoding.DER, PublicFormat.SubjectPublicKeyInfo
+        )
         data = {
             "key_id": 1,
             "key": base64.b64encode(public_key).decode(),
-            "valid_upto": to_datetime(later(call.now, Span(30 * DAY))).strftime("%d-%m-%Y %H:%M:%S"),
+            "valid_upto": to_datetime(later(call.now, Span(30 * DAY))).strftime(
+                "%d-%m-%Y %H:%M:%S"
+            ),
         }
         return operator_response(data, "DP02010001001", "SUCCESS")
 
@@ -238,19 +253,25 @@ class AirtelSimulator:
         self._check_headers(call)
         payment = self._payments.get((kind, call.segments["id"]))
         if payment is None:
-            raise AirtelRequestRejected("ESB000045", "No transaction found with the given transaction id", 200)
+            raise AirtelRequestRejected(
+                "ESB000045", "No transaction found with the given transaction id", 200
+            )
         if payment.polled_code is not None and payment.result is not None:
             payment = evolve(payment, result=payment.polled_code)
         return payment_response(payment)
 
     def _refund(self, call: SimulatedCall) -> HttpResponse:
-        """Refund a collection by its airtel_money_id, whole. A fault may end it with another code, and then no money
-        moves."""
+        """Refund a collection by its airtel_money_id, whole. A fault may end it with another code,
+        and then no money moves."""
         self._check_headers(call)
-        receipt = parse_id(required_object(parse_document(call.request), "transaction"), "airtel_money_id")
+        receipt = parse_id(
+            required_object(parse_document(call.request), "transaction"), "airtel_money_id"
+        )
         payment = next((each for each in self._payments.values() if each.receipt == receipt), None)
         if payment is None or payment.kind != COLLECTION:
-            raise AirtelRequestRejected(CODE_PREFIXES[COLLECTION] + NOT_FOUND, "Transaction Not Found")
+            raise AirtelRequestRejected(
+                CODE_PREFIXES[COLLECTION] + NOT_FOUND, "Transaction Not Found"
+            )
         ending, limit = find_fault(EndWith, call.faults), self.market.refundable_for
         if ending is not None:
             return refund_response(payment, ending.code)
@@ -266,7 +287,8 @@ class AirtelSimulator:
         return user_response(wallet)
 
     def _balance(self, call: SimulatedCall) -> HttpResponse:
-        """Answer with the merchant's balance; without a `type`, with that of the wallet that pays out."""
+        """Answer with the merchant's balance; without a `type`, with that of the wallet that pays
+        out."""
         self._check_headers(call)
         types = parse_qs(path_and_query(call.request)[1]).get("type", ["DISB"])
         if len(types) != 1 or types[0] not in _WALLETS_BY_TYPE:
@@ -274,7 +296,11 @@ class AirtelSimulator:
         return balance_response(self.wallets.merchant_balance(_WALLETS_BY_TYPE[types[0]]))
 
     def _accept_payment(
-        self, kind: str, transaction: Mapping[str, Any], party: Mapping[str, Any], call: SimulatedCall
+        self,
+        kind: str,
+        transaction: Mapping[str, Any],
+        party: Mapping[str, Any],
+        call: SimulatedCall,
     ) -> SimulatedAirtelPayment:
         """Accept and return the payment. Raises AirtelRequestRejected."""
         id = parse_id(transaction)
@@ -328,13 +354,17 @@ ROUTES: Final[tuple[SimulatedRoute[AirtelHandler], ...]] = (
     SimulatedRoute("key", "GET", "/v1/rsa/encryption-keys", AirtelSimulator._encryption_key),
     SimulatedRoute(COLLECTION, "POST", "/merchant/v1/payments", AirtelSimulator._collect),
     SimulatedRoute(COLLECTION, "POST", "/merchant/v2/payments", AirtelSimulator._collect),
-    SimulatedRoute("collection_enquiry", "GET", "/standard/v1/payments/{id}", _enquiry_of(COLLECTION)),
+    SimulatedRoute(
+        "collection_enquiry", "GET", "/standard/v1/payments/{id}", _enquiry_of(COLLECTION)
+    ),
     SimulatedRoute("refund", "POST", "/standard/v1/payments/refund", AirtelSimulator._refund),
     SimulatedRoute("refund", "POST", "/standard/v2/payments/refund", AirtelSimulator._refund),
     SimulatedRoute(DISBURSEMENT, "POST", "/standard/v1/disbursements", AirtelSimulator._disburse),
     SimulatedRoute(DISBURSEMENT, "POST", "/standard/v2/disbursements", AirtelSimulator._disburse),
     SimulatedRoute(DISBURSEMENT, "POST", "/standard/v3/disbursements", AirtelSimulator._disburse),
-    SimulatedRoute("disbursement_enquiry", "GET", "/standard/v1/disbursements/{id}", _enquiry_of(DISBURSEMENT)),
+    SimulatedRoute(
+        "disbursement_enquiry", "GET", "/standard/v1/disbursements/{id}", _enquiry_of(DISBURSEMENT)
+    ),
     SimulatedRoute("balance", "GET", "/standard/v1/users/balance", AirtelSimulator._balance),
     SimulatedRoute("balance", "GET", "/standard/v2/users/balance", AirtelSimulator._balance),
     SimulatedRoute("user", "GET", "/standard/v1/users/{msisdn}", AirtelSimulator._user),
@@ -342,7 +372,9 @@ ROUTES: Final[tuple[SimulatedRoute[AirtelHandler], ...]] = (
 """All that is offered; a path may end in a slash."""
 
 
-def open_airtel(pin_paddings: tuple[RsaPadding, ...] = ANY_PADDING, key_bits: int = KEY_BITS) -> AirtelSimulator:
+def open_airtel(
+    pin_paddings: tuple[RsaPadding, ...] = ANY_PADDING, key_bits: int = KEY_BITS
+) -> AirtelSimulator:
     """Return an operator in Uganda with a fresh key, two payers and money to pay out."""
     market = SimulatedAirtelMarket(generate_private_key(65537, key_bits), pin_paddings=pin_paddings)
     simulator = AirtelSimulator(market)

@@ -1,5 +1,5 @@
-"""Checks the requests to the simulated Airtel Money: headers, members, numbers, signatures and PINs that can be
-decrypted."""
+"""Checks the requests to the simulated Airtel Money: headers, members, numbers, signatures and PINs
+that can be decrypted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from decimal import Decimal
 from typing import Any, Final
 
 from attrs import field, frozen
-from cryptography.hazmat.primitives.asymmetric.padding import MGF1, OAEP, AsymmetricPadding, PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.padding import (
+    MGF1,
+    OAEP,
+    AsymmetricPadding,
+    PKCS1v15,
+)
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
@@ -59,7 +64,8 @@ class SimulatedAirtelMarket:
     callback_key: str | None = field(default=None, repr=False)
     token_lifetime: Span = Span(180 * SECOND)
     refundable_for: Span | None = None
-    """How long after its result a collection can be refunded; None: always, as no document names a limit."""
+    """How long after its result a collection can be refunded; None: always, as no document names a
+    limit."""
     pin_paddings: tuple[RsaPadding, ...] = ANY_PADDING
     """Those that are accepted with keys of more than 1024 bits; shorter ones take PKCS#1 v1.5."""
     key_padding: RsaPadding = RsaPadding.PKCS1V15
@@ -109,7 +115,8 @@ def required_object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]
 
 
 def parse_id(transaction: Mapping[str, Any], name: str = "id") -> str:
-    """Return the id under this name, which is part of a path when it is asked for. Raises AirtelRequestRejected."""
+    """Return the id under this name, which is part of a path when it is asked for. Raises
+    AirtelRequestRejected."""
     value = transaction.get(name)
     if not isinstance(value, str) or _ID_PATTERN.fullmatch(value) is None:
         raise AirtelRequestRejected(
@@ -121,8 +128,14 @@ def parse_id(transaction: Mapping[str, Any], name: str = "id") -> str:
 def check_reference(document: Mapping[str, Any]) -> None:
     """Check the reference, a text for people. Raises AirtelRequestRejected."""
     value = document.get("reference")
-    if not isinstance(value, str) or not 0 < len(value) <= _REFERENCE_CHARACTERS_MAX or not value.isprintable():
-        raise AirtelRequestRejected("ROUTER003", f"reference must be 1 to {_REFERENCE_CHARACTERS_MAX} characters")
+    if (
+        not isinstance(value, str)
+        or not 0 < len(value) <= _REFERENCE_CHARACTERS_MAX
+        or not value.isprintable()
+    ):
+        raise AirtelRequestRejected(
+            "ROUTER003", f"reference must be 1 to {_REFERENCE_CHARACTERS_MAX} characters"
+        )
 
 
 def parse_national_number(party: Mapping[str, Any]) -> str:
@@ -135,7 +148,8 @@ def parse_national_number(party: Mapping[str, Any]) -> str:
 
 
 def parse_amount(transaction: Mapping[str, Any], kind: str, market: SimulatedAirtelMarket) -> Money:
-    """Return a positive amount that the currency has, from a number or its text. Raises AirtelRequestRejected."""
+    """Return a positive amount that the currency has, from a number or its text. Raises
+    AirtelRequestRejected."""
     value = transaction.get("amount")
     if not isinstance(value, Decimal | str):
         raise AirtelRequestRejected("ROUTER003", "transaction.amount must be a number")
@@ -166,8 +180,11 @@ def check_country_and_currency(document: Mapping[str, Any], market: SimulatedAir
         raise AirtelRequestRejected("ROUTER112", "Invalid currency")
 
 
-def check_version_fields(path: str, payee: Mapping[str, Any], transaction: Mapping[str, Any]) -> None:
-    """Check the members that newer versions of a disbursement require. Raises AirtelRequestRejected."""
+def check_version_fields(
+    path: str, payee: Mapping[str, Any], transaction: Mapping[str, Any]
+) -> None:
+    """Check the members that newer versions of a disbursement require. Raises
+    AirtelRequestRejected."""
     if "/v1/" not in path and transaction.get("type") not in ("B2C", "B2B"):
         raise AirtelRequestRejected("ROUTER003", "transaction.type must be B2C or B2B")
     if "/v3/" in path and payee.get("wallet_type") not in ("NORMAL", "SALARY"):
@@ -179,7 +196,9 @@ def check_pin(document: Mapping[str, Any], market: SimulatedAirtelMarket) -> Non
     encrypted = document.get("pin", document.get("pinstring"))
     if not isinstance(encrypted, str):
         raise AirtelRequestRejected("ROUTER114", "The PIN is missing")
-    decrypted = (_rsa_decrypt(encrypted.encode(), market, padding) for padding in market.pin_paddings)
+    decrypted = (
+        _rsa_decrypt(encrypted.encode(), market, padding) for padding in market.pin_paddings
+    )
     pins = [each for each in decrypted if each is not None and _PIN_PATTERN.fullmatch(each)]
     if not pins:
         raise AirtelRequestRejected("ROUTER116", "The PIN can't be decrypted")
@@ -187,9 +206,11 @@ def check_pin(document: Mapping[str, Any], market: SimulatedAirtelMarket) -> Non
         raise AirtelRequestRejected("ROUTER115", "Wrong PIN")
 
 
-def check_signature(request: HttpRequest, path: str, market: SimulatedAirtelMarket, code: str) -> None:
-    """Check that the signature is of exactly this body; older versions may leave it out. Raises AirtelRequestRejected
-    with the code."""
+def check_signature(
+    request: HttpRequest, path: str, market: SimulatedAirtelMarket, code: str
+) -> None:
+    """Check that the signature is of exactly this body; older versions may leave it out. Raises
+    AirtelRequestRejected with the code."""
     signature, key = request.value(b"x-signature"), request.value(b"x-key")
     if signature is None and key is None and path not in _SIGNED_PATHS:
         return
@@ -198,11 +219,15 @@ def check_signature(request: HttpRequest, path: str, market: SimulatedAirtelMark
         raise AirtelRequestRejected(code, "x-signature and payload do not match")
 
 
-def _rsa_decrypt(encrypted: bytes, market: SimulatedAirtelMarket, padding: RsaPadding) -> bytes | None:
+def _rsa_decrypt(
+    encrypted: bytes, market: SimulatedAirtelMarket, padding: RsaPadding
+) -> bytes | None:
     is_short = market.private_key.key_size <= _SHORT_KEY_BITS
     used = RsaPadding.PKCS1V15 if is_short else padding
     try:
-        return market.private_key.decrypt(base64.b64decode(encrypted, validate=True), _PADDINGS[used])
+        return market.private_key.decrypt(
+            base64.b64decode(encrypted, validate=True), _PADDINGS[used]
+        )
     except ValueError:
         return None
 

@@ -33,7 +33,12 @@ def payment_response(payment: SimulatedAirtelPayment) -> HttpResponse:
 def refund_response(payment: SimulatedAirtelPayment, code: str) -> HttpResponse:
     """Return the response to a refund, whose result has the code of a collection."""
     success = code == CODE_PREFIXES[COLLECTION] + SUCCESS
-    data = {"transaction": {"airtel_money_id": payment.receipt, "status": "SUCCESS" if success else "FAILED"}}
+    data = {
+        "transaction": {
+            "airtel_money_id": payment.receipt,
+            "status": "SUCCESS" if success else "FAILED",
+        }
+    }
     message = "SUCCESS" if success else "The refund was refused"
     return operator_response(data, code, message, success=success)
 
@@ -54,7 +59,8 @@ def user_response(wallet: SimulatedAirtelWallet) -> HttpResponse:
 
 
 def balance_response(balance: Money) -> HttpResponse:
-    """Return the response to a question about a balance, which is text with separators of thousands."""
+    """Return the response to a question about a balance, which is text with separators of
+    thousands."""
     whole, point, decimals = balance.text.partition(".")
     text = f"{int(whole):,}{point or '.'}{decimals or '00'}"
     data = {"balance": text, "currency": balance.currency, "account_status": "Active"}

@@ -19,7 +19,11 @@ TAX_AUTHORITY: Final = "572572"
 CUSTOMER_BALANCE_MAX_MINOR: Final = 500_000_00
 PAYOUT_MIN, PAYOUT_MAX = 10, 250_000
 
-OPERATOR_STATE_CODES: Final[Mapping[str, str | None]] = {"active": None, "expired": "2001", "locked": "8006"}
+OPERATOR_STATE_CODES: Final[Mapping[str, str | None]] = {
+    "active": None,
+    "expired": "2001",
+    "locked": "8006",
+}
 """The result code of what an API operator initiates, by the state of its password."""
 
 PIN_ENTRY_DELAY: Final = Span(2 * SECOND)
@@ -43,7 +47,8 @@ class SimulatedMpesaAccount:
     initiator: str | None = None
     initiator_password: str | None = field(default=None, repr=False)
     roles: list[str] | None = None
-    """The operations that the API operator has a role for, such as `b2c` and `status`; None: all."""
+    """The operations that the API operator has a role for, such as `b2c` and `status`; None:
+    all."""
     operator_state: str = "active"
     """The state of the operator's password: `active`, `expired` or `locked`."""
     fee_minor: int = 0
@@ -54,13 +59,16 @@ class SimulatedMpesaAccount:
     validates: bool = False
     """Whether M-Pesa asks the shortcode to validate a deposit."""
     confirms_pushes: bool = False
-    """Whether a push to the shortcode is also confirmed as a deposit, where it has registered its URLs."""
+    """Whether a push to the shortcode is also confirmed as a deposit, where it has registered its
+    URLs."""
     tells_references: bool = True
-    """Whether these confirmations name the AccountReference of the push; those of a till may not."""
+    """Whether these confirmations name the AccountReference of the push; those of a till may
+    not."""
     can_pull: bool = False
     """Whether the shortcode is registered for Pull Transactions."""
     reversible_for_s: int | None = None
-    """How long after a payment to the shortcode it can be reversed; None: always, as Daraja's page names no limit."""
+    """How long after a payment to the shortcode it can be reversed; None: always, as Daraja's page
+    names no limit."""
 
 
 @define
@@ -89,7 +97,8 @@ class SimulatedMpesaPayment:
     reversed_receipt: str = ""
     """The receipt of the payment that this one reverses."""
     polled_code: str | None = None
-    """The result that questions about it by its own id are answered with once it has one; None: its own."""
+    """The result that questions about it by its own id are answered with once it has one; None: its
+    own."""
     third_party_id: str = ""
     """The ThirdPartyTransID that the validation of a deposit was answered with."""
     result: str | None = None
@@ -113,9 +122,10 @@ class SimulatedMpesaAccounts:
     _receipt_count: int = 0
 
     def open_account(self, document: Mapping[str, Any]) -> None:
-        """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey", "initiator",
-        "initiator_password", "roles", "operator_state", "fee", "validates", "confirms_pushes",
-        "tells_references", "confirmation_url", "reversible_for_s"}`. Raises ValueError for an invalid one."""
+        """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey",
+        "initiator", "initiator_password", "roles", "operator_state", "fee", "validates",
+        "confirms_pushes", "tells_references", "confirmation_url", "reversible_for_s"}`. Raises
+        ValueError for an invalid one."""
         members = dict(document)
         id = str(members.pop("account", ""))
         if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
@@ -160,11 +170,15 @@ class SimulatedMpesaAccounts:
             return "1"
         if payee is None:
             return "2040"
-        return "8" if payee.balance_minor + payment.amount_minor > CUSTOMER_BALANCE_MAX_MINOR else None
+        return (
+            "8" if payee.balance_minor + payment.amount_minor > CUSTOMER_BALANCE_MAX_MINOR else None
+        )
 
-    def reversal_error_code(self, payment: SimulatedMpesaPayment, refusal: str | None) -> str | None:
-        """Return the result code of a reversal that fails; None for one that succeeds. A payment is reversed once and
-        whole, by the organisation that received it."""
+    def reversal_error_code(
+        self, payment: SimulatedMpesaPayment, refusal: str | None
+    ) -> str | None:
+        """Return the result code of a reversal that fails; None for one that succeeds. A payment is
+        reversed once and whole, by the organisation that received it."""
         original = self.find_payment(receipt=payment.reversed_receipt)
         if refusal is not None:
             return refusal
@@ -176,7 +190,9 @@ class SimulatedMpesaAccounts:
             return "R000001"
         receiver = self.accounts[payment.payer]
         ends_at = (
-            None if receiver.reversible_for_s is None else (original.ended_at or 0) + receiver.reversible_for_s * SECOND
+            None
+            if receiver.reversible_for_s is None
+            else (original.ended_at or 0) + receiver.reversible_for_s * SECOND
         )
         if ends_at is not None and payment.accepted_at > ends_at:
             return "R000002"
@@ -197,14 +213,25 @@ class SimulatedMpesaAccounts:
 
     def find_received(self, shortcode: str, *, since: Instant) -> Sequence[SimulatedMpesaPayment]:
         """Return what customers have paid to this shortcode since then, in the order of time."""
-        paid = [each for each in self.payments if each.result == "0" and each.kind in ("stk_push", "c2b")]
-        timed = [(each.ended_at, each) for each in paid if each.ended_at is not None and each.payee == shortcode]
+        paid = [
+            each
+            for each in self.payments
+            if each.result == "0" and each.kind in ("stk_push", "c2b")
+        ]
+        timed = [
+            (each.ended_at, each)
+            for each in paid
+            if each.ended_at is not None and each.payee == shortcode
+        ]
         return [each for at, each in sorted(timed, key=lambda row: row[0]) if at >= since]
 
     def snapshot(self) -> Mapping[str, Any]:
         """Return everything as JSON."""
         return {
-            "accounts": [account_row(each.id, Money(each.balance_minor, "KES")) for each in self.accounts.values()],
+            "accounts": [
+                account_row(each.id, Money(each.balance_minor, "KES"))
+                for each in self.accounts.values()
+            ],
             "payments": [
                 payment_row(
                     each.kind,
@@ -242,7 +269,11 @@ def default_accounts() -> SimulatedMpesaAccounts:
     """Return the accounts that every simulator begins with."""
     book = SimulatedMpesaAccounts()
     operator = {"initiator": "testapi", "initiator_password": "Safaricom999!*!"}
-    book.open_account({"account": "174379", "name": "TEST SHOP", "passkey": SANDBOX_PASSKEY, **operator})
-    book.open_account({"account": "600997", "name": "TEST SHOP", "balance": "1000000.00", **operator})
+    book.open_account(
+        {"account": "174379", "name": "TEST SHOP", "passkey": SANDBOX_PASSKEY, **operator}
+    )
+    book.open_account(
+        {"account": "600997", "name": "TEST SHOP", "balance": "1000000.00", **operator}
+    )
     book.open_account({"account": "254708374149", "balance": "100000.00"})
     return book

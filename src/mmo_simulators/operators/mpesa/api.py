@@ -1,13 +1,13 @@
 """Simulates M-Pesa behind Daraja: strict about requests, exact about money.
 
-It has one app (`consumer-key`, `consumer-secret`), the paybill 174379 with Daraja's published passkey, the shortcode
-600997 that pays out as `testapi`, and the telephone 254708374149; `POST /_simulator/accounts` opens more. `GET
-/_simulator/certificate` returns the certificate that an initiator's password is encrypted for.
+It has one app (`consumer-key`, `consumer-secret`), the paybill 174379 with Daraja's published
+passkey, the shortcode 600997 that pays out as `testapi`, and the telephone 254708374149; `POST
+/_simulator/accounts` opens more. `GET /_simulator/certificate` returns the certificate that an
+initiator's password is encrypted for.
 
-For a script of faults its operations are token, stk_push, stk_query, b2c, b2b, tax, reversal, status, balance, qr,
-register, c2b, pull_register and pull_query. `end_with` takes a result code; `queue_timeout` lets a request expire in
-Daraja's queue.
-"""
+For a script of faults its operations are token, stk_push, stk_query, b2c, b2b, tax, reversal,
+status, balance, qr, register, c2b, pull_register and pull_query. `end_with` takes a result code;
+`queue_timeout` lets a request expire in Daraja's queue."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ from mmo_simulators.operators.mpesa.accounts import (
     default_accounts,
 )
 from mmo_simulators.operators.mpesa.forms import ENDPOINTS, Endpoint, check_form
-from mmo_simulators.operators.mpesa.initiated_requests import ANSWER_DELAY, INITIATED_HANDLERS, InitiatedRequests
+from mmo_simulators.operators.mpesa.initiated_requests import (
+    ANSWER_DELAY,
+    INITIATED_HANDLERS,
+    InitiatedRequests,
+)
 from mmo_simulators.operators.mpesa.qr_pictures import draw_qr_code
 from mmo_simulators.operators.mpesa.request_checks import (
     MpesaRequestRejected,
@@ -62,24 +66,34 @@ class MpesaSimulator:
     faults: FaultScript = Factory(FaultScript)
     _schedule: MpesaSchedule = Factory(lambda: MpesaSchedule(default_accounts()))
     _token: tuple[str, Instant] = ("", Instant(0))
-    _pending_validations: dict[HttpRequest, tuple[SimulatedMpesaPayment, tuple[Fault, ...]]] = Factory(dict)
+    _pending_validations: dict[HttpRequest, tuple[SimulatedMpesaPayment, tuple[Fault, ...]]] = (
+        Factory(dict)
+    )
     """Deposits that the gateway was asked to validate."""
-    initiated: InitiatedRequests = Factory(lambda self: InitiatedRequests(self._schedule, self.decrypt), True)
+    initiated: InitiatedRequests = Factory(
+        lambda self: InitiatedRequests(self._schedule, self.decrypt), True
+    )
     """Carries out what API operators initiate."""
 
-    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
         """Return the response to a request of its API; see `Simulator`."""
         self._schedule.run_due(now)
         path, query = path_and_query(request)
         if path == "/_simulator/certificate" and request.method == "GET":
-            return HttpResponse(200, ((b"content-type", b"application/x-pem-file"),), self.certificate.encode())
+            return HttpResponse(
+                200, ((b"content-type", b"application/x-pem-file"),), self.certificate.encode()
+            )
         endpoint = ENDPOINTS.get(path)
         if endpoint is None:
             return self._reject(MpesaRequestRejected(404, "404.001.01", "Resource not found"))
         if request.method != endpoint.method:
             return self._reject(MpesaRequestRejected(405, "405.001", "Method Not Allowed"))
         met = self.faults.take_matching(endpoint.operation)
-        return respond_with_faults(met, lambda: self._handle_operation(endpoint, request, query, met, now))
+        return respond_with_faults(
+            met, lambda: self._handle_operation(endpoint, request, query, met, now)
+        )
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Return the callbacks to send now."""
@@ -89,9 +103,11 @@ class MpesaSimulator:
         """Return when the next action or callback is due."""
         return self._schedule.next_due_at()
 
-    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
-        """Continue a deposit as the gateway's validation says, or as the shortcode's response type does without an
-        answer."""
+    def on_callback_response(
+        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
+    ) -> None:
+        """Continue a deposit as the gateway's validation says, or as the shortcode's response type
+        does without an answer."""
         asked = self._pending_validations.pop(request, None)
         if asked is None:
             return
@@ -118,7 +134,12 @@ class MpesaSimulator:
         return self._schedule.accounts
 
     def _handle_operation(
-        self, endpoint: Endpoint, request: HttpRequest, query: str, faults: tuple[Fault, ...], now: Instant
+        self,
+        endpoint: Endpoint,
+        request: HttpRequest,
+        query: str,
+        faults: tuple[Fault, ...],
+        now: Instant,
     ) -> HttpResponse:
         try:
             return self._carry_out(endpoint, request, query, faults, now)
@@ -129,7 +150,12 @@ class MpesaSimulator:
         return rejected.with_request_id(f"simulated-{self._schedule.next_number()}")
 
     def _carry_out(
-        self, endpoint: Endpoint, request: HttpRequest, query: str, faults: tuple[Fault, ...], now: Instant
+        self,
+        endpoint: Endpoint,
+        request: HttpRequest,
+        query: str,
+        faults: tuple[Fault, ...],
+        now: Instant,
     ) -> HttpResponse:
         if endpoint.operation == "token":
             return self._issue_token(request, query, now)
@@ -150,8 +176,13 @@ class MpesaSimulator:
         pair = b64encode(f"{self.consumer_key}:{self.consumer_secret}".encode())
         if not hmac.compare_digest(credentials(request), pair):
             return HttpResponse(400)
-        self._token = (f"simulated{self._schedule.next_number():019d}", later(now, Span(TOKEN_LIFETIME_S * SECOND)))
-        return json_response(200, {"access_token": self._token[0], "expires_in": str(TOKEN_LIFETIME_S)})
+        self._token = (
+            f"simulated{self._schedule.next_number():019d}",
+            later(now, Span(TOKEN_LIFETIME_S * SECOND)),
+        )
+        return json_response(
+            200, {"access_token": self._token[0], "expires_in": str(TOKEN_LIFETIME_S)}
+        )
 
     def _check_headers(self, request: HttpRequest, now: Instant) -> None:
         value, expires_at = self._token
@@ -162,16 +193,22 @@ class MpesaSimulator:
         if kind != b"application/json":
             raise invalid_field("BusinessShortCode")
 
-    def _stk_push(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
+    def _stk_push(
+        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
+    ) -> HttpResponse:
         check_password(self._accounts, form)
-        person, payer = (self._accounts.accounts.get(form[name]) for name in ("PhoneNumber", "PartyA"))
+        person, payer = (
+            self._accounts.accounts.get(form[name]) for name in ("PhoneNumber", "PartyA")
+        )
         if person is None or payer is None:
             raise invalid_field("PhoneNumber" if person is None else "PartyA")
         pushes = [each for each in self._accounts.payments if each.kind == "stk_push"]
         if any(each.payer == payer.id and each.result is None for each in pushes):
             message = "Unable to lock subscriber, a transaction is already in process for the"
             raise MpesaRequestRejected(500, "500.001.1001", f"{message} current subscriber")
-        payment = self._schedule.accept_payment("stk_push", form, payer.id, form["PartyB"], "CallBackURL", faults, now)
+        payment = self._schedule.accept_payment(
+            "stk_push", form, payer.id, form["PartyB"], "CallBackURL", faults, now
+        )
         payment.reference, payment.prompted = form["AccountReference"], person.id
         payment.is_for_goods = "Goods" in form["TransactionType"]
         takes = PIN_ENTRY_DELAY if person.enters is not None else PROMPT_TIMEOUT
@@ -186,7 +223,9 @@ class MpesaSimulator:
         )
         return json_response(200, responses.stk_push_response(payment))
 
-    def _stk_query(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
+    def _stk_query(
+        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
+    ) -> HttpResponse:
         check_password(self._accounts, form)
         payment = self._accounts.find_payment(conversation_id=form["CheckoutRequestID"])
         if payment is None or payment.kind != "stk_push":
@@ -195,7 +234,9 @@ class MpesaSimulator:
             raise MpesaRequestRejected(500, "500.001.1001", "The transaction is being processed")
         return json_response(200, responses.stk_query_response(payment))
 
-    def _generate_qr(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
+    def _generate_qr(
+        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
+    ) -> HttpResponse:
         try:
             picture = draw_qr_code(form)
         except QrError:
@@ -208,16 +249,22 @@ class MpesaSimulator:
         }
         return json_response(200, document)
 
-    def _register_urls(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
+    def _register_urls(
+        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
+    ) -> HttpResponse:
         account = self._accounts.accounts.get(form["ShortCode"])
         if account is None:
             raise invalid_field("ShortCode")
         account.confirmation_url = form["ConfirmationURL"]
         account.validation_url = form["ValidationURL"]
         account.response_type = form["ResponseType"]
-        return json_response(200, responses.c2b_response(f"simulated-{self._schedule.next_number()}", "Success"))
+        return json_response(
+            200, responses.c2b_response(f"simulated-{self._schedule.next_number()}", "Success")
+        )
 
-    def _register_pull(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
+    def _register_pull(
+        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
+    ) -> HttpResponse:
         account = self._accounts.accounts.get(form["ShortCode"])
         if account is None:
             raise invalid_field("ShortCode")
@@ -225,12 +272,16 @@ class MpesaSimulator:
             "ResponseRefID": f"simulated-{self._schedule.next_number()}",
             "ResponseStatus": "1001" if account.can_pull else "1000",
             "ShortCode": account.id,
-            "ResponseDescription": "ShortCode already Registered" if account.can_pull else "Shortcode Registered",
+            "ResponseDescription": "ShortCode already Registered"
+            if account.can_pull
+            else "Shortcode Registered",
         }
         account.can_pull = True
         return json_response(200, document)
 
-    def _query_pull(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
+    def _query_pull(
+        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
+    ) -> HttpResponse:
         account = self._accounts.accounts.get(form["ShortCode"])
         if account is None or not account.can_pull:
             raise invalid_field("ShortCode")
@@ -238,7 +289,9 @@ class MpesaSimulator:
         id = f"simulated-{self._schedule.next_number()}"
         return json_response(200, responses.pull_response(id, form, received, account))
 
-    def _simulate_c2b(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
+    def _simulate_c2b(
+        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
+    ) -> HttpResponse:
         accounts = self._accounts.accounts
         payee, payer = accounts.get(form["ShortCode"]), accounts.get(form["Msisdn"])
         if payee is None or payer is None:
@@ -263,7 +316,9 @@ class MpesaSimulator:
         description = "Accept the service request successfully."
         return json_response(200, responses.c2b_response(payment.originator_id, description))
 
-    def _complete_deposit(self, payment: SimulatedMpesaPayment, faults: Sequence[Fault], now: Instant) -> None:
+    def _complete_deposit(
+        self, payment: SimulatedMpesaPayment, faults: Sequence[Fault], now: Instant
+    ) -> None:
         self._accounts.transfer(payment)
         payment.ended_at = now
         self._schedule_confirmation(payment, faults, now)
@@ -272,17 +327,24 @@ class MpesaSimulator:
         if self._accounts.accounts[payment.payee].confirms_pushes:
             self._schedule_confirmation(payment, (), now)
 
-    def _schedule_confirmation(self, payment: SimulatedMpesaPayment, faults: Sequence[Fault], now: Instant) -> None:
+    def _schedule_confirmation(
+        self, payment: SimulatedMpesaPayment, faults: Sequence[Fault], now: Instant
+    ) -> None:
         accounts = self._accounts.accounts
         payee, payer = accounts[payment.payee], accounts[payment.payer]
         if payee.confirmation_url is not None:
             document = responses.deposit_callback(payment, payee, payer, now)
             self._schedule.schedule_callback(
-                payment, responses.callback_request(payee.confirmation_url, document), callback_delays(faults), now
+                payment,
+                responses.callback_request(payee.confirmation_url, document),
+                callback_delays(faults),
+                now,
             )
 
 
-OperationHandler: TypeAlias = Callable[[MpesaSimulator, dict[str, str], tuple[Fault, ...], Instant], HttpResponse]
+OperationHandler: TypeAlias = Callable[
+    [MpesaSimulator, dict[str, str], tuple[Fault, ...], Instant], HttpResponse
+]
 
 _OPERATION_HANDLERS: Final[Mapping[str, OperationHandler]] = {
     "stk_push": MpesaSimulator._stk_push,

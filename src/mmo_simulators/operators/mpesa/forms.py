@@ -1,5 +1,5 @@
-"""Defines the endpoints of the simulated Daraja and the fields that each requires. A rejection names the field, as
-Daraja's do."""
+"""Defines the endpoints of the simulated Daraja and the fields that each requires. A rejection
+names the field, as Daraja's do."""
 
 from __future__ import annotations
 
@@ -206,9 +206,9 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
 
 
 def check_form(name_of_form: str, document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields as text, numbers as well. Raises MpesaRequestRejected for the first that is missing or invalid.
-    An optional field that is null or empty is absent. Unknown fields are ignored, as clients spell some in several
-    ways."""
+    """Return the fields as text, numbers as well. Raises MpesaRequestRejected for the first that is
+    missing or invalid. An optional field that is null or empty is absent. Unknown fields are
+    ignored, as clients spell some in several ways."""
     form, taken = _FORMS[name_of_form], {}
     for marked, is_good in form.items():
         name = marked.removesuffix("?")

@@ -1,5 +1,6 @@
-"""Carries out what an organisation's API operator initiates, with the result in a later callback: payments to
-customers, to other organisations and to the tax authority, reversals, and questions about a payment or the balance."""
+"""Carries out what an organisation's API operator initiates, with the result in a later callback:
+payments to customers, to other organisations and to the tax authority, reversals, and questions
+about a payment or the balance."""
 
 from __future__ import annotations
 
@@ -52,14 +53,18 @@ class InitiatedRequests:
         if own in self._used_originator_ids:
             raise MpesaRequestRejected(500, "500.002.1001", "Duplicate OriginatorConversationID.")
         payer = find_organisation(self._accounts, form)
-        payment = self.schedule.accept_payment("b2c", form, payer.id, form["PartyB"], "ResultURL", faults, now)
+        payment = self.schedule.accept_payment(
+            "b2c", form, payer.id, form["PartyB"], "ResultURL", faults, now
+        )
         if own is not None:
             self._used_originator_ids.add(own)
             if self.keeps_originator_id:
                 payment.originator_id = own
         payment.reference = own or payment.originator_id
         refusal = self._find_refusal(payer, form["InitiatorName"], form, "b2c")
-        return self._accept(payment, faults, now, lambda: self._accounts.payout_error_code(payment, refusal))
+        return self._accept(
+            payment, faults, now, lambda: self._accounts.payout_error_code(payment, refusal)
+        )
 
     def pay_organisation(self, form: Form, faults: Sequence[Fault], now: Instant) -> HttpResponse:
         """Accept a payment to a paybill or till, or to the shortcode that pays out."""
@@ -69,7 +74,9 @@ class InitiatedRequests:
         payee = self._accounts.accounts.get(form["PartyB"])
         if payee is None or payee.id == payer.id:
             raise invalid_field("PartyB")
-        payment = self.schedule.accept_payment("b2b", form, payer.id, payee.id, "ResultURL", faults, now)
+        payment = self.schedule.accept_payment(
+            "b2b", form, payer.id, payee.id, "ResultURL", faults, now
+        )
         payment.reference = form.get("AccountReference", form["Remarks"])
         payment.is_for_goods = form["CommandID"] == "BusinessBuyGoods"
         return self._accept(payment, faults, now, self._debit_check(payer, payment, form))
@@ -77,7 +84,9 @@ class InitiatedRequests:
     def remit_tax(self, form: Form, faults: Sequence[Fault], now: Instant) -> HttpResponse:
         """Accept a payment to the tax authority."""
         payer = find_organisation(self._accounts, form)
-        payment = self.schedule.accept_payment("tax", form, payer.id, TAX_AUTHORITY, "ResultURL", faults, now)
+        payment = self.schedule.accept_payment(
+            "tax", form, payer.id, TAX_AUTHORITY, "ResultURL", faults, now
+        )
         payment.reference = form["Remarks"]
         return self._accept(payment, faults, now, self._debit_check(payer, payment, form))
 
@@ -86,7 +95,9 @@ class InitiatedRequests:
         payer = find_organisation(self._accounts, form, "ReceiverParty")
         original = self._accounts.find_payment(receipt=form["TransactionID"])
         payee = original.payer if original else ""
-        payment = self.schedule.accept_payment("reversal", form, payer.id, payee, "ResultURL", faults, now)
+        payment = self.schedule.accept_payment(
+            "reversal", form, payer.id, payee, "ResultURL", faults, now
+        )
         payment.reference = payment.reversed_receipt = form["TransactionID"]
         refusal = self._find_refusal(payer, form["Initiator"], form, "reversal")
 
@@ -95,7 +106,11 @@ class InitiatedRequests:
                 original.is_reversed = True
 
         return self._accept(
-            payment, faults, now, lambda: self._accounts.reversal_error_code(payment, refusal), mark_original
+            payment,
+            faults,
+            now,
+            lambda: self._accounts.reversal_error_code(payment, refusal),
+            mark_original,
         )
 
     def query_status(self, form: Form, faults: Sequence[Fault], now: Instant) -> HttpResponse:
@@ -103,12 +118,18 @@ class InitiatedRequests:
 
         def build(code: str | None, ids: tuple[str, str], then: Instant) -> dict[str, Any]:
             receipt = form.get("TransactionID", "")
-            found = self._accounts.find_payment(originator_id=form.get("OriginalConversationID", ""), receipt=receipt)
+            found = self._accounts.find_payment(
+                originator_id=form.get("OriginalConversationID", ""), receipt=receipt
+            )
             if found is None and receipt and code is None:
                 code = "2032"
-            elif found is not None and not receipt and found.polled_code and found.result is not None:
+            elif (
+                found is not None and not receipt and found.polled_code and found.result is not None
+            ):
                 found = evolve(found, result=found.polled_code)
-            return result_bodies.status_callback(found, self._accounts, code, ids, form.get("Occasion", ""))
+            return result_bodies.status_callback(
+                found, self._accounts, code, ids, form.get("Occasion", "")
+            )
 
         return self._accept_question("status", form, faults, now, build)
 
@@ -134,7 +155,9 @@ class InitiatedRequests:
         on_paid: Callable[[SimulatedMpesaPayment, Instant], None] | None = None,
     ) -> HttpResponse:
         self.schedule.schedule_result(payment, RESULT_DELAY, faults, now, find_error_code, on_paid)
-        return json_response(200, responses.accepted_response(payment.conversation_id, payment.originator_id))
+        return json_response(
+            200, responses.accepted_response(payment.conversation_id, payment.originator_id)
+        )
 
     def _accept_question(
         self,
@@ -152,7 +175,9 @@ class InitiatedRequests:
         code = ending.code if ending else refusal
 
         def answer(then: Instant) -> None:
-            self.schedule.send(responses.callback_request(form["ResultURL"], build(code, ids, then)))
+            self.schedule.send(
+                responses.callback_request(form["ResultURL"], build(code, ids, then))
+            )
 
         for after in callback_delays(faults):
             self.schedule.schedule(later(later(now, ANSWER_DELAY), after), answer)
@@ -170,7 +195,9 @@ class InitiatedRequests:
 
         return find_error_code
 
-    def _find_refusal(self, account: SimulatedMpesaAccount, initiator: str, form: Form, operation: str) -> str | None:
+    def _find_refusal(
+        self, account: SimulatedMpesaAccount, initiator: str, form: Form, operation: str
+    ) -> str | None:
         try:
             plain = self.decrypt(b64decode(form["SecurityCredential"], validate=True))
         except ValueError:
@@ -178,7 +205,9 @@ class InitiatedRequests:
         return find_refusal(account, initiator, plain, operation)
 
 
-InitiatedHandler: TypeAlias = Callable[[InitiatedRequests, Form, Sequence[Fault], Instant], HttpResponse]
+InitiatedHandler: TypeAlias = Callable[
+    [InitiatedRequests, Form, Sequence[Fault], Instant], HttpResponse
+]
 
 INITIATED_HANDLERS: Final[Mapping[str, InitiatedHandler]] = {
     "b2c": InitiatedRequests.pay_customer,

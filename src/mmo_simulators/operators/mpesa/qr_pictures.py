@@ -22,8 +22,8 @@ _SCHEME: Final = "ke.go.qr"
 
 
 def qr_payload(form: Mapping[str, str]) -> str:
-    """Return the text of the code that pays what a request's form says. Raises QrError for one that no code can
-    hold."""
+    """Return the text of the code that pays what a request's form says. Raises QrError for one that
+    no code can hold."""
     merchant = QrMerchant(
         account=(("00", _SCHEME), ("01", form["CPI"]), ("02", form["TrxCode"])),
         name=form["MerchantName"],
@@ -32,12 +32,14 @@ def qr_payload(form: Mapping[str, str]) -> str:
         account_id="28",
         category="5999",
     )
-    return dynamic_payload(merchant, Money(int(form["Amount"]) * 100, "KES"), form["RefNo"], bill_number=form["RefNo"])
+    return dynamic_payload(
+        merchant, Money(int(form["Amount"]) * 100, "KES"), form["RefNo"], bill_number=form["RefNo"]
+    )
 
 
 def draw_qr_code(form: Mapping[str, str]) -> str:
-    """Return the code of a request's form as a PNG picture in base64: a square of `Size` pixels, with the largest
-    modules that fit into it. Raises QrError for a form that no code can hold."""
+    """Return the code of a request's form as a PNG picture in base64: a square of `Size` pixels,
+    with the largest modules that fit into it. Raises QrError for a form that no code can hold."""
     code = segno.make_qr(qr_payload(form), error="m", encoding="utf-8", boost_error=False)
     size = min(int(form["Size"]), SIZE_MAX_PIXELS)
     scale = max(1, size // code.symbol_size(border=QUIET_ZONE_MODULES)[0])
@@ -46,7 +48,8 @@ def draw_qr_code(form: Mapping[str, str]) -> str:
 
 
 def _pad(rows: list[bytes], size: int) -> list[bytes]:
-    """Return the rows, with 1 for a dark pixel, in the middle of a light square of this size or of their own."""
+    """Return the rows, with 1 for a dark pixel, in the middle of a light square of this size or of
+    their own."""
     size = max(size, len(rows))
     before = (size - len(rows)) // 2
     light = bytes(size)

@@ -9,7 +9,11 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.wire import password
 from mmo_simulators.common.faults import RequestRejected
 from mmo_simulators.common.messages import json_response
-from mmo_simulators.operators.mpesa.accounts import OPERATOR_STATE_CODES, SimulatedMpesaAccount, SimulatedMpesaAccounts
+from mmo_simulators.operators.mpesa.accounts import (
+    OPERATOR_STATE_CODES,
+    SimulatedMpesaAccount,
+    SimulatedMpesaAccounts,
+)
 
 
 class MpesaRequestRejected(RequestRejected):
@@ -42,16 +46,19 @@ def check_password(accounts: SimulatedMpesaAccounts, form: Mapping[str, str]) ->
 def find_organisation(
     accounts: SimulatedMpesaAccounts, form: Mapping[str, str], field: str = "PartyA"
 ) -> SimulatedMpesaAccount:
-    """Return the organisation that pays or polls, whose shortcode is in this field. Raises MpesaRequestRejected."""
+    """Return the organisation that pays or polls, whose shortcode is in this field. Raises
+    MpesaRequestRejected."""
     account = accounts.accounts.get(form[field])
     if account is None or account.initiator is None:
         raise invalid_field(field)
     return account
 
 
-def find_refusal(account: SimulatedMpesaAccount, name: str, plain: bytes | None, operation: str) -> str | None:
-    """Return the result code with which the account's initiator is refused this operation, by its name, its decrypted
-    password and its roles; None when it may."""
+def find_refusal(
+    account: SimulatedMpesaAccount, name: str, plain: bytes | None, operation: str
+) -> str | None:
+    """Return the result code with which the account's initiator is refused this operation, by its
+    name, its decrypted password and its roles; None when it may."""
     if name != account.initiator or plain != (account.initiator_password or "").encode():
         return "2001"
     if account.roles is not None and operation not in account.roles:
@@ -66,7 +73,8 @@ def check_grant_type(query: str) -> None:
 
 
 def has_scheme(request: HttpRequest, scheme: bytes) -> bool:
-    """Return whether a request has one Authorization, of this scheme, whose case does not matter (RFC 9110 11.1)."""
+    """Return whether a request has one Authorization, of this scheme, whose case does not matter
+    (RFC 9110 11.1)."""
     values = request.values(b"authorization")
     return len(values) == 1 and values[0].partition(b" ")[0].lower() == scheme
 

@@ -1,4 +1,5 @@
-"""Builds the responses of the simulated M-Pesa and its callbacks about deposits, in Daraja's own shapes."""
+"""Builds the responses of the simulated M-Pesa and its callbacks about deposits, in Daraja's own
+shapes."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def stk_query_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
         "MerchantRequestID": payment.originator_id,
         "CheckoutRequestID": payment.conversation_id,
         "ResultCode": payment.polled_code or payment.result or "",
-        "ResultDesc": describe_result(payment.polled_code) if payment.polled_code else payment.message,
+        "ResultDesc": describe_result(payment.polled_code)
+        if payment.polled_code
+        else payment.message,
     }
 
 
@@ -63,7 +66,8 @@ def stk_push_error_code(
     payment: SimulatedMpesaPayment,
     is_destination_valid: bool,
 ) -> str | None:
-    """Return the result code of a push that fails once the person has had time to react; None for one that succeeds."""
+    """Return the result code of a push that fails once the person has had time to react; None for
+    one that succeeds."""
     if not is_destination_valid:
         return "2028"
     if person.enters is None:
@@ -76,9 +80,13 @@ def stk_push_error_code(
 
 
 def deposit_callback(
-    payment: SimulatedMpesaPayment, payee: SimulatedMpesaAccount, payer: SimulatedMpesaAccount, now: Instant
+    payment: SimulatedMpesaPayment,
+    payee: SimulatedMpesaAccount,
+    payer: SimulatedMpesaAccount,
+    now: Instant,
 ) -> dict[str, str]:
-    """Return the callback that asks to validate a deposit, or confirms it once it is paid; both name its receipt."""
+    """Return the callback that asks to validate a deposit, or confirms it once it is paid; both
+    name its receipt."""
     first, _, last = payer.name.partition(" ")
     return {
         "TransactionType": "Buy Goods" if payment.is_for_goods else "Pay Bill",
@@ -86,9 +94,13 @@ def deposit_callback(
         "TransTime": timestamp(now),
         "TransAmount": Money(payment.amount_minor, "KES").text,
         "BusinessShortCode": payee.id,
-        "BillRefNumber": payment.reference if payee.tells_references or payment.kind != "stk_push" else "",
+        "BillRefNumber": payment.reference
+        if payee.tells_references or payment.kind != "stk_push"
+        else "",
         "InvoiceNumber": "",
-        "OrgAccountBalance": Money(payee.balance_minor, "KES").text if payment.result == "0" else "",
+        "OrgAccountBalance": Money(payee.balance_minor, "KES").text
+        if payment.result == "0"
+        else "",
         "ThirdPartyTransID": payment.third_party_id,
         "MSISDN": f"{payer.id[:4]} ***** {payer.id[-3:]}",
         "FirstName": first,
@@ -98,14 +110,23 @@ def deposit_callback(
 
 
 def c2b_response(originator_id: str, description: str) -> dict[str, str]:
-    """Return the response to a registration of URLs, and to a simulated deposit; its first member is spelt so."""
-    return {"OriginatorCoversationID": originator_id, "ResponseCode": "0", "ResponseDescription": description}
+    """Return the response to a registration of URLs, and to a simulated deposit; its first member
+    is spelt so."""
+    return {
+        "OriginatorCoversationID": originator_id,
+        "ResponseCode": "0",
+        "ResponseDescription": description,
+    }
 
 
 def pull_response(
-    id: str, form: Mapping[str, str], received: Sequence[SimulatedMpesaPayment], payee: SimulatedMpesaAccount
+    id: str,
+    form: Mapping[str, str],
+    received: Sequence[SimulatedMpesaPayment],
+    payee: SimulatedMpesaAccount,
 ) -> dict[str, Any]:
-    """Return one page of what the shortcode has received in the period of the request; its rows are nested twice."""
+    """Return one page of what the shortcode has received in the period of the request; its rows are
+    nested twice."""
     rows = [
         {
             "transactionId": each.receipt,
@@ -118,17 +139,29 @@ def pull_response(
             "organizationname": payee.name,
         }
         for each in received
-        if each.ended_at is not None and form["StartDate"] <= spaced_timestamp(each.ended_at) <= form["EndDate"]
+        if each.ended_at is not None
+        and form["StartDate"] <= spaced_timestamp(each.ended_at) <= form["EndDate"]
     ]
     begin = int(form["OffSetValue"])
     page = rows[begin : begin + PULL_PAGE_ROWS]
     if not page:
-        return {"ResponseRefID": id, "ResponseCode": "1001", "ResponseMessage": "No transactions", "Response": "[[]]"}
-    return {"ResponseRefID": id, "ResponseCode": "1000", "ResponseMessage": "Success", "Response": [page]}
+        return {
+            "ResponseRefID": id,
+            "ResponseCode": "1001",
+            "ResponseMessage": "No transactions",
+            "Response": "[[]]",
+        }
+    return {
+        "ResponseRefID": id,
+        "ResponseCode": "1000",
+        "ResponseMessage": "Success",
+        "Response": [page],
+    }
 
 
 def parse_verdict(response: HttpResponse | None) -> tuple[bool | None, str]:
-    """Return whether the gateway accepts a deposit, and its ThirdPartyTransID; None when its response can't be read."""
+    """Return whether the gateway accepts a deposit, and its ThirdPartyTransID; None when its
+    response can't be read."""
     if response is None or response.status != 200:
         return None, ""
     try:

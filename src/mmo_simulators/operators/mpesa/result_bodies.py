@@ -1,5 +1,5 @@
-"""Builds the results of the simulated M-Pesa with the parameters of Daraja's own samples: each API has its own, and
-writes numbers as numbers or as text."""
+"""Builds the results of the simulated M-Pesa with the parameters of Daraja's own samples: each API
+has its own, and writes numbers as numbers or as text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ DUMMY_RECEIPT: Final = "SIM0000000"
 INTERNAL_URL: Final = "https://internal.simulator.example/results/v1/submit"
 """The address within Daraja that its results name."""
 
-_STATUSES: Final[Mapping[str | None, str]] = {None: "Authorized", "0": "Completed", "queue_timeout": "Expired"}
+_STATUSES: Final[Mapping[str | None, str]] = {
+    None: "Authorized",
+    "0": "Completed",
+    "queue_timeout": "Expired",
+}
 """The TransactionStatus by result code; any other is `Failed`."""
 
 _REASON_TYPES: Final[Mapping[str, str]] = {
@@ -57,7 +61,9 @@ def describe_result(code: str) -> str:
     return RESULT_DESCRIPTIONS.get(code, "The request was declined.")
 
 
-def result_callback(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts) -> dict[str, Any]:
+def result_callback(
+    payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts
+) -> dict[str, Any]:
     """Return the callback with the result of a payment."""
     if payment.kind == "stk_push":
         return _stk_result_callback(payment)
@@ -72,14 +78,20 @@ def result_callback(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAcco
         "OriginatorConversationID": payment.originator_id,
         "ConversationID": payment.conversation_id,
         "TransactionID": payment.receipt or DUMMY_RECEIPT,
-        "ReferenceData": {"ReferenceItem": _reference_items(payment) if between and is_paid else _internal_url_item()},
+        "ReferenceData": {
+            "ReferenceItem": _reference_items(payment)
+            if between and is_paid
+            else _internal_url_item()
+        },
     }
     if is_paid:
         parameters = _PARAMETERS_BY_KIND[payment.kind](payment, accounts)
         document["ResultParameters"] = {"ResultParameter": parameters}
     elif between:
         moment = int(timestamp(payment.ended_at or payment.accepted_at))
-        document["ResultParameters"] = {"ResultParameter": {"Key": "BOCompletedTime", "Value": moment}}
+        document["ResultParameters"] = {
+            "ResultParameter": {"Key": "BOCompletedTime", "Value": moment}
+        }
     return {"Result": document}
 
 
@@ -100,13 +112,16 @@ def status_callback(
     return {"Result": document}
 
 
-def balance_callback(balance_minor: int, code: str | None, ids: tuple[str, str], *, now: Instant) -> dict[str, Any]:
-    """Return the callback with the balance of an organisation, all of which is in its utility account; `code` replaces
-    the result."""
+def balance_callback(
+    balance_minor: int, code: str | None, ids: tuple[str, str], *, now: Instant
+) -> dict[str, Any]:
+    """Return the callback with the balance of an organisation, all of which is in its utility
+    account; `code` replaces the result."""
     document = _query_result(ids, code, _internal_url_item())
     if code is None:
         text = "&".join(
-            _account_text(name, balance_minor if name == "Utility Account" else 0) for name in _ORGANISATION_ACCOUNTS
+            _account_text(name, balance_minor if name == "Utility Account" else 0)
+            for name in _ORGANISATION_ACCOUNTS
         )
         document["ResultType"], document["ResultCode"] = "0", "0"
         document["ResultParameters"] = {
@@ -135,27 +150,39 @@ def _query_result(ids: tuple[str, str], code: str | None, item: dict[str, str]) 
     }
 
 
-def _payout_parameters(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts) -> Parameters:
+def _payout_parameters(
+    payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts
+) -> Parameters:
     ended = to_nairobi_time(payment.ended_at or payment.accepted_at)
     return [
         {"Key": "TransactionAmount", "Value": payment.shillings},
         {"Key": "TransactionReceipt", "Value": payment.receipt},
         {"Key": "ReceiverPartyPublicName", "Value": _party_name(payment.payee, accounts)},
         {"Key": "TransactionCompletedDateTime", "Value": ended.strftime("%d.%m.%Y %H:%M:%S")},
-        {"Key": "B2CUtilityAccountAvailableFunds", "Value": accounts.accounts[payment.payer].balance_minor / 100},
+        {
+            "Key": "B2CUtilityAccountAvailableFunds",
+            "Value": accounts.accounts[payment.payer].balance_minor / 100,
+        },
         {"Key": "B2CWorkingAccountAvailableFunds", "Value": 0.0},
         {"Key": "B2CRecipientIsRegisteredCustomer", "Value": "Y"},
         {"Key": "B2CChargesPaidAccountAvailableFunds", "Value": 0.0},
     ]
 
 
-def _organisation_payment_parameters(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts) -> Parameters:
+def _organisation_payment_parameters(
+    payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts
+) -> Parameters:
     left = accounts.accounts[payment.payer].balance_minor
-    current = f"{{Amount={{CurrencyCode=KES, MinimumAmount={left}, BasicAmount={_money_text(left)}}}}}"
+    current = (
+        f"{{Amount={{CurrencyCode=KES, MinimumAmount={left}, BasicAmount={_money_text(left)}}}}}"
+    )
     return [
         {"Key": "DebitAccountBalance", "Value": current},
         {"Key": "Amount", "Value": _money_text(payment.amount_minor)},
-        {"Key": "DebitPartyAffectedAccountBalance", "Value": _account_text("Utility Account", left)},
+        {
+            "Key": "DebitPartyAffectedAccountBalance",
+            "Value": _account_text("Utility Account", left),
+        },
         {"Key": "TransCompletedTime", "Value": timestamp(payment.ended_at or payment.accepted_at)},
         {"Key": "DebitPartyCharges", "Value": _charges_text(payment, accounts)},
         {"Key": "ReceiverPartyPublicName", "Value": _party_name(payment.payee, accounts)},
@@ -164,7 +191,9 @@ def _organisation_payment_parameters(payment: SimulatedMpesaPayment, accounts: S
     ]
 
 
-def _reversal_parameters(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts) -> Parameters:
+def _reversal_parameters(
+    payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts
+) -> Parameters:
     left = accounts.accounts[payment.payer].balance_minor
     return [
         {"Key": "DebitAccountBalance", "Value": _account_text("Utility Account", left)},
@@ -177,7 +206,9 @@ def _reversal_parameters(payment: SimulatedMpesaPayment, accounts: SimulatedMpes
     ]
 
 
-def _status_parameters(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts) -> Parameters:
+def _status_parameters(
+    payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts
+) -> Parameters:
     is_customer = payment.kind in ("stk_push", "c2b")
     ended = "" if payment.ended_at is None else timestamp(payment.ended_at)
     return [
@@ -185,7 +216,10 @@ def _status_parameters(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaA
         {"Key": "CreditPartyName", "Value": _party_name(payment.payee, accounts)},
         {"Key": "OriginatorConversationID", "Value": payment.originator_id},
         {"Key": "InitiatedTime", "Value": timestamp(payment.accepted_at)},
-        {"Key": "DebitAccountType", "Value": "MMF Account For Customer" if is_customer else "Utility Account"},
+        {
+            "Key": "DebitAccountType",
+            "Value": "MMF Account For Customer" if is_customer else "Utility Account",
+        },
         {"Key": "DebitPartyCharges", "Value": _charges_text(payment, accounts)},
         {"Key": "TransactionReason"},
         {"Key": "ReasonType", "Value": _REASON_TYPES.get(payment.kind, "Pay Bill Online")},
@@ -197,7 +231,9 @@ def _status_parameters(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaA
     ]
 
 
-_PARAMETERS_BY_KIND: Final[Mapping[str, Callable[[SimulatedMpesaPayment, SimulatedMpesaAccounts], Parameters]]] = {
+_PARAMETERS_BY_KIND: Final[
+    Mapping[str, Callable[[SimulatedMpesaPayment, SimulatedMpesaAccounts], Parameters]]
+] = {
     "b2b": _organisation_payment_parameters,
     "b2c": _payout_parameters,
     "reversal": _reversal_parameters,

@@ -1,5 +1,5 @@
-"""Schedules what the simulated M-Pesa does later: it reaches results and sends callbacks in the order of their
-times."""
+"""Schedules what the simulated M-Pesa does later: it reaches results and sends callbacks in the
+order of their times."""
 
 from __future__ import annotations
 
@@ -109,12 +109,18 @@ class MpesaSchedule:
             if code == QUEUE_TIMEOUT and payment.queue_timeout_url:
                 url = payment.queue_timeout_url
             document = result_callback(payment, self.accounts)
-            self.schedule_callback(payment, callback_request(url, document), payment.callback_delays, then)
+            self.schedule_callback(
+                payment, callback_request(url, document), payment.callback_delays, then
+            )
 
         self.schedule(later(now, span), end)
 
     def schedule_callback(
-        self, payment: SimulatedMpesaPayment, request: HttpRequest, delays: Sequence[Span], now: Instant
+        self,
+        payment: SimulatedMpesaPayment,
+        request: HttpRequest,
+        delays: Sequence[Span],
+        now: Instant,
     ) -> None:
         """Send a payment's callback after each of these delays."""
 

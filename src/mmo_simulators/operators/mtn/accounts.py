@@ -14,7 +14,12 @@ from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_simulators.common.faults import CallBack, EndAfter, EndWith, Fault, find_fault
 from mmo_simulators.common.messages import JSON_HEADERS, json_response
 from mmo_simulators.common.simulator import DueQueue, account_row, earliest, payment_row
-from mmo_simulators.operators.mtn.sandbox_numbers import DELAYED, ONGOING, OUTCOMES_BY_NUMBER, SUCCESSFUL
+from mmo_simulators.operators.mtn.sandbox_numbers import (
+    DELAYED,
+    ONGOING,
+    OUTCOMES_BY_NUMBER,
+    SUCCESSFUL,
+)
 from mmo_simulators.operators.mtn.submissions import PRODUCTS, REFUNDED, SubmissionKind
 
 OPENING_BALANCE: Final = "1000000"
@@ -61,7 +66,8 @@ class SimulatedMtnAccounts:
     """
     callback_method: str = "PUT"
     refundable_for: Span | None = None
-    """How long after its result a request to pay can be refunded; None: always, as the documentation names no limit."""
+    """How long after its result a request to pay can be refunded; None: always, as the
+    documentation names no limit."""
     _balances: dict[str, Money] = Factory(dict)
     _payments: dict[str, SimulatedMtnPayment] = Factory(dict)
     _pending_results: DueQueue[SimulatedMtnPayment] = Factory(DueQueue)
@@ -100,7 +106,11 @@ class SimulatedMtnAccounts:
         """Accept a submission; a fault decides its result, or else its test value."""
         scripted, span = find_fault(EndWith, faults), find_fault(EndAfter, faults)
         calls = find_fault(CallBack, faults)
-        ending = scripted.code if scripted else OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), SUCCESSFUL)
+        ending = (
+            scripted.code
+            if scripted
+            else OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), SUCCESSFUL)
+        )
         refunded = self._refunded_payment(document)
         party = kind.test_value(document) if kind.party else refunded.party if refunded else ""
         payment = self._payments[reference_id] = SimulatedMtnPayment(
@@ -166,7 +176,9 @@ class SimulatedMtnAccounts:
     def snapshot(self) -> Mapping[str, Any]:
         """Return every balance and every submission that was accepted."""
         return {
-            "accounts": [account_row(account, balance) for account, balance in self._balances.items()],
+            "accounts": [
+                account_row(account, balance) for account, balance in self._balances.items()
+            ],
             "payments": [
                 payment_row(
                     each.kind.name,
@@ -195,7 +207,10 @@ class SimulatedMtnAccounts:
                 return "TRANSACTION_NOT_FOUND"
             if refunded.refunded_minor + payment.amount.minor > refunded.amount.minor:
                 return "NOT_ALLOWED"
-            if self.refundable_for is not None and now - (refunded.ended_at or now) > self.refundable_for:
+            if (
+                self.refundable_for is not None
+                and now - (refunded.ended_at or now) > self.refundable_for
+            ):
                 return "NOT_ALLOWED"
         if self.balance(payment.party) is None:
             return "PAYER_NOT_FOUND" if is_payin else "PAYEE_NOT_FOUND"
@@ -210,9 +225,14 @@ class SimulatedMtnAccounts:
         return SUCCESSFUL
 
     def _refunded_payment(self, document: Mapping[str, Any]) -> SimulatedMtnPayment | None:
-        """Return the request to pay that a submission refunds; None when it refunds none that was paid."""
+        """Return the request to pay that a submission refunds; None when it refunds none that was
+        paid."""
         payment = self._payments.get(str(document.get(REFUNDED, "")).lower())
-        is_paid = payment is not None and payment.kind.name == "requesttopay" and payment.result == SUCCESSFUL
+        is_paid = (
+            payment is not None
+            and payment.kind.name == "requesttopay"
+            and payment.result == SUCCESSFUL
+        )
         return payment if is_paid else None
 
     def _add_to_balance(self, account: str, minor: int) -> None:

@@ -8,10 +8,9 @@
     GET  /{product}/v1_0/account/balance                          and .../balance/{currency}
     GET  /{product}/v1_0/accountholder/msisdn/{number}/active     and .../basicuserinfo
 
-Numbers of the operator's own sandbox mean what they mean there (`sandbox_numbers`); any other has a wallet. A fault is
-planned `at` token, the name of a submission (requesttopay, requesttowithdraw, transfer, deposit, refund, remittance),
-ask (a poll) or account (all else).
-"""
+Numbers of the operator's own sandbox mean what they mean there (`sandbox_numbers`); any other has a
+wallet. A fault is planned `at` token, the name of a submission (requesttopay, requesttowithdraw,
+transfer, deposit, refund, remittance), ask (a poll) or account (all else)."""
 
 from __future__ import annotations
 
@@ -58,8 +57,8 @@ API_KEY: Final = "f1db798c98df4bcf83b538175893bbf0"
 COLLECTION_KEY: Final = "5c011ec7104e4d84a1f0c2e9106a2d34"
 DISBURSEMENT_KEY: Final = "d15b0250e3f74a6c9b1d7e2f4c8a0b36"
 REMITTANCE_KEY: Final = "4e317a9cb20f4c5d8a6b1f3e7d9c2b40"
-"""The credentials of a simulator that was given no others. Subscription keys have 32 hexadecimal digits, as MTN's
-have."""
+"""The credentials of a simulator that was given no others. Subscription keys have 32 hexadecimal
+digits, as MTN's have."""
 
 TOKEN_LIFETIME = Span(3600 * SECOND)
 
@@ -77,14 +76,18 @@ class MtnSimulator:
     market: str = "sandbox"
     accounts: SimulatedMtnAccounts = Factory(SimulatedMtnAccounts)
     subscription_keys: Mapping[str, str] = field(
-        factory=lambda: dict(zip(PRODUCTS, (COLLECTION_KEY, DISBURSEMENT_KEY, REMITTANCE_KEY), strict=True)), repr=False
+        factory=lambda: dict(
+            zip(PRODUCTS, (COLLECTION_KEY, DISBURSEMENT_KEY, REMITTANCE_KEY), strict=True)
+        ),
+        repr=False,
     )
     """By product."""
     rejects_immediately: bool = False
-    """Whether test numbers that stand for an error are rejected when submitted; otherwise they end as failed payments.
-    The documentation doesn't say which, and clients have seen both."""
+    """Whether test numbers that stand for an error are rejected when submitted; otherwise they end
+    as failed payments. The documentation doesn't say which, and clients have seen both."""
     requires_token_environment: bool = False
-    """Whether a token request needs the X-Target-Environment, as on the platform momoapi.momo.africa."""
+    """Whether a token request needs the X-Target-Environment, as on the platform
+    momoapi.momo.africa."""
     callback_host: str | None = None
     """The host that the given API user has registered; None: any host is accepted."""
     token_lifetime: Span = TOKEN_LIFETIME
@@ -97,15 +100,21 @@ class MtnSimulator:
     def __attrs_post_init__(self) -> None:
         self._users[API_USER] = _ApiUser(API_KEY, self.callback_host)
 
-    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
         """Return the response to a request of its API."""
         self.accounts.complete_due(now=now)
         path, _ = path_and_query(request)
         found = match_route(ROUTES, request.method, path)
         if found is None:
-            return respond_with_faults(self.faults.take_matching("account"), lambda: _no_such_route().response)
+            return respond_with_faults(
+                self.faults.take_matching("account"), lambda: _no_such_route().response
+            )
         route, segments = found
-        call = SimulatedCall(request, path, segments, self.faults.take_matching(route.operation), now)
+        call = SimulatedCall(
+            request, path, segments, self.faults.take_matching(route.operation), now
+        )
         return respond_with_faults(call.faults, lambda: route.handler(self, call))
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
@@ -117,12 +126,14 @@ class MtnSimulator:
         """Return when the next result or callback is due."""
         return self.accounts.next_due_at()
 
-    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
+    def on_callback_response(
+        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
+    ) -> None:
         """Ignore the response: a callback is sent once."""
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """Open `{"account": "46733123999", "balance": "100.00"}`; `collection`, `disbursement` and `remittance` are
-        the merchant's accounts."""
+        """Open `{"account": "46733123999", "balance": "100.00"}`; `collection`, `disbursement` and
+        `remittance` are the merchant's accounts."""
         for each in accounts:
             account, balance = each.get("account"), each.get("balance")
             if not isinstance(account, str) or not isinstance(balance, str):
@@ -150,7 +161,11 @@ class MtnSimulator:
     def _api_user(self, call: SimulatedCall) -> HttpResponse:
         host = self._find_api_user(call).callback_host
         server = f"http://{get_header(call.request, 'Host') or 'localhost'}"
-        document = {"providerCallbackHost": host, "paymentServerUrl": server, "targetEnvironment": self.market}
+        document = {
+            "providerCallbackHost": host,
+            "paymentServerUrl": server,
+            "targetEnvironment": self.market,
+        }
         return json_response(200, document)
 
     def _find_api_user(self, call: SimulatedCall) -> _ApiUser:
@@ -166,11 +181,20 @@ class MtnSimulator:
         known = self._users.get(user)
         if known is None or known.key is None or not _is_equal_constant_time(known.key, key):
             raise RequestRejected(json_response(500, {"error": "login_failed"}))
-        if self.requires_token_environment and get_header(call.request, "X-Target-Environment") != self.market:
-            raise RequestRejected(json_response(400, {"error": "Invalid or missing X-Target-Environment header"}))
+        if (
+            self.requires_token_environment
+            and get_header(call.request, "X-Target-Environment") != self.market
+        ):
+            raise RequestRejected(
+                json_response(400, {"error": "Invalid or missing X-Target-Environment header"})
+            )
         token = self._generate_secret("token", f"{user} {product}")
         self._tokens[token] = (product, user, later(call.now, self.token_lifetime))
-        document = {"access_token": token, "token_type": "access_token", "expires_in": self.token_lifetime // SECOND}
+        document = {
+            "access_token": token,
+            "token_type": "access_token",
+            "expires_in": self.token_lifetime // SECOND,
+        }
         return json_response(200, document)
 
     def _accept_submission(self, kind: SubmissionKind, call: SimulatedCall) -> HttpResponse:
@@ -186,13 +210,20 @@ class MtnSimulator:
             and ending in IMMEDIATE_REJECTION_STATUSES
             and find_fault(EndWith, call.faults) is None
         ):
-            raise rejection(IMMEDIATE_REJECTION_STATUSES[ending], ending, ending.replace("_", " ").capitalize())
-        self.accounts.accept_submission(kind, reference_id, document, amount, callback_url, call.faults, now=call.now)
+            raise rejection(
+                IMMEDIATE_REJECTION_STATUSES[ending], ending, ending.replace("_", " ").capitalize()
+            )
+        self.accounts.accept_submission(
+            kind, reference_id, document, amount, callback_url, call.faults, now=call.now
+        )
         return HttpResponse(202)
 
     def _balance(self, call: SimulatedCall) -> HttpResponse:
         self._check_token(call)
-        balance, currency = self.accounts.balance(call.segments["product"]), call.segments.get("currency")
+        balance, currency = (
+            self.accounts.balance(call.segments["product"]),
+            call.segments.get("currency"),
+        )
         assert balance is not None  # The merchant's own is always there.
         if currency not in (None, balance.currency):
             raise rejection(500, "INVALID_CURRENCY", "Currency not supported.")
@@ -207,7 +238,8 @@ class MtnSimulator:
         return json_response(200, self.accounts.payment_document(payment))
 
     def _check_product(self, call: SimulatedCall) -> str:
-        """Return the product of the request's path, which its subscription key has to open. Raises RequestRejected."""
+        """Return the product of the request's path, which its subscription key has to open. Raises
+        RequestRejected."""
         product = call.path.split("/")[1]
         if product not in self.subscription_keys:
             raise _no_such_route()
@@ -222,7 +254,9 @@ class MtnSimulator:
     def _check_token(self, call: SimulatedCall) -> str:
         """Return the user of the request's token. Raises RequestRejected."""
         product = self._check_product(call)
-        its_product, user, expires_at = self._tokens.get(parse_bearer_token(call.request), ("", "", 0))
+        its_product, user, expires_at = self._tokens.get(
+            parse_bearer_token(call.request), ("", "", 0)
+        )
         if its_product != product or call.now >= expires_at:
             raise unauthorized("invalid or expired access token")
         environment = get_header(call.request, "X-Target-Environment")
@@ -244,7 +278,9 @@ class MtnSimulator:
             case "NOT_ACTIVE":
                 return json_response(200, {"result": False})
             case code:
-                raise rejection(IMMEDIATE_REJECTION_STATUSES[code], code, code.replace("_", " ").capitalize())
+                raise rejection(
+                    IMMEDIATE_REJECTION_STATUSES[code], code, code.replace("_", " ").capitalize()
+                )
 
     def _user_info(self, call: SimulatedCall) -> HttpResponse:
         self._check_token(call)
@@ -305,21 +341,37 @@ ROUTES: Final[tuple[SimulatedRoute[MtnHandler], ...]] = (
     SimulatedRoute("account", "POST", "/v1_0/apiuser/{user}/apikey", MtnSimulator._create_api_key),
     SimulatedRoute("account", "GET", "/v1_0/apiuser/{user}", MtnSimulator._api_user),
     SimulatedRoute("token", "POST", "/{product}/token/", MtnSimulator._issue_token),
-    *(SimulatedRoute(kind.name, "POST", path, _submission_of(kind)) for path, kind in KINDS_BY_PATH.items()),
     *(
-        SimulatedRoute("ask", "GET", f"/{kind.product}/v1_0/{kind.segment}/{{reference_id}}", _status_of(kind))
+        SimulatedRoute(kind.name, "POST", path, _submission_of(kind))
+        for path, kind in KINDS_BY_PATH.items()
+    ),
+    *(
+        SimulatedRoute(
+            "ask", "GET", f"/{kind.product}/v1_0/{kind.segment}/{{reference_id}}", _status_of(kind)
+        )
         for kind in KINDS.values()
     ),
     SimulatedRoute("account", "GET", "/{product}/v1_0/account/balance", MtnSimulator._balance),
-    SimulatedRoute("account", "GET", "/{product}/v1_0/account/balance/{currency}", MtnSimulator._balance),
     SimulatedRoute(
-        "account", "GET", "/{product}/v1_0/accountholder/msisdn/{number}/active", MtnSimulator._account_holder_active
+        "account", "GET", "/{product}/v1_0/account/balance/{currency}", MtnSimulator._balance
     ),
     SimulatedRoute(
-        "account", "GET", "/{product}/v1_0/accountholder/MSISDN/{number}/active", MtnSimulator._account_holder_active
+        "account",
+        "GET",
+        "/{product}/v1_0/accountholder/msisdn/{number}/active",
+        MtnSimulator._account_holder_active,
     ),
     SimulatedRoute(
-        "account", "GET", "/{product}/v1_0/accountholder/msisdn/{number}/basicuserinfo", MtnSimulator._user_info
+        "account",
+        "GET",
+        "/{product}/v1_0/accountholder/MSISDN/{number}/active",
+        MtnSimulator._account_holder_active,
+    ),
+    SimulatedRoute(
+        "account",
+        "GET",
+        "/{product}/v1_0/accountholder/msisdn/{number}/basicuserinfo",
+        MtnSimulator._user_info,
     ),
 )
 """All that is offered. Clients write the type of an account holder in small or capital letters."""

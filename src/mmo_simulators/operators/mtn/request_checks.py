@@ -1,4 +1,5 @@
-"""Checks the requests to the simulated MTN MoMo for what its documentation requires, and nothing else."""
+"""Checks the requests to the simulated MTN MoMo for what its documentation requires, and nothing
+else."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ def parse_reference_id(request: HttpRequest) -> str:
 
 
 def parse_callback_url(request: HttpRequest, registered: str | None) -> str | None:
-    """Return the X-Callback-Url, on the registered host if one is registered. Raises RequestRejected."""
+    """Return the X-Callback-Url, on the registered host if one is registered. Raises
+    RequestRejected."""
     value = get_header(request, "X-Callback-Url")
     if value is None:
         return None
@@ -95,7 +97,9 @@ def registered_host(registered: str) -> str:
     return urlsplit(registered if "//" in registered else f"//{registered}").hostname or ""
 
 
-def parse_submission(request: HttpRequest, kind: SubmissionKind, currency: str) -> tuple[dict[str, Any], Money]:
+def parse_submission(
+    request: HttpRequest, kind: SubmissionKind, currency: str
+) -> tuple[dict[str, Any], Money]:
     """Return the body of a submission and its amount. Raises RequestRejected."""
     if (get_header(request, "Content-Type") or "").partition(";")[0].strip() != "application/json":
         raise invalid_request("Content-Type must be application/json")
@@ -127,4 +131,6 @@ def _check_party(party: Any, name: str) -> None:
     if not isinstance(value, str) or not value:
         raise invalid_request(f"{name}.partyId must be a string")
     if party["partyIdType"] == "MSISDN" and _MSISDN_PATTERN.fullmatch(value) is None:
-        raise invalid_request(f"{name}.partyId must be digits with the country code and without a plus")
+        raise invalid_request(
+            f"{name}.partyId must be digits with the country code and without a plus"
+        )

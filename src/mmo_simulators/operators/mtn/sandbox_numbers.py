@@ -32,11 +32,18 @@ _TRANSFER = (
     *_CONFIGURATION_ERRORS,
     "TRANSFER_TYPE_UNKNOWN",
 )
-_REFUND = ("TRANSACTION_NOT_FOUND", *_FIRST_OUTCOMES, *_CONFIGURATION_ERRORS, "COULD_NOT_PERFORM_TRANSACTION")
+_REFUND = (
+    "TRANSACTION_NOT_FOUND",
+    *_FIRST_OUTCOMES,
+    *_CONFIGURATION_ERRORS,
+    "COULD_NOT_PERFORM_TRANSACTION",
+)
 
 
 def _outcomes_by_number(outcomes: tuple[str, ...]) -> Mapping[str, str]:
-    return MappingProxyType({str(_FIRST_TEST_NUMBER + row): ending for row, ending in enumerate(outcomes)})
+    return MappingProxyType(
+        {str(_FIRST_TEST_NUMBER + row): ending for row, ending in enumerate(outcomes)}
+    )
 
 
 OUTCOMES_BY_NUMBER: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
@@ -46,11 +53,13 @@ OUTCOMES_BY_NUMBER: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "deposit": _outcomes_by_number(_DEPOSIT),
         "requesttowithdraw": _outcomes_by_number(_DEPOSIT),
         "remittance": _outcomes_by_number(_TRANSFER),
-        "refund": MappingProxyType({str(row): ending for row, ending in enumerate(_REFUND, start=1)}),
+        "refund": MappingProxyType(
+            {str(row): ending for row, ending in enumerate(_REFUND, start=1)}
+        ),
     }
 )
-"""By operation and number (a refund: by the id that is to be refunded): the reason that the payment fails for, or one
-of the constants above."""
+"""By operation and number (a refund: by the id that is to be refunded): the reason that the payment
+fails for, or one of the constants above."""
 
 ACCOUNT_HOLDERS_BY_NUMBER: Final[Mapping[str, str]] = _outcomes_by_number(
     (
@@ -65,4 +74,5 @@ IMMEDIATE_REJECTION_STATUSES: Final[Mapping[str, int]] = MappingProxyType(
     | dict.fromkeys(("PAYER_NOT_FOUND", "PAYEE_NOT_FOUND", "PAYEE_NOT_ALLOWED_TO_RECEIVE"), 500)
     | {"NOT_ENOUGH_FUNDS": 500, "PAYER_LIMIT_REACHED": 500, "SERVICE_UNAVAILABLE": 503}
 )
-"""The reasons that a simulator which rejects immediately answers the submission with, and the status."""
+"""The reasons that a simulator which rejects immediately answers the submission with, and the
+status."""

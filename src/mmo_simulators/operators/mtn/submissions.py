@@ -1,4 +1,5 @@
-"""Lists the submissions that the simulated MTN MoMo offers: their paths, the product's account, and the other party."""
+"""Lists the submissions that the simulated MTN MoMo offers: their paths, the product's account, and
+the other party."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class SubmissionKind:
     """The last segment of its path."""
     versions: tuple[str, ...]
     party: str | None
-    """The member with the other party; None: a refund, whose party is that of the refunded payment."""
+    """The member with the other party; None: a refund, whose party is that of the refunded
+    payment."""
     is_payin: bool = False
     has_receipt: bool = True
     """Whether its state names a financialTransactionId."""
@@ -44,12 +46,21 @@ KINDS: Final[Mapping[str, SubmissionKind]] = MappingProxyType(
     {
         each.name: each
         for each in (
-            SubmissionKind("requesttopay", "collection", "requesttopay", ("v1_0",), "payer", is_payin=True),
             SubmissionKind(
-                "requesttowithdraw", "collection", "requesttowithdraw", ("v1_0", "v2_0"), "payer", is_payin=True
+                "requesttopay", "collection", "requesttopay", ("v1_0",), "payer", is_payin=True
+            ),
+            SubmissionKind(
+                "requesttowithdraw",
+                "collection",
+                "requesttowithdraw",
+                ("v1_0", "v2_0"),
+                "payer",
+                is_payin=True,
             ),
             SubmissionKind("transfer", "disbursement", "transfer", ("v1_0",), "payee"),
-            SubmissionKind("deposit", "disbursement", "deposit", ("v1_0", "v2_0"), "payee", has_receipt=False),
+            SubmissionKind(
+                "deposit", "disbursement", "deposit", ("v1_0", "v2_0"), "payee", has_receipt=False
+            ),
             SubmissionKind("refund", "disbursement", "refund", ("v1_0", "v2_0"), None),
             SubmissionKind("remittance", "remittance", "transfer", ("v1_0",), "payee"),
         )
@@ -60,6 +71,10 @@ KINDS: Final[Mapping[str, SubmissionKind]] = MappingProxyType(
 PRODUCTS: Final = tuple(dict.fromkeys(each.product for each in KINDS.values()))
 
 KINDS_BY_PATH: Final[Mapping[str, SubmissionKind]] = MappingProxyType(
-    {f"/{each.product}/{version}/{each.segment}": each for each in KINDS.values() for version in each.versions}
+    {
+        f"/{each.product}/{version}/{each.segment}": each
+        for each in KINDS.values()
+        for version in each.versions
+    }
 )
 """By the path of the submission; its state is below the one of version 1."""

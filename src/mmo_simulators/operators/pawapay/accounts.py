@@ -1,4 +1,5 @@
-"""Holds the money of the simulated pawaPay: wallets, payments that wait for a result, and their callbacks."""
+"""Holds the money of the simulated pawaPay: wallets, payments that wait for a result, and their
+callbacks."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, later, to_dat
 from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_simulators.common.faults import CallBack, EndAfter, EndWith, Fault, PollWith, find_fault
 from mmo_simulators.common.simulator import DueQueue, account_row, earliest, payment_row
-from mmo_simulators.operators.pawapay.markets import STUCK, WALLETS, OperationType, SimulatedCountry, SimulatedProvider
+from mmo_simulators.operators.pawapay.markets import (
+    STUCK,
+    WALLETS,
+    OperationType,
+    SimulatedCountry,
+    SimulatedProvider,
+)
 
 OPENING_BALANCE: Final = "10000000"
 """The balance in whole units of a wallet that was not opened before."""
@@ -21,7 +28,8 @@ DELAYED: Final = "DELAYED"
 CLOSED: Final = "CLOSED"
 """What the availability of a provider may be."""
 REPETITION_DELAYS: Final = tuple(Span(minutes * MINUTE) for minutes in (0, 1, 2, 4, 8))
-"""How long after a callback without a response of 200 the next one is sent: for 15 minutes in all."""
+"""How long after a callback without a response of 200 the next one is sent: for 15 minutes in
+all."""
 
 
 @define(eq=False)
@@ -90,7 +98,8 @@ class SimulatedPawapayAccounts:
         self._balances[wallet] = to_money(parse_number(balance), currency)
 
     def balance(self, holder: str, currency: str) -> Money:
-        """Return the balance of a country's wallet or of a number's, which is opened if there is none."""
+        """Return the balance of a country's wallet or of a number's, which is opened if there is
+        none."""
         wallet = f"{holder}/{currency}"
         if wallet not in self._balances:
             self.open_wallet(wallet, OPENING_BALANCE)
@@ -117,20 +126,29 @@ class SimulatedPawapayAccounts:
             if each.refunded is deposit and each.result in (None, COMPLETED):
                 yield each
 
-    def accept(self, payment: SimulatedPawapayPayment, faults: Sequence[Fault], *, now: Instant) -> None:
+    def accept(
+        self, payment: SimulatedPawapayPayment, faults: Sequence[Fault], *, now: Instant
+    ) -> None:
         """Accept a submission; a fault decides its result, or else the test number."""
-        scripted, polled, span = find_fault(EndWith, faults), find_fault(PollWith, faults), find_fault(EndAfter, faults)
+        scripted, polled, span = (
+            find_fault(EndWith, faults),
+            find_fault(PollWith, faults),
+            find_fault(EndAfter, faults),
+        )
         calls = find_fault(CallBack, faults)
         if scripted is not None:
             payment.ending, payment.message = scripted.code, scripted.message
         payment.polled_code = polled.code if polled else None
         payment.callback_delays = calls.after if calls else payment.callback_delays
-        payment.takes = span.span if span else None if payment.ending == STUCK else self.approval_delay
+        payment.takes = (
+            span.span if span else None if payment.ending == STUCK else self.approval_delay
+        )
         self.payments[payment.operation, payment.id] = payment
         self._process([*self._enqueued, payment], now=now)
 
     def complete_due(self, *, now: Instant) -> None:
-        """Process what was enqueued, where that is possible again, and give every payment its result that is due."""
+        """Process what was enqueued, where that is possible again, and give every payment its
+        result that is due."""
         self._process(self._enqueued, now=now)
         for at, payment in self._pending_results.take_due(now=now):
             payment.result = self._transfer(payment)
@@ -142,10 +160,13 @@ class SimulatedPawapayAccounts:
     def call_back(self, payment: SimulatedPawapayPayment, vain: int = 0, *, now: Instant) -> None:
         """Schedule the callback after this number of callbacks in vain, if there is another one."""
         if vain < len(REPETITION_DELAYS):
-            self._pending_callbacks.schedule((payment, vain), at=later(now, REPETITION_DELAYS[vain]))
+            self._pending_callbacks.schedule(
+                (payment, vain), at=later(now, REPETITION_DELAYS[vain])
+            )
 
     def take_due_callbacks(self, *, now: Instant) -> Iterator[tuple[SimulatedPawapayPayment, int]]:
-        """Remove and yield the payments to call back now, each with the number of callbacks in vain before."""
+        """Remove and yield the payments to call back now, each with the number of callbacks in vain
+        before."""
         for _, (payment, vain) in self._pending_callbacks.take_due(now=now):
             payment.callback_count += 1
             yield payment, vain
@@ -157,7 +178,9 @@ class SimulatedPawapayAccounts:
     def snapshot(self) -> Mapping[str, Any]:
         """Return every balance and every payment that was accepted."""
         return {
-            "accounts": [account_row(wallet, balance) for wallet, balance in self._balances.items()],
+            "accounts": [
+                account_row(wallet, balance) for wallet, balance in self._balances.items()
+            ],
             "payments": [
                 payment_row(
                     each.operation.lower(),
@@ -173,7 +196,8 @@ class SimulatedPawapayAccounts:
         }
 
     def _process(self, payments: Sequence[SimulatedPawapayPayment], *, now: Instant) -> None:
-        """Enqueue the payments whose provider does not process them yet, and let the others begin."""
+        """Enqueue the payments whose provider does not process them yet, and let the others
+        begin."""
         for each in payments:
             each.is_enqueued = self.status_of(each.provider, each.operation) != OPERATIONAL
             if not each.is_enqueued and each.takes is not None:
@@ -188,7 +212,9 @@ class SimulatedPawapayAccounts:
             return "INSUFFICIENT_BALANCE" if is_deposit else "PAWAPAY_WALLET_OUT_OF_FUNDS"
         currency, minor = payment.amount.currency, payment.amount.minor
         for holder, change in zip(payment.debited_and_credited, (-minor, minor), strict=True):
-            self._balances[f"{holder}/{currency}"] = Money(self.balance(holder, currency).minor + change, currency)
+            self._balances[f"{holder}/{currency}"] = Money(
+                self.balance(holder, currency).minor + change, currency
+            )
         return COMPLETED
 
 
@@ -218,6 +244,9 @@ def payment_document(payment: SimulatedPawapayPayment, result: str | None) -> di
         words = payment.message or f"{result.replace('_', ' ').capitalize()}."
         document["failureReason"] = {"failureCode": result, "failureMessage": words}
     if "metadata" in payment.document:
-        fields = [each.items() - {("isPII", True), ("isPII", False)} for each in payment.document["metadata"]]
+        fields = [
+            each.items() - {("isPII", True), ("isPII", False)}
+            for each in payment.document["metadata"]
+        ]
         document["metadata"] = dict(field for each in fields for field in each)
     return document

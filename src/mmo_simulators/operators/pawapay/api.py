@@ -5,9 +5,9 @@
     GET  /v2/active-conf, /v2/availability                   what the account may do, and what works
     GET  /v2/wallet-balances, /v2/public-key/http            the account's money, and the key of callbacks
 
-Numbers of the operator's own sandbox mean what they mean there (`markets`); any other has a wallet. A fault is planned
-`at` deposit, payout or refund (a submission), ask (a status) or account (all else).
-"""
+Numbers of the operator's own sandbox mean what they mean there (`markets`); any other has a wallet.
+A fault is planned `at` deposit, payout or refund (a submission), ask (a status) or account (all
+else)."""
 
 from __future__ import annotations
 
@@ -49,13 +49,19 @@ from mmo_simulators.operators.pawapay.request_checks import (
     parse_party,
     parse_submission,
 )
-from mmo_simulators.operators.pawapay.signatures import CALLBACK_KEY_ID, check_request_signature, sign_callback
+from mmo_simulators.operators.pawapay.signatures import (
+    CALLBACK_KEY_ID,
+    check_request_signature,
+    sign_callback,
+)
 
 API_TOKEN: Final = "simulated-pawapay-token"
 """The token of a simulator that was given no other."""
 COMPANY: Final = "Test Shop"
 _SETTINGS: Final = {"callback_url", "signs_callbacks", "request_key"}
-_AUTHORISATION: Final = {OperationType.DEPOSIT: {"authType": "PROVIDER_AUTH", "pinPrompt": "AUTOMATIC"}}
+_AUTHORISATION: Final = {
+    OperationType.DEPOSIT: {"authType": "PROVIDER_AUTH", "pinPrompt": "AUTOMATIC"}
+}
 JSON_UTF8: Final = ((b"content-type", b"application/json; charset=UTF-8"),)
 
 
@@ -75,37 +81,50 @@ class PawapaySimulator:
     faults: FaultScript = Factory(FaultScript)
     _sent_callbacks: dict[HttpRequest, tuple[SimulatedPawapayPayment, int]] = Factory(dict)
 
-    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
         """Return the response to a request of its API."""
         self.accounts.complete_due(now=now)
         path, _ = path_and_query(request)
         found = match_route(ROUTES, request.method, path)
         if found is None:
-            return respond_with_faults(self.faults.take_matching("account"), lambda: json_response(404, {}))
+            return respond_with_faults(
+                self.faults.take_matching("account"), lambda: json_response(404, {})
+            )
         route, segments = found
-        call = SimulatedCall(request, path, segments, self.faults.take_matching(route.operation), now)
+        call = SimulatedCall(
+            request, path, segments, self.faults.take_matching(route.operation), now
+        )
         return respond_with_faults(call.faults, lambda: self._respond(route.handler, call))
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Return the callbacks to send now."""
         self.accounts.complete_due(now=now)
         due = list(self.accounts.take_due_callbacks(now=now))
-        return [self._callback(payment, vain, self.callback_url, now) for payment, vain in due if self.callback_url]
+        return [
+            self._callback(payment, vain, self.callback_url, now)
+            for payment, vain in due
+            if self.callback_url
+        ]
 
     def next_due_at(self) -> Instant | None:
         """Return when the next result or callback is due."""
         return self.accounts.next_due_at()
 
-    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
+    def on_callback_response(
+        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
+    ) -> None:
         """Send the callback again, for 15 minutes, unless the response is a 200."""
         payment, vain = self._sent_callbacks.pop(request, (None, 0))
         if payment is not None and (response is None or response.status != 200):
             self.accounts.call_back(payment, vain + 1, now=now)
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """Open wallets, `{"account": "ZMB/ZMW", "balance": "100.00"}`, replace the settings of the dashboard,
-        `{"account": "merchant", "callback_url", "signs_callbacks", "request_key"}`, and set what a provider can
-        process, `{"account": "MTN_MOMO_ZMB", "DEPOSIT": "CLOSED"}`. Raises ValueError."""
+        """Open wallets, `{"account": "ZMB/ZMW", "balance": "100.00"}`, replace the settings of the
+        dashboard, `{"account": "merchant", "callback_url", "signs_callbacks", "request_key"}`, and
+        set what a provider can process, `{"account": "MTN_MOMO_ZMB", "DEPOSIT": "CLOSED"}`. Raises
+        ValueError."""
         for each in accounts:
             match dict(each):
                 case {"account": "merchant", **settings} if settings.keys() <= _SETTINGS:
@@ -122,15 +141,23 @@ class PawapaySimulator:
         """Return every balance and every payment that was accepted."""
         return self.accounts.snapshot()
 
-    def _apply_settings(self, callback_url: Any = None, signs_callbacks: Any = True, request_key: Any = None) -> None:
+    def _apply_settings(
+        self, callback_url: Any = None, signs_callbacks: Any = True, request_key: Any = None
+    ) -> None:
         if not isinstance(callback_url, str | None) or not isinstance(request_key, str | None):
             raise ValueError("callback_url and request_key must be text or null")
         key = None if request_key is None else load_pem_public_key(request_key.encode())
         if not isinstance(key, ec.EllipticCurvePublicKey | None):
             raise ValueError("request_key must be a public key of the curve P-256, in PEM")
-        self.callback_url, self.signs_callbacks, self.request_key = callback_url, bool(signs_callbacks), key
+        self.callback_url, self.signs_callbacks, self.request_key = (
+            callback_url,
+            bool(signs_callbacks),
+            key,
+        )
 
-    def _callback(self, payment: SimulatedPawapayPayment, vain: int, url: str, now: Instant) -> HttpRequest:
+    def _callback(
+        self, payment: SimulatedPawapayPayment, vain: int, url: str, now: Instant
+    ) -> HttpRequest:
         body = json_response(200, payment_document(payment, payment.result)).body
         request = HttpRequest("POST", url.encode(), JSON_UTF8, body)
         if self.signs_callbacks:
@@ -139,7 +166,8 @@ class PawapaySimulator:
         return request
 
     def _respond(self, handler: PawapayHandler, call: SimulatedCall) -> HttpResponse:
-        """Return the response of a handler, or the rejection of the request, which repeats a submission's id."""
+        """Return the response of a handler, or the rejection of the request, which repeats a
+        submission's id."""
         try:
             check_token(call.request, self.api_token)
             return handler(self, call)
@@ -151,7 +179,9 @@ class PawapaySimulator:
             try:
                 check_request_signature(call.request, self.request_key, now=call.now)
             except ValueError as error:
-                raise Rejected("HTTP_SIGNATURE_ERROR", f"The request could not be verified: {error}.") from None
+                raise Rejected(
+                    "HTTP_SIGNATURE_ERROR", f"The request could not be verified: {error}."
+                ) from None
         document = parse_submission(call.request, operation)
         id = document[operation.id_member].lower()
         known = self.accounts.payments.get((operation, id))
@@ -166,10 +196,24 @@ class PawapaySimulator:
             amount = parse_amount(document, country, provider, operation)
         ending = provider.test_outcomes(operation).get(msisdn, COMPLETED)
         payment = SimulatedPawapayPayment(
-            operation, id, country, provider, msisdn, amount, document, call.now, ending, refunded=refunded
+            operation,
+            id,
+            country,
+            provider,
+            msisdn,
+            amount,
+            document,
+            call.now,
+            ending,
+            refunded=refunded,
         )
-        is_deposit, status = operation is OperationType.DEPOSIT, self.accounts.status_of(provider, operation)
-        if status == CLOSED or (is_deposit and status == DELAYED):  # Only money out can wait for a provider.
+        is_deposit, status = (
+            operation is OperationType.DEPOSIT,
+            self.accounts.status_of(provider, operation),
+        )
+        if status == CLOSED or (
+            is_deposit and status == DELAYED
+        ):  # Only money out can wait for a provider.
             words = f"The provider '{provider.code}' is currently not able to process payments."
             raise Rejected("PROVIDER_TEMPORARILY_UNAVAILABLE", words)
         if not is_deposit and not self.accounts.has_funds_for(payment):
@@ -178,7 +222,8 @@ class PawapaySimulator:
         return _initiation(payment, "ACCEPTED")
 
     def _find_refunded(self, document: Mapping[str, Any]) -> tuple[SimulatedPawapayPayment, Money]:
-        """Return the deposit that is to be refunded, and how much of it: all that is left if nothing else is said."""
+        """Return the deposit that is to be refunded, and how much of it: all that is left if
+        nothing else is said."""
         deposit = self.accounts.payments.get((OperationType.DEPOSIT, document["depositId"].lower()))
         if deposit is None:
             raise Rejected("NOT_FOUND", "The deposit was not found.")
@@ -186,8 +231,13 @@ class PawapaySimulator:
             raise Rejected("INVALID_STATE", "Only a completed deposit can be refunded.")
         refunds = list(self.accounts.refunds_of(deposit))
         if any(each.result is None for each in refunds):
-            raise Rejected("REFUND_IN_PROGRESS", "Another refund of this deposit is being processed.")
-        left = Money(deposit.amount.minor - sum(each.amount.minor for each in refunds), deposit.amount.currency)
+            raise Rejected(
+                "REFUND_IN_PROGRESS", "Another refund of this deposit is being processed."
+            )
+        left = Money(
+            deposit.amount.minor - sum(each.amount.minor for each in refunds),
+            deposit.amount.currency,
+        )
         if left.minor == 0:
             raise Rejected("DEPOSIT_ALREADY_REFUNDED", "The deposit has been refunded.")
         if "amount" not in document:
@@ -205,11 +255,18 @@ class PawapaySimulator:
         if payment is None:
             return json_response(200, {"status": "NOT_FOUND"})
         document = payment_document(payment, payment.polled_code or payment.result)
-        own = {name: payment.document[name] for name in ("clientReferenceId",) if name in payment.document}
+        own = {
+            name: payment.document[name]
+            for name in ("clientReferenceId",)
+            if name in payment.document
+        }
         return json_response(200, {"status": "FOUND", "data": {**document, **own}})
 
     def _active_configuration(self, call: SimulatedCall) -> HttpResponse:
-        signatures = {"signedRequestsOnly": self.request_key is not None, "signedCallbacks": self.signs_callbacks}
+        signatures = {
+            "signedRequestsOnly": self.request_key is not None,
+            "signedCallbacks": self.signs_callbacks,
+        }
 
         def describe(country: SimulatedCountry, provider: SimulatedProvider) -> dict[str, Any]:
             currencies = [
@@ -230,26 +287,50 @@ class PawapaySimulator:
                 }
                 for currency, (least, greatest) in country.limits.items()
             ]
-            return {"displayName": provider.name, "nameDisplayedToCustomer": COMPANY, "currencies": currencies}
+            return {
+                "displayName": provider.name,
+                "nameDisplayedToCustomer": COMPANY,
+                "currencies": currencies,
+            }
 
         countries = [
             {**each, "displayName": {"en": country.name}, "prefix": country.prefix}
             for country, each in _described(call, describe)
         ]
-        document = {"companyName": COMPANY, "signatureConfiguration": signatures, "countries": countries}
+        document = {
+            "companyName": COMPANY,
+            "signatureConfiguration": signatures,
+            "countries": countries,
+        }
         return json_response(200, document)
 
     def _availability(self, call: SimulatedCall) -> HttpResponse:
         def describe(_: SimulatedCountry, provider: SimulatedProvider) -> dict[str, Any]:
-            states = [(each, self.accounts.status_of(provider, each)) for each in _asked_operations(call)]
-            return {"operationTypes": [{"operationType": each, "status": status} for each, status in states]}
+            states = [
+                (each, self.accounts.status_of(provider, each)) for each in _asked_operations(call)
+            ]
+            return {
+                "operationTypes": [
+                    {"operationType": each, "status": status} for each, status in states
+                ]
+            }
 
         return json_response(200, [each for _, each in _described(call, describe)])
 
     def _wallet_balances(self, call: SimulatedCall) -> HttpResponse:
-        asked = [(country.code, currency) for country, currency in WALLETS if country in _asked_countries(call)]
-        texts = [(code, self.accounts.balance(code, currency).text, currency, "") for code, currency in asked]
-        balances = [dict(zip(("country", "balance", "currency", "provider"), each, strict=True)) for each in texts]
+        asked = [
+            (country.code, currency)
+            for country, currency in WALLETS
+            if country in _asked_countries(call)
+        ]
+        texts = [
+            (code, self.accounts.balance(code, currency).text, currency, "")
+            for code, currency in asked
+        ]
+        balances = [
+            dict(zip(("country", "balance", "currency", "provider"), each, strict=True))
+            for each in texts
+        ]
         return json_response(200, {"balances": balances})
 
     def _public_keys(self, call: SimulatedCall) -> HttpResponse:
@@ -263,14 +344,19 @@ def open_pawapay() -> PawapaySimulator:
 
 
 def _initiation(payment: SimulatedPawapayPayment, status: str) -> HttpResponse:
-    document = {payment.operation.id_member: payment.id, "status": status, "created": timestamp(payment.created_at)}
+    document = {
+        payment.operation.id_member: payment.id,
+        "status": status,
+        "created": timestamp(payment.created_at),
+    }
     if payment.operation is OperationType.DEPOSIT and status == "ACCEPTED":
         document["nextStep"] = "FINAL_STATUS"
     return json_response(200, document)
 
 
 def _submitted_id(request: HttpRequest) -> dict[str, str]:
-    """Return what stands before the reason of a rejection: of a submission its id, if that can be read."""
+    """Return what stands before the reason of a rejection: of a submission its id, if that can be
+    read."""
     operation = _OPERATIONS.get(path_and_query(request)[0])
     if operation is None or request.method != "POST":
         return {}
@@ -278,7 +364,11 @@ def _submitted_id(request: HttpRequest) -> dict[str, str]:
         id = parse_json_object(request.body).get(operation.id_member)
     except ValueError:
         id = None
-    return {"status": "REJECTED"} if id is None else {operation.id_member: str(id), "status": "REJECTED"}
+    return (
+        {"status": "REJECTED"}
+        if id is None
+        else {operation.id_member: str(id), "status": "REJECTED"}
+    )
 
 
 _OPERATIONS: Final = {f"/v2/{each.lower()}s": each for each in OperationType}
@@ -301,7 +391,9 @@ def _described(
 ) -> Iterator[tuple[SimulatedCountry, dict[str, Any]]]:
     """Yield the countries that are asked for, each with its document and those of its providers."""
     for country in _asked_countries(call):
-        providers = [{"provider": each.code, **describe(country, each)} for each in country.providers]
+        providers = [
+            {"provider": each.code, **describe(country, each)} for each in country.providers
+        ]
         yield country, {"country": country.code, "providers": providers}
 
 
@@ -317,8 +409,14 @@ def _status_of(operation: OperationType) -> PawapayHandler:
 
 
 ROUTES: Final[tuple[SimulatedRoute[PawapayHandler], ...]] = (
-    *(SimulatedRoute(each.lower(), "POST", path, _submission_of(each)) for path, each in _OPERATIONS.items()),
-    *(SimulatedRoute("ask", "GET", f"{path}/{{id}}", _status_of(each)) for path, each in _OPERATIONS.items()),
+    *(
+        SimulatedRoute(each.lower(), "POST", path, _submission_of(each))
+        for path, each in _OPERATIONS.items()
+    ),
+    *(
+        SimulatedRoute("ask", "GET", f"{path}/{{id}}", _status_of(each))
+        for path, each in _OPERATIONS.items()
+    ),
     SimulatedRoute("account", "GET", "/v2/active-conf", PawapaySimulator._active_configuration),
     SimulatedRoute("account", "GET", "/v2/availability", PawapaySimulator._availability),
     SimulatedRoute("account", "GET", "/v2/wallet-balances", PawapaySimulator._wallet_balances),

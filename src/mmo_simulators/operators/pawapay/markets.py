@@ -1,4 +1,5 @@
-"""Lists the countries and providers of the simulated pawaPay, their limits, and the published test numbers."""
+"""Lists the countries and providers of the simulated pawaPay, their limits, and the published test
+numbers."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ _FAILURES_BY_ENDING: Final[Mapping[str, str]] = MappingProxyType(
         "129": STUCK,
     }
 )
-"""What the endings of test numbers mean; those that end with 789 succeed, as does any other number."""
+"""What the endings of test numbers mean; those that end with 789 succeed, as does any other
+number."""
 
 
 @frozen
@@ -70,8 +72,14 @@ class SimulatedProvider:
 
     def test_outcomes(self, operation: OperationType) -> Mapping[str, str]:
         """Return the failure codes, or STUCK, by test number."""
-        endings = {OperationType.DEPOSIT: self.deposit_endings, OperationType.PAYOUT: self.payout_endings}
-        return {f"{self.numbers}{each}": _FAILURES_BY_ENDING[each] for each in endings.get(operation, "").split()}
+        endings = {
+            OperationType.DEPOSIT: self.deposit_endings,
+            OperationType.PAYOUT: self.payout_endings,
+        }
+        return {
+            f"{self.numbers}{each}": _FAILURES_BY_ENDING[each]
+            for each in endings.get(operation, "").split()
+        }
 
 
 @frozen
@@ -84,7 +92,8 @@ class SimulatedCountry:
     prefix: str
     """The calling code."""
     limits: Mapping[str, tuple[str, str]]
-    """The least and the greatest amount of a payment by currency; a real account has limits of its own."""
+    """The least and the greatest amount of a payment by currency; a real account has limits of its
+    own."""
     providers: tuple[SimulatedProvider, ...]
 
 
@@ -116,7 +125,8 @@ COUNTRIES: Final = (
         SimulatedProvider("AIRTEL_OAPI_ZMB", "Airtel", "260973456", "019 039 049 069 129", "089 119 129", 2, 2),
     )),
 )  # fmt: skip
-"""Seven of some twenty. Amounts in UGX are whole, as the currency has no smaller unit, though MTN takes decimals."""
+"""Seven of some twenty. Amounts in UGX are whole, as the currency has no smaller unit, though MTN
+takes decimals."""
 
 PROVIDERS: Final[Mapping[str, tuple[SimulatedCountry, SimulatedProvider]]] = MappingProxyType(
     {each.code: (country, each) for country in COUNTRIES for each in country.providers}

@@ -1,4 +1,5 @@
-"""Checks the requests to the simulated pawaPay for what its documentation requires, and nothing else."""
+"""Checks the requests to the simulated pawaPay for what its documentation requires, and nothing
+else."""
 
 from __future__ import annotations
 
@@ -10,16 +11,25 @@ from typing import Any, Final
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.money import AmountError, Money, to_money
 from mmo_simulators.common.messages import json_response, parse_json_object
-from mmo_simulators.operators.pawapay.markets import PROVIDERS, OperationType, SimulatedCountry, SimulatedProvider
+from mmo_simulators.operators.pawapay.markets import (
+    PROVIDERS,
+    OperationType,
+    SimulatedCountry,
+    SimulatedProvider,
+)
 
 _STATUSES: Final[Mapping[str, int]] = {
     "NO_AUTHENTICATION": 401,
     **dict.fromkeys(("AUTHENTICATION_ERROR", "HTTP_SIGNATURE_ERROR"), 403),
-    **dict.fromkeys(("INVALID_INPUT", "MISSING_PARAMETER", "UNSUPPORTED_PARAMETER", "INVALID_PARAMETER"), 400),
+    **dict.fromkeys(
+        ("INVALID_INPUT", "MISSING_PARAMETER", "UNSUPPORTED_PARAMETER", "INVALID_PARAMETER"), 400
+    ),
 }
 """The HTTP status of a rejection by its failure code; 200 for any other."""
 
-_UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_UUID4 = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE
+)
 _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
     **dict.fromkeys(("depositId", "payoutId", "refundId"), _UUID4),
     "amount": re.compile(r"(0|[1-9][0-9]{0,17})(\.[0-9]{0,3}[1-9])?", re.ASCII),
@@ -31,11 +41,15 @@ _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
 """The members of a submission that are text."""
 _METADATA_MAX: Final = 10
 _MEMBERS: Final[Mapping[OperationType, tuple[str, str]]] = {
-    OperationType.DEPOSIT: ("depositId payer amount currency", "customerMessage preAuthorisationCode"),
+    OperationType.DEPOSIT: (
+        "depositId payer amount currency",
+        "customerMessage preAuthorisationCode",
+    ),
     OperationType.PAYOUT: ("payoutId recipient amount currency", "customerMessage"),
     OperationType.REFUND: ("refundId depositId", "amount currency"),
 }
-"""The members that a submission must have, and those that it may have as well as clientReferenceId and metadata."""
+"""The members that a submission must have, and those that it may have as well as clientReferenceId
+and metadata."""
 
 
 class Rejected(Exception):
@@ -47,7 +61,10 @@ class Rejected(Exception):
 
     def response(self, members: Mapping[str, Any]) -> HttpResponse:
         """Return the rejection as it is answered, with these members before its reason."""
-        return json_response(_STATUSES.get(self.reason["failureCode"], 200), {**members, "failureReason": self.reason})
+        return json_response(
+            _STATUSES.get(self.reason["failureCode"], 200),
+            {**members, "failureReason": self.reason},
+        )
 
 
 def check_token(request: HttpRequest, token: str) -> None:
@@ -76,7 +93,11 @@ def parse_submission(request: HttpRequest, operation: OperationType) -> dict[str
         if name in document and not (isinstance(value, str) and form.fullmatch(value)):
             raise _invalid(name)
     metadata = document.get("metadata", [])
-    if not isinstance(metadata, list) or len(metadata) > _METADATA_MAX or not all(map(_is_metadata, metadata)):
+    if (
+        not isinstance(metadata, list)
+        or len(metadata) > _METADATA_MAX
+        or not all(map(_is_metadata, metadata))
+    ):
         raise _invalid("metadata")
     return document
 
@@ -98,7 +119,9 @@ def parse_party(
         raise _invalid(name)
     msisdn, code = account.get("phoneNumber"), account.get("provider")
     if not isinstance(msisdn, str) or not isinstance(code, str):
-        raise Rejected("MISSING_PARAMETER", f"'{name}.accountDetails' needs 'phoneNumber' and 'provider'.")
+        raise Rejected(
+            "MISSING_PARAMETER", f"'{name}.accountDetails' needs 'phoneNumber' and 'provider'."
+        )
     if code not in PROVIDERS:
         raise Rejected("INVALID_PROVIDER", f"The provider '{code}' is not supported.")
     country, provider = PROVIDERS[code]
@@ -109,21 +132,31 @@ def parse_party(
 
 
 def parse_amount(
-    document: Mapping[str, Any], country: SimulatedCountry, provider: SimulatedProvider, operation: OperationType
+    document: Mapping[str, Any],
+    country: SimulatedCountry,
+    provider: SimulatedProvider,
+    operation: OperationType,
 ) -> Money:
     """Return the amount, which the provider has to take. Raises Rejected."""
     text, currency = document["amount"], document["currency"]
     if currency not in country.limits:
-        raise Rejected("INVALID_CURRENCY", f"The currency '{currency}' is not supported by '{provider.code}'.")
+        raise Rejected(
+            "INVALID_CURRENCY", f"The currency '{currency}' is not supported by '{provider.code}'."
+        )
     try:
         amount = to_money(Decimal(text), currency)
     except AmountError:
         amount = None
     if amount is None or len(text.partition(".")[2]) > provider.decimals(operation):
-        raise Rejected("INVALID_AMOUNT", f"The amount '{text}' has more decimals than '{provider.code}' supports.")
+        raise Rejected(
+            "INVALID_AMOUNT",
+            f"The amount '{text}' has more decimals than '{provider.code}' supports.",
+        )
     least, greatest = country.limits[currency]
     if not Decimal(least) <= Decimal(text) <= Decimal(greatest):
-        raise Rejected("AMOUNT_OUT_OF_BOUNDS", f"The amount must be from {least} to {greatest} {currency}.")
+        raise Rejected(
+            "AMOUNT_OUT_OF_BOUNDS", f"The amount must be from {least} to {greatest} {currency}."
+        )
     return amount
 
 

@@ -1,4 +1,5 @@
-"""Signs callbacks, and checks signed requests, by HTTP message signatures (RFC 9421) over digests (RFC 9530).
+"""Signs callbacks, and checks signed requests, by HTTP message signatures (RFC 9421) over digests
+(RFC 9530).
 
 ECDSA signatures are in DER, as pawaPay's are, and not in the form of RFC 9421 section 3.3.4.
 """
@@ -13,7 +14,11 @@ from urllib.parse import urlsplit
 
 from attrs import evolve
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    ECDSA,
+    EllipticCurvePrivateKey,
+    EllipticCurvePublicKey,
+)
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from mmo_sansio.http.messages import HttpRequest
@@ -25,14 +30,23 @@ LIFETIME_S: Final = 60
 CLOCK_SKEW_S: Final = 60
 """How far the merchant's clock may be ahead."""
 
-_COMPONENTS: Final = ("@method", "@authority", "@path", "signature-date", "content-digest", "content-type")
+_COMPONENTS: Final = (
+    "@method",
+    "@authority",
+    "@path",
+    "signature-date",
+    "content-digest",
+    "content-type",
+)
 _REQUIRED: Final = frozenset({"@method", "@authority", "@path", "content-digest"})
 _INPUT = re.compile(r'sig-pp=(\(([^)]*)\)((?:;[a-z]+=(?:"[^"]*"|[0-9]+))*))')
 _SIGNATURE = re.compile(r"sig-pp=:([A-Za-z0-9+/=]+):")
 _DIGEST = re.compile(r"(sha-256|sha-512)=:([A-Za-z0-9+/=]+):")
 
 
-def sign_callback(request: HttpRequest, key: EllipticCurvePrivateKey, *, now: Instant) -> HttpRequest:
+def sign_callback(
+    request: HttpRequest, key: EllipticCurvePrivateKey, *, now: Instant
+) -> HttpRequest:
     """Return a callback with its digest and its signature, which is valid for a minute."""
     created = now // SECOND
     digest = base64.b64encode(hashlib.sha512(request.body).digest()).decode()
@@ -43,28 +57,46 @@ def sign_callback(request: HttpRequest, key: EllipticCurvePrivateKey, *, now: In
     )
     signed = evolve(request, headers=headers)
     listed = " ".join(f'"{each}"' for each in _COMPONENTS)
-    parameters = (
-        f'({listed});alg="ecdsa-p256-sha256";keyid="{CALLBACK_KEY_ID}";created={created};expires={created + LIFETIME_S}'
+    parameters = f'({listed});alg="ecdsa-p256-sha256";keyid="{CALLBACK_KEY_ID}";created={created};expires={created + LIFETIME_S}'
+    signature = base64.b64encode(
+        key.sign(_base(signed, _COMPONENTS, parameters), ECDSA(SHA256()))
+    ).decode()
+    own = (
+        (b"signature", f"sig-pp=:{signature}:".encode()),
+        (b"signature-input", f"sig-pp={parameters}".encode()),
     )
-    signature = base64.b64encode(key.sign(_base(signed, _COMPONENTS, parameters), ECDSA(SHA256()))).decode()
-    own = ((b"signature", f"sig-pp=:{signature}:".encode()), (b"signature-input", f"sig-pp={parameters}".encode()))
     return evolve(signed, headers=(*headers, *own))
 
 
-def check_request_signature(request: HttpRequest, key: EllipticCurvePublicKey, *, now: Instant) -> None:
-    """Raise ValueError, which says why, unless the request is signed by this key and not too old."""
-    found, signature = _match(_INPUT, request, "signature-input"), _match(_SIGNATURE, request, "signature")
+def check_request_signature(
+    request: HttpRequest, key: EllipticCurvePublicKey, *, now: Instant
+) -> None:
+    """Raise ValueError, which says why, unless the request is signed by this key and not too
+    old."""
+    found, signature = (
+        _match(_INPUT, request, "signature-input"),
+        _match(_SIGNATURE, request, "signature"),
+    )
     parameters, components = found[1], tuple(each.strip('"') for each in found[2].split())
     if not _REQUIRED.issubset(components):
         raise ValueError(f"the signature must cover {', '.join(sorted(_REQUIRED))}")
     times = dict(re.findall(r";(created|expires)=([0-9]+)", found[3]))
-    if not int(times.get("created", 0)) - CLOCK_SKEW_S <= now // SECOND <= int(times.get("expires", 0)):
+    if (
+        not int(times.get("created", 0)) - CLOCK_SKEW_S
+        <= now // SECOND
+        <= int(times.get("expires", 0))
+    ):
         raise ValueError("the signature has expired, or its time is in the future")
     digest = _match(_DIGEST, request, "content-digest")
-    if base64.b64decode(digest[2]) != hashlib.new(digest[1].replace("-", ""), request.body).digest():
+    if (
+        base64.b64decode(digest[2])
+        != hashlib.new(digest[1].replace("-", ""), request.body).digest()
+    ):
         raise ValueError("Content-Digest is not the digest of the body")
     try:
-        key.verify(base64.b64decode(signature[1]), _base(request, components, parameters), ECDSA(SHA256()))
+        key.verify(
+            base64.b64decode(signature[1]), _base(request, components, parameters), ECDSA(SHA256())
+        )
     except InvalidSignature:
         raise ValueError("the signature is not of the account's key") from None
 
@@ -77,7 +109,8 @@ def _match(pattern: re.Pattern[str], request: HttpRequest, name: str) -> re.Matc
 
 
 def _base(request: HttpRequest, components: tuple[str, ...], parameters: str) -> bytes:
-    """Return the signature base (RFC 9421 section 2.5). Raises ValueError for a component that is not there."""
+    """Return the signature base (RFC 9421 section 2.5). Raises ValueError for a component that is
+    not there."""
     lines = [f'"{each}": {_component(request, each)}' for each in components]
     return "\n".join([*lines, f'"@signature-params": {parameters}']).encode()
 

@@ -11,7 +11,13 @@ import click
 from mmo_trio.admin.auditing import verify_audit_log
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
-from mmo_trio.cli.support.output import format_instant, format_second, print_json, print_status, print_table
+from mmo_trio.cli.support.output import (
+    format_instant,
+    format_second,
+    print_json,
+    print_status,
+    print_table,
+)
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.console.views import show_event
@@ -28,7 +34,11 @@ def audit() -> None:
 @audit.command("list")
 @click.option("--about", help="Only about this, e.g. payment:REFERENCE or provider:NAME.")
 @click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The most that are listed."
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=50,
+    show_default=True,
+    help="The most that are listed.",
 )
 @target_options
 @json_option
@@ -59,7 +69,14 @@ def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -
 def _cells(row: AuditRow) -> Sequence[object]:
     details = show_event(row, PersonalDataMask(can_see_personal_data=True)).details
     words = " · ".join(f"{name} {value}" for name, value in details)
-    return (row.number, format_second(row.event.at), row.event.actor, row.event.action, row.event.about, words)
+    return (
+        row.number,
+        format_second(row.event.at),
+        row.event.actor,
+        row.event.action,
+        row.event.about,
+        words,
+    )
 
 
 @audit.command()
@@ -78,10 +95,9 @@ def _cells(row: AuditRow) -> Sequence[object]:
 def verify(seen: str | None, without_key: bool, target: CommandTarget, as_json: bool) -> None:
     """Check that no row was changed, removed or put elsewhere.
 
-    Prints the end of the log. A person who can write to the database could cut off the end of the log: keep that line
-    where such a person can't write, and give it to --seen later. The log of a serving gateway has such a line for every
-    hour, as audit_head.
-    """
+    Prints the end of the log. A person who can write to the database could cut off the end of the
+    log: keep that line where such a person can't write, and give it to --seen later. The log of a
+    serving gateway has such a line for every hour, as audit_head."""
     known_head = None if seen is None else _parse_head(seen)
     keyring = None if without_key else target.keyring()
     found = target.with_store(lambda store: verify_audit_log(store.admin, keyring, known_head))

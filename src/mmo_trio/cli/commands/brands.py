@@ -13,7 +13,14 @@ from attrs import asdict, evolve
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.number_format import format_amounts_in
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
-from mmo_trio.brands.apply import BrandsPlan, apply_plan, check_new_ids, check_removed, create_key, plan_brands
+from mmo_trio.brands.apply import (
+    BrandsPlan,
+    apply_plan,
+    check_new_ids,
+    check_removed,
+    create_key,
+    plan_brands,
+)
 from mmo_trio.brands.delivery_key import keys_disclosed_through
 from mmo_trio.brands.description import brand_texts, brand_to_json, method_name
 from mmo_trio.brands.file import read_brands_file
@@ -41,7 +48,9 @@ def brands() -> None:
 
 @brands.command("apply")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--prune", is_flag=True, help="Remove the brands and methods that the file doesn't have.")
+@click.option(
+    "--prune", is_flag=True, help="Remove the brands and methods that the file doesn't have."
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @click.option(
     "--reuse-id",
@@ -52,13 +61,18 @@ def brands() -> None:
 @target_options
 @json_option
 def apply_(
-    file: Path, prune: bool, dry_run: bool, reused_ids: tuple[str, ...], target: CommandTarget, as_json: bool
+    file: Path,
+    prune: bool,
+    dry_run: bool,
+    reused_ids: tuple[str, ...],
+    target: CommandTarget,
+    as_json: bool,
 ) -> None:
     """Add and update brands from brands.toml.
 
-    Every change is shown with the value before. Brands and methods are removed only with --prune, and a brand only when
-    none of its payments is pending. When the command ends, the changes are in force on every process that serves.
-    """
+    Every change is shown with the value before. Brands and methods are removed only with --prune,
+    and a brand only when none of its payments is pending. When the command ends, the changes are in
+    force on every process that serves."""
     rules = EgressRules(allow_private=target.settings.egress.allow_private)
     titles = target.provider_titles()
     described = read_brands_file(file, providers=titles, rules=rules)
@@ -69,7 +83,9 @@ def apply_(
     async def make_plan(store: Store) -> BrandsPlan:
         keyring = await target.open_keyring(store)
         is_sandbox = target.data_directory is not None
-        plan = plan_brands(await store.admin.brands(), described, keyring, prune=prune, is_sandbox=is_sandbox)
+        plan = plan_brands(
+            await store.admin.brands(), described, keyring, prune=prune, is_sandbox=is_sandbox
+        )
         await check_new_ids(store, plan, reused=reused_ids)
         await check_removed(store, plan)
         return plan
@@ -121,7 +137,8 @@ def list_(target: CommandTarget, as_json: bool) -> None:
             (
                 each.brand.id,
                 each.brand.name,
-                ("yes" if each.brand.enabled else "no") + (", on hold" if each.brand.id in held else ""),
+                ("yes" if each.brand.enabled else "no")
+                + (", on hold" if each.brand.id in held else ""),
                 ", ".join(map(method_name, each.brand.methods)),
                 sum(key.retired_at is None for key in each.keys),
             )
@@ -145,11 +162,17 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
     if as_json:
         print_json(_record_to_json(record, hold))
         return
-    held = [] if hold is None else [("held_at", format_instant(hold.held_at)), ("held_by", hold.held_by)]
+    held = (
+        []
+        if hold is None
+        else [("held_at", format_instant(hold.held_at)), ("held_by", hold.held_by)]
+    )
     texts = ((member, format_amounts_in(text)) for member, text in brand_texts(record.brand))
     print_table(("member", "value"), [*texts, *held])
     click.echo()
-    print_table(("key", "added", "retired", "leaked"), (key.values() for key in brand_keys_to_json(record)))
+    print_table(
+        ("key", "added", "retired", "leaked"), (key.values() for key in brand_keys_to_json(record))
+    )
 
 
 def _record_to_json(record: BrandRecord, hold: BrandHold | None) -> dict[str, Any]:
@@ -163,7 +186,8 @@ def _record_to_json(record: BrandRecord, hold: BrandHold | None) -> dict[str, An
 
 
 def brand_keys_to_json(record: BrandRecord) -> list[dict[str, object]]:
-    """Return the number of each key of a brand, and when it was added, retired and reported as leaked."""
+    """Return the number of each key of a brand, and when it was added, retired and reported as
+    leaked."""
     return [
         {
             "id": key.id,
@@ -185,7 +209,8 @@ def key() -> None:
 @target_options
 @json_option
 def add(brand: str, target: CommandTarget, as_json: bool) -> None:
-    """Make another key, which is shown this once. Callbacks carry the key that made their payment."""
+    """Make another key, which is shown this once. Callbacks carry the key that made their
+    payment."""
     now = target.clock().now()
 
     async def create(store: Store) -> str:
@@ -200,7 +225,8 @@ def add(brand: str, target: CommandTarget, as_json: bool) -> None:
     else:
         click.echo(api_key)
     print_status(
-        "For the merchant: accept both keys before you use this one. A callback carries the key that made its payment,"
+        "For the merchant: accept both keys before you use this one. A callback carries the key "
+        "that made its payment,"
         " or the oldest in use once that is retired; that of a deposit always carries the oldest."
     )
     print_status("The key is not shown again.")
@@ -210,22 +236,26 @@ def add(brand: str, target: CommandTarget, as_json: bool) -> None:
 @click.argument("brand")
 @click.argument("key")
 @click.option(
-    "--leaked", is_flag=True, help="Somebody else knows the key: send nothing more for payments made with it."
+    "--leaked",
+    is_flag=True,
+    help="Somebody else knows the key: send nothing more for payments made with it.",
 )
 @click.option("--yes", is_flag=True, help="Nobody else knows the key: don't ask.")
 @target_options
 def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget) -> None:
     """Retire a key, given by its number (`mmo brands show`) or by itself.
 
-    When the command ends, every process rejects it. Payments that were made with it go on, and their callbacks carry
-    the oldest key in use, but none goes to a host that no other key's payments use: these hosts are listed. If somebody
-    else knows the key, --leaked ends all its callbacks, also for a key that is retired already.
-    """
+    When the command ends, every process rejects it. Payments that were made with it go on, and
+    their callbacks carry the oldest key in use, but none goes to a host that no other key's
+    payments use: these hosts are listed. If somebody else knows the key, --leaked ends all its
+    callbacks, also for a key that is retired already."""
     digests = [] if key.isdecimal() else target.keyring().digests(key.encode())
     now = target.clock().now()
 
     def select_key(record: BrandRecord) -> StoredApiKey:
-        candidates = [each for each in record.keys if (each.leaked_at if leaked else each.retired_at) is None]
+        candidates = [
+            each for each in record.keys if (each.leaked_at if leaked else each.retired_at) is None
+        ]
         for each in candidates:
             if each.digest in digests or (not digests and each.id == int(key)):
                 return each
@@ -250,23 +280,35 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
     left = [each.id for each in record.keys if each.retired_at is None]
     print_status(f"The key is retired. In use: {_format_ids(left)}.")
     if leaked:
-        print_status("Nothing more is sent for payments that were made with it: the merchant looks them up.")
+        print_status(
+            "Nothing more is sent for payments that were made with it: the merchant looks them up."
+        )
         disclosed = keys_disclosed_through(retired, record.keys, now=now)
         if disclosed:
             ids = _format_ids([each.id for each in disclosed])
-            print_status(f"Callbacks of its payments may have carried these keys: {ids}. Retire them as leaked, too:")
+            print_status(
+                f"Callbacks of its payments may have carried these keys: {ids}. Retire them as "
+                f"leaked, too:"
+            )
             for each in disclosed:
-                print_status(f"    mmo brands key retire {brand} {each.id} --leaked{chosen_gateway()}")
+                print_status(
+                    f"    mmo brands key retire {brand} {each.id} --leaked{chosen_gateway()}"
+                )
     if not left:
-        print_status(f"{brand} has no key any more: its requests are refused, and callbacks are not sent.")
+        print_status(
+            f"{brand} has no key any more: its requests are refused, and callbacks are not sent."
+        )
     report_in_force(target)
 
 
 def _confirm_hosts(hosts: Mapping[str, bool], *, is_asked: bool) -> None:
-    """List to which hosts results of the key's payments are still to go, and whether these are held back; ask whether
-    the key has leaked. Raises NegativeAnswer when it has."""
+    """List to which hosts results of the key's payments are still to go, and whether these are held
+    back; ask whether the key has leaked. Raises NegativeAnswer when it has."""
     for host, is_held in hosts.items():
-        print_status(f"Results to come: {host}{', held back, as no other key has used it' if is_held else ''}")
+        print_status(
+            f"Results to come: "
+            f"{host}{', held back, as no other key has used it' if is_held else ''}"
+        )
     if is_asked and click.confirm("Is the key known to somebody else?", err=True):
         raise NegativeAnswer("Nothing was changed. End the key with --leaked.")
 
@@ -288,15 +330,19 @@ def enable(brand: str, target: CommandTarget) -> None:
 
 @brands.command()
 @click.argument("brand")
-@click.option("--hold", is_flag=True, help="Also stop its payments that were not submitted to their provider yet.")
+@click.option(
+    "--hold",
+    is_flag=True,
+    help="Also stop its payments that were not submitted to their provider yet.",
+)
 @target_options
 def disable(brand: str, hold: bool, target: CommandTarget) -> None:
     """Reject the brand's requests, on every process from the end of the command on.
 
-    Its pending payments and their callbacks go on. With --hold, no payment of the brand is submitted to a provider,
-    from now on and on every node: payments that were not submitted yet fail with payment_stopped, also those that are
-    still accepted meanwhile. Payments that were submitted before go on. `mmo brands enable` ends the hold.
-    """
+    Its pending payments and their callbacks go on. With --hold, no payment of the brand is
+    submitted to a provider, from now on and on every node: payments that were not submitted yet
+    fail with payment_stopped, also those that are still accepted meanwhile. Payments that were
+    submitted before go on. `mmo brands enable` ends the hold."""
     clock, user = target.clock(), machine_user().acting_for(None)
 
     async def put_on_hold(store: Store) -> HoldReport | None:
@@ -330,7 +376,9 @@ async def _save_enabled(
     target: CommandTarget, store: Store, id: str, *, enabled: bool, hold: bool | None = None
 ) -> None:
     record = await find_brand(store, id)
-    await target.record(store, "brand_enabled" if enabled else "brand_disabled", f"brand:{id}", hold=hold)
+    await target.record(
+        store, "brand_enabled" if enabled else "brand_disabled", f"brand:{id}", hold=hold
+    )
     await store.admin.save_brands([evolve(record.brand, enabled=enabled)])
 
 

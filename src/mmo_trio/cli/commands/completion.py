@@ -1,11 +1,16 @@
-"""`mmo completion` prints what a shell needs to complete the commands of `mmo` and their options."""
+"""`mmo completion` prints what a shell needs to complete the commands of `mmo` and their
+options."""
 
 from __future__ import annotations
 
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-_COMPLETIONS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+_COMPLETIONS: dict[str, type[ShellComplete]] = {
+    "bash": BashComplete,
+    "zsh": ZshComplete,
+    "fish": FishComplete,
+}
 
 _VARIABLE = "_MMO_COMPLETE"
 """The variable by which click knows that a shell asks for completions."""

@@ -1,4 +1,5 @@
-"""`mmo conform` plays callbacks and situations at a merchant's endpoint, and reports what it should have done."""
+"""`mmo conform` plays callbacks and situations at a merchant's endpoint, and reports what it should
+have done."""
 
 from __future__ import annotations
 
@@ -38,12 +39,32 @@ _LABELS = {
 
 @click.command(short_help="Test a merchant's endpoint for callbacks.")
 @click.argument("url", required=False)
-@click.option("--key", envvar="API_KEY", help="The API key that the endpoint expects; by default $API_KEY.")
-@click.option("--ca-file", type=file_type, help="A further authority (PEM) that has signed its certificate.")
-@click.option("--allow-http", is_flag=True, help="Permit http://, for an endpoint on your own machine.")
-@click.option("--probe", metavar="URL|COMMAND", help="Reports what was handled; {reference} is the gatewayReference.")
-@click.option("--merchant-reference", metavar="REFERENCE", help="One that the merchant knows, for all payments.")
-@click.option("--only", "names", multiple=True, metavar="NAME", help="Play this situation; several may be given.")
+@click.option(
+    "--key", envvar="API_KEY", help="The API key that the endpoint expects; by default $API_KEY."
+)
+@click.option(
+    "--ca-file", type=file_type, help="A further authority (PEM) that has signed its certificate."
+)
+@click.option(
+    "--allow-http", is_flag=True, help="Permit http://, for an endpoint on your own machine."
+)
+@click.option(
+    "--probe",
+    metavar="URL|COMMAND",
+    help="Reports what was handled; {reference} is the gatewayReference.",
+)
+@click.option(
+    "--merchant-reference",
+    metavar="REFERENCE",
+    help="One that the merchant knows, for all payments.",
+)
+@click.option(
+    "--only",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Play this situation; several may be given.",
+)
 @click.option("--list", "list_only", is_flag=True, help="List the situations.")
 @click.option("--junit", type=file_type, help="Write the report as JUnit XML, too.")
 @json_option
@@ -59,17 +80,21 @@ def conform(
     junit: Path | None,
     as_json: bool,
 ) -> None:
-    """Play callbacks and situations at the endpoint URL, and report what it should have done and why.
+    """Play callbacks and situations at the endpoint URL, and report what it should have done and
+    why.
 
-    The callbacks carry your key and tell of payments that nobody has made: use a copy of your shop for tests, never the
-    real one. The exit code is 1 if the endpoint fails in a situation.
-    """
+    The callbacks carry your key and tell of payments that nobody has made: use a copy of your shop
+    for tests, never the real one. The exit code is 1 if the endpoint fails in a situation."""
     situations = _chosen(names)
     if list_only:
         rows = [situation_members(each) for each in situations]
-        return print_rows({"name": "name", "level": "level", "what happens": "title"}, rows, as_json=as_json)
+        return print_rows(
+            {"name": "name", "level": "level", "what happens": "title"}, rows, as_json=as_json
+        )
     if url is None or not key:
-        raise UsageProblem("Give the URL of the endpoint, and its API key in --key or in the variable API_KEY.")
+        raise UsageProblem(
+            "Give the URL of the endpoint, and its API key in --key or in the variable API_KEY."
+        )
     target = _parse_target(url, allow_http=allow_http)
     if not as_json:
         print_status(f"Playing {len(situations)} situations at {visible_text(url)}")
@@ -106,7 +131,9 @@ def _check(
 def _chosen(names: Sequence[str]) -> Sequence[Situation]:
     known = {each.name: each for each in SITUATIONS}
     if unknown := [each for each in names if each not in known]:
-        raise UsageProblem(f"--only {unknown[0]}: there is no such situation. `mmo conform --list` lists them.")
+        raise UsageProblem(
+            f"--only {unknown[0]}: there is no such situation. `mmo conform --list` lists them."
+        )
     return [known[each] for each in names] or SITUATIONS
 
 
@@ -117,7 +144,8 @@ def _parse_target(url: str, *, allow_http: bool) -> UrlTarget:
         raise UsageProblem(f"{url}: {error}") from None
     if target.scheme == "http" and not allow_http:
         raise UsageProblem(
-            f"{url}: callbacks only travel over HTTPS (C8). For an endpoint on your own machine give --allow-http."
+            f"{url}: callbacks only travel over HTTPS (C8). For an endpoint on your own machine "
+            f"give --allow-http."
         )
     return target
 
@@ -130,15 +158,21 @@ def _print_report(verdicts: Sequence[Verdict]) -> None:
             not_played[" ".join(each.reasons)].append(each.situation.name)
             continue
         word, style = _LABELS[each.kind]
-        out.print(Text.assemble((word, style), (f"{each.situation.name}  ", "bold"), each.situation.title))
+        out.print(
+            Text.assemble((word, style), (f"{each.situation.name}  ", "bold"), each.situation.title)
+        )
         if each.kind in (VerdictKind.FAILED, VerdictKind.ADVICE):
             for reason in each.reasons:
                 print_line(f"          {reason}")
-            print_line(f"          {each.situation.duty} ({', '.join(each.situation.clauses)})", "dim")
+            print_line(
+                f"          {each.situation.duty} ({', '.join(each.situation.clauses)})", "dim"
+            )
     for reason, names in not_played.items():
         listed = ", ".join(names) if len(names) <= NAMES_LISTED_MAX else f"{len(names)} situations"
         out.print(Text.assemble(_LABELS[VerdictKind.NOT_PLAYED], f"{listed}: {reason}"))
-    questions = [(each.situation.name, each.question) for each in verdicts if each.question is not None]
+    questions = [
+        (each.situation.name, each.question) for each in verdicts if each.question is not None
+    ]
     if questions:
         print_line("\nAsk yourself, as it does not show from outside (or give --probe):", "bold")
         for name, question in questions:
@@ -146,6 +180,7 @@ def _print_report(verdicts: Sequence[Verdict]) -> None:
     kinds = [each.kind for each in verdicts]
     print_line(
         f"\n{kinds.count(VerdictKind.PASSED)} passed, {kinds.count(VerdictKind.FAILED)} failed,"
-        f" {kinds.count(VerdictKind.ADVICE)} with advice, {kinds.count(VerdictKind.NOT_PLAYED)} not played.",
+        f" {kinds.count(VerdictKind.ADVICE)} with advice, {kinds.count(VerdictKind.NOT_PLAYED)} "
+        f"not played.",
         "bold",
     )

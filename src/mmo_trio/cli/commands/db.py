@@ -1,5 +1,5 @@
-"""`mmo db` migrates the store, checks its integrity, corrects what a wrong clock has written, and prepares a store that
-was restored from a backup."""
+"""`mmo db` migrates the store, checks its integrity, corrects what a wrong clock has written, and
+prepares a store that was restored from a backup."""
 
 from __future__ import annotations
 
@@ -28,11 +28,25 @@ from mmo_sansio.values.model import Status
 from mmo_trio.admin.brand_hold import SubmitBatch
 from mmo_trio.admin.clock_repair import ClockErrors, correct_clock_errors, find_clock_errors
 from mmo_trio.admin.restoration import begin_restoration, record_lost_uses
-from mmo_trio.admin.retention import AgedDuty, RetentionPace, RetentionRun, cutoffs, find_aged, rows_by_name
+from mmo_trio.admin.retention import (
+    AgedDuty,
+    RetentionPace,
+    RetentionRun,
+    cutoffs,
+    find_aged,
+    rows_by_name,
+)
 from mmo_trio.brands.master_key import check_master_key
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import file_type, json_option
-from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status, print_table, progress_bar
+from mmo_trio.cli.support.output import (
+    format_instant,
+    print_json,
+    print_rows,
+    print_status,
+    print_table,
+    progress_bar,
+)
 from mmo_trio.cli.support.statements import Statement, lines_of, read_record, statement_options
 from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, target_options
 from mmo_trio.engine.engine import continue_clock, submit_batch_once
@@ -79,19 +93,29 @@ def migrate(target: CommandTarget, distributes: bool) -> None:
 
 
 @db.command()
-@click.option("--copy", metavar="FILE_OR_URL", help="Check a restored copy that stands aside, and say how old it is.")
+@click.option(
+    "--copy",
+    metavar="FILE_OR_URL",
+    help="Check a restored copy that stands aside, and say how old it is.",
+)
 @target_options
 @json_option
 def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
-    """Check that the store is reachable, writable and sound, and that the master key is its own; reads all of it."""
+    """Check that the store is reachable, writable and sound, and that the master key is its own;
+    reads all of it."""
     if copy is not None:
         url = copy if "://" in copy else f"sqlite:///{copy}"
-        target = evolve(target, settings=evolve(target.settings, database=evolve(target.settings.database, url=url)))
+        target = evolve(
+            target,
+            settings=evolve(target.settings, database=evolve(target.settings.database, url=url)),
+        )
     with progress_bar() as bar:
         bar.add_task("checking", total=None)
         damage, misdated = target.with_store(partial(_find_faults, target))
         unplaced = () if damage else target.with_store(lambda store: store.rows_without_partition())
-        contents = {} if copy is None or damage else target.with_store(partial(_find_contents, target))
+        contents = (
+            {} if copy is None or damage else target.with_store(partial(_find_contents, target))
+        )
     faults = (*damage, *misdated)
     if as_json:
         print_json({"faults": list(faults), **contents})
@@ -103,14 +127,17 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
     for each in unplaced:
         print_status(f"Warning: {each}")
     if damage:
-        raise NegativeAnswer(f"{len(faults)} faults: restore a backup, and keep this store to look at.")
+        raise NegativeAnswer(
+            f"{len(faults)} faults: restore a backup, and keep this store to look at."
+        )
     if misdated:
         raise NegativeAnswer(f"{len(faults)} faults, which `mmo db mend-clock` corrects.")
     print_status("The store is reachable, writable and sound.")
 
 
 async def _find_faults(target: CommandTarget, store: Store) -> tuple[Sequence[str], Sequence[str]]:
-    """Return a sentence for each damage, and for each time that a wrong clock wrote, unless there is damage."""
+    """Return a sentence for each damage, and for each time that a wrong clock wrote, unless there
+    is damage."""
     await store.check()
     if damage := await store.integrity_errors():
         return damage, ()
@@ -121,7 +148,9 @@ async def _find_faults(target: CommandTarget, store: Store) -> tuple[Sequence[st
 async def _find_contents(target: CommandTarget, store: Store) -> Mapping[str, object]:
     """Return how old a copy is, and how much it holds."""
     state, now = await store.state(), target.clock().now()
-    counted = await store.admin.count_payments(CountQuery(Span(DAY), FIRST_INSTANT, LAST_INSTANT), by=None)
+    counted = await store.admin.count_payments(
+        CountQuery(Span(DAY), FIRST_INSTANT, LAST_INSTANT), by=None
+    )
     created = sum(each.count for each in counted if each.status is Status.PENDING)
     backlog = await store.admin.backlog(now, overdue_before=now)
     return {
@@ -137,7 +166,9 @@ async def _find_contents(target: CommandTarget, store: Store) -> Mapping[str, ob
 
 
 @db.command("mend-clock")
-@click.option("--apply", "is_applied", is_flag=True, help="Correct them; without this they are only shown.")
+@click.option(
+    "--apply", "is_applied", is_flag=True, help="Correct them; without this they are only shown."
+)
 @target_options
 def correct_clock(target: CommandTarget, is_applied: bool) -> None:
     """Correct what a wall clock that was ahead has written, once it is right: times in the future.
@@ -148,7 +179,12 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
     print_table(
         ("gatewayReference", "brand", "status", "createdAt"),
         (
-            (each.reference, each.order.brand, each.status, format_with_microseconds(each.order.created_at))
+            (
+                each.reference,
+                each.order.brand,
+                each.status,
+                format_with_microseconds(each.order.created_at),
+            )
             for each in errors.payments
         ),
     )
@@ -161,7 +197,9 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
     else:
         with progress_bar() as bar:
             task = bar.add_task("correcting", total=len(errors.payments))
-            target.with_store(lambda store: _correct(target, store, errors, partial(bar.advance, task)))
+            target.with_store(
+                lambda store: _correct(target, store, errors, partial(bar.advance, task))
+            )
         print_status(f"Corrected the times of {len(errors.payments)} payments.")
 
 
@@ -170,27 +208,37 @@ async def _find_clock_errors(store: Store, clock: GatewayClock) -> ClockErrors:
     return await find_clock_errors(store, now=Moment(clock.time(), clock.now()))
 
 
-async def _correct(target: CommandTarget, store: Store, errors: ClockErrors, report: Callable[[int], object]) -> None:
+async def _correct(
+    target: CommandTarget, store: Store, errors: ClockErrors, report: Callable[[int], object]
+) -> None:
     """Correct these errors, once the audit log says so."""
     await target.record(store, "clock_mended", payments=len(errors.payments))
     clock = target.clock()
     submit = partial(submit_batch_once, store, clock=clock)
-    await correct_clock_errors(store, submit, errors, now=clock.now(), user=machine_user().name, report=report)
+    await correct_clock_errors(
+        store, submit, errors, now=clock.now(), user=machine_user().name, report=report
+    )
 
 
 @db.command()
 @click.option("--dry-run", is_flag=True, help="Only show what is too old.")
-@click.option("--at-once", is_flag=True, help="Take all the time of the store, not only `retention.time_share` of it.")
+@click.option(
+    "--at-once",
+    is_flag=True,
+    help="Take all the time of the store, not only `retention.time_share` of it.",
+)
 @target_options
 @json_option
 def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool) -> None:
     """Remove and mask what is older than the settings of `[retention]` say.
 
-    A serving gateway does it once a day. What is removed or masked does not come back, except from a backup.
-    """
+    A serving gateway does it once a day. What is removed or masked does not come back, except from
+    a backup."""
 
     async def find(store: Store) -> Sequence[AgedDuty]:
-        return await find_aged(store.retention, target.settings.retention, now=await _retention_time(target, store))
+        return await find_aged(
+            store.retention, target.settings.retention, now=await _retention_time(target, store)
+        )
 
     if dry_run:
         _print_aged(target.with_store(find), as_json=as_json)
@@ -235,7 +283,8 @@ def _day(at: Instant | None) -> str | None:
 
 
 async def _retention_time(target: CommandTarget, store: Store) -> Instant:
-    """Return the time by which rows are old: the wall time, and never later than the gateway's own."""
+    """Return the time by which rows are old: the wall time, and never later than the gateway's
+    own."""
     clock = target.clock()
     await continue_clock(clock, store)
     return min(clock.now(), clock.time())
@@ -244,8 +293,8 @@ async def _retention_time(target: CommandTarget, store: Store) -> Instant:
 async def _remove_aged(
     target: CommandTarget, store: Store, at_once: bool, report: Callable[[int], object]
 ) -> Mapping[RetentionDuty, int]:
-    """Remove what is too old, once the audit log says so, and report the rows of each step; return how many each duty
-    has changed. Raises NegativeAnswer while another process is at it."""
+    """Remove what is too old, once the audit log says so, and report the rows of each step; return
+    how many each duty has changed. Raises NegativeAnswer while another process is at it."""
     section = target.settings.retention
     pace = RetentionPace(store.retention, 1 if at_once else section.time_share)
     now = await _retention_time(target, store)
@@ -254,7 +303,9 @@ async def _remove_aged(
     try:
         due = {duty.value: _day(before) for duty, before in cutoffs(section, now).items()}
         await target.record(store, "retention_begun", older_than=due)
-        changed = await RetentionRun(store.retention, section, pace, lambda _, count: report(count)).run(now)
+        changed = await RetentionRun(
+            store.retention, section, pace, lambda _, count: report(count)
+        ).run(now)
         await target.record(store, "retention_ended", rows=rows_by_name(changed))
         return changed
     finally:
@@ -262,11 +313,27 @@ async def _remove_aged(
 
 
 @db.command()
-@click.option("--retire-key", "retired", type=int, multiple=True, help="The number of a key that holds no more.")
+@click.option(
+    "--retire-key",
+    "retired",
+    type=int,
+    multiple=True,
+    help="The number of a key that holds no more.",
+)
 @statement_options("A CSV file: the references in it count as used.")
-@click.option("--records", type=file_type, help="Transaction objects, one a line: their references count as used.")
+@click.option(
+    "--records",
+    type=file_type,
+    help="Transaction objects, one a line: their references count as used.",
+)
 @click.option("--brand", help="Whose payments the statement or the records are about.")
-@click.option("--finish", "finished", is_flag=False, flag_value=_EVERY_BRAND, help="Release this brand, or every one.")
+@click.option(
+    "--finish",
+    "finished",
+    is_flag=False,
+    flag_value=_EVERY_BRAND,
+    help="Release this brand, or every one.",
+)
 @target_options
 def restored(
     retired: Sequence[int],
@@ -278,10 +345,10 @@ def restored(
 ) -> None:
     """Prepare a store that was restored from a backup, so that nothing is paid twice.
 
-    The first run, before anything serves the store, holds every brand: it takes no payments, and what is not found of
-    it is answered 503. Payments that had not ended are marked as possibly sent, and are never sent again. Later runs
-    retire keys and close the gap behind the backup; --finish releases the brands.
-    """
+    The first run, before anything serves the store, holds every brand: it takes no payments, and
+    what is not found of it is answered 503. Payments that had not ended are marked as possibly
+    sent, and are never sent again. Later runs retire keys and close the gap behind the backup;
+    --finish releases the brands."""
     user = machine_user().name
     has_begun = bool(retired or statement or records or finished)
 
@@ -294,7 +361,9 @@ def restored(
         if statement is not None or records is not None:
             known = [each.brand.id for each in await store.admin.brands()]
             uses = _read_uses(statement, records, brand, user)
-            count = await record_lost_uses(store, submit, (_of_known_brand(each, known) for each in uses))
+            count = await record_lost_uses(
+                store, submit, (_of_known_brand(each, known) for each in uses)
+            )
             print_status(f"References that count as used: {count}.")
         if finished is not None:
             await _finish(target, store, finished)
@@ -308,15 +377,29 @@ def restored(
 async def _begin(target: CommandTarget, store: Store, submit: SubmitBatch) -> None:
     serving = await store.serving_processes()
     if serving:
-        raise NegativeAnswer(f"Stop the gateway first: {', '.join(each.name for each in serving)} serves this store.")
+        raise NegativeAnswer(
+            f"Stop the gateway first: {', '.join(each.name for each in serving)} serves this store."
+        )
     await target.record(store, "store_restored")
-    marked = await begin_restoration(store, submit, user=machine_user().name, now=target.clock().now())
+    marked = await begin_restoration(
+        store, submit, user=machine_user().name, now=target.clock().now()
+    )
     await keep_mark(store, target.settings)
-    print_status(f"Every brand is on hold. {marked} payments had not ended and may have been sent: never sent again.")
+    print_status(
+        f"Every brand is on hold. {marked} payments had not ended and may have been sent: never "
+        f"sent again."
+    )
 
 
 async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
-    owner = next((each.brand.id for each in await store.admin.brands() if id in [key.id for key in each.keys]), None)
+    owner = next(
+        (
+            each.brand.id
+            for each in await store.admin.brands()
+            if id in [key.id for key in each.keys]
+        ),
+        None,
+    )
     if owner is None:
         raise NegativeAnswer(f"There is no key {id}.")
     await target.record(store, "key_retired", f"brand:{owner}", key=id, leaked=False)
@@ -326,8 +409,8 @@ async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
 def _read_uses(
     statement: Statement | None, records: Path | None, brand: str | None, user: str
 ) -> Iterator[RecordLostUse]:
-    """Yield the use of each reference that a statement or records have, also of a failed payment: a second one under it
-    may be missing. Raises UsageProblem."""
+    """Yield the use of each reference that a statement or records have, also of a failed payment: a
+    second one under it may be missing. Raises UsageProblem."""
     for line in () if statement is None else statement.lines():
         if line.reference is not None:
             yield RecordLostUse(brand or "", line.reference, line.reference, user)
@@ -345,10 +428,13 @@ def _of_known_brand(use: RecordLostUse, brands: Sequence[str]) -> RecordLostUse:
 
 
 async def _finish(target: CommandTarget, store: Store, finished: str) -> None:
-    """Release a brand, or all of them, once the audit log says so. Raises NegativeAnswer for one that is not held."""
+    """Release a brand, or all of them, once the audit log says so. Raises NegativeAnswer for one
+    that is not held."""
     held = (await store.configuration()).restored_brands
     if finished != _EVERY_BRAND and finished not in held:
-        raise NegativeAnswer(f"{finished} waits for nothing; on hold are: {', '.join(sorted(held)) or 'none'}.")
+        raise NegativeAnswer(
+            f"{finished} waits for nothing; on hold are: {', '.join(sorted(held)) or 'none'}."
+        )
     for each in sorted(held) if finished == _EVERY_BRAND else [finished]:
         await target.record(store, "restoration_finished", f"brand:{each}")
         await store.admin.finish_restoration(each)
@@ -356,14 +442,22 @@ async def _finish(target: CommandTarget, store: Store, finished: str) -> None:
 
 
 async def _report(store: Store) -> None:
-    """Print which brands are on hold, with the keys of which somebody has to say whether they still hold."""
+    """Print which brands are on hold, with the keys of which somebody has to say whether they still
+    hold."""
     held = (await store.configuration()).restored_brands
     if not held:
         print_status("No brand waits any more.")
         return
     if not await store.serving_processes():
         brands = [each for each in await store.admin.brands() if each.brand.id in held]
-        keys = ((each.brand.id, key) for each in brands for key in each.keys if key.retired_at is None)
-        print_table(("brand", "key", "added"), ((id, key.id, format_instant(key.added_at)) for id, key in keys))
-        print_status("Do these keys still hold? End the others by --retire-key, before the gateway serves.")
+        keys = (
+            (each.brand.id, key) for each in brands for key in each.keys if key.retired_at is None
+        )
+        print_table(
+            ("brand", "key", "added"),
+            ((id, key.id, format_instant(key.added_at)) for id, key in keys),
+        )
+        print_status(
+            "Do these keys still hold? End the others by --retire-key, before the gateway serves."
+        )
     print_status(f"On hold until --finish: {', '.join(sorted(held))}.")

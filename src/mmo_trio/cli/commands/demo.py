@@ -47,7 +47,9 @@ async def _run_demo(directory: Path, once: bool) -> None:
     # Imported here, as it is slow to import and only serving needs it.
     from mmo_trio.service.process import run_service
 
-    presets = sandbox_presets(directory, free_ports=True) | {"log.level": "warning"}  # The steps stay together.
+    presets = sandbox_presets(directory, free_ports=True) | {
+        "log.level": "warning"
+    }  # The steps stay together.
     settings = find_target(directory, None, presets).settings
     apply_log_settings(settings)
     config = ServiceConfig(settings, data_directory=directory, is_sandbox=True, has_demo_brand=True)
@@ -71,7 +73,9 @@ async def _run_demo(directory: Path, once: bool) -> None:
 
 
 @asynccontextmanager
-async def _start_receiver(directory: Path) -> AsyncIterator[tuple[str, AsyncIterator[dict[str, Any]]]]:
+async def _start_receiver(
+    directory: Path,
+) -> AsyncIterator[tuple[str, AsyncIterator[dict[str, Any]]]]:
     """Start a merchant's receiver as a process; yield its address and its printed lines."""
     command = [sys.executable, "-m", "mmo_trio.cli", "listen", "--data", str(directory)]
     process = await trio.lowlevel.open_process(
@@ -112,7 +116,8 @@ class _Demonstration:
         result = await self._wait_for_result(reference)
         amount = result["finalAmount"]
         self._print_step(
-            "2. Its result is known", f"pending → {result['status']}, {amount['value']} {amount['currency']}"
+            "2. Its result is known",
+            f"pending → {result['status']}, {amount['value']} {amount['currency']}",
         )
         if result["status"] != "success":
             raise NegativeAnswer(f"The payment ended as {result['status']}, not as success.")
@@ -127,7 +132,9 @@ class _Demonstration:
             ca_file=self.directory / "ca.pem",
         )
         if forged.status != 401:
-            raise NegativeAnswer(f"The receiver answered {forged.status} to a forged callback, not 401.")
+            raise NegativeAnswer(
+                f"The receiver answered {forged.status} to a forged callback, not 401."
+            )
         rejected = await self._wait_for_callback()
         if "refused" not in rejected:
             raise NegativeAnswer(f"The receiver says {rejected} instead of a refusal.")
@@ -200,7 +207,8 @@ class _Demonstration:
         out = terminal()
         out.print(Text("\nTry next (an msisdn that ends in 101 has not enough money):", "bold"))
         for line in (
-            f"curl -s {key} -H 'Content-Type: application/json' {api}/direct/payin/{method.key} -d '{order}'",
+            f"curl -s {key} -H 'Content-Type: application/json' {api}/direct/payin/{method.key} "
+            f"-d '{order}'",
             f"curl -s {key} {api}/status/mref/order-2",
             f"mmo explain order-2 --data {self.directory}",
             f"mmo sandbox-clock advance 3d --data {self.directory}",

@@ -1,4 +1,5 @@
-"""`mmo listen` receives callbacks on this machine, as a merchant would, and forwards them to a local server."""
+"""`mmo listen` receives callbacks on this machine, as a merchant would, and forwards them to a
+local server."""
 
 from __future__ import annotations
 
@@ -15,11 +16,22 @@ import trio
 from rich.text import Text
 
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, serving_until_stopped
+from mmo_trio.cli.support.local_server import (
+    HOST,
+    open_local_listeners,
+    port_option,
+    serving_until_stopped,
+)
 from mmo_trio.cli.support.options import data_option
 from mmo_trio.cli.support.output import print_json_line, print_status, terminal
 from mmo_trio.cli.support.target import default_data_directory, load_sandbox_keys
-from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT, Forward, ReceivedKind, ReceivedRequest, receive_callbacks
+from mmo_trio.sandbox.callback_receiver import (
+    DEFAULT_PORT,
+    Forward,
+    ReceivedKind,
+    ReceivedRequest,
+    receive_callbacks,
+)
 from mmo_trio.sandbox.local_ca import CertificateAuthority, ensure_authority
 from mmo_trio.system.display_text import visible_text
 
@@ -29,22 +41,33 @@ KEYS_WAIT_S = 20
 
 @click.command(short_help="Receive callbacks on this machine; forward them to a local server.")
 @port_option(DEFAULT_PORT)
-@click.option("--forward-to", metavar="URL", help="Send each callback on to this server, which may speak plain HTTP.")
-@click.option("--key", "api_keys", multiple=True, help="An API key to accept; several may be given.")
+@click.option(
+    "--forward-to",
+    metavar="URL",
+    help="Send each callback on to this server, which may speak plain HTTP.",
+)
+@click.option(
+    "--key", "api_keys", multiple=True, help="An API key to accept; several may be given."
+)
 @click.option("--body", "with_body", is_flag=True, help="Print the bodies, too.")
 @data_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 def listen(
-    port: int, forward_to: str | None, api_keys: Sequence[str], with_body: bool, data: Path | None, as_json: bool
+    port: int,
+    forward_to: str | None,
+    api_keys: Sequence[str],
+    with_body: bool,
+    data: Path | None,
+    as_json: bool,
 ) -> None:
     """Receive callbacks and print a line about each.
 
-    It serves HTTPS and checks X-API-KEY. Without --key it accepts the keys of the sandbox's brands, and waits for those
-    of a sandbox that is starting. Use the address that it prints as resultUrl.
+    It serves HTTPS and checks X-API-KEY. Without --key it accepts the keys of the sandbox's brands,
+    and waits for those of a sandbox that is starting. Use the address that it prints as resultUrl.
 
-    With --forward-to it sends every callback whose key is right to your own server, with all headers, and answers the
-    gateway with your server's status. A URL without a path keeps the path of the resultUrl.
-    """
+    With --forward-to it sends every callback whose key is right to your own server, with all
+    headers, and answers the gateway with your server's status. A URL without a path keeps the path
+    of the resultUrl."""
     directory = (data or default_data_directory()).absolute()
     keys = [key.encode() for key in api_keys] or _await_sandbox_keys(directory)
     authority = ensure_authority(directory)
@@ -54,8 +77,8 @@ def listen(
 
 
 def _await_sandbox_keys(directory: Path) -> Sequence[bytes]:
-    """Return the keys of the sandbox in this directory, also of one that is about to start for the first time. Raises
-    NegativeAnswer when there are none in time."""
+    """Return the keys of the sandbox in this directory, also of one that is about to start for the
+    first time. Raises NegativeAnswer when there are none in time."""
     for second in range(KEYS_WAIT_S):
         with suppress(NegativeAnswer):
             return [key for _, key in load_sandbox_keys(directory)]
@@ -127,7 +150,9 @@ class _JsonLines:
             members["refused"] = "X-API-KEY"
         line = json.dumps(members)
         if received.content:
-            body = received.body.decode().replace("\r", " ").replace("\n", " ")  # Both are white space in JSON.
+            body = (
+                received.body.decode().replace("\r", " ").replace("\n", " ")
+            )  # Both are white space in JSON.
             line = f'{line[:-1]}, "{received.kind.value}": {body}}}'
         print_json_line(line)
 
@@ -143,7 +168,9 @@ class _Lines:
         """Say where it listens, and where to it forwards."""
         terminal().print(Text(f"Listening at {address}"), soft_wrap=True)
         if self._forward_to is not None:
-            terminal().print(Text(f"Forwarding to {visible_text(self._forward_to)}"), soft_wrap=True)
+            terminal().print(
+                Text(f"Forwarding to {visible_text(self._forward_to)}"), soft_wrap=True
+            )
 
     def request(self, received: ReceivedRequest) -> None:
         """Print the line about a request."""
@@ -161,7 +188,10 @@ class _Lines:
         )
         out.print(line, soft_wrap=True)
         if self._with_body and received.body:
-            out.print(Text(visible_text(received.body.decode(errors="backslashreplace")), style="dim"), soft_wrap=True)
+            out.print(
+                Text(visible_text(received.body.decode(errors="backslashreplace")), style="dim"),
+                soft_wrap=True,
+            )
 
 
 def _description(received: ReceivedRequest) -> list[str]:

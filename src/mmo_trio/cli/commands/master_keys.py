@@ -1,4 +1,5 @@
-"""`mmo keys` shows the master keys of a gateway and replaces the one in use, while processes serve."""
+"""`mmo keys` shows the master keys of a gateway and replaces the one in use, while processes
+serve."""
 
 from __future__ import annotations
 
@@ -39,11 +40,14 @@ def keys() -> None:
 @target_options
 @json_option
 def show(target: CommandTarget, as_json: bool) -> None:
-    """Show the master keys of the file and of the store by their ids; a key itself is never shown."""
+    """Show the master keys of the file and of the store by their ids; a key itself is never
+    shown."""
     keyring = target.keyring()
 
     async def load_rows(store: Store) -> list[dict[str, object]]:
-        stored = {each.id: each for each in await store.admin.master_keys() if each.ended_at is None}
+        stored = {
+            each.id: each for each in await store.admin.master_keys() if each.ended_at is None
+        }
         sealed: Counter[str | None] = Counter(
             keyring.sealing_key_id(record.brand.id, key.sealed)
             for record in await store.admin.brands()
@@ -54,7 +58,11 @@ def show(target: CommandTarget, as_json: bool) -> None:
         return [
             {
                 "id": id,
-                "inFile": "in use" if id == keyring.master_key_id else "accepted" if id in in_file else "missing",
+                "inFile": "in use"
+                if id == keyring.master_key_id
+                else "accepted"
+                if id in in_file
+                else "missing",
                 "generation": stored[id].generation if id in stored else None,
                 "addedAt": format_instant(stored[id].added_at) if id in stored else None,
                 "apiKeys": sealed[id],
@@ -81,8 +89,13 @@ def prepare(target: CommandTarget) -> None:
         return prepare_rotation(file)
 
     keyring = _attempt(target, prepare_it)
-    print_status(f"The file has a second master key, {keyring.master_key_ids[1]}, which is accepted and not yet used.")
-    print_status(f"Copy {file} to every node and replace each process (SIGUSR2). Then run `mmo keys rotate`.")
+    print_status(
+        f"The file has a second master key, {keyring.master_key_ids[1]}, which is accepted and "
+        f"not yet used."
+    )
+    print_status(
+        f"Copy {file} to every node and replace each process (SIGUSR2). Then run `mmo keys rotate`."
+    )
 
 
 @keys.command()
@@ -90,9 +103,8 @@ def prepare(target: CommandTarget) -> None:
 def rotate(target: CommandTarget) -> None:
     """Make the next master key the one in use, and seal the secrets of the store with it.
 
-    Where several processes share the store, `mmo keys prepare` comes first. Both keys are accepted until
-    `mmo keys finish`.
-    """
+    Where several processes share the store, `mmo keys prepare` comes first. Both keys are accepted
+    until `mmo keys finish`."""
     file, now = target.settings.keys.master_key_file, target.clock().now()
 
     async def rotate_it(store: Store) -> KeyRing:
@@ -102,16 +114,27 @@ def rotate(target: CommandTarget) -> None:
         return await rotate_master_key(store, file, RESEALED_SECRETS, now=now)
 
     keyring = _attempt(target, rotate_it)
-    print_status(f"The master key {keyring.master_key_id} is in use; {keyring.master_key_ids[1]} is accepted as well.")
-    print_status(f"Copy {file} to every node and replace each process; keep a copy in a safe place.")
-    print_status("Addresses for notifications have changed: register those that `mmo providers address` prints.")
-    print_status("Then run `mmo keys finish`, which also ends the cursors that were given out before.")
+    print_status(
+        f"The master key {keyring.master_key_id} is in use; {keyring.master_key_ids[1]} is "
+        f"accepted as well."
+    )
+    print_status(
+        f"Copy {file} to every node and replace each process; keep a copy in a safe place."
+    )
+    print_status(
+        "Addresses for notifications have changed: register those that `mmo providers "
+        "address` prints."
+    )
+    print_status(
+        "Then run `mmo keys finish`, which also ends the cursors that were given out before."
+    )
 
 
 @keys.command()
 @target_options
 def finish(target: CommandTarget) -> None:
-    """Remove the previous master key: what it alone has sealed or signed is not accepted any more."""
+    """Remove the previous master key: what it alone has sealed or signed is not accepted any
+    more."""
     file, now = target.settings.keys.master_key_file, target.clock().now()
 
     async def finish_it(store: Store) -> KeyRing:
@@ -119,8 +142,13 @@ def finish(target: CommandTarget) -> None:
         return await finish_rotation(store, file, RESEALED_SECRETS, now=now)
 
     keyring = _attempt(target, finish_it)
-    print_status(f"{keyring.master_key_id} is the only master key. Copy {file} to every node, replace each process,")
-    print_status("and destroy the copies of the previous key, except that which belongs to older backups.")
+    print_status(
+        f"{keyring.master_key_id} is the only master key. Copy {file} to every node, replace "
+        f"each process,"
+    )
+    print_status(
+        "and destroy the copies of the previous key, except that which belongs to older backups."
+    )
 
 
 def _attempt(target: CommandTarget, step: Callable[[Store], Awaitable[KeyRing]]) -> KeyRing:

@@ -1,5 +1,6 @@
-"""`mmo tx`, `mmo explain` and `mmo suspense` look after payments: they show and explain what the store has about them,
-resolve one by hand, and close reports of providers that could not be applied (S5)."""
+"""`mmo tx`, `mmo explain` and `mmo suspense` look after payments: they show and explain what the
+store has about them, resolve one by hand, and close reports of providers that could not be applied
+(S5)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.number_format import format_amounts_in
-from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history, suspense_entry_to_json
+from mmo_trio.admin.explanation import (
+    PaymentHistory,
+    conclusions,
+    load_payment_history,
+    suspense_entry_to_json,
+)
 from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
 from mmo_trio.admin.timeline import timeline
@@ -57,7 +63,8 @@ DEFAULT_FAILURE = ErrorCode.PROVIDER_TIMEOUT
 """The error code of a failure by hand, unless the option names another."""
 
 TIMELINE_TABLE_WIDTH_MIN = 100
-"""The narrowest terminal on which a payment's timeline is a table; on others each step is a paragraph."""
+"""The narrowest terminal on which a payment's timeline is a table; on others each step is a
+paragraph."""
 
 ENTRY_ID_MAX = 2**63 - 1
 """The largest number that a store can be asked for."""
@@ -77,7 +84,9 @@ tx.add_command(reversals)
 @brand_option
 @target_options
 @json_option
-def show_transaction(reference: str, brand: str | None, target: CommandTarget, as_json: bool) -> None:
+def show_transaction(
+    reference: str, brand: str | None, target: CommandTarget, as_json: bool
+) -> None:
     """Show one transaction, by its gatewayReference or merchantReference."""
     found = target.with_store(lambda store: find_transaction(store, reference, brand))
     _print_transaction(found, as_json=as_json)
@@ -87,22 +96,42 @@ def _print_transaction(transaction: Transaction, *, as_json: bool) -> None:
     if as_json:
         print_json_text(admin_transaction_json(transaction))
     else:
-        print_table(("member", "value"), list_payment_fields(transaction, PersonalDataMask(can_see_personal_data=True)))
+        print_table(
+            ("member", "value"),
+            list_payment_fields(transaction, PersonalDataMask(can_see_personal_data=True)),
+        )
 
 
 @tx.command("list")
 @brand_option
-@click.option("--status", type=click.Choice([each.value for each in Status]), help="Only those with this status.")
-@click.option("--stuck", is_flag=True, help="Only those whose outcome has been unknown for an hour, the oldest first.")
 @click.option(
-    "--told-wrong", is_flag=True, help="Only those whose provider now says otherwise than their merchants know."
+    "--status",
+    type=click.Choice([each.value for each in Status]),
+    help="Only those with this status.",
+)
+@click.option(
+    "--stuck",
+    is_flag=True,
+    help="Only those whose outcome has been unknown for an hour, the oldest first.",
+)
+@click.option(
+    "--told-wrong",
+    is_flag=True,
+    help="Only those whose provider now says otherwise than their merchants know.",
 )
 @click.option(
     "--reference",
     "beginning",
-    help=f"Only those with a reference that begins or ends so, of the newest {BEGINNING_SCANNED_MAX:,}.",
+    help=f"Only those with a reference that begins or ends so, of the newest "
+    f"{BEGINNING_SCANNED_MAX:,}.",
 )
-@click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True, help="The most that are listed.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 5_000),
+    default=50,
+    show_default=True,
+    help="The most that are listed.",
+)
 @target_options
 @json_option
 def list_transactions(
@@ -121,7 +150,9 @@ def list_transactions(
     if told_wrong and status is not None:
         raise UsageProblem("--told-wrong lists both outcomes: leave --status out.")
     if told_wrong:
-        found_wrong = target.with_store(lambda store: list_told_wrong(store, brand=brand, limit=limit))
+        found_wrong = target.with_store(
+            lambda store: list_told_wrong(store, brand=brand, limit=limit)
+        )
         _print_told_wrong(found_wrong, as_json=as_json)
         return
     only_status = None if status is None else Status(status)
@@ -130,7 +161,9 @@ def list_transactions(
         if stuck:
             return await _find_stuck(store, target.clock(), brand, limit)
         if beginning is not None:
-            return await _find_beginning(store, beginning, brand=brand, status=only_status, limit=limit)
+            return await _find_beginning(
+                store, beginning, brand=brand, status=only_status, limit=limit
+            )
         return await store.admin.find_transactions(brand=brand, status=only_status, limit=limit)
 
     found = target.with_store(find)
@@ -154,13 +187,17 @@ def list_transactions(
     )
 
 
-async def _find_stuck(store: Store, clock: GatewayClock, brand: str | None, limit: int) -> Sequence[Transaction]:
+async def _find_stuck(
+    store: Store, clock: GatewayClock, brand: str | None, limit: int
+) -> Sequence[Transaction]:
     """Return the stuck transactions, the oldest first."""
     await continue_clock(clock, store)
     found: list[Transaction] = []
     after: Position | None = None
     while len(found) < limit:
-        page = await store.admin.stuck_transactions(clock.time(), after=after, limit=STUCK_PAGE_SIZE)
+        page = await store.admin.stuck_transactions(
+            clock.time(), after=after, limit=STUCK_PAGE_SIZE
+        )
         found += [each for each in page if brand in (None, each.order.brand)]
         if len(page) < STUCK_PAGE_SIZE:
             break
@@ -173,7 +210,12 @@ async def _find_beginning(
 ) -> Sequence[Transaction]:
     """Return the transactions with a reference that begins or ends so, the newest first."""
     page = await search_by_beginning(
-        store.admin, beginning, brand=brand, status=status, limit=limit, scanned_max=BEGINNING_SCANNED_MAX
+        store.admin,
+        beginning,
+        brand=brand,
+        status=status,
+        limit=limit,
+        scanned_max=BEGINNING_SCANNED_MAX,
     )
     if page.next_position is not None and len(page.transactions) < limit:
         print_status(f"The newest {BEGINNING_SCANNED_MAX:,} were searched; there are older ones.")
@@ -198,7 +240,11 @@ def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
                 each.transaction.order.requested,
                 f"{each.transaction.status} {format_second(each.told_at)}",
                 format_amounts_in(
-                    " ".join(filter(None, (each.reported, each.amount, format_second(each.entry.first_at))))
+                    " ".join(
+                        filter(
+                            None, (each.reported, each.amount, format_second(each.entry.first_at))
+                        )
+                    )
                 ),
                 each.receipt,
             )
@@ -208,12 +254,14 @@ def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
     if found:
         print_status("`mmo explain REFERENCE` has a text to send to the merchant.")
         print_status(
-            "`mmo tx reverse REFERENCE` asks money back that was paid after its merchant was told of a failure."
+            "`mmo tx reverse REFERENCE` asks money back that was paid after its merchant was told "
+            "of a failure."
         )
 
 
 def told_wrong_to_json(wrong: ToldWrong) -> dict[str, object]:
-    """Return as a JSON object what the merchant was told, what is reported now, and a text for the merchant."""
+    """Return as a JSON object what the merchant was told, what is reported now, and a text for the
+    merchant."""
     return {
         "told": wrong.transaction.status,
         "toldAt": format_instant(wrong.told_at),
@@ -241,9 +289,13 @@ def told_wrong_to_json(wrong: ToldWrong) -> dict[str, object]:
     help=f"The money has not moved and will not; why, by default {DEFAULT_FAILURE}.",
 )
 @click.option("--reason", required=True, help="Why a person decides; kept in the journal.")
-@click.option("--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal.")
+@click.option(
+    "--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal."
+)
 @click.option("--provider-reference", help="The provider's own id of the payment.")
-@click.option("--user", help="The person who decides, if it is not you; recorded next to your name.")
+@click.option(
+    "--user", help="The person who decides, if it is not you; recorded next to your name."
+)
 @target_options
 @json_option
 def resolve(
@@ -329,7 +381,10 @@ def _print_history(history: PaymentHistory, wrong: ToldWrong | None) -> None:
         print_line("A text to send to the merchant:", "bold")
         print_line(merchant_message(wrong))
     print_line("")
-    rows = [(format_millisecond(line.at), line.actor, format_amounts_in(line.text)) for line in timeline(history)]
+    rows = [
+        (format_millisecond(line.at), line.actor, format_amounts_in(line.text))
+        for line in timeline(history)
+    ]
     if terminal().width < TIMELINE_TABLE_WIDTH_MIN:
         for at, actor, text in rows:
             print_line(f"{at} {actor}", "dim")
@@ -384,9 +439,13 @@ def suspense() -> None:
 @click.option("--all", "with_closed", is_flag=True, help="Closed entries, too.")
 @target_options
 @json_option
-def list_entries(brand: str | None, with_closed: bool, target: CommandTarget, as_json: bool) -> None:
+def list_entries(
+    brand: str | None, with_closed: bool, target: CommandTarget, as_json: bool
+) -> None:
     """List the entries, in the order of their first report."""
-    entries = target.with_store(lambda store: store.admin.suspense(brand=brand, with_closed=with_closed))
+    entries = target.with_store(
+        lambda store: store.admin.suspense(brand=brand, with_closed=with_closed)
+    )
     columns = {"id": "id", "first reported": "firstAt", "times": "times", "reason": "reason"}
     columns |= {name: name for name in ("provider", "brand", "gatewayReference")}
     columns |= {"closed": "closedAt"}
@@ -411,13 +470,18 @@ async def _find_entry(store: Store, id: int) -> SuspenseEntry:
     for entry in await store.admin.suspense_entries(with_closed=True, before=before, limit=1):
         if entry.id == id:
             return entry
-    raise NegativeAnswer(f"There is no entry {id}. `mmo suspense list --all` shows those there are.")
+    raise NegativeAnswer(
+        f"There is no entry {id}. `mmo suspense list --all` shows those there are."
+    )
 
 
 @suspense.command()
 @click.argument("id", type=int)
 @click.option("--note", required=True, help="Why it is closed, and what was done.")
-@click.option("--user", help="The person who asked you to close it, if it was not you; recorded next to your name.")
+@click.option(
+    "--user",
+    help="The person who asked you to close it, if it was not you; recorded next to your name.",
+)
 @target_options
 def close(id: int, note: str, user: str | None, target: CommandTarget) -> None:
     """Close an entry; it stays in the book."""
@@ -431,5 +495,7 @@ def close(id: int, note: str, user: str | None, target: CommandTarget) -> None:
         return await store.admin.close_suspense(id, by=by, note=note, now=target.clock().now())
 
     if not target.with_store(close_it):
-        raise NegativeAnswer(f"There is no open entry {id}. `mmo suspense list` shows those there are.")
+        raise NegativeAnswer(
+            f"There is no open entry {id}. `mmo suspense list` shows those there are."
+        )
     print_status(f"Entry {id} is closed.")

@@ -19,7 +19,13 @@ from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import file_type, json_option
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
-from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, running_address, target_options
+from mmo_trio.cli.support.target import (
+    CommandTarget,
+    machine_user,
+    report_in_force,
+    running_address,
+    target_options,
+)
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
 from mmo_trio.storage.sql.store import Store
@@ -44,7 +50,9 @@ def providers() -> None:
 @json_option
 def list_(target: CommandTarget, as_json: bool) -> None:
     """List the configured providers, and which are closed for new payments."""
-    closed = {each.name: each for each in target.with_store(lambda store: store.admin.closed_providers())}
+    closed = {
+        each.name: each for each in target.with_store(lambda store: store.admin.closed_providers())
+    }
     rows = []
     for name, title in target.provider_titles().items():
         section, known = target.settings.providers.get(name), closed.get(name)
@@ -67,14 +75,17 @@ def list_(target: CommandTarget, as_json: bool) -> None:
 @providers.command()
 @click.argument("name")
 @click.option("--reason", required=True, help="Why; shown by `mmo providers list`.")
-@click.option("--user", help="The person who asked you to do it, if it was not you; recorded next to your name.")
+@click.option(
+    "--user",
+    help="The person who asked you to do it, if it was not you; recorded next to your name.",
+)
 @target_options
 def disable(name: str, reason: str, user: str | None, target: CommandTarget) -> None:
     """Close a provider for new payments, on every process from the end of the command on.
 
-    New payments are accepted and fail at once with provider_unavailable; no request that moves money is sent. Payments
-    that were sent before are polled as always, and notifications are accepted.
-    """
+    New payments are accepted and fail at once with provider_unavailable; no request that moves
+    money is sent. Payments that were sent before are polled as always, and notifications are
+    accepted."""
     if not reason.strip():
         raise UsageProblem("--reason is empty: say why.")
     _check_provider_exists(target, name)
@@ -87,7 +98,9 @@ def disable(name: str, reason: str, user: str | None, target: CommandTarget) -> 
 
     if not target.with_store(close):
         raise NegativeAnswer(f"{name} is closed already. `mmo providers list` says since when.")
-    print_status(f"{name} is closed for new payments. `mmo providers enable {name}` opens it again.")
+    print_status(
+        f"{name} is closed for new payments. `mmo providers enable {name}` opens it again."
+    )
     report_in_force(target)
 
 
@@ -114,12 +127,13 @@ def enable(name: str, target: CommandTarget) -> None:
 def register(name: str, target: CommandTarget) -> None:
     """Register the address for notifications of deposits with an operator.
 
-    M-Pesa accepts it once for a shortcode in production; a later change goes through its portal. With pull_number the
-    shortcode is registered for Pull Transactions, too.
-    """
+    M-Pesa accepts it once for a shortcode in production; a later change goes through its portal.
+    With pull_number the shortcode is registered for Pull Transactions, too."""
     section = target.settings.providers.get(name)
     if section is None or section.kind != "mpesa_daraja":
-        raise UsageProblem(f"{name} is no provider of the kind mpesa_daraja; others need no such thing.")
+        raise UsageProblem(
+            f"{name} is no provider of the kind mpesa_daraja; others need no such thing."
+        )
     try:
         trio.run(_register, target, name)
     except RegistrationFailed as refusal:
@@ -137,9 +151,8 @@ def register(name: str, target: CommandTarget) -> None:
 def address(name: str, target: CommandTarget) -> None:
     """Print the address for an account's notifications.
 
-    Some operators, such as Airtel Money, want it set in their portal. Everybody who knows the address can send
-    notifications: share it with the operator only.
-    """
+    Some operators, such as Airtel Money, want it set in their portal. Everybody who knows the
+    address can send notifications: share it with the operator only."""
     section = _operator_account(target, name)
     hook_name = section.options.get("hooks_name", name)
     generation = _webhook_generation(section)
@@ -147,22 +160,26 @@ def address(name: str, target: CommandTarget) -> None:
     click.echo(f"{_webhook_base_url(target)}/hooks/{hook_name}/{token}")
     if generation > HOOKS_GENERATION.minimum:
         print_status(
-            f"This is generation {generation}. The address of generation {generation - 1} is accepted as well,"
+            f"This is generation {generation}. The address of generation {generation - 1} is "
+            f"accepted as well,"
             " until hooks_generation is raised again."
         )
 
 
 @providers.command()
 @click.argument("name", required=False)
-@click.option("--ask", is_flag=True, help="Let a serving process ask now, also with a password that was refused.")
+@click.option(
+    "--ask",
+    is_flag=True,
+    help="Let a serving process ask now, also with a password that was refused.",
+)
 @target_options
 @json_option
 def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> None:
     """Print what is known of the accounts with operators: what is wrong, and who mends it.
 
-    Every account is checked at the start and once a day, by questions that move no money. Exits with 1 when an operator
-    refuses a part of an account.
-    """
+    Every account is checked at the start and once a day, by questions that move no money. Exits
+    with 1 when an operator refuses a part of an account."""
     names = [each.name for each in target.settings.providers.values() if each.kind != "sandbox"]
     if name is not None and name not in names:
         raise UsageProblem(f"{name} is no account with an operator. {near_match(name, names)}")
@@ -174,7 +191,11 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
             await _ask_process(store, asked)
         return await store.admin.provider_notes(NoteTopic.FINDING)
 
-    known = [(each.at, read_finding_note(each)) for each in target.with_store(look) if each.provider in asked]
+    known = [
+        (each.at, read_finding_note(each))
+        for each in target.with_store(look)
+        if each.provider in asked
+    ]
     rows = [
         {
             "name": finding.provider,
@@ -196,7 +217,8 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
 @target_options
 @json_option
 def balances(target: CommandTarget, as_json: bool) -> None:
-    """Print what is in the accounts with operators, how long it lasts, and what was refused for lack of it.
+    """Print what is in the accounts with operators, how long it lasts, and what was refused for
+    lack of it.
 
     Exits with 1 when a float is low.
     """
@@ -222,7 +244,10 @@ def balances(target: CommandTarget, as_json: bool) -> None:
                 "refusedAt": refusal and format_instant(refusal.at),
             }
         )
-    for_people = [{**row, "balance": each.forecast.latest.amount} for row, each in zip(rows, floats, strict=True)]
+    for_people = [
+        {**row, "balance": each.forecast.latest.amount}
+        for row, each in zip(rows, floats, strict=True)
+    ]
     columns = ("name", "account", "balance", "at", "hoursLeft", "low", "refusedAt")
     print_rows(columns, rows if as_json else for_people, as_json=as_json)
     if any(each.is_low for each in floats):
@@ -232,13 +257,20 @@ def balances(target: CommandTarget, as_json: bool) -> None:
 @providers.command()
 @click.argument("name")
 @click.option("--to", type=file_type, required=True, help="The file; it must be new.")
-@click.option("--minutes", type=click.IntRange(1, 60), default=10, show_default=True, help="When the recording ends.")
+@click.option(
+    "--minutes",
+    type=click.IntRange(1, 60),
+    default=10,
+    show_default=True,
+    help="When the recording ends.",
+)
 @target_options
 def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
-    """Record what goes to and comes from an operator into a file, without secrets, numbers and names.
+    """Record what goes to and comes from an operator into a file, without secrets, numbers and
+    names.
 
-    Ctrl-C ends the recording early; the file is written either way. Each process records a mebibyte at most.
-    """
+    Ctrl-C ends the recording early; the file is written either way. Each process records a mebibyte
+    at most."""
     _operator_account(target, name)
     until = later(target.clock().now(), Span(minutes * MINUTE))
     asked = ProviderNote(name, NoteTopic.RECORDING, "", until, secrets.token_hex(16))
@@ -276,17 +308,29 @@ async def _watch_recording(store: Store, name: str, minutes: int) -> None:
 
 async def _show_recording(store: Store, name: str) -> None:
     while True:
-        print_status(f"Recording {name}: {len(await _recorded_lines(store, name))} exchanges. Ctrl-C ends it.")
+        print_status(
+            f"Recording {name}: {len(await _recorded_lines(store, name))} exchanges. "
+            f"Ctrl-C ends it."
+        )
         await trio.sleep(CHECK_QUIET_S)
 
 
 async def _recorded_lines(store: Store, name: str) -> Sequence[str]:
-    notes = [each for each in await store.admin.provider_notes(NoteTopic.RECORDED) if each.provider == name]
-    return [line for each in sorted(notes, key=lambda each: each.at) for line in each.content.splitlines()]
+    notes = [
+        each
+        for each in await store.admin.provider_notes(NoteTopic.RECORDED)
+        if each.provider == name
+    ]
+    return [
+        line
+        for each in sorted(notes, key=lambda each: each.at)
+        for line in each.content.splitlines()
+    ]
 
 
 async def _ask_process(store: Store, names: Sequence[str]) -> None:
-    """Have a serving process check these accounts, and wait for its findings. Raises NegativeAnswer when none does."""
+    """Have a serving process check these accounts, and wait for its findings. Raises NegativeAnswer
+    when none does."""
     notes = {each.provider: each for each in await store.admin.provider_notes(NoteTopic.CHECK)}
     for each in names:
         known = notes.get(each, ProviderNote(each, NoteTopic.CHECK))
@@ -295,8 +339,13 @@ async def _ask_process(store: Store, names: Sequence[str]) -> None:
     with trio.move_on_after(CHECK_TIMEOUT_S):
         while True:
             await trio.sleep(CHECK_QUIET_S)
-            if any(each.content == REQUESTED for each in await store.admin.provider_notes(NoteTopic.CHECK)):
-                raise NegativeAnswer("No process serves these accounts now. One asks as soon as it does.")
+            if any(
+                each.content == REQUESTED
+                for each in await store.admin.provider_notes(NoteTopic.CHECK)
+            ):
+                raise NegativeAnswer(
+                    "No process serves these accounts now. One asks as soon as it does."
+                )
             if found == (found := await store.admin.provider_notes(NoteTopic.FINDING)):
                 break
     print_status("Some operators answer by a callback: what comes later is shown without --ask.")
@@ -310,7 +359,9 @@ async def _register(target: CommandTarget, name: str) -> None:
     from mmo_trio.workers.providers.account import drive_async
     from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_account
 
-    client = HttpClient(rules=EgressRules(), context=tls_context(target.settings.egress.provider_ca_file))
+    client = HttpClient(
+        rules=EgressRules(), context=tls_context(target.settings.egress.provider_ca_file)
+    )
     clock = target.clock()
     environment = AccountEnvironment(
         client.call_provider,
@@ -333,7 +384,9 @@ def _webhook_generation(section: ProviderSection) -> int:
     try:
         return Options(section.options).integer(HOOKS_GENERATION.key, HOOKS_GENERATION.default)
     except OptionError as error:
-        raise UsageProblem(f"provider.{section.name}.{error.key}: {error.problem} {error.remedy}") from None
+        raise UsageProblem(
+            f"provider.{section.name}.{error.key}: {error.problem} {error.remedy}"
+        ) from None
 
 
 def _webhook_base_url(target: CommandTarget) -> str:
@@ -350,7 +403,9 @@ def _operator_account(target: CommandTarget, name: str) -> ProviderSection:
     """Return the settings of an account with an operator. Raises UsageProblem when this is none."""
     section = target.settings.providers.get(name)
     if section is None or section.kind == "sandbox":
-        raise UsageProblem(f"{name} is no account with an operator. `mmo providers list` shows them.")
+        raise UsageProblem(
+            f"{name} is no account with an operator. `mmo providers list` shows them."
+        )
     return section
 
 

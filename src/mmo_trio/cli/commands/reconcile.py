@@ -16,7 +16,14 @@ from mmo_merchant.reconciliation.recorded_payments import Period, recorded_rever
 from mmo_sansio.values import clock
 from mmo_sansio.values.number_format import format_amounts_in
 from mmo_trio.cli.support.errors import NegativeAnswer, needs_extra
-from mmo_trio.cli.support.options import config_option, data_option, datetime_type, file_type, json_option, to_instant
+from mmo_trio.cli.support.options import (
+    config_option,
+    data_option,
+    datetime_type,
+    file_type,
+    json_option,
+    to_instant,
+)
 from mmo_trio.cli.support.output import (
     format_sums,
     print_json_text,
@@ -40,8 +47,12 @@ if TYPE_CHECKING:
     help="Compare with transaction objects from this file, one a line, instead of the store.",
 )
 @click.option("--brand", help="Only this brand's payments; by default every brand's.")
-@click.option("--method", help="Only payments by this method key, if the statement is about no other.")
-@click.option("--from", "begin", type=datetime_type, help="The statement begins at this time (UTC).")
+@click.option(
+    "--method", help="Only payments by this method key, if the statement is about no other."
+)
+@click.option(
+    "--from", "begin", type=datetime_type, help="The statement begins at this time (UTC)."
+)
 @click.option("--to", "end", type=datetime_type, help="The statement ends before this time (UTC).")
 @json_option
 @data_option
@@ -93,27 +104,46 @@ def reconcile(
         raise NegativeAnswer(f"{len(differences)} differences.")
 
 
-def _add_record(reconciliation: Reconciliation, text: bytes, period: Period, method: str | None) -> None:
+def _add_record(
+    reconciliation: Reconciliation, text: bytes, period: Period, method: str | None
+) -> None:
     """Add the payment of a transaction object."""
     if method is None or json.loads(text)["method"] == method:
         reconciliation.add_record(read_record(text, period))
 
 
-def _print_result(reconciliation: Reconciliation, differences: Sequence[Difference], *, as_json: bool) -> None:
+def _print_result(
+    reconciliation: Reconciliation, differences: Sequence[Difference], *, as_json: bool
+) -> None:
     counts = Counter(each.kind for each in differences)
-    fees, recorded = format_sums(dict(sorted(reconciliation.fees.items()))), format_sums(reconciliation.recorded_fees())
+    fees, recorded = (
+        format_sums(dict(sorted(reconciliation.fees.items()))),
+        format_sums(reconciliation.recorded_fees()),
+    )
     rows = [each.members() for each in differences]
     if as_json:
-        summary = {"matched": reconciliation.matched, "unsettled": reconciliation.unsettled, "fees": fees}
+        summary = {
+            "matched": reconciliation.matched,
+            "unsettled": reconciliation.unsettled,
+            "fees": fees,
+        }
         summary |= {"recordedFees": recorded}
         kinds = {kind.value: counts[kind] for kind in DifferenceKind}
-        print_json_text(json.dumps(summary | {"differences": kinds, "rows": rows}, ensure_ascii=False, indent=2))
+        print_json_text(
+            json.dumps(summary | {"differences": kinds, "rows": rows}, ensure_ascii=False, indent=2)
+        )
         return
     if rows:
         sides = ("records", "statement")
-        shown = [each | {side: each[side] and format_amounts_in(str(each[side])) for side in sides} for each in rows]
+        shown = [
+            each | {side: each[side] and format_amounts_in(str(each[side])) for side in sides}
+            for each in rows
+        ]
         print_rows(tuple(rows[0]), shown, as_json=False)
-    print_line(f"{reconciliation.matched} lines have a payment, and {reconciliation.unsettled} are about no money.")
+    print_line(
+        f"{reconciliation.matched} lines have a payment, and {reconciliation.unsettled} are about "
+        f"no money."
+    )
     for currency, text in fees.items():
         print_line(format_amounts_in(f"Fees by the statement: {text} {currency}."))
     for name, text in recorded.items():

@@ -8,10 +8,13 @@ _COMMANDS = (
     LazyCommand(
         "digest",
         "stored_records",
-        "Print a digest of each brand's payments that ended on a day, for another side to compare with its own.",
+        "Print a digest of each brand's payments that ended on a day, for another side to compare "
+        "with its own.",
     ),
     LazyCommand(
-        "export", "stored_records", "Write every transaction of a period as CSV, or as JSON objects, one a line."
+        "export",
+        "stored_records",
+        "Write every transaction of a period as CSV, or as JSON objects, one a line.",
     ),
     LazyCommand(
         "reconcile",

@@ -1,4 +1,5 @@
-"""`mmo requests` shows what merchants asked of the sandbox that runs, and why a request was refused."""
+"""`mmo requests` shows what merchants asked of the sandbox that runs, and why a request was
+refused."""
 
 from __future__ import annotations
 
@@ -24,11 +25,14 @@ POLL_INTERVAL_S = 0.3
 
 
 @click.command(short_help="Show the requests that a sandbox got, and why it refused some.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with each request that comes, until Ctrl-C.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Go on with each request that comes, until Ctrl-C."
+)
 @data_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 def requests(follow: bool, data: Path | None, as_json: bool) -> None:
-    """Print a line about each of the latest 500 requests to the running sandbox, and why it was refused.
+    """Print a line about each of the latest 500 requests to the running sandbox, and why it was
+    refused.
 
     What is no HTTP, or has too large a body, is refused before that: see the answer itself.
     """
@@ -46,11 +50,15 @@ def requests(follow: bool, data: Path | None, as_json: bool) -> None:
 def _fetch(directory: Path, last: int) -> Sequence[dict[str, Any]]:
     """Return the requests after this number. Raises NegativeAnswer where no sandbox runs."""
     with suppress(OSError, ValueError):
-        answer = send_request(f"{running_address(directory, 'pages')}/sandbox/requests?after={last}")
+        answer = send_request(
+            f"{running_address(directory, 'pages')}/sandbox/requests?after={last}"
+        )
         if answer.status == 200:
             found: list[dict[str, Any]] = json.loads(answer.body)
             return found
-    raise NegativeAnswer(f"No sandbox runs in {directory}. Start one with `mmo sandbox`, or name its --data.")
+    raise NegativeAnswer(
+        f"No sandbox runs in {directory}. Start one with `mmo sandbox`, or name its --data."
+    )
 
 
 def _print_lines(entry: dict[str, Any]) -> None:

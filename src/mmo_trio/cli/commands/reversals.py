@@ -1,4 +1,5 @@
-"""`mmo tx reverse` asks money of a payment back, and `mmo tx reversals` shows, approves and ends what was asked for."""
+"""`mmo tx reverse` asks money of a payment back, and `mmo tx reversals` shows, approves and ends
+what was asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +16,13 @@ from mmo_trio.admin.resolution import ResolutionUser
 from mmo_trio.admin.reversals import ReversalRefused, Reversals
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import Command, json_option
-from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status, print_table
+from mmo_trio.cli.support.output import (
+    format_instant,
+    print_json,
+    print_rows,
+    print_status,
+    print_table,
+)
 from mmo_trio.cli.support.references import brand_option, find_transaction
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
 from mmo_trio.engine.engine import submit_once
@@ -27,31 +34,41 @@ _NEXT_STEPS = {
     ReversalState.APPROVED: "The gateway that serves this store sends it.",
 }
 _NEEDS_PERSON = (
-    "The gateway can't ask {provider} about {id}. Look for the payment's receipt in the provider's portal or statement."
-    " If the money went back: `mmo tx reversals resolve {id} --succeeded`; if the provider says it did not: --failed."
+    "The gateway can't ask {provider} about {id}. Look for the payment's receipt in the "
+    "provider's portal or statement."
+    " If the money went back: `mmo tx reversals resolve {id} --succeeded`; if the provider says "
+    "it did not: --failed."
 )
 
 Change = Callable[[Reversals, ResolutionUser], Awaitable[Reversal]]
 
 
 def changes_reversal(command: Callable[..., Change]) -> Command:
-    """Add the options of a command that changes a reversal; the command returns the change. A name that was typed is no
-    other pair of eyes than the user of the machine."""
+    """Add the options of a command that changes a reversal; the command returns the change. A name
+    that was typed is no other pair of eyes than the user of the machine."""
 
-    @click.option("--user", help="The person who decides, if it is not you; recorded next to your name.")
+    @click.option(
+        "--user", help="The person who decides, if it is not you; recorded next to your name."
+    )
     @target_options
     @json_option
     @wraps(command)
     def run(*, user: str | None, target: CommandTarget, as_json: bool, **arguments: Any) -> None:
         change, machine, console = command(**arguments), machine_user(), target.settings.console
         name = f"cli:{machine.name}"
-        by = ResolutionUser(name, name, can_propose=True, can_approve=True, people=machine.people(user))
+        by = ResolutionUser(
+            name, name, can_propose=True, can_approve=True, people=machine.people(user)
+        )
 
         async def make_change(store: Store) -> Reversal:
             clock = target.clock()
-            audit_log = AuditLog(store.admin, (await target.open_keyring(store)).audit_key, clock.now)
+            audit_log = AuditLog(
+                store.admin, (await target.open_keyring(store)).audit_key, clock.now
+            )
             submit = partial(submit_once, store, clock=clock)
-            return await change(Reversals(store, submit, audit_log, console.four_eyes, console.reversal_limits), by)
+            return await change(
+                Reversals(store, submit, audit_log, console.four_eyes, console.reversal_limits), by
+            )
 
         try:
             changed = target.with_store(make_change)
@@ -70,13 +87,16 @@ def changes_reversal(command: Callable[..., Change]) -> Command:
 @click.argument("reference")
 @brand_option
 @click.option("--reason", required=True, help="Why the money goes back; kept in the journal.")
-@click.option("--amount", help="A part, such as 50.00, where the operator takes that; by default all that is left.")
+@click.option(
+    "--amount",
+    help="A part, such as 50.00, where the operator takes that; by default all that is left.",
+)
 @changes_reversal
 def reverse(reference: str, brand: str | None, reason: str, amount: str | None) -> Change:
     """Ask the money of a payment back; the payment itself stays as it is.
 
-    REFERENCE is its gatewayReference or merchantReference. With four eyes another user has to approve it.
-    """
+    REFERENCE is its gatewayReference or merchantReference. With four eyes another user has to
+    approve it."""
     if not reason.strip():
         raise UsageProblem("--reason is empty: say why.")
 
@@ -84,7 +104,9 @@ def reverse(reference: str, brand: str | None, reason: str, amount: str | None) 
         found = await find_transaction(staff.store, reference, brand)
         currency = found.order.requested.currency
         try:
-            part = None if amount is None else to_money(check_amount(parse_number(amount)), currency)
+            part = (
+                None if amount is None else to_money(check_amount(parse_number(amount)), currency)
+            )
         except AmountError as error:
             raise UsageProblem(f"--amount {error}.") from None
         return await staff.request(by, Role.ADMIN, found, part, reason)
@@ -99,15 +121,25 @@ def reversals() -> None:
 
 @reversals.command("list")
 @click.option("--all", "with_ended", is_flag=True, help="Those that have ended, too.")
-@click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True, help="The most payments.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 5_000),
+    default=50,
+    show_default=True,
+    help="The most payments.",
+)
 @target_options
 @json_option
 def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) -> None:
     """List reversals without an outcome, the newest first."""
-    found = target.with_store(lambda store: store.list_reversals(only_unfinished=not with_ended, limit=limit))
+    found = target.with_store(
+        lambda store: store.list_reversals(only_unfinished=not with_ended, limit=limit)
+    )
     shown = [each for each in found if with_ended or not each.state.has_ended]
     columns = ("id", "brand", "provider", "amount", "state", "askedAt", "askedBy", "approvedBy")
-    print_rows(columns, [_to_json(each) if as_json else _to_row(each) for each in shown], as_json=as_json)
+    print_rows(
+        columns, [_to_json(each) if as_json else _to_row(each) for each in shown], as_json=as_json
+    )
     _print_advice(shown)
 
 
@@ -150,8 +182,12 @@ def refuse(id: str, remark: str) -> Change:
 
 @reversals.command()
 @click.argument("id")
-@click.option("--succeeded/--failed", default=None, required=True, help="Whether the money was moved back.")
-@click.option("--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal.")
+@click.option(
+    "--succeeded/--failed", default=None, required=True, help="Whether the money was moved back."
+)
+@click.option(
+    "--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal."
+)
 @click.option("--provider-reference", help="The provider's own id of the reversal.")
 @changes_reversal
 def resolve(id: str, succeeded: bool, evidence: str, provider_reference: str | None) -> Change:

@@ -32,9 +32,8 @@ def sandbox_clock() -> None:
 def advance(span: str, data: Path | None, as_json: bool) -> None:
     """Move the clock forward by SPAN, such as 3d, 15m or 30s.
 
-    A running sandbox decides everything that falls due on the way before this command ends; in one that doesn't run, it
-    falls due at the next start.
-    """
+    A running sandbox decides everything that falls due on the way before this command ends; in one
+    that doesn't run, it falls due at the next start."""
     try:
         step = parse_span(span)
     except ValueError as fault:
@@ -60,7 +59,9 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
 def _advance_running(pages: str, by: str) -> str | None:
     """Return the new time of the sandbox that serves there; None when none does."""
     try:
-        answer = send_request(f"{pages}/sandbox/clock", body={"advance": by}, timeout_s=ADVANCE_TIMEOUT_S)
+        answer = send_request(
+            f"{pages}/sandbox/clock", body={"advance": by}, timeout_s=ADVANCE_TIMEOUT_S
+        )
         if answer.status == 200:
             return str(answer.json_object()["now"])
     except ConnectionRefusedError:

@@ -1,4 +1,5 @@
-"""`mmo sandbox` and `mmo serve` run the gateway until it is stopped; `mmo check-config` says whether it would."""
+"""`mmo sandbox` and `mmo serve` run the gateway until it is stopped; `mmo check-config` says
+whether it would."""
 
 from __future__ import annotations
 
@@ -38,13 +39,14 @@ from mmo_trio.system.logs import configure_logs, logs_in_background
 logger = structlog.get_logger(__name__)
 
 GC_THRESHOLDS = (10_000, 1, 100)
-"""The number of new objects after which the garbage collector examines the youngest, and how many such examinations
-pass before those of middle age and all are examined, too.
+"""The number of new objects after which the garbage collector examines the youngest, and how many
+such examinations pass before those of middle age and all are examined, too.
 
-Payments in progress come and go by reference counts. With a smaller first number their mere number makes the collector
-examine them again and again: with 5,000 it took 4 % of the processor time of a busy process, with 20,000 it took 1 %.
-While tens of thousands of payments wait for their callbacks, every request waits for an examination: for up to 70 ms
-with 50,000 objects of middle age, which a second number of 4 allows. With 1 there are 20,000 of them."""
+Payments in progress come and go by reference counts. With a smaller first number their mere number
+makes the collector examine them again and again: with 5,000 it took 4 % of the processor time of a
+busy process, with 20,000 it took 1 %. While tens of thousands of payments wait for their callbacks,
+every request waits for an examination: for up to 70 ms with 50,000 objects of middle age, which a
+second number of 4 allows. With 1 there are 20,000 of them."""
 
 THREAD_SWITCH_INTERVAL_S = 0.001
 """Limit on how long a running thread makes the others wait, e.g. while it reads 5,000 records.
@@ -53,9 +55,12 @@ A request changes threads a few times, and would wait each time.
 """
 
 DATABASE_FILES = ("gateway.db-wal", "gateway.db-shm", "gateway.db")
-"""The files of the store, in the order of their removal: the database itself, which carries the lock, comes last."""
+"""The files of the store, in the order of their removal: the database itself, which carries the
+lock, comes last."""
 
-brands_option = click.option("--brands", "brands_file", type=file_type, help="brands.toml, applied before serving.")
+brands_option = click.option(
+    "--brands", "brands_file", type=file_type, help="brands.toml, applied before serving."
+)
 
 
 def listen_options(command: Command) -> Command:
@@ -64,7 +69,9 @@ def listen_options(command: Command) -> Command:
     @wraps(command)
     def run(*, api: str | None, pages: str | None, console: str | None, **arguments: Any) -> None:
         options = {"listen.api": api, "listen.pages": pages, "listen.console": console}
-        command(listen={key: value for key, value in options.items() if value is not None}, **arguments)
+        command(
+            listen={key: value for key, value in options.items() if value is not None}, **arguments
+        )
 
     with_options: Command = run
     for name in ("console", "pages", "api"):
@@ -82,10 +89,16 @@ def listen_options(command: Command) -> Command:
 )
 @click.option("--config", type=file_type, help="Further settings: mmo.toml.")
 @brands_option
-@click.option("--reset", is_flag=True, help="Begin again, without the payments, brands and keys of before.")
+@click.option(
+    "--reset", is_flag=True, help="Begin again, without the payments, brands and keys of before."
+)
 @listen_options
 def sandbox(
-    data: Path | None, config: Path | None, brands_file: Path | None, reset: bool, listen: Mapping[str, str]
+    data: Path | None,
+    config: Path | None,
+    brands_file: Path | None,
+    reset: bool,
+    listen: Mapping[str, str],
 ) -> None:
     """Serve a sandbox to build against.
 
@@ -111,15 +124,20 @@ def sandbox(
 
 
 def _reset_sandbox(directory: Path, settings: Settings) -> None:
-    """Remove the payments, brands and keys of the sandbox in this directory, its operator's journal and the offset of
-    its clock. Its authority stays, so that certificates stay valid, and so does every other file.
+    """Remove the payments, brands and keys of the sandbox in this directory, its operator's journal
+    and the offset of its clock. Its authority stays, so that certificates stay valid, and so does
+    every other file.
 
-    Raises UsageProblem when the sandbox keeps its payments elsewhere, and StoreUnusable while it runs.
-    """
-    from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE  # Slow to import, and only serving needs it.
+    Raises UsageProblem when the sandbox keeps its payments elsewhere, and StoreUnusable while it
+    runs."""
+    from mmo_trio.service.wiring import (
+        OPERATOR_JOURNAL_FILE,
+    )  # Slow to import, and only serving needs it.
 
     if settings.database.url != sandbox_presets(directory)["database.url"]:
-        raise UsageProblem("--reset empties only the store that a sandbox makes itself, not that of database.url.")
+        raise UsageProblem(
+            "--reset empties only the store that a sandbox makes itself, not that of database.url."
+        )
     database = directory / DATABASE_FILES[-1]
     if database.exists():
         lock = ServingLock(database)
@@ -143,7 +161,9 @@ def _reset_sandbox(directory: Path, settings: Settings) -> None:
     help="Processes that serve side by side; more than one needs PostgreSQL.",
 )
 @listen_options
-def serve(config: Path | None, brands_file: Path | None, workers: int, listen: Mapping[str, str]) -> None:
+def serve(
+    config: Path | None, brands_file: Path | None, workers: int, listen: Mapping[str, str]
+) -> None:
     """Serve in production.
 
     The store is SQLite, or PostgreSQL with any number of workers and nodes.
@@ -180,9 +200,9 @@ def serve(config: Path | None, brands_file: Path | None, workers: int, listen: M
 def check_config(config: Path | None, as_json: bool) -> None:
     """Check the settings as `mmo serve` does, and show them.
 
-    Names every fault for which a gateway would not start: listeners, certificates, the master key, providers' options
-    and the files that they name. Secrets are masked. The database is not asked: `mmo db check` does that.
-    """
+    Names every fault for which a gateway would not start: listeners, certificates, the master key,
+    providers' options and the files that they name. Secrets are masked. The database is not asked:
+    `mmo db check` does that."""
     # Imported here, as no other command needs it.
     from mmo_trio.service.configuration_check import configuration_faults
 
@@ -194,7 +214,10 @@ def check_config(config: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({row.key: {"value": row.value, "default": row.is_default} for row in rows})
         return
-    print_table(("setting", "value", ""), ((row.key, row.value, "" if row.is_default else "set") for row in rows))
+    print_table(
+        ("setting", "value", ""),
+        ((row.key, row.value, "" if row.is_default else "set") for row in rows),
+    )
 
 
 def run(config: ServiceConfig, on_ready: Callable[[ServiceAddresses], None] | None = None) -> None:
@@ -217,9 +240,8 @@ def apply_log_settings(settings: Settings) -> None:
 def tune_interpreter() -> None:
     """Adjust the garbage collector and thread switches for serving.
 
-    Objects that exist by now stay, so the collector need not examine them again. Those of a request are freed by
-    reference counts, so collections can be rare.
-    """
+    Objects that exist by now stay, so the collector need not examine them again. Those of a request
+    are freed by reference counts, so collections can be rare."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
@@ -237,4 +259,6 @@ def announce_sandbox(directory: Path, ready: ServiceAddresses) -> None:
     for brand, api_key in ready.made_keys.items():
         click.echo(f"API key of {brand} (made now, shown this once): {api_key}")
     click.echo(f"Start at {ready.pages}/ with a payment page and a virtual phone.")
-    click.echo(f"`mmo sandbox --data {shlex.quote(str(directory))} --reset` begins again without its data.")
+    click.echo(
+        f"`mmo sandbox --data {shlex.quote(str(directory))} --reset` begins again without its data."
+    )

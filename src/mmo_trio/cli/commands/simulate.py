@@ -11,7 +11,12 @@ import trio
 
 from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_trio.cli.support.errors import UsageProblem
-from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, serving_until_stopped
+from mmo_trio.cli.support.local_server import (
+    HOST,
+    open_local_listeners,
+    port_option,
+    serving_until_stopped,
+)
 
 OPERATORS = ("airtel", "mpesa", "mtn", "pawapay")
 ANY_PADDING = "any"
@@ -35,15 +40,19 @@ ANY_PADDING = "any"
 def simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str) -> None:
     """Simulate a mobile money operator, with money of no value.
 
-    It serves the operator's own API over plain HTTP, and sends callbacks. POST /_simulator/accounts opens accounts,
-    POST /_simulator/faults makes it fail, GET /_simulator/book shows what it did.
+    It serves the operator's own API over plain HTTP, and sends callbacks. POST /_simulator/accounts
+    opens accounts, POST /_simulator/faults makes it fail, GET /_simulator/book shows what it did.
     """
     if operator != "airtel" and pin_padding != ANY_PADDING:
         raise click.UsageError("--pin-padding is for airtel: no other operator has encrypted PINs.")
-    trio.run(_simulate, operator, port, ca_file, None if pin_padding == ANY_PADDING else pin_padding)
+    trio.run(
+        _simulate, operator, port, ca_file, None if pin_padding == ANY_PADDING else pin_padding
+    )
 
 
-async def _simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str | None) -> None:
+async def _simulate(
+    operator: str, port: int, ca_file: Path | None, pin_padding: str | None
+) -> None:
     # Imported here, as they are slow to import and no other command needs them.
     from mmo_simulators.operators.registry import account_settings, open_simulator
     from mmo_simulators.server.callbacks import call_back, system_streams
@@ -57,7 +66,12 @@ async def _simulate(operator: str, port: int, ca_file: Path | None, pin_padding:
     listeners, bound_port = await open_local_listeners(port)
     async with serving_until_stopped() as nursery:
         await nursery.start(
-            partial(serve_on_listeners, open_simulator(operator, pin_padding), listeners, send_callback=send_callback)
+            partial(
+                serve_on_listeners,
+                open_simulator(operator, pin_padding),
+                listeners,
+                send_callback=send_callback,
+            )
         )
         origin = f"http://{HOST}:{bound_port}"
         click.echo(f"READY {operator} {origin}")

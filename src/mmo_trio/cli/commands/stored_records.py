@@ -1,5 +1,5 @@
-"""`mmo records export` and `mmo records digest` read the records of a store: they write its transactions, and sum a day
-up for another side to compare with its own."""
+"""`mmo records export` and `mmo records digest` read the records of a store: they write its
+transactions, and sum a day up for another side to compare with its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ from attrs import evolve
 from mmo_merchant.reconciliation.comparison import RecordedPayment
 from mmo_merchant.reconciliation.daily_digest import DailyDigest, digest_day
 from mmo_merchant.reconciliation.recorded_payments import Period
-from mmo_sansio.api.outgoing import MONEY_MEMBERS, PARTY_MEMBERS, PROVIDER_DATA_MEMBERS, TRANSACTION_MEMBERS
+from mmo_sansio.api.outgoing import (
+    MONEY_MEMBERS,
+    PARTY_MEMBERS,
+    PROVIDER_DATA_MEMBERS,
+    TRANSACTION_MEMBERS,
+)
 from mmo_sansio.messages.queries import ListRecords, Position
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import DAY, Instant, Span, earlier, later
@@ -40,7 +45,8 @@ PAGE_SIZE = 1_000
 """The number of rows in memory at one time."""
 
 LATEST_END = Span(7 * DAY)
-"""How long after its creation a payment may have ended: longer than the time limit of a pending one."""
+"""How long after its creation a payment may have ended: longer than the time limit of a pending
+one."""
 
 _day_type = click.DateTime(["%Y-%m-%d"])
 
@@ -49,14 +55,22 @@ WriteRecord = Callable[[str, bytes], None]
 
 
 @click.command()
-@click.option("--format", "form", type=click.Choice(["csv", "ndjson"]), required=True, help="One row a line.")
+@click.option(
+    "--format", "form", type=click.Choice(["csv", "ndjson"]), required=True, help="One row a line."
+)
 @click.option("--brand", help="Only this brand's; by default every brand's.")
 @click.option("--from", "begin", type=datetime_type, help="Created at or after this time (UTC).")
 @click.option("--to", "end", type=datetime_type, help="Created before this time (UTC).")
-@click.option("--type", "type_", type=click.Choice([each.value for each in Type]), help="Only this type.")
+@click.option(
+    "--type", "type_", type=click.Choice([each.value for each in Type]), help="Only this type."
+)
 @click.option("--method", help="Only this method key's.")
-@click.option("--status", type=click.Choice([each.value for each in Status]), help="Only this status.")
-@click.option("--exact", is_flag=True, help="Don't guard cells of CSV that a spreadsheet program could run.")
+@click.option(
+    "--status", type=click.Choice([each.value for each in Status]), help="Only this status."
+)
+@click.option(
+    "--exact", is_flag=True, help="Don't guard cells of CSV that a spreadsheet program could run."
+)
 @click.option("--output", type=file_type, help="A file to make.")
 @target_options
 def export(
@@ -73,10 +87,10 @@ def export(
 ) -> None:
     """Write every transaction of a period as CSV, or as JSON objects, one a line.
 
-    Transactions are in order of creation, brand by brand. JSON lines are the transaction objects that merchants see,
-    with the brand as their first member; in CSV, null is an empty cell, and numbers are exactly as in JSON. Text that a
-    spreadsheet program could run as a formula has an apostrophe before it, unless --exact is given.
-    """
+    Transactions are in order of creation, brand by brand. JSON lines are the transaction objects
+    that merchants see, with the brand as their first member; in CSV, null is an empty cell, and
+    numbers are exactly as in JSON. Text that a spreadsheet program could run as a formula has an
+    apostrophe before it, unless --exact is given."""
     query = ListRecords(
         brand="",
         begin=to_instant(begin, clock.FIRST_INSTANT),
@@ -110,13 +124,17 @@ def _open_output(output: Path | None) -> Iterator[TextIO]:
     """Yield standard output, or a file that is replaced only when it is complete."""
     if output is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8", errors="strict")  # What files have, whatever the terminal shows.
+            sys.stdout.reconfigure(
+                encoding="utf-8", errors="strict"
+            )  # What files have, whatever the terminal shows.
         yield sys.stdout
         return
     draft = output.with_name(f".{output.name}.part")
     try:
         draft.unlink(missing_ok=True)  # A new one is its owner's alone: it has personal data.
-        with open(draft, "w", encoding="utf-8", newline="", opener=partial(os.open, mode=0o600)) as to:
+        with open(
+            draft, "w", encoding="utf-8", newline="", opener=partial(os.open, mode=0o600)
+        ) as to:
             yield to
         draft.replace(output)
     finally:
@@ -162,8 +180,8 @@ COLUMNS: tuple[str, ...] = ("brand", *_column_paths("", TRANSACTION_MEMBERS))
 
 
 def row_cells(brand: str, transaction_json: bytes) -> list[str]:
-    """Return the cells of a transaction object; null is empty, labels and partyData are JSON. Numbers keep their text:
-    money is never a binary float (G6)."""
+    """Return the cells of a transaction object; null is empty, labels and partyData are JSON.
+    Numbers keep their text: money is never a binary float (G6)."""
     members = json.loads(transaction_json, parse_float=JsonNumber, parse_int=JsonNumber)
     found = dict(_flatten("", members))
     return [brand, *(found.get(column, "") for column in COLUMNS[1:])]
@@ -183,7 +201,9 @@ def _json_text(value: Any) -> str:
         case JsonNumber(text):
             return text
         case dict():
-            return "{" + ",".join(f"{_json_text(k)}:{_json_text(v)}" for k, v in value.items()) + "}"
+            return (
+                "{" + ",".join(f"{_json_text(k)}:{_json_text(v)}" for k, v in value.items()) + "}"
+            )
         case list():
             return "[" + ",".join(map(_json_text, value)) + "]"
         case _:
@@ -191,17 +211,26 @@ def _json_text(value: Any) -> str:
 
 
 @click.command()
-@click.option("--date", "day", type=_day_type, required=True, help="The day (UTC) on which the payments ended.")
+@click.option(
+    "--date",
+    "day",
+    type=_day_type,
+    required=True,
+    help="The day (UTC) on which the payments ended.",
+)
 @click.option("--brand", help="Only this brand's digest; by default every brand's.")
 @json_option
 @target_options
 def digest(day: datetime, brand: str | None, as_json: bool, target: CommandTarget) -> None:
-    """Print a digest of each brand's payments that ended on a day, for another side to compare with its own."""
+    """Print a digest of each brand's payments that ended on a day, for another side to compare with
+    its own."""
     begin = to_instant(day, clock.FIRST_INSTANT)
     period = Period(begin, later(begin, DAY))
 
     async def load(store: Store) -> dict[str, DailyDigest]:
-        found: dict[str, dict[str, RecordedPayment]] = {name: {} for name in await brand_ids(store, brand)}
+        found: dict[str, dict[str, RecordedPayment]] = {
+            name: {} for name in await brand_ids(store, brand)
+        }
         async for name, text in read_records(store, brand, period, None):
             payment = read_record(text, period)
             if payment.is_expected:
@@ -226,8 +255,8 @@ def digest(day: datetime, brand: str | None, as_json: bool, target: CommandTarge
 async def read_pages(
     store: Store, brand: str | None, query: ListRecords
 ) -> AsyncIterator[tuple[str, tuple[bytes, ...]]]:
-    """Return this brand, or each brand, with pages of the transaction objects that a query finds. Raises
-    NegativeAnswer."""
+    """Return this brand, or each brand, with pages of the transaction objects that a query finds.
+    Raises NegativeAnswer."""
     for name in await brand_ids(store, brand):
         has_next, rest = True, evolve(query, brand=name)
         while has_next:

@@ -1,4 +1,5 @@
-"""`mmo trigger` plays a whole scenario against a running sandbox, and shows what a merchant would see."""
+"""`mmo trigger` plays a whole scenario against a running sandbox, and shows what a merchant would
+see."""
 
 from __future__ import annotations
 
@@ -28,7 +29,12 @@ from mmo_trio.cli.support.local_server import HOST
 from mmo_trio.cli.support.options import data_option, json_option
 from mmo_trio.cli.support.output import print_json, print_line, print_rows, terminal
 from mmo_trio.cli.support.target import default_data_directory, load_sandbox_keys, running_address
-from mmo_trio.sandbox.callback_receiver import ReceivedKind, ReceivedRequest, ReceiverAnswer, receive_callbacks
+from mmo_trio.sandbox.callback_receiver import (
+    ReceivedKind,
+    ReceivedRequest,
+    ReceiverAnswer,
+    receive_callbacks,
+)
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.system.display_text import visible_text
 
@@ -100,7 +106,9 @@ _END = (PlayedStep.AWAIT_CALLBACK, PlayedStep.LOOK_UP)
 
 def _failure(name: str, code: ErrorCode) -> PlayedScenario:
     title = f"A pay-in fails with {code.value}."
-    return PlayedScenario(name, title, (RequestPayment(sandbox_scenario=name), *_END), "failed", code.value)
+    return PlayedScenario(
+        name, title, (RequestPayment(sandbox_scenario=name), *_END), "failed", code.value
+    )
 
 
 PLAYED_SCENARIOS: Mapping[str, PlayedScenario] = MappingProxyType(
@@ -116,7 +124,12 @@ PLAYED_SCENARIOS: Mapping[str, PlayedScenario] = MappingProxyType(
             PlayedScenario(
                 "late_success",
                 "A pay-in is pending at first, and succeeds ten seconds later.",
-                (RequestPayment(sandbox_scenario="slow"), PlayedStep.LOOK_UP, AdvanceClock("15s"), *_END),
+                (
+                    RequestPayment(sandbox_scenario="slow"),
+                    PlayedStep.LOOK_UP,
+                    AdvanceClock("15s"),
+                    *_END,
+                ),
             ),
             PlayedScenario(
                 "other_amount",
@@ -126,7 +139,12 @@ PLAYED_SCENARIOS: Mapping[str, PlayedScenario] = MappingProxyType(
             PlayedScenario(
                 "expiry",
                 "A pay-in has no result, and expires after three days.",
-                (RequestPayment(sandbox_scenario="never"), PlayedStep.LOOK_UP, AdvanceClock("3d"), *_END),
+                (
+                    RequestPayment(sandbox_scenario="never"),
+                    PlayedStep.LOOK_UP,
+                    AdvanceClock("3d"),
+                    *_END,
+                ),
                 "failed",
                 ErrorCode.TRANSACTION_EXPIRED.value,
             ),
@@ -138,10 +156,19 @@ PLAYED_SCENARIOS: Mapping[str, PlayedScenario] = MappingProxyType(
             PlayedScenario(
                 "web",
                 "A pay-in on the payment page: the payer confirms it there.",
-                (RequestPayment(Operation.WEB_PAYIN), PlayedStep.LOOK_UP, PlayedStep.CONFIRM_PAGE, *_END),
+                (
+                    RequestPayment(Operation.WEB_PAYIN),
+                    PlayedStep.LOOK_UP,
+                    PlayedStep.CONFIRM_PAGE,
+                    *_END,
+                ),
             ),
-            PlayedScenario("payout", "A pay-out succeeds.", (RequestPayment(Operation.DIRECT_PAYOUT), *_END)),
-            PlayedScenario("tax", "A tax payout succeeds.", (RequestPayment(Operation.DIRECT_TAXPAYOUT), *_END)),
+            PlayedScenario(
+                "payout", "A pay-out succeeds.", (RequestPayment(Operation.DIRECT_PAYOUT), *_END)
+            ),
+            PlayedScenario(
+                "tax", "A tax payout succeeds.", (RequestPayment(Operation.DIRECT_TAXPAYOUT), *_END)
+            ),
             PlayedScenario(
                 "offline_deposit",
                 "A payer sends money without a request of the merchant.",
@@ -149,13 +176,20 @@ PLAYED_SCENARIOS: Mapping[str, PlayedScenario] = MappingProxyType(
             ),
             PlayedScenario(
                 "repeated_request",
-                "The merchant sends the same request twice: the second one is refused, and one payment is made.",
+                "The merchant sends the same request twice: the second one is refused, and one "
+                "payment is made.",
                 (RequestPayment(), PlayedStep.REQUEST_AGAIN, *_END),
             ),
             PlayedScenario(
                 "receiver_down",
-                "The merchant's receiver answers 503: the only callback is lost, and a look-up finds the result.",
-                (RequestPayment(), PlayedStep.AWAIT_CALLBACK, PlayedStep.SHOW_DELIVERY, PlayedStep.LOOK_UP),
+                "The merchant's receiver answers 503: the only callback is lost, and a look-up "
+                "finds the result.",
+                (
+                    RequestPayment(),
+                    PlayedStep.AWAIT_CALLBACK,
+                    PlayedStep.SHOW_DELIVERY,
+                    PlayedStep.LOOK_UP,
+                ),
                 is_receiver_down=True,
             ),
         )
@@ -172,11 +206,12 @@ PLAYED_SCENARIOS: Mapping[str, PlayedScenario] = MappingProxyType(
 def trigger(name: str | None, list_only: bool, data: Path | None, as_json: bool) -> None:
     """Play the scenario NAME against a running sandbox, and show what a merchant would see.
 
-    It requests the payment with the sandbox's own key, receives the callback, moves the sandbox's clock where time has
-    to pass, and looks the payment up.
-    """
+    It requests the payment with the sandbox's own key, receives the callback, moves the sandbox's
+    clock where time has to pass, and looks the payment up."""
     if list_only or name is None:
-        rows = [{"name": each.name, "what happens": each.title} for each in PLAYED_SCENARIOS.values()]
+        rows = [
+            {"name": each.name, "what happens": each.title} for each in PLAYED_SCENARIOS.values()
+        ]
         return print_rows({"name": "name", "what happens": "what happens"}, rows, as_json=as_json)
     scenario = PLAYED_SCENARIOS.get(name)
     if scenario is None:
@@ -238,21 +273,30 @@ async def _play(scenario: PlayedScenario, play: _Play, directory: Path) -> None:
             )
         )
         for part in scenario.parts:
-            with trio.move_on_after(CLOCK_TIMEOUT_S if isinstance(part, AdvanceClock) else STEP_TIMEOUT_S) as limit:
+            with trio.move_on_after(
+                CLOCK_TIMEOUT_S if isinstance(part, AdvanceClock) else STEP_TIMEOUT_S
+            ) as limit:
                 await play.run(part)
             if limit.cancelled_caught:
                 raise NegativeAnswer(f"The step did not end within {STEP_TIMEOUT_S:g} s: {part}.")
         nursery.cancel_scope.cancel()
     found = (play.found.get("status"), play.found.get("errorCode"))
     if found != (scenario.status, scenario.error_code):
-        raise NegativeAnswer(f"The payment ended as {found}, not as {scenario.status} ({scenario.error_code}).")
+        raise NegativeAnswer(
+            f"The payment ended as {found}, not as {scenario.status} ({scenario.error_code})."
+        )
 
 
 async def _open_push_listeners(scenario: PlayedScenario, brand: Brand) -> list[trio.SocketListener]:
-    """Listen where the brand wants the results of offline deposits, if this scenario makes one; return nothing where
-    that is on another machine, or where another program listens, such as `mmo listen`."""
+    """Listen where the brand wants the results of offline deposits, if this scenario makes one;
+    return nothing where that is on another machine, or where another program listens, such as `mmo
+    listen`."""
     url = urlsplit(brand.push_result_url or "")
-    if PlayedStep.MAKE_DEPOSIT not in scenario.parts or url.hostname not in (HOST, "localhost") or url.port is None:
+    if (
+        PlayedStep.MAKE_DEPOSIT not in scenario.parts
+        or url.hostname not in (HOST, "localhost")
+        or url.port is None
+    ):
         return []
     try:
         return await trio.open_tcp_listeners(url.port, host=HOST)
@@ -281,9 +325,9 @@ class _Play:
     """The transaction as it was last looked up."""
     _reference: str = ""
     _request: tuple[str, dict[str, Any], dict[str, str]] | None = None
-    _arrivals: tuple[trio.MemorySendChannel[ReceivedRequest], trio.MemoryReceiveChannel[ReceivedRequest]] = Factory(
-        lambda: trio.open_memory_channel[ReceivedRequest](RECEIVED_MAX)
-    )
+    _arrivals: tuple[
+        trio.MemorySendChannel[ReceivedRequest], trio.MemoryReceiveChannel[ReceivedRequest]
+    ] = Factory(lambda: trio.open_memory_channel[ReceivedRequest](RECEIVED_MAX))
 
     def take(self, received: ReceivedRequest) -> None:
         """Keep a request to the receiver for the step that awaits it."""
@@ -307,7 +351,11 @@ class _Play:
             case PlayedStep.MAKE_DEPOSIT:
                 await self._make_deposit()
             case PlayedStep.AWAIT_QR_CODE | PlayedStep.AWAIT_CALLBACK:
-                kind = ReceivedKind.QR_CODE if part is PlayedStep.AWAIT_QR_CODE else ReceivedKind.CALLBACK
+                kind = (
+                    ReceivedKind.QR_CODE
+                    if part is PlayedStep.AWAIT_QR_CODE
+                    else ReceivedKind.CALLBACK
+                )
                 await self._await(kind)
             case PlayedStep.SHOW_DELIVERY:
                 await self._show_delivery()
@@ -342,7 +390,9 @@ class _Play:
     async def _send_request(self) -> CliResponse:
         assert self._request is not None, "a scenario requests first"
         path, body, headers = self._request
-        answer = await self._call(f"{self.api}{path}", body=body, headers=headers | self._key_header())
+        answer = await self._call(
+            f"{self.api}{path}", body=body, headers=headers | self._key_header()
+        )
         self._show_exchange("POST", path, answer, json.dumps(body))
         return answer
 
@@ -357,13 +407,19 @@ class _Play:
         }
         answer = await self._control("push", deposit)
         self._reference = str(answer.json_object()["gatewayReference"])
-        self.shown.step("A payer sends money by the menu of their phone; the operator notifies.", json.dumps(deposit))
+        self.shown.step(
+            "A payer sends money by the menu of their phone; the operator notifies.",
+            json.dumps(deposit),
+        )
         if self.brand.push_result_url is None:
             self.shown.step("There is no callback, as the brand has no push_result_url.")
         elif self.receives_pushes:
             await self._await(ReceivedKind.CALLBACK)
         else:
-            self.shown.step(f"The gateway sends the result to {self.brand.push_result_url}, where others listen.")
+            self.shown.step(
+                f"The gateway sends the result to {self.brand.push_result_url}, where "
+                f"others listen."
+            )
             await self._show_delivery()
 
     async def _await(self, kind: ReceivedKind) -> None:
@@ -377,7 +433,10 @@ class _Play:
             self.take(each)
         what = "result" if kind is ReceivedKind.CALLBACK else "QR code"
         status = received.answer.status
-        text = f"The gateway sends the {what}: POST {received.path}, its X-API-KEY is right -> {status}"
+        text = (
+            f"The gateway sends the {what}: POST {received.path}, its X-API-KEY is right "
+            f"-> {status}"
+        )
         self.shown.step(text, received.body.decode(), path=received.path, status=status)
 
     async def _show_delivery(self) -> None:
@@ -386,7 +445,8 @@ class _Play:
             for each in json.loads(answer.body):
                 if each["gatewayReference"] == self._reference:
                     self.shown.step(
-                        f"The gateway records the delivery: {DELIVERY_TEXTS[each['outcome']]}.", json.dumps(each)
+                        f"The gateway records the delivery: {DELIVERY_TEXTS[each['outcome']]}.",
+                        json.dumps(each),
                     )
                     return
             await trio.sleep(POLL_INTERVAL_S)
@@ -404,14 +464,20 @@ class _Play:
     async def _control(self, name: str, body: dict[str, Any]) -> CliResponse:
         answer = await self._call(f"{self.pages}/sandbox/{name}", body=body)
         if answer.status != 200:
-            raise NegativeAnswer(f"The sandbox answered {answer.status} to {name}: {answer.body.decode()}")
+            raise NegativeAnswer(
+                f"The sandbox answered {answer.status} to {name}: {answer.body.decode()}"
+            )
         return answer
 
     async def _call(self, url: str, **options: Any) -> CliResponse:
         try:
-            return await trio.to_thread.run_sync(partial(send_request, url, timeout_s=CLOCK_TIMEOUT_S, **options))
+            return await trio.to_thread.run_sync(
+                partial(send_request, url, timeout_s=CLOCK_TIMEOUT_S, **options)
+            )
         except ConnectionRefusedError:
-            raise NegativeAnswer(f"Nothing answers at {url}. Start the sandbox with `mmo sandbox`.") from None
+            raise NegativeAnswer(
+                f"Nothing answers at {url}. Start the sandbox with `mmo sandbox`."
+            ) from None
 
     def _key_header(self) -> dict[str, str]:
         return {"X-Api-Key": self.key.decode()}

@@ -19,7 +19,9 @@ from mmo_trio.storage.sql.store import Store
 
 NAME_CHARACTERS_MAX = 64
 
-password_option = click.option("--password-stdin", is_flag=True, help="Read the password from standard input, a line.")
+password_option = click.option(
+    "--password-stdin", is_flag=True, help="Read the password from standard input, a line."
+)
 
 
 @click.group()
@@ -121,9 +123,8 @@ def totp() -> None:
 def reset(name: str, target: CommandTarget) -> None:
     """Remove a user's second factor and recovery codes, for example when the phone is lost.
 
-    The user's sessions end at once. Where a second factor is required, the user sets up another one after the next
-    sign-in.
-    """
+    The user's sessions end at once. Where a second factor is required, the user sets up another one
+    after the next sign-in."""
 
     async def reset_factor(store: Store) -> bool:
         await _find_user(store, name)
@@ -132,10 +133,15 @@ def reset(name: str, target: CommandTarget) -> None:
 
     if not target.with_store(reset_factor):
         raise NegativeAnswer(f"{name} has no second factor.")
-    print_status(f"{name} has no second factor any more. Change the password, too, if it may be known to others.")
+    print_status(
+        f"{name} has no second factor any more. Change the password, too, if it may be known "
+        f"to others."
+    )
 
 
-def _change_user(target: CommandTarget, name: str, action: str, change: Callable[[ConsoleUser], ConsoleUser]) -> None:
+def _change_user(
+    target: CommandTarget, name: str, action: str, change: Callable[[ConsoleUser], ConsoleUser]
+) -> None:
     async def change_user(store: Store) -> None:
         user = await _find_user(store, name)
         await target.record(store, action, f"user:{name}")
@@ -152,7 +158,8 @@ async def _find_user(store: Store, name: str) -> ConsoleUser:
 
 
 def _read_password_hash(*, from_stdin: bool) -> str:
-    """Return the hash of the typed password, or of a line of standard input, by the hasher of the context, if any."""
+    """Return the hash of the typed password, or of a line of standard input, by the hasher of the
+    context, if any."""
     if from_stdin:
         typed = sys.stdin.readline().rstrip("\r\n")
     else:

@@ -1,4 +1,5 @@
-"""Failures of commands that a person can fix: one sentence on standard error, and an exit code for each kind."""
+"""Failures of commands that a person can fix: one sentence on standard error, and an exit code for
+each kind."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class NotYetInForce(click.ClickException):
 
 @contextmanager
 def needs_extra(command: str, extra: str) -> Iterator[None]:
-    """Import packages of an extra in the block. Raises UsageProblem, with what to install, when one is missing."""
+    """Import packages of an extra in the block. Raises UsageProblem, with what to install, when one
+    is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -86,14 +88,16 @@ def _as_click_exceptions() -> Iterator[None]:
 
 
 def _flush_output() -> None:
-    """Write what waits for standard output. Raises UsageProblem when that fails; a pipe that nobody reads any more is
-    left to click."""
+    """Write what waits for standard output. Raises UsageProblem when that fails; a pipe that nobody
+    reads any more is left to click."""
     try:
         sys.stdout.flush()
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise
-        with suppress(OSError, ValueError):  # Else the interpreter would fail on it again at its end.
+        with suppress(
+            OSError, ValueError
+        ):  # Else the interpreter would fail on it again at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise UsageProblem(f"The output can't be written: {error.strerror}.") from None
 
@@ -122,7 +126,12 @@ def _gateway_failure(error: Exception) -> click.ClickException | None:
     try:  # Imported here, as the commands for merchants run without the packages of the gateway.
         from mmo_trio.brands.keyring import SealError
         from mmo_trio.settings import SettingsError
-        from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
+        from mmo_trio.storage.interface.store import (
+            OutcomeUnknown,
+            StoreCorrupt,
+            StoreUnavailable,
+            StoreUnusable,
+        )
         from mmo_trio.system.fault_report import DamagedFile
     except ModuleNotFoundError:
         return None
@@ -133,11 +142,14 @@ def _gateway_failure(error: Exception) -> click.ClickException | None:
             return UsageProblem(f"keys.master_key_file: {error}.")
         case StoreUnavailable():
             return StoreProblem(
-                f"The store can't be reached: {error}. Check --data, --config or database.url (MMO_DATABASE_URL)."
+                f"The store can't be reached: {error}. Check --data, --config or database.url "
+                f"(MMO_DATABASE_URL)."
             )
         case StoreUnusable() | StoreCorrupt():
             return StoreProblem(f"The store can't be used: {error}.")
         case OutcomeUnknown():
-            return StoreProblem(f"It can't be learnt whether this was stored: {error}. Look before trying again.")
+            return StoreProblem(
+                f"It can't be learnt whether this was stored: {error}. Look before trying again."
+            )
         case _:
             return None

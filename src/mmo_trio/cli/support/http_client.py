@@ -43,9 +43,8 @@ def send_request(
 ) -> CliResponse:
     """Send a GET request, or a POST request when there is a body, which is sent as JSON.
 
-    `ca_file` is a PEM file with the trusted authority. Raises OSError when there is no answer, and ValueError for an
-    invalid address or answer.
-    """
+    `ca_file` is a PEM file with the trusted authority. Raises OSError when there is no answer, and
+    ValueError for an invalid address or answer."""
     parts = urlsplit(url)
     if parts.hostname is None:
         raise ValueError(f"{url} is no address")
@@ -53,7 +52,9 @@ def send_request(
     if parts.scheme == "https":
         context = ssl.create_default_context(cafile=ca_file)
         context.hostname_checks_common_name = False  # RFC 9110 section 4.3.4
-        connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout_s, context=context)
+        connection = http.client.HTTPSConnection(
+            parts.hostname, parts.port, timeout=timeout_s, context=context
+        )
     else:
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
     content = None if body is None else json.dumps(body)
@@ -71,7 +72,8 @@ def send_request(
 
 
 def least_amount(method: Method) -> dict[str, Any]:
-    """Return the least amount that the method allows, for a request; it is small enough for a float."""
+    """Return the least amount that the method allows, for a request; it is small enough for a
+    float."""
     currency, limits = next(iter(method.limits.items()))
     text = limits.minimum.text
     return {"value": float(text) if "." in text else int(text), "currency": currency}

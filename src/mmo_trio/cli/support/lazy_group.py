@@ -1,4 +1,5 @@
-"""Loads the module of a command when the command is used, so that lists of commands need none of them."""
+"""Loads the module of a command when the command is used, so that lists of commands need none of
+them."""
 
 from __future__ import annotations
 
@@ -19,18 +20,20 @@ class LazyCommand:
 
     name: str
     module: str
-    """Its module in `mmo_trio.cli.commands`, or the whole name of another one, which has it under its name, with
-    underscores."""
+    """Its module in `mmo_trio.cli.commands`, or the whole name of another one, which has it under
+    its name, with underscores."""
     help: str
     """One sentence: the command's own short help, or the first one of its help."""
     extra: str = "server"
     """The extra of the distribution that brings its packages."""
 
     def load(self, group_path: str) -> click.Command:
-        """Return the command of the group at this path, such as `mmo records`. Raises UsageProblem when a package that
-        it needs is not installed."""
+        """Return the command of the group at this path, such as `mmo records`. Raises UsageProblem
+        when a package that it needs is not installed."""
         with needs_extra(f"{group_path} {self.name}", self.extra):
-            module = import_module(self.module if "." in self.module else f"mmo_trio.cli.commands.{self.module}")
+            module = import_module(
+                self.module if "." in self.module else f"mmo_trio.cli.commands.{self.module}"
+            )
         command: click.Command = getattr(module, self.name.replace("-", "_"))
         summarise(command)
         return command
@@ -39,7 +42,9 @@ class LazyCommand:
 class LazyGroup(click.Group):
     """Is a group of commands in sections."""
 
-    def __init__(self, *args: Any, sections: Mapping[str, Sequence[LazyCommand]], **options: Any) -> None:
+    def __init__(
+        self, *args: Any, sections: Mapping[str, Sequence[LazyCommand]], **options: Any
+    ) -> None:
         super().__init__(*args, **options)
         self.sections = sections
         self.members = {each.name: each for section in sections.values() for each in section}
@@ -48,7 +53,8 @@ class LazyGroup(click.Group):
         return sorted(self.members)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command; None when there is none of this name. Raises UsageProblem as of `LazyCommand.load`."""
+        """Load a command; None when there is none of this name. Raises UsageProblem as of
+        `LazyCommand.load`."""
         return self.members[cmd_name].load(ctx.command_path) if cmd_name in self.members else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -65,7 +71,8 @@ class LazyGroup(click.Group):
 
 
 def summarise(command: click.Command) -> None:
-    """Have lists of commands show the whole first sentence of a command's help, which click would cut."""
+    """Have lists of commands show the whole first sentence of a command's help, which click would
+    cut."""
     paragraph = " ".join((command.help or "").partition("\n\n")[0].split())
     sentence, dot, _ = paragraph.partition(". ")
     command.short_help = command.short_help or sentence + dot.strip()

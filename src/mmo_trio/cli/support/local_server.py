@@ -17,7 +17,11 @@ HOST = "127.0.0.1"
 
 def port_option(default: int) -> Callable[[Command], Command]:
     return click.option(
-        "--port", type=click.IntRange(0, 65_535), default=default, show_default=True, help="0 picks a free one."
+        "--port",
+        type=click.IntRange(0, 65_535),
+        default=default,
+        show_default=True,
+        help="0 picks a free one.",
     )
 
 
@@ -32,9 +36,11 @@ async def open_local_listeners(port: int) -> tuple[Sequence[trio.SocketListener]
 
 @asynccontextmanager
 async def serving_until_stopped() -> AsyncIterator[trio.Nursery]:
-    """Open a nursery for servers; the end of the block waits for SIGINT or SIGTERM, and then cancels them.
+    """Open a nursery for servers; the end of the block waits for SIGINT or SIGTERM, and then
+    cancels them.
 
-    The signals are received from the beginning of the block: a caller that has read the address can stop the server."""
+    The signals are received from the beginning of the block: a caller that has read the address can
+    stop the server."""
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             yield nursery

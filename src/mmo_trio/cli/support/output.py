@@ -58,20 +58,23 @@ def print_json_text(text: str) -> None:
 
 
 def print_json_line(text: str) -> None:
-    """Print JSON text as it is; what would not be visible, or what the output cannot show, is escaped."""
+    """Print JSON text as it is; what would not be visible, or what the output cannot show, is
+    escaped."""
     encoding = sys.stdout.encoding or "ascii"
     click.echo(visible_text(text) if encoding.lower().startswith("utf") else ascii_json(text))
 
 
 def print_line(text: str, style: str = "") -> None:
-    """Print a line or paragraph for people; its text is printed as it is, never interpreted as markup."""
+    """Print a line or paragraph for people; its text is printed as it is, never interpreted as
+    markup."""
     terminal().print(Text(visible_text(text), style=style))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table; its cells are printed as they are, never interpreted as markup.
 
-    A cell is broken between words only: where the terminal is too narrow for that, each row becomes a paragraph."""
+    A cell is broken between words only: where the terminal is too narrow for that, each row becomes
+    a paragraph."""
     console, cells = terminal(), [[_cell(each) for each in row] for row in rows]
     widths = _column_widths(columns, cells, console.width)
     if widths is None:
@@ -91,13 +94,18 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
-def _column_widths(columns: Sequence[str], rows: Sequence[Sequence[Text]], room: int) -> list[int] | None:
-    """Return a width for each column in which no word is broken; None where there is no room for that."""
+def _column_widths(
+    columns: Sequence[str], rows: Sequence[Sequence[Text]], room: int
+) -> list[int] | None:
+    """Return a width for each column in which no word is broken; None where there is no room for
+    that."""
     least, natural = [], []
     for place, name in enumerate(columns):
         cells = [Text(name), *(row[place] for row in rows)]
         natural.append(max(_line_width(each) for each in cells))
-        least.append(max(min(natural[-1], TEXT_WIDTH_MIN), *(_least_width(name, each) for each in cells)))
+        least.append(
+            max(min(natural[-1], TEXT_WIDTH_MIN), *(_least_width(name, each) for each in cells))
+        )
     left = room - sum(least) - COLUMN_GAP * (len(columns) - 1)
     if left < 0:
         return None
@@ -109,7 +117,8 @@ def _column_widths(columns: Sequence[str], rows: Sequence[Sequence[Text]], room:
 
 
 def _print_paragraph(console: Console, columns: Sequence[str], row: Sequence[Text]) -> None:
-    """Print a row as a paragraph: each value behind the name of its column, as many on a line as it has room for."""
+    """Print a row as a paragraph: each value behind the name of its column, as many on a line as it
+    has room for."""
     if len(columns) == 2:  # Its first column has the names.
         columns, row = (row[0].plain,), row[1:]
     line, least = Text(), 0
@@ -133,15 +142,20 @@ def _line_width(cell: Text) -> int:
 
 
 def _least_width(column: str, cell: Text) -> int:
-    """Return the width of the longest part of a cell that is never broken: a word, as which an amount counts."""
+    """Return the width of the longest part of a cell that is never broken: a word, as which an
+    amount counts."""
     parts = cell.plain.split("\n") if column in UNBROKEN_COLUMNS else re.split("[ \n]", cell.plain)
     return max(map(cell_len, parts))
 
 
 def print_rows(
-    columns: Sequence[str] | Mapping[str, str], rows: Sequence[Mapping[str, object]], *, as_json: bool
+    columns: Sequence[str] | Mapping[str, str],
+    rows: Sequence[Mapping[str, object]],
+    *,
+    as_json: bool,
 ) -> None:
-    """Print rows as a JSON array of objects, or as a table of some members; with other titles these are by title."""
+    """Print rows as a JSON array of objects, or as a table of some members; with other titles these
+    are by title."""
     if as_json:
         print_json(rows)
         return
@@ -152,7 +166,9 @@ def print_rows(
 def terminal(*, err: bool = False) -> Console:
     """Return the console for standard output, or for standard error."""
     stream = sys.stderr if err else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else NON_TERMINAL_WIDTH, highlight=False)
+    return Console(
+        file=stream, width=None if stream.isatty() else NON_TERMINAL_WIDTH, highlight=False
+    )
 
 
 def progress_bar() -> Progress:
@@ -170,7 +186,8 @@ def progress_bar() -> Progress:
 
 
 def progress_counter(bar: Progress, description: str) -> Callable[[], None]:
-    """Add a task of unknown size to the bar; return what counts one item of it, which costs next to nothing."""
+    """Add a task of unknown size to the bar; return what counts one item of it, which costs next to
+    nothing."""
     task, numbers = bar.add_task(description, total=None), itertools.count(1)
 
     def count_one() -> None:
@@ -206,7 +223,8 @@ def format_instant(instant: Instant | None) -> str | None:
 
 
 def format_second(instant: Instant) -> str:
-    """Format an instant for a table, in which microseconds would take the room of the references."""
+    """Format an instant for a table, in which microseconds would take the room of the
+    references."""
     return f"{format_with_microseconds(instant)[:19]}Z"
 
 

@@ -25,6 +25,7 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
     brands = sorted({each.order.brand for each in found})
     if len(brands) > 1:
         raise UsageProblem(
-            f"Several brands have a transaction {reference}: {', '.join(brands)}. Say which one with --brand."
+            f"Several brands have a transaction {reference}: {', '.join(brands)}. Say which one "
+            f"with --brand."
         )
     return found[0]

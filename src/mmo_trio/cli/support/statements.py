@@ -1,4 +1,5 @@
-"""Reads the files that `--statement` and `--records` name, and defines the options of a statement."""
+"""Reads the files that `--statement` and `--records` name, and defines the options of a
+statement."""
 
 from __future__ import annotations
 
@@ -11,8 +12,18 @@ import click
 from attrs import frozen
 
 from mmo_merchant.reconciliation.comparison import RecordedPayment, StatementLine
-from mmo_merchant.reconciliation.recorded_payments import EVER, Period, RecordError, recorded_payment
-from mmo_merchant.reconciliation.statement_file import FIELDS, PRESETS, StatementError, read_statement
+from mmo_merchant.reconciliation.recorded_payments import (
+    EVER,
+    Period,
+    RecordError,
+    recorded_payment,
+)
+from mmo_merchant.reconciliation.statement_file import (
+    FIELDS,
+    PRESETS,
+    StatementError,
+    read_statement,
+)
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.options import Command, file_type
 
@@ -41,20 +52,35 @@ class Statement:
 
 
 def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[Command], Command]:
-    """Return the options of a statement; the command receives it as `statement`, None without `--statement`."""
+    """Return the options of a statement; the command receives it as `statement`, None without
+    `--statement`."""
 
     def add(command: Command) -> Command:
         @click.option("--statement", "file", type=file_type, required=is_required, help=purpose)
-        @click.option("--preset", type=click.Choice(sorted(PRESETS)), help="The columns of an operator's statement.")
         @click.option(
-            "--map", "columns", multiple=True, help=f"FIELD=HEADING of a column; FIELD is {', '.join(FIELDS)}."
+            "--preset",
+            type=click.Choice(sorted(PRESETS)),
+            help="The columns of an operator's statement.",
+        )
+        @click.option(
+            "--map",
+            "columns",
+            multiple=True,
+            help=f"FIELD=HEADING of a column; FIELD is {', '.join(FIELDS)}.",
         )
         @click.option("--currency", help="The currency of a statement that has no column for it.")
         @wraps(command)
         def run(
-            *, file: Path | None, preset: str | None, columns: Sequence[str], currency: str | None, **arguments: Any
+            *,
+            file: Path | None,
+            preset: str | None,
+            columns: Sequence[str],
+            currency: str | None,
+            **arguments: Any,
         ) -> None:
-            statement = None if file is None else Statement(file, _read_columns(preset, columns), currency)
+            statement = (
+                None if file is None else Statement(file, _read_columns(preset, columns), currency)
+            )
             command(statement=statement, **arguments)
 
         return run
@@ -63,17 +89,21 @@ def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[C
 
 
 def _read_columns(preset: str | None, columns: Sequence[str]) -> dict[str, str]:
-    """Return the headings by field: those of the preset, and those of --map, which come first. Raises UsageProblem."""
+    """Return the headings by field: those of the preset, and those of --map, which come first.
+    Raises UsageProblem."""
     headings = dict(PRESETS[preset]) if preset is not None else {}
     for each in columns:
         name, equals, heading = each.partition("=")
         if not equals or name not in FIELDS or not heading.strip():
-            raise UsageProblem(f"--map {each}: write FIELD=HEADING, with one of the fields {', '.join(FIELDS)}.")
+            raise UsageProblem(
+                f"--map {each}: write FIELD=HEADING, with one of the fields {', '.join(FIELDS)}."
+            )
         headings[name] = heading.strip()
     has_amount = {"amount", "paid_in", "paid_out"} & headings.keys()
     if not has_amount or not {"receipt", "reference"} & headings.keys():
         raise UsageProblem(
-            "A statement needs columns for an amount and for a receipt or reference: give --preset, or name them with"
+            "A statement needs columns for an amount and for a receipt or reference: give "
+            "--preset, or name them with"
             ' --map, such as --map receipt="Receipt No." --map amount=Amount.'
         )
     return headings

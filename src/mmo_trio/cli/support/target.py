@@ -1,4 +1,5 @@
-"""Finds the gateway that a command is for and who runs the command, and waits until the gateway uses a change."""
+"""Finds the gateway that a command is for and who runs the command, and waits until the gateway
+uses a change."""
 
 from __future__ import annotations
 
@@ -27,7 +28,12 @@ from mmo_trio.cli.support.output import print_status
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.secret_files import readable_secret_files
-from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
+from mmo_trio.settings.service import (
+    CLOCK_OFFSET_FILE,
+    RUNNING_FILE,
+    provider_titles,
+    sandbox_presets,
+)
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sql.store import Store
@@ -37,10 +43,12 @@ ResultT = TypeVar("ResultT")
 
 DATABASE_VARIABLE = "MMO_DATABASE_URL"
 IN_FORCE_WAIT_S = 15.0
-"""Seconds for which a command waits for the processes: longer than the lease of one that was killed runs on."""
+"""Seconds for which a command waits for the processes: longer than the lease of one that was killed
+runs on."""
 
 LOGIN_USER_FILE = Path("/proc/self/loginuid")
-"""Holds the id of the user who logged in (Linux, proc(5)); `su` and `sudo` keep it, and only root can set it."""
+"""Holds the id of the user who logged in (Linux, proc(5)); `su` and `sudo` keep it, and only root
+can set it."""
 
 _NO_LOGIN = 2**32 - 1
 """The id of a process that no login began, such as a service's."""
@@ -65,19 +73,26 @@ class CommandTarget:
         return KeyRing(*load_master_keys(self.settings.keys.master_key_file))
 
     async def open_keyring(self, store: Store) -> KeyRing:
-        """Return the keyring of the store, with a new master key if the store has never been used with one.
+        """Return the keyring of the store, with a new master key if the store has never been used
+        with one.
 
         Raises SettingsError when the master key file can't be used, or is not this store's."""
-        return await open_keyring(store, self.settings.keys.master_key_file, may_create=True, now=self.clock().now())
+        return await open_keyring(
+            store, self.settings.keys.master_key_file, may_create=True, now=self.clock().now()
+        )
 
-    def with_store(self, use: Callable[[Store], Awaitable[ResultT]], *, create: bool = False) -> ResultT:
+    def with_store(
+        self, use: Callable[[Store], Awaitable[ResultT]], *, create: bool = False
+    ) -> ResultT:
         """Open the store, run `use` with it and close it; `create` makes a missing store.
 
         Raises StoreUnavailable.
         """
 
         async def use_store() -> ResultT:
-            async with open_store(self.settings.database.url, serving=False, create=create) as store:
+            async with open_store(
+                self.settings.database.url, serving=False, create=create
+            ) as store:
                 return await use(store)
 
         return trio.run(use_store)
@@ -85,18 +100,25 @@ class CommandTarget:
     async def record(
         self, store: Store, action: str, about: str = "", user: str | None = None, **detail: object
     ) -> None:
-        """Append an audit event: what the command is about to do. The actor is the user of the machine; `user`,
-        the name that was typed, is a detail. Raises SettingsError when the master key can't be read."""
+        """Append an audit event: what the command is about to do. The actor is the user of the
+        machine; `user`, the name that was typed, is a detail. Raises SettingsError when the master
+        key can't be read."""
         machine = machine_user()
-        audit_log = AuditLog(store.admin, (await self.open_keyring(store)).audit_key, self.clock().now)
-        await audit_log.record(f"cli:{machine.name}", action, about, **detail, **machine.people(user))
+        audit_log = AuditLog(
+            store.admin, (await self.open_keyring(store)).audit_key, self.clock().now
+        )
+        await audit_log.record(
+            f"cli:{machine.name}", action, about, **detail, **machine.people(user)
+        )
 
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""
         return provider_titles(self.settings, is_sandbox=self.data_directory is not None)
 
 
-def find_target(data: Path | None, config: Path | None, options: Mapping[str, str] | None = None) -> CommandTarget:
+def find_target(
+    data: Path | None, config: Path | None, options: Mapping[str, str] | None = None
+) -> CommandTarget:
     """Return the sandbox in `data`, or the gateway that `config` and the environment describe.
 
     Without any of them it is the sandbox in the user's own directory. Raises SettingsError.
@@ -120,9 +142,14 @@ def target_options(command: Command) -> Command:
 
 
 def chosen_gateway() -> str:
-    """Return the options by which the command that runs has chosen its gateway, for another command to copy."""
+    """Return the options by which the command that runs has chosen its gateway, for another command
+    to copy."""
     given = click.get_current_context().params
-    return "".join(f" --{name} {shlex.quote(str(given[name]))}" for name in ("data", "config") if given.get(name))
+    return "".join(
+        f" --{name} {shlex.quote(str(given[name]))}"
+        for name in ("data", "config")
+        if given.get(name)
+    )
 
 
 def default_data_directory() -> Path:
@@ -139,8 +166,8 @@ def running_address(directory: Path, listener: str) -> str | None:
 
 
 def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
-    """Return the keys in use of all brands, oldest first, with their brands, the demo brand before others. Raises
-    NegativeAnswer when there are none."""
+    """Return the keys in use of all brands, oldest first, with their brands, the demo brand before
+    others. Raises NegativeAnswer when there are none."""
     target = find_target(directory, None)
     try:
         records = target.with_store(lambda store: store.admin.brands())
@@ -148,20 +175,24 @@ def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
         records = ()
     sealed = [(each.brand, key) for each in records for key in each.keys if key.retired_at is None]
     if not sealed:
-        raise NegativeAnswer(f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key.")
+        raise NegativeAnswer(
+            f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key."
+        )
     keyring = target.keyring()
     sealed.sort(key=lambda each: each[0].id != DEMO_BRAND_ID)
     return [(brand, keyring.unseal(key.brand, key.sealed)) for brand, key in sealed]
 
 
 def report_in_force(target: CommandTarget) -> None:
-    """Wait until every process that serves uses what the store holds now, and say on how many that is. Raises
-    NotYetInForce, with the names of those that have not said so in time."""
+    """Wait until every process that serves uses what the store holds now, and say on how many that
+    is. Raises NotYetInForce, with the names of those that have not said so in time."""
     found = target.with_store(lambda store: wait_until_in_force(store, timeout_s=IN_FORCE_WAIT_S))
     if found.waiting:
         raise NotYetInForce(
-            f"It is stored, but not known to be in force on: {', '.join(found.waiting)} (waited {IN_FORCE_WAIT_S:g} s)."
-            " A process that can't reach the database takes it over within limits.api_key_cache (a minute);"
+            f"It is stored, but not known to be in force on: {', '.join(found.waiting)} (waited "
+            f"{IN_FORCE_WAIT_S:g} s)."
+            " A process that can't reach the database takes it over within limits.api_key_cache "
+            "(a minute);"
             " restart one that hangs. Run the command again to see."
         )
     count = len(found.processes)
@@ -180,21 +211,26 @@ class MachineUser:
     login_user: str | None = None
     """Who logged in, where the kernel knows it and it is somebody else."""
     sudo_user: str | None = None
-    """Who ran `sudo`, as `SUDO_USER` says; the environment may be wrong, so this is never the actor."""
+    """Who ran `sudo`, as `SUDO_USER` says; the environment may be wrong, so this is never the
+    actor."""
 
     def acting_for(self, user: str | None) -> str:
-        """Return the name for the journal and the suspense book; `user` is the name that was typed."""
+        """Return the name for the journal and the suspense book; `user` is the name that was
+        typed."""
         return self.name if user in (None, "", self.name) else f"{self.name} for {user}"
 
     def people(self, user: str | None) -> Mapping[str, str | None]:
-        """Return the details of an audit event beside its actor; `user` is the name that was typed."""
+        """Return the details of an audit event beside its actor; `user` is the name that was
+        typed."""
         return {"user": user, "loginUser": self.login_user, "sudoUser": self.sudo_user}
 
 
 def machine_user() -> MachineUser:
     """Return the user who runs this process."""
     name, login_user = _user_name(os.getuid()), _login_user()
-    return MachineUser(name, None if login_user == name else login_user, os.environ.get("SUDO_USER"))
+    return MachineUser(
+        name, None if login_user == name else login_user, os.environ.get("SUDO_USER")
+    )
 
 
 def _login_user() -> str | None:
@@ -206,7 +242,8 @@ def _login_user() -> str | None:
 
 
 def _user_name(id: int) -> str:
-    """Return the name of a user id; the id itself where the machine has no name for it, as in some containers."""
+    """Return the name of a user id; the id itself where the machine has no name for it, as in some
+    containers."""
     try:
         return pwd.getpwuid(id).pw_name
     except KeyError:
@@ -216,4 +253,6 @@ def _user_name(id: int) -> str:
 def report_readable_secrets(config: Path | None, brands: Path | None, settings: Settings) -> None:
     """Print a remark for each of these files that holds secrets and that everybody can read."""
     for file in readable_secret_files(config, brands, settings.provider_kinds):
-        print_status(f"Everybody on this machine can read {file}, which holds secrets. Run: chmod 600 {file}")
+        print_status(
+            f"Everybody on this machine can read {file}, which holds secrets. Run: chmod 600 {file}"
+        )

@@ -1,1 +1,2 @@
-"""ASGI applications: a host for the pages and the console, and the app that answers the API by HTTP/2."""
+"""ASGI applications: a host for the pages and the console, and the app that answers the API by
+HTTP/2."""

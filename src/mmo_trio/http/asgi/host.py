@@ -1,8 +1,8 @@
 """Serves an ASGI application behind the gateway's own listener (ASGI HTTP specification 2.3).
 
-The listener reads the whole body first, within its limit and deadline, so the application gets it in one message. A
-response with a Content-Length is sent with it, any other one in chunks. The lifespan of the application is not run, and
-neither WebSocket nor HTTP/2 is spoken."""
+The listener reads the whole body first, within its limit and deadline, so the application gets it
+in one message. A response with a Content-Length is sent with it, any other one in chunks. The
+lifespan of the application is not run, and neither WebSocket nor HTTP/2 is spoken."""
 
 from __future__ import annotations
 
@@ -32,13 +32,21 @@ from mmo_trio.http.handler import AdmittedStream, RequestContext
 from mmo_trio.http.responses import PieceWriter
 
 LISTENER_FIELDS: Final = frozenset(
-    {b"connection", b"content-length", b"date", b"keep-alive", b"server", b"transfer-encoding", b"x-request-id"}
+    {
+        b"connection",
+        b"content-length",
+        b"date",
+        b"keep-alive",
+        b"server",
+        b"transfer-encoding",
+        b"x-request-id",
+    }
 )
 """Fields that the listener writes itself, whatever the application says."""
 
 PLACES: Final = 4
-"""Requests that are handled at a time: while one waits for the store, another one goes on. One client has half of them
-at most."""
+"""Requests that are handled at a time: while one waits for the store, another one goes on. One
+client has half of them at most."""
 WAITING_MAX: Final = 4096
 """Requests that wait for a place."""
 BURST_S: Final = 0.25
@@ -54,7 +62,8 @@ TakeTurn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
 
 def turns_of(scope: Any) -> TakeTurn:
-    """Return what gives turns to the pieces of a stream, as a request has its own only until its response begins."""
+    """Return what gives turns to the pieces of a stream, as a request has its own only until its
+    response begins."""
     return scope["extensions"].get(_TURNS) or nullcontext
 
 
@@ -64,26 +73,27 @@ class IncompleteResponse(Exception):
 
 @define(eq=False)
 class Pacer:
-    """Limits the share of a process's time that the requests of one application take, so that others are served
-    meanwhile.
+    """Limits the share of a process's time that the requests of one application take, so that
+    others are served meanwhile.
 
-    The pages and the console share one event loop with the merchants. Few requests are handled at a time, clients take
-    turns, and each turn begins once the share is kept. A turn is about processor time: bytes that wait for a reader
-    have none (see `WriteBudget`)."""
+    The pages and the console share one event loop with the merchants. Few requests are handled at a
+    time, clients take turns, and each turn begins once the share is kept. A turn is about processor
+    time: bytes that wait for a reader have none (see `WriteBudget`)."""
 
     share: float
     """Of the time of this process, above 0 and at most 1, which is no limit."""
     used_s: Callable[[], float] = time.thread_time
     """Returns the processor time of this thread."""
     _queue: FairQueue[Turn] = field(
-        factory=lambda: FairQueue(waiting_max=WAITING_MAX, slots=PLACES, slots_per_brand=PLACES), init=False
+        factory=lambda: FairQueue(waiting_max=WAITING_MAX, slots=PLACES, slots_per_brand=PLACES),
+        init=False,
     )
     _even_at: float = field(default=0.0, init=False)
     """The moment of Trio's time until which the share is used up."""
 
     async def take_turn(self, client: str) -> Turn:
-        """Wait for a turn. `client` is the network by which clients take turns. Raises ProblemError when too many
-        requests wait."""
+        """Wait for a turn. `client` is the network by which clients take turns. Raises ProblemError
+        when too many requests wait."""
         if not self._queue.has_room_for(client):
             raise ProblemError(CROWDED)
         turn = Turn(self, client)
@@ -193,7 +203,8 @@ class _Exchange:
     is_client_gone: bool = False
 
     async def receive(self) -> ASGIReceiveEvent:
-        """Return the request with its whole body, and afterwards wait for the client to disconnect."""
+        """Return the request with its whole body, and afterwards wait for the client to
+        disconnect."""
         if not self.is_read:
             self.is_read = True
             return HTTPRequestEvent(type="http.request", body=self.body, more_body=False)
@@ -211,7 +222,8 @@ class _Exchange:
             if length is None:  # A stream may last, and takes hardly any time.
                 self.turn.end()
         elif event["type"] == "http.response.body" and not self.is_finished:
-            self.turn.end()  # The bytes may wait for their reader, and so may a head without a body.
+            # The bytes may wait for their reader, and so may a head without a body.
+            self.turn.end()
             await self.writer.write(event.get("body", b""))
             if not event.get("more_body"):
                 await self.writer.finish()

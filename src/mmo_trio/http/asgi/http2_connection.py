@@ -1,5 +1,6 @@
-"""Serves connections by HTTP/2 with Hypercorn, and adds what Hypercorn lacks: limits of frames that only make work and
-of bytes that nobody reads, a deadline for every write, and a drain that loses no answer."""
+"""Serves connections by HTTP/2 with Hypercorn, and adds what Hypercorn lacks: limits of frames that
+only make work and of bytes that nobody reads, a deadline for every write, and a drain that loses no
+answer."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ CONNECTION_LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class _IdleEnd(EventWrapper):
-    """Tells Hypercorn that a connection ends with the requests that it has, as no connection may wait any more."""
+    """Tells Hypercorn that a connection ends with the requests that it has, as no connection may
+    wait any more."""
 
     def __init__(self, connection_table: ConnectionTable) -> None:
         super().__init__()
@@ -77,7 +79,9 @@ def _hypercorn_config(limits: ListenerLimits) -> Config:
     config.include_server_header = False
     config.h2_max_header_list_size = limits.head.head_bytes
     config.h2_max_concurrent_streams = STREAMS_MAX
-    config.keep_alive_max_requests = sys.maxsize  # Beyond it Hypercorn drops the answers that are still to come.
+    config.keep_alive_max_requests = (
+        sys.maxsize
+    )  # Beyond it Hypercorn drops the answers that are still to come.
     return config
 
 
@@ -97,11 +101,14 @@ class _Protocol(H2Protocol):
     async def _handle_events(self, received: list[h2.events.Event]) -> None:
         for event in received:
             if isinstance(event, h2.events.RequestReceived) and self.context.terminated.is_set():
-                # The client knows by this code that it may send the request again (RFC 9113 section 8.7).
+                # The client knows by this code that it may send the request again (RFC 9113 section
+                # 8.7).
                 self.connection.reset_stream(event.stream_id, h2.errors.ErrorCodes.REFUSED_STREAM)
             elif isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
                 # It belongs to a request that has its answer already.
-                self.connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                self.connection.acknowledge_received_data(
+                    event.flow_controlled_length, event.stream_id
+                )
             else:
                 await super()._handle_events([event])
         await self._flush()
@@ -109,17 +116,22 @@ class _Protocol(H2Protocol):
     async def stream_send(self, event: events.Event) -> None:
         """Send what the app has answered; a drained connection ends with the last frame of it."""
         if isinstance(event, events.StreamClosed):
-            while (buffer := self.stream_buffers.get(event.stream_id)) is not None and buffer.complete:
+            while (
+                buffer := self.stream_buffers.get(event.stream_id)
+            ) is not None and buffer.complete:
                 await self._sent.wait()
         await super().stream_send(event)
 
 
 class Http2Connection(ServerConnection):
-    """Serves one open connection: by HTTP/2, several requests at a time, or by HTTP/1.1 if it agrees on that under TLS.
+    """Serves one open connection: by HTTP/2, several requests at a time, or by HTTP/1.1 if it
+    agrees on that under TLS.
 
     In the clear a client has to begin HTTP/2 at once, by prior knowledge (RFC 9113 section 3.3)."""
 
-    def __init__(self, listener_context: ListenerContext, transport: TransportStream, client: str) -> None:
+    def __init__(
+        self, listener_context: ListenerContext, transport: TransportStream, client: str
+    ) -> None:
         super().__init__(listener_context, transport, client)
         self._is_http2 = False
         self._has_ended = False
@@ -131,8 +143,8 @@ class Http2Connection(ServerConnection):
         self._waiting_bytes = 0
 
     def break_off(self) -> None:
-        """Close without a word, and end the sends that would wait for the client's windows. What a handler has begun
-        goes on."""
+        """Close without a word, and end the sends that would wait for the client's windows. What a
+        handler has begun goes on."""
         if not self._is_http2:
             super().break_off()
             return
@@ -147,7 +159,10 @@ class Http2Connection(ServerConnection):
             super()._expire()
 
     async def _serve_requests(self) -> None:
-        if isinstance(self._stream, trio.SSLStream) and self._stream.selected_alpn_protocol() != "h2":
+        if (
+            isinstance(self._stream, trio.SSLStream)
+            and self._stream.selected_alpn_protocol() != "h2"
+        ):
             await super()._serve_requests()
             return
         self._is_http2 = True
@@ -156,10 +171,16 @@ class Http2Connection(ServerConnection):
         self._is_http2 = False
 
     async def _serve_streams(self, tasks: TaskGroup) -> None:
-        app, config, worker = ASGIWrapper(self._run_app), _hypercorn_config(self._limits), WorkerContext(None)
+        app, config, worker = (
+            ASGIWrapper(self._run_app),
+            _hypercorn_config(self._limits),
+            WorkerContext(None),
+        )
         worker.terminated = _IdleEnd(self._listener_context.connection_table)
         network = (self._listener_context.tls is not None, (self.client, 0), None)
-        protocol = _Protocol(app, config, worker, tasks, ConnectionState({}), *network, self._handle_event)
+        protocol = _Protocol(
+            app, config, worker, tasks, ConnectionState({}), *network, self._handle_event
+        )
         with self._receiving:
             await protocol.initiate()
             self._begin_idling(self._clock.current_time())
@@ -179,7 +200,8 @@ class Http2Connection(ServerConnection):
         self.break_off()
 
     async def _receive(self) -> bytes:
-        """Return what the client has sent; nothing once it is gone, or has sent too many frames that only make work."""
+        """Return what the client has sent; nothing once it is gone, or has sent too many frames
+        that only make work."""
         try:
             data = bytes(await self._stream.receive_some())
         except CONNECTION_LOST:
@@ -203,16 +225,23 @@ class Http2Connection(ServerConnection):
                 self.idle_since = self.waiting_since = math.inf
                 self._deadline.move(math.inf)
 
-    async def _run_app(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        """Run the app with a `send` that ends in time, though a client opens no window, and counts large pieces:
-        Hypercorn keeps all of a body until the client has opened its window."""
+    async def _run_app(
+        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
+        """Run the app with a `send` that ends in time, though a client opens no window, and counts
+        large pieces: Hypercorn keeps all of a body until the client has opened its window."""
         with ExitStack() as held:
 
             async def send_event(event: ASGISendEvent) -> None:
-                with trio.move_on_after(0 if self._has_ended else self._limits.write_timeout_s) as sending:
+                with trio.move_on_after(
+                    0 if self._has_ended else self._limits.write_timeout_s
+                ) as sending:
                     self._sends.add(sending)
                     try:
-                        if event["type"] == "http.response.body" and len(event["body"]) > SMALL_RESPONSE_BYTES:
+                        if (
+                            event["type"] == "http.response.body"
+                            and len(event["body"]) > SMALL_RESPONSE_BYTES
+                        ):
                             held.enter_context(self._hold(COPIES * len(event["body"])))
                         await send(event)
                     finally:
@@ -224,12 +253,15 @@ class Http2Connection(ServerConnection):
             if scope["type"] == "http":
                 await _AsgiExchange(self._listener_context, scope, receive, send_event).run()
             else:
-                await send_event(WebsocketCloseEvent(type="websocket.close", code=1000, reason=None))
+                await send_event(
+                    WebsocketCloseEvent(type="websocket.close", code=1000, reason=None)
+                )
 
     @contextmanager
     def _hold(self, size_bytes: int) -> Iterator[None]:
-        """Count a piece until the response has ended. The connection is closed when it holds more than its share,
-        unless this is all that it holds, or when the budget of the listener is used up."""
+        """Count a piece until the response has ended. The connection is closed when it holds more
+        than its share, unless this is all that it holds, or when the budget of the listener is used
+        up."""
         budget = self._listener_context.write_budget
         is_too_much = self._waiting_bytes + size_bytes > budget.limit_bytes // CONNECTION_SHARE
         if self._waiting_bytes and is_too_much:
@@ -246,7 +278,8 @@ class Http2Connection(ServerConnection):
 class _AsgiExchange:
     """Has the listener's handler answer one request, within the limits of head and body.
 
-    The request reaches it as it came: a decoded path would not show that a reference holds an encoded slash (L3)."""
+    The request reaches it as it came: a decoded path would not show that a reference holds an
+    encoded slash (L3)."""
 
     listener_context: ListenerContext
     scope: HTTPScope
@@ -267,7 +300,9 @@ class _AsgiExchange:
         except Exception as error:
             response = self.listener_context.error_response(error, context)
             fields = response_fields(response, request_id=context.request_id)
-        self.listener_context.metrics.count_response(context, response.status, trio.current_time() - started)
+        self.listener_context.metrics.count_response(
+            context, response.status, trio.current_time() - started
+        )
         await self._send_response(response, [*fields, *self.listener_context.extra_fields])
 
     async def _call_handler(self, context: RequestContext) -> HttpResponse:
@@ -275,7 +310,9 @@ class _AsgiExchange:
         query = self.scope["query_string"]
         # The target is as it was sent, neither decoded nor rebuilt.
         target = self.scope["raw_path"] + (b"?" + query if query else b"")
-        head = RequestHead(self.scope["method"], target, tuple(cast(Headers, self.scope["headers"])))
+        head = RequestHead(
+            self.scope["method"], target, tuple(cast(Headers, self.scope["headers"]))
+        )
         _check_head(head, self.listener_context.limits)
         response = await self.listener_context.handler.admit(to_origin_form(head), context)
         assert not isinstance(response, AdmittedStream)  # The merchant API streams nothing.
@@ -306,16 +343,22 @@ class _AsgiExchange:
         self.is_body_read = not event["more_body"]
         return event["body"]
 
-    async def _send_response(self, response: HttpResponse, fields: list[tuple[bytes, bytes]]) -> None:
+    async def _send_response(
+        self, response: HttpResponse, fields: list[tuple[bytes, bytes]]
+    ) -> None:
         """Send the response while the remainder of the body is read and discarded.
 
-        Unread it would block Hypercorn, which stops reading then; and a response that ends before the request is
-        followed by a reset, which may overtake it (RFC 9112 section 9.6)."""
+        Unread it would block Hypercorn, which stops reading then; and a response that ends before
+        the request is followed by a reset, which may overtake it (RFC 9112 section 9.6)."""
         body = b"" if self.scope["method"] == "HEAD" else response.body
         async with trio.open_nursery() as nursery:
             all_read = trio.Event()
             nursery.start_soon(self._discard_body, all_read)
-            await self.send(HTTPResponseStartEvent(type="http.response.start", status=response.status, headers=fields))
+            await self.send(
+                HTTPResponseStartEvent(
+                    type="http.response.start", status=response.status, headers=fields
+                )
+            )
             await self.send(_body_event(body, more=True))
             with trio.move_on_after(self.listener_context.limits.linger_timeout_s):
                 await all_read.wait()
@@ -332,8 +375,8 @@ class _AsgiExchange:
 
 
 def _check_head(head: RequestHead, limits: ListenerLimits) -> None:
-    """Raise ProblemError by the rules for a head of HTTP/1.1, as far as the head that Hypercorn passes on still shows
-    the breach (C9)."""
+    """Raise ProblemError by the rules for a head of HTTP/1.1, as far as the head that Hypercorn
+    passes on still shows the breach (C9)."""
     lines = [b"%s %s HTTP/1.1" % (head.method.encode("ascii"), head.target)]
     lines += [b"%s: %s" % each for each in head.headers]
     problem = check_head(b"\r\n".join([*lines, b"", b""]), limits.head)

@@ -1,4 +1,5 @@
-"""The Quart app that the payment pages and the console are built on, and the responses that they send for long."""
+"""The Quart app that the payment pages and the console are built on, and the responses that they
+send for long."""
 
 from __future__ import annotations
 
@@ -33,10 +34,12 @@ _ExceptionInfo: TypeAlias = tuple[type, BaseException, TracebackType] | tuple[No
 class WebApp(QuartTrio):
     """A Quart app that adds security headers and logs no personal data.
 
-    `headers` are added to :data:`SECURITY_HEADERS`; `static_cache_control` is for static files, and other responses are
-    not stored unless they say so themselves."""
+    `headers` are added to :data:`SECURITY_HEADERS`; `static_cache_control` is for static files, and
+    other responses are not stored unless they say so themselves."""
 
-    def __init__(self, import_name: str, *, headers: Mapping[str, str], static_cache_control: str) -> None:
+    def __init__(
+        self, import_name: str, *, headers: Mapping[str, str], static_cache_control: str
+    ) -> None:
         super().__init__(import_name)
         self.config["MAX_CONTENT_LENGTH"] = BODY_BYTES_MAX
 
@@ -51,12 +54,18 @@ class WebApp(QuartTrio):
             return response
 
     def show_http_errors(self, template: str) -> None:
-        """Answer with this template, which gets `title`, `message` and `status`, where no page or no method fits, and
-        whatever else a page raises as an HTTPException."""
+        """Answer with this template, which gets `title`, `message` and `status`, where no page or
+        no method fits, and whatever else a page raises as an HTTPException."""
 
         async def show(error: HTTPException) -> Response:
-            page = await render_template(template, title=error.name, message=error.description, status=error.code)
-            headers = {name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After")}
+            page = await render_template(
+                template, title=error.name, message=error.description, status=error.code
+            )
+            headers = {
+                name: value
+                for name, value in error.get_headers()
+                if name in ("Allow", "Retry-After")
+            }
             return Response(page, error.code or 500, headers)
 
         self.register_error_handler(HTTPException, show)
@@ -68,7 +77,12 @@ class WebApp(QuartTrio):
         """
         fault = exception_info[1]
         description = "" if fault is None else describe_fault(fault)
-        logger.error("page_request_failed", method=request.method, route=str(request.url_rule), fault=description)
+        logger.error(
+            "page_request_failed",
+            method=request.method,
+            route=str(request.url_rule),
+            fault=description,
+        )
 
 
 async def _compress(response: Response) -> None:
@@ -81,7 +95,8 @@ async def _compress(response: Response) -> None:
 
 @define(eq=False)
 class OpenStreams:
-    """Counts the streams of one kind that this process has open, in all and by user or page, say."""
+    """Counts the streams of one kind that this process has open, in all and by user or page,
+    say."""
 
     limit: int
     limit_each: int
@@ -102,7 +117,9 @@ class OpenStreams:
             self._open += Counter()  # Those without one are forgotten.
 
 
-def stream_response(content: AsyncGenerator[bytes, None], content_type: str = "text/event-stream") -> Response:
+def stream_response(
+    content: AsyncGenerator[bytes, None], content_type: str = "text/event-stream"
+) -> Response:
     """Return a response that has no time limit; by default it sends events (server-sent events)."""
     response = Response(content, content_type=content_type)
     response.timeout = None

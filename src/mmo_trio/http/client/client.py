@@ -1,8 +1,9 @@
 """Calls the servers of others: merchants' receivers, which are not trusted, and providers.
 
-A delivery goes where the egress rules allow, and nowhere else: the name is looked up once, every address is checked,
-the connection goes to a checked one, and the server must prove its name (K7). One hard deadline covers all of it, the
-look-up included (K2). Providers' addresses are configuration, so the same call is exempt from the rules."""
+A delivery goes where the egress rules allow, and nowhere else: the name is looked up once, every
+address is checked, the connection goes to a checked one, and the server must prove its name (K7).
+One hard deadline covers all of it, the look-up included (K2). Providers' addresses are
+configuration, so the same call is exempt from the rules."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio import __version__
-from mmo_sansio.http.egress_rules import EgressRules, UrlError, UrlTarget, delivery_url_error, parse_url
+from mmo_sansio.http.egress_rules import (
+    EgressRules,
+    UrlError,
+    UrlTarget,
+    delivery_url_error,
+    parse_url,
+)
 from mmo_sansio.http.exchange import (
     DELIVERY_TIMEOUT_S,
     RESPONSE_BODY_BYTES_MAX,
@@ -29,7 +36,13 @@ from mmo_sansio.http.exchange import (
     to_attempt,
 )
 from mmo_sansio.http.ip_rules import Address, address_error, unmap_ipv4
-from mmo_sansio.http.messages import HttpRequest, HttpResponse, InvalidRequest, request_bytes, unpack_body
+from mmo_sansio.http.messages import (
+    HttpRequest,
+    HttpResponse,
+    InvalidRequest,
+    request_bytes,
+    unpack_body,
+)
 from mmo_sansio.http.response_reader import (
     FinalResponseHead,
     ResponseBodyError,
@@ -38,9 +51,19 @@ from mmo_sansio.http.response_reader import (
     response_body,
 )
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_trio.http.client.kept_connections import KeptConnection, KeptConnections, ReceiverKey, keep_time_s
+from mmo_trio.http.client.kept_connections import (
+    KeptConnection,
+    KeptConnections,
+    ReceiverKey,
+    keep_time_s,
+)
 from mmo_trio.http.client.name_lookup import NameLookups, Resolver, SystemResolver
-from mmo_trio.http.client.outside_network import OutsideNetwork, SecuredStream, SystemNetwork, connect
+from mmo_trio.http.client.outside_network import (
+    OutsideNetwork,
+    SecuredStream,
+    SystemNetwork,
+    connect,
+)
 from mmo_trio.http.streams import TransportStream
 
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
@@ -49,10 +72,16 @@ ADDRESSES_MAX = 32
 ADDRESSES_CACHED = 512
 """Addresses that were parsed and checked: merchants' servers have the same again and again."""
 BODY_PIECES_MAX = 4096
-"""Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each piece costs the
-gateway more than its sender."""
+"""Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each
+piece costs the gateway more than its sender."""
 RECEIVE_BYTES = 16 * 1024
-TRANSPORT_ERRORS = (OSError, trio.BrokenResourceError, ResponseHeadError, ResponseBodyError, InvalidRequest)
+TRANSPORT_ERRORS = (
+    OSError,
+    trio.BrokenResourceError,
+    ResponseHeadError,
+    ResponseBodyError,
+    InvalidRequest,
+)
 """Errors that an exchange raises when the network, TLS or the other side's HTTP fails."""
 TARGETS_CACHED: Final = 512
 """URLs that were parsed and checked by their text: a merchant's is the same again and again."""
@@ -71,8 +100,9 @@ class SendForbidden(Exception):
 
 
 class HttpClient:
-    """Calls servers; any number of tasks may share one. Each call has a connection of its own, unless a merchant's
-    receiver has announced that it keeps one for the next (see `mmo_trio.http.client.kept_connections`)."""
+    """Calls servers; any number of tasks may share one. Each call has a connection of its own,
+    unless a merchant's receiver has announced that it keeps one for the next (see
+    `mmo_trio.http.client.kept_connections`)."""
 
     def __init__(
         self,
@@ -82,8 +112,8 @@ class HttpClient:
         resolver: Resolver | None = None,
         network: OutsideNetwork | None = None,
     ) -> None:
-        """Take the rules for deliveries, a `tls_context` (None: a new one) for the system's network or another network,
-        and a resolver (None: the system's)."""
+        """Take the rules for deliveries, a `tls_context` (None: a new one) for the system's network
+        or another network, and a resolver (None: the system's)."""
         self._allow_private = rules.allow_private
         self._parse_target = lru_cache(maxsize=TARGETS_CACHED)(partial(_allowed_target, rules))
         self._network = network or SystemNetwork(tls_context() if context is None else context)
@@ -100,9 +130,9 @@ class HttpClient:
     ) -> DeliveryAttempt:
         """Make the one attempt to deliver this request to a merchant (K2, K3, K7).
 
-        The target is the merchant's URL, the headers are Content-Type and X-API-KEY. The look-up of its name takes a
-        place of the `brand`. The attempt records every failure; nothing is raised but SendForbidden, when `may_send`
-        forbids sending after the connection is secured."""
+        The target is the merchant's URL, the headers are Content-Type and X-API-KEY. The look-up of
+        its name takes a place of the `brand`. The attempt records every failure; nothing is raised
+        but SendForbidden, when `may_send` forbids sending after the connection is secured."""
         exchange = await self.exchange(
             request,
             skip_egress_rules=False,
@@ -113,14 +143,19 @@ class HttpClient:
         )
         return to_attempt(exchange, url=request.target.decode("utf-8", "replace"))
 
-    async def call_provider(self, request: HttpRequest, *, deadline_s: float = DELIVERY_TIMEOUT_S) -> HttpResponse:
-        """Return a provider's response of any status; redirects are not followed. A body that was compressed, though
-        no request asks for it, is returned as it was before.
+    async def call_provider(
+        self, request: HttpRequest, *, deadline_s: float = DELIVERY_TIMEOUT_S
+    ) -> HttpResponse:
+        """Return a provider's response of any status; redirects are not followed. A body that was
+        compressed, though no request asks for it, is returned as it was before.
 
         Raises ExchangeFailed when none arrived in time, or its body broke off or was larger than
         PROVIDER_RESPONSE_BYTES_MAX."""
         exchange = await self.exchange(
-            request, skip_egress_rules=True, deadline_s=deadline_s, body_bytes_max=PROVIDER_RESPONSE_BYTES_MAX
+            request,
+            skip_egress_rules=True,
+            deadline_s=deadline_s,
+            body_bytes_max=PROVIDER_RESPONSE_BYTES_MAX,
         )
         if isinstance(exchange, NoResponseReceived):
             raise ExchangeFailed(exchange.detail, may_have_arrived=exchange.may_have_arrived)
@@ -142,15 +177,17 @@ class HttpClient:
     ) -> ExchangeResult:
         """Send this request, its target in absolute form, and return how the exchange ended.
 
-        Raises nothing that others cause, and SendForbidden when `may_send` forbids it. `skip_egress_rules`: the URL
-        comes from the configuration, so that any address is allowed, and http too (K7). The look-up takes a place of
-        the `lookup_owner`, by default of the host itself. `may_reuse`: the request may travel on a connection that was
-        kept for this owner."""
+        Raises nothing that others cause, and SendForbidden when `may_send` forbids it.
+        `skip_egress_rules`: the URL comes from the configuration, so that any address is allowed,
+        and http too (K7). The look-up takes a place of the `lookup_owner`, by default of the host
+        itself. `may_reuse`: the request may travel on a connection that was kept for this owner."""
         started = trio.current_time()
         try:
             target = self._parse_target(request.target, skip_egress_rules=skip_egress_rules)
         except UrlError as error:
-            return NoResponseReceived(ExchangeFailure.FORBIDDEN, str(error), may_have_arrived=False, duration_ms=0)
+            return NoResponseReceived(
+                ExchangeFailure.FORBIDDEN, str(error), may_have_arrived=False, duration_ms=0
+            )
         attempt = _Exchange(
             target,
             self._allow_private,
@@ -176,7 +213,9 @@ class HttpClient:
                 detail = f"{attempt.step} failed: {_failure_reason(error)}."
         duration_ms = round((trio.current_time() - started) * 1000)
         if attempt.head is not None:
-            return ResponseReceived(attempt.head, bytes(attempt.body), attempt.is_body_complete, duration_ms)
+            return ResponseReceived(
+                attempt.head, bytes(attempt.body), attempt.is_body_complete, duration_ms
+            )
         if failure is ExchangeFailure.TIMEOUT:
             detail = f"{attempt.step} wasn't over after the {deadline_s:g} s that all may take."
         if attempt.has_kept_connection:
@@ -185,13 +224,17 @@ class HttpClient:
 
 
 def tls_context(*extra_ca_files: Path | None) -> ssl.SSLContext:
-    """Return the context that verifies servers by the system's authorities and those in these files (PEM): name and
-    dates checked, TLS 1.2 or newer, HTTP/1.1 only, without a client certificate. None adds none.
+    """Return the context that verifies servers by the system's authorities and those in these files
+    (PEM): name and dates checked, TLS 1.2 or newer, HTTP/1.1 only, without a client certificate.
+    None adds none.
 
-    Takes milliseconds, so a client has one. Raises OSError when a file cannot be read or holds no certificate."""
+    Takes milliseconds, so a client has one. Raises OSError when a file cannot be read or holds no
+    certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.hostname_checks_common_name = False  # RFC 9110 section 4.3.4: only names that are said to be names.
+    context.hostname_checks_common_name = (
+        False  # RFC 9110 section 4.3.4: only names that are said to be names.
+    )
     context.set_alpn_protocols(["http/1.1"])
     context.load_default_certs()
     for each in filter(None, extra_ca_files):
@@ -226,13 +269,14 @@ def _failure_reason(error: BaseException) -> str:
 class _Exchange:
     """Runs one request and keeps its response.
 
-    A deadline may end it in any state, so it keeps in itself what it knows: its current step, whether the request may
-    have arrived, the head once it is whole, the body so far."""
+    A deadline may end it in any state, so it keeps in itself what it knows: its current step,
+    whether the request may have arrived, the head once it is whole, the body so far."""
 
     target: UrlTarget
     allow_private: bool
     skip_egress_rules: bool
-    """Whether the target comes from the configuration, so that its addresses are not checked (K7)."""
+    """Whether the target comes from the configuration, so that its addresses are not checked
+    (K7)."""
     lookup_owner: str
     """Whose place the look-up takes."""
     may_reuse: bool
@@ -258,8 +302,8 @@ class _Exchange:
     async def run(self, request: HttpRequest) -> None:
         """Send the request and receive the response until it ends, breaks off or is large enough.
 
-        Raises SendForbidden, ForbiddenAddress or one of TRANSPORT_ERRORS. Once there is a head, an error cannot undo
-        it: look at `head` first."""
+        Raises SendForbidden, ForbiddenAddress or one of TRANSPORT_ERRORS. Once there is a head, an
+        error cannot undo it: look at `head` first."""
         target = self.target
         data = request_bytes(request, target, user_agent=USER_AGENT)
         key: ReceiverKey | None = None
@@ -310,7 +354,9 @@ class _Exchange:
         if self.target.address is not None:
             addresses = [str(self.target.address)]
         else:
-            addresses = await self.names.addresses(self.target.host, self.target.port, owner=self.lookup_owner)
+            addresses = await self.names.addresses(
+                self.target.host, self.target.port, owner=self.lookup_owner
+            )
         addresses = list(dict.fromkeys(addresses))[:ADDRESSES_MAX]
         if not addresses:
             raise OSError("the name has no address")
@@ -352,8 +398,8 @@ def _parse_address_cached(text: str) -> Address:
 
 
 async def _check_deadline() -> None:
-    """End the exchange here when its time is over, though Trio may not have noticed yet: a process that was stopped
-    goes on where it stood, and the payment may have been polled meanwhile (S6)."""
+    """End the exchange here when its time is over, though Trio may not have noticed yet: a process
+    that was stopped goes on where it stood, and the payment may have been polled meanwhile (S6)."""
     if trio.current_time() >= trio.current_effective_deadline():
         await trio.sleep_forever()
 

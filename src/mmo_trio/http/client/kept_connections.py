@@ -1,11 +1,12 @@
-"""Keeps connections to merchants' receivers for the next callback, where a receiver announces that it does, too.
+"""Keeps connections to merchants' receivers for the next callback, where a receiver announces that
+it does, too.
 
-A callback has one attempt, and a request that meets the close of its connection is lost, as nobody can tell whether it
-was read. So a connection is kept only if the receiver announces a time (`Keep-Alive: timeout=5`), for half of that time
-at most, and after a delivered request. What is kept serves busy merchants: nearly all of what a callback costs is its
-TLS handshake. Callbacks come in bursts, so a merchant has more connections than it uses on average; were they closed
-between two bursts, every seventh callback at 1,000 a second would begin with a handshake.
-"""
+A callback has one attempt, and a request that meets the close of its connection is lost, as nobody
+can tell whether it was read. So a connection is kept only if the receiver announces a time
+(`Keep-Alive: timeout=5`), for half of that time at most, and after a delivered request. What is
+kept serves busy merchants: nearly all of what a callback costs is its TLS handshake. Callbacks come
+in bursts, so a merchant has more connections than it uses on average; were they closed between two
+bursts, every seventh callback at 1,000 a second would begin with a handshake."""
 
 from __future__ import annotations
 
@@ -22,21 +23,23 @@ from mmo_trio.http.streams import TransportStream
 IDLE_MAX_S: Final = 5.0
 """The longest time in seconds for which an idle connection is kept."""
 IDLE_MARGIN_S: Final = 1.5
-"""Seconds that are left at least of the announced time: the request is on its way in between, and neither clock is
-exact."""
+"""Seconds that are left at least of the announced time: the request is on its way in between, and
+neither clock is exact."""
 SWEEP_INTERVAL_S: Final = 0.5
 """Seconds between two searches for idle connections that have waited too long."""
 AGE_MAX_S: Final = 10.0
-"""Seconds after which a connection is replaced at the latest, so that name, addresses and certificate are checked again
-(K7)."""
+"""Seconds after which a connection is replaced at the latest, so that name, addresses and
+certificate are checked again (K7)."""
 AGE_STEPS: Final = 8
-"""In how many steps, down to half of `AGE_MAX_S`, the ages of connections differ that were opened together: their
-successors' handshakes come one after the other, and no burst of them makes other callbacks wait."""
+"""In how many steps, down to half of `AGE_MAX_S`, the ages of connections differ that were opened
+together: their successors' handshakes come one after the other, and no burst of them makes other
+callbacks wait."""
 KEPT_MAX: Final = 512
 """Idle connections in all; beyond it the one that has waited longest is closed."""
 
 ReceiverKey: TypeAlias = tuple[str, str, str, int]
-"""Names whose connection to what it is: brand, scheme, host and port. No connection serves two brands."""
+"""Names whose connection to what it is: brand, scheme, host and port. No connection serves two
+brands."""
 
 
 @define(eq=False)
@@ -54,7 +57,8 @@ class KeptConnection:
 
 @define(eq=False)
 class KeptConnections:
-    """Holds the idle connections of a client. A task closes those that have waited too long, and ends with the last."""
+    """Holds the idle connections of a client. A task closes those that have waited too long, and
+    ends with the last."""
 
     _idle: dict[ReceiverKey, deque[KeptConnection]] = Factory(dict)
     """The longest idle first; no queue is empty."""
@@ -63,13 +67,15 @@ class KeptConnections:
     _is_swept: bool = False
 
     def take(self, key: ReceiverKey) -> KeptConnection | None:
-        """Return the connection that was used last, if it is open, silent and young; the caller owns it."""
+        """Return the connection that was used last, if it is open, silent and young; the caller
+        owns it."""
         now = trio.current_time()
         while (waiting := self._idle.get(key)) is not None:
             connection = waiting.pop()
             self._forget(connection)
             is_young = now < min(
-                connection.idle_until, connection.opened_at + age_max_s(connection.transport.descriptor)
+                connection.idle_until,
+                connection.opened_at + age_max_s(connection.transport.descriptor),
             )
             if is_young and connection.transport.is_silent():
                 return connection
@@ -77,9 +83,11 @@ class KeptConnections:
         return None
 
     def keep(self, key: ReceiverKey, connection: KeptConnection, *, for_s: float) -> bool:
-        """Take over a connection whose last response was read to its end, for so many seconds. Return False when that
-        is no time, or when more than the response came."""
-        if for_s <= 0 or (isinstance(connection.stream, TlsStream) and connection.stream.has_unread):
+        """Take over a connection whose last response was read to its end, for so many seconds.
+        Return False when that is no time, or when more than the response came."""
+        if for_s <= 0 or (
+            isinstance(connection.stream, TlsStream) and connection.stream.has_unread
+        ):
             return False
         connection.idle_until = trio.current_time() + for_s
         self._idle.setdefault(key, deque()).append(connection)
@@ -117,14 +125,14 @@ class KeptConnections:
 
 
 def age_max_s(descriptor: int) -> float:
-    """Return the age in seconds at which the connection with this descriptor is replaced: another one for each of
-    `AGE_STEPS` neighbours."""
+    """Return the age in seconds at which the connection with this descriptor is replaced: another
+    one for each of `AGE_STEPS` neighbours."""
     return AGE_MAX_S * (1 - descriptor % AGE_STEPS / (2 * AGE_STEPS))
 
 
 def keep_time_s(head: FinalResponseHead) -> float:
-    """Return for how many seconds the connection may be kept after a response with this head, once its body has been
-    read; 0 for not at all."""
+    """Return for how many seconds the connection may be kept after a response with this head, once
+    its body has been read; 0 for not at all."""
     announced_s = head.announced_idle_s
     if announced_s is None or not 200 <= head.status <= 299:
         return 0.0

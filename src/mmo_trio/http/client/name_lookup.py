@@ -1,8 +1,9 @@
 """Looks up names for many who must not wait for each other (K6).
 
-The system's resolver runs in threads, and a look-up that hangs keeps its thread for as long as the resolver waits, long
-after all who asked have given up. So all who need the same name share one look-up, and a look-up takes a place of the
-one who began it until it has really ended: who asks for names that hang uses up their own places only."""
+The system's resolver runs in threads, and a look-up that hangs keeps its thread for as long as the
+resolver waits, long after all who asked have given up. So all who need the same name share one
+look-up, and a look-up takes a place of the one who began it until it has really ended: who asks for
+names that hang uses up their own places only."""
 
 from __future__ import annotations
 
@@ -15,25 +16,27 @@ import trio
 from attrs import define, field
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
-"""Returns the addresses of a host name, which is asked for because of a port, best first and as text; raises OSError
-when there are none."""
+"""Returns the addresses of a host name, which is asked for because of a port, best first and as
+text; raises OSError when there are none."""
 
 LOOKUPS_MAX: Final = 256
 """Name look-ups that run at a time, each in a thread."""
 SHARE_DIVISOR: Final = 8
-"""One owner may hold an eighth of the places that are free. So places stay free for others, however many owners have
-names that hang: with one of them 28 of 256 are taken, with twenty 183."""
+"""One owner may hold an eighth of the places that are free. So places stay free for others, however
+many owners have names that hang: with one of them 28 of 256 are taken, with twenty 183."""
 
 
 class SystemResolver:
-    """Calls the system's resolver (getaddrinfo), with its hosts file and its order of preference (RFC 6724)."""
+    """Calls the system's resolver (getaddrinfo), with its hosts file and its order of preference
+    (RFC 6724)."""
 
     def __init__(self) -> None:
         # Threads of its own, as no other work may queue behind a look-up that hangs.
         self._limiter = trio.CapacityLimiter(LOOKUPS_MAX)
 
     async def __call__(self, host: str, port: int) -> list[str]:
-        """Return the addresses of this host name, best first. A cancelled look-up ends by itself."""
+        """Return the addresses of this host name, best first. A cancelled look-up ends by
+        itself."""
 
         def look_up() -> list[str]:
             addresses = socket.getaddrinfo(host.encode("ascii"), port, type=socket.SOCK_STREAM)
@@ -52,7 +55,8 @@ class _RunningLookup:
 
 
 class NameLookups:
-    """Runs the look-ups of a client: one at a time for each name, and a share of the places for each owner."""
+    """Runs the look-ups of a client: one at a time for each name, and a share of the places for
+    each owner."""
 
     def __init__(self, resolver: Resolver, *, places: int = LOOKUPS_MAX) -> None:
         self._resolver = resolver
@@ -60,12 +64,15 @@ class NameLookups:
         self._running: dict[str, _RunningLookup] = {}
         self._held: Counter[str] = Counter()
         """The places that each owner holds."""
-        self._waiting: defaultdict[str, trio.lowlevel.ParkingLot] = defaultdict(trio.lowlevel.ParkingLot)
+        self._waiting: defaultdict[str, trio.lowlevel.ParkingLot] = defaultdict(
+            trio.lowlevel.ParkingLot
+        )
         """The callers that wait for a place, by owner."""
 
     async def addresses(self, host: str, port: int, *, owner: str) -> list[str]:
-        """Return the addresses of this host name, best first; raises OSError when there are none. Waits for a place of
-        the owner when the look-up has not begun; the caller has the deadline."""
+        """Return the addresses of this host name, best first; raises OSError when there are none.
+        Waits for a place of the owner when the look-up has not begun; the caller has the
+        deadline."""
         while (lookup := self._running.get(host)) is None:
             if self._has_place(owner):
                 lookup = self._begin(host, port, owner)
@@ -73,7 +80,9 @@ class NameLookups:
             await self._wait_for_place(owner)
         await lookup.ended.wait()
         if isinstance(lookup.error, OSError):
-            raise OSError(*lookup.error.args) from lookup.error  # An exception of its own for each who waits.
+            raise OSError(
+                *lookup.error.args
+            ) from lookup.error  # An exception of its own for each who waits.
         if lookup.error is not None:
             raise lookup.error
         return lookup.addresses

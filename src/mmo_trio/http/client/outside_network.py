@@ -1,9 +1,10 @@
-"""Opens and secures the connections of a client: over the system's network with TLS, or over a simulated one.
+"""Opens and secures the connections of a client: over the system's network with TLS, or over a
+simulated one.
 
-Of several addresses it takes the first that answers (Happy Eyeballs, RFC 8305). TLS runs in memory: bytes to send wait
-for those that follow, so that the end of a handshake and the request leave in one write. Most requests have a
-connection of their own, so TLS sessions are kept: otherwise each request would cost both sides a full handshake (RFC
-8446 section 2.2)."""
+Of several addresses it takes the first that answers (Happy Eyeballs, RFC 8305). TLS runs in memory:
+bytes to send wait for those that follow, so that the end of a handshake and the request leave in
+one write. Most requests have a connection of their own, so TLS sessions are kept: otherwise each
+request would cost both sides a full handshake (RFC 8446 section 2.2)."""
 
 from __future__ import annotations
 
@@ -33,35 +34,39 @@ SESSIONS_MAX = 1_024
 
 
 class SecuredStream(Protocol):
-    """Is the client's end of a connection whose server has proved its name; the transport below is closed instead."""
+    """Is the client's end of a connection whose server has proved its name; the transport below is
+    closed instead."""
 
     async def send_all_now(self, data: bytes) -> None:
         """Send all of it and begin at once. Raises BrokenResourceError when the server is gone."""
 
     async def receive_some(self, max_bytes: int) -> bytes:
-        """Return the bytes that arrived, b"" at the end. Raises ssl.SSLError, or BrokenResourceError when the server is
-        gone."""
+        """Return the bytes that arrived, b"" at the end. Raises ssl.SSLError, or
+        BrokenResourceError when the server is gone."""
 
 
 class OutsideNetwork(Protocol):
     """Connects a client to the servers of others."""
 
     async def connect(self, address: Address, port: int) -> TransportStream:
-        """Return a connection to this address. Raises OSError; never ends by itself while the address is silent."""
+        """Return a connection to this address. Raises OSError; never ends by itself while the
+        address is silent."""
 
     async def start_tls(self, transport: TransportStream, host: str, port: int) -> SecuredStream:
-        """Return once the server has proved that it is this host. Raises ssl.SSLError, or BrokenResourceError when it
-        is gone."""
+        """Return once the server has proved that it is this host. Raises ssl.SSLError, or
+        BrokenResourceError when it is gone."""
 
     def mark_answered(self, stream: SecuredStream, host: str, port: int) -> None:
         """Learn that a response has been read from a secured connection."""
 
 
-async def connect(network: OutsideNetwork, addresses: Sequence[Address], port: int) -> TransportStream:
+async def connect(
+    network: OutsideNetwork, addresses: Sequence[Address], port: int
+) -> TransportStream:
     """Return a connection to one of these addresses, tried in turn with alternating families.
 
-    Raises OSError when none answers, with the reason of the first. Never ends by itself when an address stays silent:
-    the caller has the deadline."""
+    Raises OSError when none answers, with the reason of the first. Never ends by itself when an
+    address stays silent: the caller has the deadline."""
     if len(addresses) == 1:
         return await network.connect(addresses[0], port)
     connected: list[TransportStream] = []
@@ -96,7 +101,8 @@ async def connect(network: OutsideNetwork, addresses: Sequence[Address], port: i
 
 
 def interleave_families(addresses: Sequence[Address]) -> list[Address]:
-    """Return the addresses in their order, but with alternating families, so that a broken family costs one delay."""
+    """Return the addresses in their order, but with alternating families, so that a broken family
+    costs one delay."""
     first = [each for each in addresses if each.version == addresses[0].version]
     second = [each for each in addresses if each.version != addresses[0].version]
     return [each for each in chain(*zip_longest(first, second)) if each is not None]
@@ -112,8 +118,8 @@ class TlsStream:
         self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
 
     async def do_handshake(self) -> None:
-        """Return once the server has proved itself; the last message to it waits for the first data. Raises
-        ssl.SSLError, or BrokenResourceError when the server is gone."""
+        """Return once the server has proved itself; the last message to it waits for the first
+        data. Raises ssl.SSLError, or BrokenResourceError when the server is gone."""
         while True:
             try:
                 return self.tls.do_handshake()
@@ -127,10 +133,12 @@ class TlsStream:
         await self._flush()
 
     async def receive_some(self, max_bytes: int) -> bytes:
-        """Return the bytes that arrived, b"" at the end; many servers end TCP without ending TLS first. Raises
-        ssl.SSLError, or BrokenResourceError when the server is gone."""
+        """Return the bytes that arrived, b"" at the end; many servers end TCP without ending TLS
+        first. Raises ssl.SSLError, or BrokenResourceError when the server is gone."""
         if not self._incoming.eof and not self.has_unread:
-            await self._exchange_records()  # The library would find nothing, and say so by an error.
+            await (
+                self._exchange_records()
+            )  # The library would find nothing, and say so by an error.
         while True:
             try:
                 return self.tls.read(max_bytes)
@@ -163,8 +171,8 @@ class SystemNetwork:
 
     _context: ssl.SSLContext
     _sessions: dict[tuple[str, int], tuple[ssl.SSLSession, float]] = Factory(dict)
-    """By host and port of a server with a verified certificate: the session, and Trio's time when to verify the
-    certificate again."""
+    """By host and port of a server with a verified certificate: the session, and Trio's time when
+    to verify the certificate again."""
 
     async def connect(self, address: Address, port: int) -> TransportStream:
         """Return a connection to this address. Raises OSError when it is refused."""
@@ -184,8 +192,8 @@ class SystemNetwork:
             raise
 
     async def start_tls(self, transport: TransportStream, host: str, port: int) -> TlsStream:
-        """Return the connection under TLS, with the certificate checked against the host's name, now or in the session
-        that is resumed. Raises ssl.SSLError or BrokenResourceError."""
+        """Return the connection under TLS, with the certificate checked against the host's name,
+        now or in the session that is resumed. Raises ssl.SSLError or BrokenResourceError."""
         stream = TlsStream(transport, self._context, host)
         session, expires_at = self._sessions.get((host, port), (None, 0.0))
         if session is not None and trio.current_time() < expires_at:
@@ -198,7 +206,8 @@ class SystemNetwork:
         return stream
 
     def mark_answered(self, stream: SecuredStream, host: str, port: int) -> None:
-        """Keep the session of a full handshake for any number of further connections, now that TLS 1.3 has sent it."""
+        """Keep the session of a full handshake for any number of further connections, now that TLS
+        1.3 has sent it."""
         if not isinstance(stream, TlsStream) or stream.tls.session_reused:
             return
         session = stream.tls.session

@@ -1,12 +1,13 @@
 """Serves one connection from its first byte to its last: one request at a time, in order.
 
-There is one cancel scope and one deadline for the whole connection, which moves on from phase to phase:
+There is one cancel scope and one deadline for the whole connection, which moves on from phase to
+phase:
 
     handshake ─▶ idle ─▶ head ─▶ (admit) ─▶ body ─▶ (respond) ─▶ write ─▶ idle … ─▶ linger
 
-What happens when a deadline passes depends on the phase alone: late heads and bodies are answered 408, every other
-connection is closed. There is no deadline while the handler works; it limits its own time. A request costs no task, no
-channel and no scope of its own."""
+What happens when a deadline passes depends on the phase alone: late heads and bodies are answered
+408, every other connection is closed. There is no deadline while the handler works; it limits its
+own time. A request costs no task, no channel and no scope of its own."""
 
 from __future__ import annotations
 
@@ -28,8 +29,21 @@ from mmo_sansio.http.chunked_body import ChunkedBody, ChunkedBodyError
 from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
-from mmo_sansio.http.request_head import END_OF_HEAD, HeadLimits, check_head, check_partial_head, to_origin_form
-from mmo_sansio.values.problems import BODY_TOO_LARGE, INTERNAL, MALFORMED, REQUEST_TIMEOUT, Problem, ProblemError
+from mmo_sansio.http.request_head import (
+    END_OF_HEAD,
+    HeadLimits,
+    check_head,
+    check_partial_head,
+    to_origin_form,
+)
+from mmo_sansio.values.problems import (
+    BODY_TOO_LARGE,
+    INTERNAL,
+    MALFORMED,
+    REQUEST_TIMEOUT,
+    Problem,
+    ProblemError,
+)
 from mmo_trio.http.handler import Admitted, AdmittedStream, Handler, RequestContext
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import CONTINUE_RESPONSE, PieceWriter, response_bytes
@@ -40,28 +54,32 @@ from mmo_trio.system.fault_report import describe_fault
 logger = structlog.get_logger(__name__)
 
 LARGE_BODY_BYTES: Final = 64 * 1024
-"""A larger body is sent as it is, neither copied behind its head nor encrypted in one piece; one that is received
-counts against the budget while it is incomplete."""
+"""A larger body is sent as it is, neither copied behind its head nor encrypted in one piece; one
+that is received counts against the budget while it is incomplete."""
 
 CHUNKS_MAX: Final = 1024
-"""Chunks of one body: 256 KiB in chunks of 256 bytes fit; chunks of one byte would only waste time."""
+"""Chunks of one body: 256 KiB in chunks of 256 bytes fit; chunks of one byte would only waste
+time."""
 
 HEADS_CACHED: Final = 512
 CACHED_HEAD_BYTES_MAX: Final = 2048
 """Bytes of the largest head that is cached; larger ones are parsed each time."""
 
 UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
-"""Fields that offer another protocol for the connection. The offer is ignored (RFC 9110 section 7.8): clients such as
-Java's send it with every request in clear text."""
+"""Fields that offer another protocol for the connection. The offer is ignored (RFC 9110 section
+7.8): clients such as Java's send it with every request in clear text."""
 
 _EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
 
 _PLAIN_READ: Final = re.compile(rb"GET (/[!-\"$-~]*+) HTTP/1\.1\r\n")
-"""The request line of a GET whose target is in origin-form and has no fragment: no field is judged by such a target."""
+"""The request line of a GET whose target is in origin-form and has no fragment: no field is judged
+by such a target."""
 
 HEAD_TIMEOUT: Final = REQUEST_TIMEOUT.problem("The head of the request did not arrive in time.")
 BODY_TIMEOUT: Final = REQUEST_TIMEOUT.problem("The body of the request did not arrive in time.")
-INTERNAL_ERROR: Final = INTERNAL.problem("Something went wrong here; the request id says where to look.")
+INTERNAL_ERROR: Final = INTERNAL.problem(
+    "Something went wrong here; the request id says where to look."
+)
 
 
 def body_too_large(limit: int) -> ProblemError:
@@ -71,7 +89,8 @@ def body_too_large(limit: int) -> ProblemError:
 
 @frozen
 class ListenerContext:
-    """Holds what all connections of one listener share, and answers what every listener rejects itself."""
+    """Holds what all connections of one listener share, and answers what every listener rejects
+    itself."""
 
     handler: Handler
     limits: ListenerLimits
@@ -90,18 +109,25 @@ class ListenerContext:
     clock: trio.abc.Clock = Factory(trio.lowlevel.current_clock)
     """Trio's clock, which `trio.current_time` asks through two more calls."""
     connection_table: connection_limits.ConnectionTable = field(
-        default=Factory(lambda self: connection_limits.ConnectionTable(self.limits), takes_self=True)
+        default=Factory(
+            lambda self: connection_limits.ConnectionTable(self.limits), takes_self=True
+        )
     )
     deadline_timer: connection_limits.DeadlineTimer = Factory(connection_limits.DeadlineTimer)
     write_budget: connection_limits.WriteBudget = field(
-        default=Factory(lambda self: connection_limits.WriteBudget(self.limits.write_buffer_bytes), takes_self=True)
+        default=Factory(
+            lambda self: connection_limits.WriteBudget(self.limits.write_buffer_bytes),
+            takes_self=True,
+        )
     )
 
     def request_context(self, client: str) -> RequestContext:
         """Return the context of a request that begins now."""
         return RequestContext(self.mint_request_id(), client, self.tls is not None)
 
-    def reject(self, problem: Problem, context: RequestContext, fault: str | None = None) -> HttpResponse:
+    def reject(
+        self, problem: Problem, context: RequestContext, fault: str | None = None
+    ) -> HttpResponse:
         """Count and log the problem, and return the response that it becomes for this request."""
         self.metrics.count_problem(context, problem, fault)
         return problem_response(problem, self.error_docs_url, context.request_id)
@@ -109,7 +135,8 @@ class ListenerContext:
     def error_response(self, error: Exception, context: RequestContext) -> HttpResponse:
         """Return the response for a rejection, or for an internal error, and count and log it.
 
-        An internal error is logged without its values, and the client learns only the request id (P3)."""
+        An internal error is logged without its values, and the client learns only the request id
+        (P3)."""
         if isinstance(error, ProblemError):
             return self.reject(error.problem, context)
         return self.reject(INTERNAL_ERROR, context, describe_fault(error))
@@ -122,7 +149,9 @@ class ClientDisconnected(Exception):
 class ServerConnection:
     """Serves one open connection, which its acceptor has added to the connection table."""
 
-    def __init__(self, listener_context: ListenerContext, transport: TransportStream, client: str) -> None:
+    def __init__(
+        self, listener_context: ListenerContext, transport: TransportStream, client: str
+    ) -> None:
         self.client = client
         self.idle_since = math.inf
         self.waiting_since = listener_context.clock.current_time()
@@ -133,11 +162,15 @@ class ServerConnection:
         self._stream: trio.abc.Stream = transport
         self._reader = RequestReader(listener_context.limits.head)
         self._cancel_scope = trio.CancelScope()
-        self._deadline = connection_limits.MovableDeadline(listener_context.deadline_timer, self._expire)
+        self._deadline = connection_limits.MovableDeadline(
+            listener_context.deadline_timer, self._expire
+        )
         self._timeout_problem: Problem | None = None
         self._request_context = RequestContext("", client, listener_context.tls is not None)
         self._started_at = 0.0
-        self._extra_fields = b"".join(b"%s: %s\r\n" % each for each in listener_context.extra_fields)
+        self._extra_fields = b"".join(
+            b"%s: %s\r\n" % each for each in listener_context.extra_fields
+        )
 
     def close_at(self, deadline: float) -> None:
         """Close an idle connection at this moment of Trio's time."""
@@ -169,7 +202,9 @@ class ServerConnection:
     async def _serve(self) -> None:
         if self._listener_context.tls is not None:
             self._set_deadline(self._limits.handshake_timeout_s)
-            self._stream = tls = trio.SSLStream(self._transport, self._listener_context.tls(), server_side=True)
+            self._stream = tls = trio.SSLStream(
+                self._transport, self._listener_context.tls(), server_side=True
+            )
             await tls.do_handshake()
         await self._serve_requests()
         self._set_deadline(self._limits.linger_timeout_s)
@@ -186,7 +221,10 @@ class ServerConnection:
             await trio.lowlevel.checkpoint()  # A client that pipelines must not starve others.
             return True
         now = self._clock.current_time()
-        if self._listener_context.drain.is_set() and now >= self._listener_context.connection_table.idle_deadline:
+        if (
+            self._listener_context.drain.is_set()
+            and now >= self._listener_context.connection_table.idle_deadline
+        ):
             return False
         self._begin_idling(now)
         data = await self._stream.receive_some()
@@ -222,7 +260,9 @@ class ServerConnection:
                 response, is_read = admitted, self._reader.skip_body()
             if isinstance(response, Problem):
                 response = self._listener_context.reject(response, context)
-            may_follow = is_read and parsed_head.keep_alive and not self._listener_context.drain.is_set()
+            may_follow = (
+                is_read and parsed_head.keep_alive and not self._listener_context.drain.is_set()
+            )
             data = self._response_bytes(response, parsed_head, may_follow)
         except ClientDisconnected:
             raise
@@ -233,19 +273,24 @@ class ServerConnection:
         self._timeout_problem = None
         duration_s = self._clock.current_time() - self._started_at
         self._listener_context.metrics.count_response(context, response.status, duration_s)
-        large_body = b"" if len(response.body) <= LARGE_BODY_BYTES or _is_head_request(parsed_head) else response.body
+        large_body = (
+            b""
+            if len(response.body) <= LARGE_BODY_BYTES or _is_head_request(parsed_head)
+            else response.body
+        )
         data = self._send_at_once(data)
         if data or large_body:
             await self._send_rest(data, large_body)
         return may_follow
 
     def _send_at_once(self, data: SendBuffer) -> SendBuffer:
-        """Send as much as the socket takes at once, which is nothing over TLS, and return the remainder."""
+        """Send as much as the socket takes at once, which is nothing over TLS, and return the
+        remainder."""
         return self._transport.try_send(data) if self._stream is self._transport else data
 
     async def _send_rest(self, data: bytes, large_body: bytes) -> None:
-        """Send what the socket has not taken at once: it has a deadline, and counts against the budget unless it is
-        small."""
+        """Send what the socket has not taken at once: it has a deadline, and counts against the
+        budget unless it is small."""
         rest: bytes | memoryview = large_body
         if rest and not data:
             rest = self._send_at_once(memoryview(large_body))
@@ -257,16 +302,23 @@ class ServerConnection:
             await self._stream.send_all(data)
             return
         network = subscriber_network(self.client)
-        with self._listener_context.write_budget.hold(size_bytes, network, self._cancel_scope.cancel):
+        with self._listener_context.write_budget.hold(
+            size_bytes, network, self._cancel_scope.cancel
+        ):
             await self._stream.send_all(data)
             for start in range(0, len(rest), LARGE_BODY_BYTES):
                 await self._stream.send_all(memoryview(rest)[start : start + LARGE_BODY_BYTES])
 
-    async def _stream_response(self, parsed_head: ParsedHead, admitted: AdmittedStream, body: bytes) -> bool:
-        """Let the handler write its response in pieces; return whether another request may follow it."""
+    async def _stream_response(
+        self, parsed_head: ParsedHead, admitted: AdmittedStream, body: bytes
+    ) -> bool:
+        """Let the handler write its response in pieces; return whether another request may follow
+        it."""
 
         def connection(may_follow: bool) -> bytes:
-            may_follow = may_follow and parsed_head.keep_alive and not self._listener_context.drain.is_set()
+            may_follow = (
+                may_follow and parsed_head.keep_alive and not self._listener_context.drain.is_set()
+            )
             return _connection_field(parsed_head, may_follow)
 
         writer = PieceWriter(
@@ -289,11 +341,14 @@ class ServerConnection:
         finally:
             if writer.status is not None:
                 duration_s = self._clock.current_time() - self._started_at
-                self._listener_context.metrics.count_response(self._request_context, writer.status, duration_s)
+                self._listener_context.metrics.count_response(
+                    self._request_context, writer.status, duration_s
+                )
         return writer.is_complete and connection(True) != b"close"
 
     async def _send_piece(self, head: bytes, piece: bytes, is_stream: bool) -> None:
-        """Send a piece of a response. Each piece of a stream has a deadline of its own; other responses have one."""
+        """Send a piece of a response. Each piece of a stream has a deadline of its own; other
+        responses have one."""
         deadline = self._deadline.at
         is_large = len(piece) > LARGE_BODY_BYTES
         rest = self._send_at_once(head if is_large else head + piece)
@@ -322,7 +377,8 @@ class ServerConnection:
         return body
 
     async def _receive_rest(self, limit: int) -> bytes:
-        """Receive until the body is complete, and return it; a large one counts against the budget meanwhile."""
+        """Receive until the body is complete, and return it; a large one counts against the budget
+        meanwhile."""
         with ExitStack() as held:
             is_held = False
             while True:
@@ -360,7 +416,9 @@ class ServerConnection:
             await self._stream.send_all(self._response_bytes(response, None, keep_alive=False))
             await self._stream.aclose()
 
-    def _response_bytes(self, response: HttpResponse, parsed_head: ParsedHead | None, keep_alive: bool) -> bytes:
+    def _response_bytes(
+        self, response: HttpResponse, parsed_head: ParsedHead | None, keep_alive: bool
+    ) -> bytes:
         return response_bytes(
             response,
             request_id=self._request_context.request_id,
@@ -373,8 +431,8 @@ class ServerConnection:
         self._deadline.move(self._clock.current_time() + timeout_s)
 
     def _clear_deadline(self) -> None:
-        """Let the handler work without a deadline. Before that a request that arrived too late is stopped, so that the
-        handler never begins what would be cancelled at once."""
+        """Let the handler work without a deadline. Before that a request that arrived too late is
+        stopped, so that the handler never begins what would be cancelled at once."""
         self._timeout_problem = None
         self._deadline.move(math.inf)
 
@@ -384,7 +442,8 @@ def _is_head_request(parsed_head: ParsedHead | None) -> bool:
 
 
 def _connection_field(parsed_head: ParsedHead | None, keep_alive: bool) -> bytes:
-    """Return the value of `Connection`; empty where the version of HTTP implies it (RFC 9112 section 9.3)."""
+    """Return the value of `Connection`; empty where the version of HTTP implies it (RFC 9112
+    section 9.3)."""
     if not keep_alive:
         return b"close"
     return b"keep-alive" if parsed_head is not None and parsed_head.version == b"1.0" else b""
@@ -406,16 +465,18 @@ class ParsedHead:
 
 
 class RequestReader:
-    """Parses the bytes of one connection into heads and bodies, without a socket and without waiting.
+    """Parses the bytes of one connection into heads and bodies, without a socket and without
+    waiting.
 
-    Give it bytes with `receive`, call `next_head`, then `next_body`; None means that more bytes are needed. The raw
-    head is checked first (`mmo_sansio.http.request_head`), then h11 parses it."""
+    Give it bytes with `receive`, call `next_head`, then `next_body`; None means that more bytes are
+    needed. The raw head is checked first (`mmo_sansio.http.request_head`), then h11 parses it."""
 
     def __init__(self, limits: HeadLimits) -> None:
         self._limits = limits
         self._buffer = b""
         self._incomplete_body: bytearray | None = None
-        """The beginning of a body of known length, while the rest is yet to come; the buffer is empty then."""
+        """The beginning of a body of known length, while the rest is yet to come; the buffer is
+        empty then."""
         self._scanned_bytes = 0
         # The body that belongs to the last head: its length, or its chunks.
         self._pending_body: int | _ChunkedRequestBody = 0
@@ -430,7 +491,11 @@ class RequestReader:
         """Return how much of an incomplete body has arrived."""
         if self._incomplete_body is not None:
             return len(self._incomplete_body)
-        return self._pending_body.size_bytes if isinstance(self._pending_body, _ChunkedRequestBody) else 0
+        return (
+            self._pending_body.size_bytes
+            if isinstance(self._pending_body, _ChunkedRequestBody)
+            else 0
+        )
 
     def receive(self, data: bytes | bytearray) -> None:
         if self._incomplete_body is None:
@@ -439,12 +504,15 @@ class RequestReader:
             self._incomplete_body += data
 
     def next_head(self) -> ParsedHead | None:
-        """Return the next request's head once it is complete; raises ProblemError for a malformed one."""
+        """Return the next request's head once it is complete; raises ProblemError for a malformed
+        one."""
         if self._buffer.startswith(b"\r\n"):  # Old clients send it after a body (RFC 9112, 2.2).
             self._buffer = _EMPTY_LINES.sub(b"", self._buffer, count=1)
         end = self._buffer.find(END_OF_HEAD, max(0, self._scanned_bytes - len(END_OF_HEAD)))
         if end < 0:
-            problem = check_partial_head(self._buffer, self._limits, checked_bytes=self._scanned_bytes)
+            problem = check_partial_head(
+                self._buffer, self._limits, checked_bytes=self._scanned_bytes
+            )
             self._scanned_bytes = len(self._buffer)
             if problem is not None:
                 raise ProblemError(problem)
@@ -452,12 +520,14 @@ class RequestReader:
         end += len(END_OF_HEAD)
         head, self._buffer, self._scanned_bytes = self._buffer[:end], self._buffer[end:], 0
         parsed = _parse_any_head(head, self._limits)
-        self._pending_body = _ChunkedRequestBody() if parsed.body_length is None else parsed.body_length
+        self._pending_body = (
+            _ChunkedRequestBody() if parsed.body_length is None else parsed.body_length
+        )
         return parsed
 
     def next_body(self, limit: int) -> bytes | None:
-        """Return the body once it is complete. Raises ProblemError for a body larger than `limit` bytes, as soon as
-        that shows, or with broken framing."""
+        """Return the body once it is complete. Raises ProblemError for a body larger than `limit`
+        bytes, as soon as that shows, or with broken framing."""
         if isinstance(self._pending_body, _ChunkedRequestBody):
             chunked = self._pending_body.receive(self._buffer, limit)
             self._buffer = b"" if chunked is None else self._pending_body.trailing_data
@@ -475,16 +545,19 @@ class RequestReader:
         return body
 
     def skip_body(self) -> bool:
-        """Discard the body when all of it is here. Return False when some is yet to come: the start of the next request
-        is unknown then unless the body is read after all."""
-        if isinstance(self._pending_body, _ChunkedRequestBody) or self._pending_body > len(self._buffer):
+        """Discard the body when all of it is here. Return False when some is yet to come: the start
+        of the next request is unknown then unless the body is read after all."""
+        if isinstance(self._pending_body, _ChunkedRequestBody) or self._pending_body > len(
+            self._buffer
+        ):
             return False
         self._buffer = self._buffer[self._pending_body :]
         return True
 
 
 def _parse_any_head(head: bytes, limits: HeadLimits) -> ParsedHead:
-    """Parse a whole head, or take what is known of an equal one; raises ProblemError for one that must be rejected."""
+    """Parse a whole head, or take what is known of an equal one; raises ProblemError for one that
+    must be rejected."""
     if len(head) > CACHED_HEAD_BYTES_MAX:
         return parse_head(head, limits)
     matched = _PLAIN_READ.match(head)
@@ -492,7 +565,11 @@ def _parse_any_head(head: bytes, limits: HeadLimits) -> ParsedHead:
         return _parse_head_cached(head, limits)
     known = _parse_read_cached(head[matched.end() :], limits)
     return ParsedHead(
-        known.head.with_target(matched[1]), known.version, known.keep_alive, known.expects_continue, known.body_length
+        known.head.with_target(matched[1]),
+        known.version,
+        known.keep_alive,
+        known.expects_continue,
+        known.body_length,
     )
 
 
@@ -509,9 +586,13 @@ def parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
         raise ProblemError(MALFORMED.problem("The framing of the request is malformed.")) from error
     fields = dict(request.headers)
     headers = tuple(request.headers)
-    if not UPGRADE_FIELDS.isdisjoint(fields):  # What takes the request further must not accept the offer either.
+    if not UPGRADE_FIELDS.isdisjoint(
+        fields
+    ):  # What takes the request further must not accept the offer either.
         headers = tuple(each for each in headers if each[0] not in UPGRADE_FIELDS)
-    parsed_head = to_origin_form(RequestHead(request.method.decode("ascii"), request.target, headers))
+    parsed_head = to_origin_form(
+        RequestHead(request.method.decode("ascii"), request.target, headers)
+    )
     version = b"1.0" if request.http_version == b"1.0" else b"1.1"
     is_chunked = b"transfer-encoding" in fields
     length = None if is_chunked else int(fields.get(b"content-length", b"0"))
@@ -530,15 +611,15 @@ _parse_head_cached = lru_cache(maxsize=HEADS_CACHED)(parse_head)
 
 @lru_cache(maxsize=HEADS_CACHED)
 def _parse_read_cached(fields: bytes, limits: HeadLimits) -> ParsedHead:
-    """Parse the fields of a plain GET and cache them, as a client that looks many payments up repeats all but the
-    target; raises ProblemError."""
+    """Parse the fields of a plain GET and cache them, as a client that looks many payments up
+    repeats all but the target; raises ProblemError."""
     return parse_head(b"GET / HTTP/1.1\r\n" + fields, limits)
 
 
 class _ChunkedRequestBody:
     def __init__(self) -> None:
-        # Trailers are an error: no field of a request of ours may stand there, and a program before or behind this
-        # one could read them differently.
+        # Trailers are an error: no field of a request of ours may stand there, and a program before
+        # or behind this one could read them differently.
         self._decoder = ChunkedBody(has_trailers=False)
         self._body = bytearray()
 

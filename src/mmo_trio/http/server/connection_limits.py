@@ -1,5 +1,5 @@
-"""Bounds what the connections of a listener take: how many there are, how long they may wait, and how many bytes they
-hold."""
+"""Bounds what the connections of a listener take: how many there are, how long they may wait, and
+how many bytes they hold."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from mmo_trio.system.logs import LogRateLimit
 logger = structlog.get_logger(__name__)
 
 OUTDATED_MAX: Final = 1024
-"""Outdated entries that the timer keeps, besides as many as it has others, before it drops all of them."""
+"""Outdated entries that the timer keeps, besides as many as it has others, before it drops all of
+them."""
 
 SMALL_RESPONSE_BYTES: Final = 16 * 1024
-"""Responses up to this size are neither counted nor broken off; the number of connections bounds them."""
+"""Responses up to this size are neither counted nor broken off; the number of connections bounds
+them."""
 
 LINES_PER_SECOND: Final = 1.0
 """Log lines about responses that were broken off."""
@@ -38,7 +40,8 @@ class TrackedConnection(Protocol):
     idle_since: float
     """Trio's time when it began to wait for a request; infinity while it is busy."""
     waiting_since: float
-    """The same, but it waits until the head of the request is whole; before the first one also for TLS."""
+    """The same, but it waits until the head of the request is whole; before the first one also for
+    TLS."""
 
     def close_at(self, deadline: float) -> None:
         """Close at this moment of Trio's time unless a request begins before it."""
@@ -48,8 +51,8 @@ class TrackedConnection(Protocol):
 
 
 class ConnectionTable:
-    """Counts the open connections of one listener, applies their limits and closes idle ones under load: a full
-    listener makes room."""
+    """Counts the open connections of one listener, applies their limits and closes idle ones under
+    load: a full listener makes room."""
 
     def __init__(self, limits: ListenerLimits) -> None:
         self._limits = limits
@@ -70,13 +73,24 @@ class ConnectionTable:
 
     def has_share_left(self, client: str) -> bool:
         """Return whether the network of this address has fewer connections than one may have."""
-        return self._per_network[subscriber_network(client)] < self._limits.connections_per_address or not client
+        return (
+            self._per_network[subscriber_network(client)] < self._limits.connections_per_address
+            or not client
+        )
 
     def make_room(self) -> bool:
-        """Break off the connection that has waited longest for a request, of the network that holds most; return
-        whether there is one, as none of those that have sent theirs is ended."""
-        waiting = ((each, network) for each, network in self._connections.items() if each.waiting_since < math.inf)
-        longest = max(waiting, key=lambda each: (self._per_network[each[1]], -each[0].waiting_since), default=None)
+        """Break off the connection that has waited longest for a request, of the network that holds
+        most; return whether there is one, as none of those that have sent theirs is ended."""
+        waiting = (
+            (each, network)
+            for each, network in self._connections.items()
+            if each.waiting_since < math.inf
+        )
+        longest = max(
+            waiting,
+            key=lambda each: (self._per_network[each[1]], -each[0].waiting_since),
+            default=None,
+        )
         if longest is None:
             return False
         longest[0].break_off()
@@ -102,8 +116,8 @@ class ConnectionTable:
             del self._per_network[network]
 
     def shorten_idle_timeout(self) -> None:
-        """Apply the short idle timeout, as connections or descriptors run short, until a connection is added that finds
-        enough room again."""
+        """Apply the short idle timeout, as connections or descriptors run short, until a connection
+        is added that finds enough room again."""
         if self.idle_timeout_s != self._limits.short_idle_timeout_s:
             self.idle_timeout_s = self._limits.short_idle_timeout_s
             for connection in self._connections:
@@ -122,12 +136,13 @@ class ConnectionTable:
 class DeadlineTimer:
     """Watches the deadlines of all connections of a listener while `run` runs.
 
-    Every request moves its connection's deadline on several times, and hardly any deadline ever passes. Trio sorts a
-    cancel scope again each time, for about 3 us; here moving a deadline on costs a comparison, and the timer learns of
-    it when it next looks at the connection."""
+    Every request moves its connection's deadline on several times, and hardly any deadline ever
+    passes. Trio sorts a cancel scope again each time, for about 3 us; here moving a deadline on
+    costs a comparison, and the timer learns of it when it next looks at the connection."""
 
     _entries: list[tuple[float, int, MovableDeadline]] = Factory(list)
-    """A heap of moments at which to look at a deadline; the number keeps the order of equal ones."""
+    """A heap of moments at which to look at a deadline; the number keeps the order of equal
+    ones."""
     _entered: int = 0
     _outdated: int = 0
     """Entries that are no longer those of their deadlines."""
@@ -141,7 +156,9 @@ class DeadlineTimer:
     async def run(self) -> None:
         """Look at each deadline when it may have passed, until cancelled."""
         while True:
-            with trio.CancelScope(deadline=self._entries[0][0] if self._entries else math.inf) as self._pause:
+            with trio.CancelScope(
+                deadline=self._entries[0][0] if self._entries else math.inf
+            ) as self._pause:
                 await trio.sleep_forever()
             now = trio.current_time()
             while self._entries and self._entries[0][0] <= now:
@@ -173,7 +190,8 @@ class DeadlineTimer:
 
 @define(eq=False)
 class MovableDeadline:
-    """The deadline of one connection, which it keeps for its whole life. It never passes until it is moved."""
+    """The deadline of one connection, which it keeps for its whole life. It never passes until it
+    is moved."""
 
     _timer: DeadlineTimer
     _expire: Callable[[], None]
@@ -196,7 +214,8 @@ class MovableDeadline:
         self._timer.forget(self)
 
     def pass_if_due(self, now: float) -> None:
-        """Expire if it has passed by now, which happens once; else have the timer look again when it will have."""
+        """Expire if it has passed by now, which happens once; else have the timer look again when
+        it will have."""
         self.entry_at = math.inf
         if self.at <= now:
             self.at, self.has_passed = math.inf, True
@@ -207,11 +226,12 @@ class MovableDeadline:
 
 @define(eq=False)
 class WriteBudget:
-    """Bounds the bytes of responses that wait for clients who do not read, and of large bodies that arrive slowly.
+    """Bounds the bytes of responses that wait for clients who do not read, and of large bodies that
+    arrive slowly.
 
-    Each listener has a budget of its own, so that slow readers of the pages take nothing from the merchants. Nobody
-    waits for room: beyond the budget the address that holds most of it loses the response or request that it has held
-    longest."""
+    Each listener has a budget of its own, so that slow readers of the pages take nothing from the
+    merchants. Nobody waits for room: beyond the budget the address that holds most of it loses the
+    response or request that it has held longest."""
 
     limit_bytes: int
     waiting_bytes: int = field(default=0, init=False)
@@ -223,9 +243,9 @@ class WriteBudget:
     def hold(self, size_bytes: int, holder: str, break_off: Callable[[], None]) -> Iterator[None]:
         """Count so many bytes while the block writes them.
 
-        `holder` is the network of the client (`subscriber_network`). `break_off` is called at most once, when this
-        response has to make room for others; it must end the block soon. A response that is larger than the whole
-        budget is broken off at once only if others wait as well."""
+        `holder` is the network of the client (`subscriber_network`). `break_off` is called at most
+        once, when this response has to make room for others; it must end the block soon. A response
+        that is larger than the whole budget is broken off at once only if others wait as well."""
         waiting = _WaitingResponse(size_bytes, holder, break_off)
         self._waiting.setdefault(holder, {})[waiting] = None
         self.waiting_bytes += size_bytes
@@ -237,11 +257,15 @@ class WriteBudget:
             self._release(waiting)
 
     def _break_one_off(self) -> None:
-        largest = max(self._waiting.values(), key=lambda responses: sum(each.size_bytes for each in responses))
+        largest = max(
+            self._waiting.values(), key=lambda responses: sum(each.size_bytes for each in responses)
+        )
         oldest = next(iter(largest))
         self._release(oldest)
         if (suppressed := self._log.acquire(trio.current_time())) is not None:
-            logger.warning("response_broken_off", waiting_bytes=self.waiting_bytes, suppressed=suppressed)
+            logger.warning(
+                "response_broken_off", waiting_bytes=self.waiting_bytes, suppressed=suppressed
+            )
         oldest.break_off()
 
     def _release(self, waiting: _WaitingResponse) -> None:

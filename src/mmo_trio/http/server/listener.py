@@ -1,7 +1,7 @@
 """Accepts the connections of one listener, serves each in its own task, and drains.
 
-The listener survives a lack of descriptors, applies the limits on connections, and ends in one of two ways: cancelled,
-it breaks all connections off; drained, it answers what it has begun."""
+The listener survives a lack of descriptors, applies the limits on connections, and ends in one of
+two ways: cancelled, it breaks all connections off; drained, it answers what it has begun."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ from mmo_trio.http.handler import Handler
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import response_bytes
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
-from mmo_trio.http.streams import ConnectionListener, TransportStream, accept_waiting, accepted_stream
+from mmo_trio.http.streams import (
+    ConnectionListener,
+    TransportStream,
+    accept_waiting,
+    accepted_stream,
+)
 from mmo_trio.system.logs import LogRateLimit
 
 logger = structlog.get_logger(__name__)
@@ -31,8 +36,8 @@ logger = structlog.get_logger(__name__)
 OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Errors of accept() that pass when something is closed; every other one is an internal error."""
 ACCEPTED_AT_ONCE_MAX: Final = 64
-"""Further connections that are accepted in one turn of the loop: with one for each turn, the last of a crowd would wait
-for as many turns, in which the others are served already."""
+"""Further connections that are accepted in one turn of the loop: with one for each turn, the last
+of a crowd would wait for as many turns, in which the others are served already."""
 ACCEPT_PAUSE_S: Final = 0.1
 """How long accepting pauses then; the waiting connections stay in the kernel's queue."""
 REJECTIONS_MAX: Final = 64
@@ -43,7 +48,9 @@ PAUSE_LINES_PER_SECOND: Final = 1.0
 FOREIGN_CLIENT_LINES_PER_SECOND: Final = 1 / 60
 """Log lines about clients that may not connect."""
 
-TOO_MANY_CONNECTIONS: Final = UNAVAILABLE.problem("Too many connections are open; send the request again soon.")
+TOO_MANY_CONNECTIONS: Final = UNAVAILABLE.problem(
+    "Too many connections are open; send the request again soon."
+)
 WAITED_TOO_LONG: Final = UNAVAILABLE.problem(
     "The connection has waited too long to be accepted; send the request again."
 )
@@ -57,14 +64,18 @@ class AcceptRules:
     """Says whose connections a listener takes, and while how many descriptors are open."""
 
     is_proxy: Callable[[str], bool] = lambda _: False
-    """Tells whether an address is that of a trusted proxy, whose connections are limited only in all."""
+    """Tells whether an address is that of a trusted proxy, whose connections are limited only in
+    all."""
     only_from_proxies: bool = False
-    """Whether only this machine and trusted proxies may connect: over clear HTTP nobody else can keep a secret."""
+    """Whether only this machine and trusted proxies may connect: over clear HTTP nobody else can
+    keep a secret."""
     descriptors_max: int | None = None
-    """The number of open descriptors from which no connection is accepted; None where only the system limits them."""
+    """The number of open descriptors from which no connection is accepted; None where only the
+    system limits them."""
 
     def permits_client(self, client: str) -> bool:
-        """Return whether a client with this address may connect; the empty one is that of a Unix socket."""
+        """Return whether a client with this address may connect; the empty one is that of a Unix
+        socket."""
         if not self.only_from_proxies or not client or self.is_proxy(client):
             return True
         return ip_address(client).is_loopback
@@ -92,14 +103,17 @@ async def serve_http(
     open_connection: OpenConnection = ServerConnection,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until `drain` is set and the requests in flight are answered, or `limits.drain_timeout_s` is over.
+    """Serve until `drain` is set and the requests in flight are answered, or
+    `limits.drain_timeout_s` is over.
 
-    Owns the listeners: they are closed when accepting ends, so that another process with the same sockets gets all new
-    connections. `tls` is called at every connection, so a renewed certificate needs no restart; None serves in the
-    clear. `mint_request_id` gives each request its id. `idle_grace_s` is called when the drain begins: idle connections
-    stay open for so long, because a client that sends just then would find its connection closed. Their next response
-    is their last in any case. `extra_fields` are in every response. `metrics` counts requests and logs
-    rejections; with None only internal errors are logged. `open_connection` chooses the version of HTTP."""
+    Owns the listeners: they are closed when accepting ends, so that another process with the same
+    sockets gets all new connections. `tls` is called at every connection, so a renewed certificate
+    needs no restart; None serves in the clear. `mint_request_id` gives each request its id.
+    `idle_grace_s` is called when the drain begins: idle connections stay open for so long, because
+    a client that sends just then would find its connection closed. Their next response is their
+    last in any case. `extra_fields` are in every response. `metrics` counts requests and logs
+    rejections; with None only internal errors are logged. `open_connection` chooses the version of
+    HTTP."""
     context = ListenerContext(
         handler,
         limits,
@@ -134,10 +148,13 @@ class _Acceptor:
     rules: AcceptRules
     rejections: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(REJECTIONS_MAX))
     pause_log: LogRateLimit = field(factory=lambda: LogRateLimit(PAUSE_LINES_PER_SECOND, 1))
-    foreign_client_log: LogRateLimit = field(factory=lambda: LogRateLimit(FOREIGN_CLIENT_LINES_PER_SECOND, 1))
+    foreign_client_log: LogRateLimit = field(
+        factory=lambda: LogRateLimit(FOREIGN_CLIENT_LINES_PER_SECOND, 1)
+    )
 
     async def accept_from(self, listener: ConnectionListener) -> None:
-        """Accept until cancelled, then close the listener; a lack of descriptors only pauses accepting."""
+        """Accept until cancelled, then close the listener; a lack of descriptors only pauses
+        accepting."""
         async with listener:
             try:
                 await self._accept_for_ever(listener)
@@ -188,10 +205,13 @@ class _Acceptor:
             self.connection_nursery.start_soon(connection.run)
 
     def _has_waited_too_long(self, transport: TransportStream) -> bool:
-        """Return whether the client may have sent its request so long ago that it has given it up. One that waits for
-        a handshake has not sent it yet."""
+        """Return whether the client may have sent its request so long ago that it has given it up.
+        One that waits for a handshake has not sent it yet."""
         context = self.listener_context
-        return context.tls is None and transport.seconds_since_arrival() > context.limits.accept_timeout_s
+        return (
+            context.tls is None
+            and transport.seconds_since_arrival() > context.limits.accept_timeout_s
+        )
 
     def _log_foreign_client(self) -> None:
         suppressed = self.foreign_client_log.acquire(trio.current_time())
@@ -199,14 +219,17 @@ class _Acceptor:
             logger.warning("foreign_client_refused", suppressed=suppressed)
 
     def _reject(self, problem: Problem, transport: TransportStream, client: str) -> None:
-        """Send a 503, or only close the connection where that takes a handshake, or while many are being sent."""
+        """Send a 503, or only close the connection where that takes a handshake, or while many are
+        being sent."""
         if self.listener_context.tls is None and self.rejections.available_tokens:
             self.rejections.acquire_on_behalf_of_nowait(transport)
             self.connection_nursery.start_soon(self._send_rejection, problem, transport, client)
         else:
             transport.close()
 
-    async def _send_rejection(self, problem: Problem, transport: TransportStream, client: str) -> None:
+    async def _send_rejection(
+        self, problem: Problem, transport: TransportStream, client: str
+    ) -> None:
         """Send a 503; the request is not read, so nothing of it was stored (P5)."""
         context = self.listener_context.request_context(client)
         response = self.listener_context.reject(problem, context)

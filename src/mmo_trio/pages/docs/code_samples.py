@@ -72,7 +72,9 @@ def _literal(value: object, notation: _Notation, indent: int) -> str:
             for name, each in value.items()
         ]
         comma = "," * notation.has_trailing_comma
-        return "\n".join((notation.opening, ",\n".join(members) + comma, " " * indent + notation.closing))
+        return "\n".join(
+            (notation.opening, ",\n".join(members) + comma, " " * indent + notation.closing)
+        )
     if isinstance(value, list):
         within = indent + notation.step
         elements = [f"{' ' * within}{_literal(each, notation, within)}" for each in value]
@@ -82,7 +84,10 @@ def _literal(value: object, notation: _Notation, indent: int) -> str:
 
 def _on_one_line(value: Mapping[str, Any], notation: _Notation) -> str:
     space = " " * (notation.has_inner_spaces and bool(value))
-    members = [f"{_name(name, notation)}{notation.colon}{_scalar(each, notation)}" for name, each in value.items()]
+    members = [
+        f"{_name(name, notation)}{notation.colon}{_scalar(each, notation)}"
+        for name, each in value.items()
+    ]
     return f"{notation.opening}{space}{', '.join(members)}{space}{notation.closing}"
 
 
@@ -161,13 +166,17 @@ def php_sample(request: ExampleRequest) -> str:
     if request.body is not None:
         headers.append(_quoted("Content-Type: application/json"))
     if headers:
-        options.append("\n    ".join(("CURLOPT_HTTPHEADER => [", *(f"{each}," for each in headers))) + "\n  ]")
+        options.append(
+            "\n    ".join(("CURLOPT_HTTPHEADER => [", *(f"{each}," for each in headers))) + "\n  ]"
+        )
     if request.body is not None:
         options.append(f"CURLOPT_POSTFIELDS => json_encode({_literal(request.body, _PHP, 2)})")
     lines = "".join(f"  {each},\n" for each in options)
     return (
-        f"<?php\n$curl = curl_init({_quoted(request.url_with_query)});\ncurl_setopt_array($curl, [\n{lines}]);\n"
-        '$answer = curl_exec($curl);\necho curl_getinfo($curl, CURLINFO_RESPONSE_CODE), " ", $answer, "\\n";'
+        f"<?php\n$curl = curl_init({_quoted(request.url_with_query)});\ncurl_setopt_array($curl, "
+        f"[\n{lines}]);\n"
+        '$answer = curl_exec($curl);\necho curl_getinfo($curl, CURLINFO_RESPONSE_CODE), " ", '
+        '$answer, "\\n";'
     )
 
 
@@ -182,12 +191,14 @@ def java_sample(request: ExampleRequest) -> str:
         calls.append(f'.POST(HttpRequest.BodyPublishers.ofString("""\n  {text}"""))')
     lines = "".join(f"\n  {each}" for each in (*calls, ".build()"))
     statements = (
-        f"var request = HttpRequest.newBuilder(URI.create({_quoted(request.url_with_query)})){lines};\n"
+        f"var request = "
+        f"HttpRequest.newBuilder(URI.create({_quoted(request.url_with_query)})){lines};\n"
         "var answer = HttpClient.newHttpClient().send(request, BodyHandlers.ofString());\n"
         'System.out.println(answer.statusCode() + " " + answer.body());'
     )
     return (
-        "import java.net.URI;\nimport java.net.http.*;\nimport java.net.http.HttpResponse.BodyHandlers;\n\n"
+        "import java.net.URI;\nimport java.net.http.*;\nimport "
+        "java.net.http.HttpResponse.BodyHandlers;\n\n"
         "class Example {\n  public static void main(String[] arguments) throws Exception {\n"
         f"    {_indented(statements, 4)}\n  }}\n}}"
     )

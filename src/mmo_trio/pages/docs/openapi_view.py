@@ -129,18 +129,26 @@ class ApiReference:
 
 
 def build_reference(document: JsonObject, caller: Caller | None = None) -> ApiReference:
-    """Convert the document that `openapi_document` makes into rows; None: a caller without a key."""
+    """Convert the document that `openapi_document` makes into rows; None: a caller without a
+    key."""
     info, components = document["info"], document["components"]
     key = components["securitySchemes"]["apiKey"]
-    groups = {each["name"]: (each["description"], list[EndpointView]()) for each in document["tags"]}
+    groups = {
+        each["name"]: (each["description"], list[EndpointView]()) for each in document["tags"]
+    }
     common = _common_codes(document)
     callbacks: dict[str, WebhookView] = {}
     for path, item in document["paths"].items():
         for method, operation in item.items():
             endpoint = _endpoint(document, method, path, common, caller or Caller())
-            callbacks |= {each.name: each for each in endpoint.callbacks if each.name not in callbacks}
+            callbacks |= {
+                each.name: each for each in endpoint.callbacks if each.name not in callbacks
+            }
             groups[operation["tags"][0]][1].append(endpoint)
-    callbacks |= {name: _webhook(document, name, "", each["post"]) for name, each in document["webhooks"].items()}
+    callbacks |= {
+        name: _webhook(document, name, "", each["post"])
+        for name, each in document["webhooks"].items()
+    }
     return ApiReference(
         info["title"],
         info["version"],
@@ -148,7 +156,9 @@ def build_reference(document: JsonObject, caller: Caller | None = None) -> ApiRe
         document["servers"][0]["url"],
         key["name"],
         key["description"],
-        tuple(EndpointGroup(name, purpose, tuple(each)) for name, (purpose, each) in groups.items()),
+        tuple(
+            EndpointGroup(name, purpose, tuple(each)) for name, (purpose, each) in groups.items()
+        ),
         tuple(common.values()),
         tuple(callbacks.values()),
         tuple(
@@ -164,7 +174,9 @@ def _endpoint(
 ) -> EndpointView:
     operation, schemas = document["paths"][path][method], document["components"]["schemas"]
     body = operation.get("requestBody")
-    body_schema = None if body is None else _schema_name(body["content"]["application/json"]["schema"])
+    body_schema = (
+        None if body is None else _schema_name(body["content"]["application/json"]["schema"])
+    )
     response = operation["responses"]["200"]
     response_schema = response["content"]["application/json"]["schema"]
     response_name = _schema_name(response_schema)
@@ -207,7 +219,12 @@ def _errors(document: JsonObject, operation: JsonObject) -> Iterator[ErrorRow]:
 
 def _common_codes(document: JsonObject) -> dict[str, ErrorRow]:
     """Return the codes that every request with a key may be rejected with."""
-    operations = [each for item in document["paths"].values() for each in item.values() if each.get("security") != []]
+    operations = [
+        each
+        for item in document["paths"].values()
+        for each in item.values()
+        if each.get("security") != []
+    ]
     rows = [{row.code: row for row in _errors(document, each)} for each in operations]
     return {code: row for code, row in rows[0].items() if all(code in each for each in rows)}
 
@@ -223,7 +240,9 @@ def _example_request(
         name = _schema_name(operation["requestBody"]["content"]["application/json"]["schema"])
         body = dict(document["components"]["schemas"][name]["examples"][0])
         if caller.result_url is not None:
-            body |= {each: caller.result_url for each in ("resultUrl", "displayQrUrl") if each in body}
+            body |= {
+                each: caller.result_url for each in ("resultUrl", "displayQrUrl") if each in body
+            }
     return ExampleRequest(
         method.upper(),
         document["servers"][0]["url"] + path,
@@ -249,7 +268,9 @@ def _webhook(document: JsonObject, name: str, url_field: str, operation: JsonObj
 
 def _parameter_row(parameter: JsonObject) -> FieldRow:
     schema = parameter["schema"]
-    description, _, values = parameter["description"].partition("\n- ")  # The page has a table of the values.
+    description, _, values = parameter["description"].partition(
+        "\n- "
+    )  # The page has a table of the values.
     place = {"path": "in the path", "query": "in the query", "header": "header"}[parameter["in"]]
     return FieldRow(
         parameter["name"],
@@ -273,7 +294,8 @@ def _schema_view(name: str, schema: JsonObject) -> SchemaView:
 
 
 def _field_rows(schema: JsonObject, in_place: Mapping[str, JsonObject]) -> tuple[FieldRow, ...]:
-    """Describe the members of an object; those objects that are given with their names are described in place."""
+    """Describe the members of an object; those objects that are given with their names are
+    described in place."""
     required = schema.get("required", ())
     rows = []
     for member, each in schema.get("properties", {}).items():
@@ -316,7 +338,11 @@ def _type_text(schema: JsonObject) -> str:
     return kinds if isinstance(kinds, str) else " or ".join(kinds)
 
 
-_PATTERN_TEXTS = {NO_CONTROLS_PATTERN: "no control characters", NOT_BLANK_PATTERN: "not blank", ULID_PATTERN: "a ULID"}
+_PATTERN_TEXTS = {
+    NO_CONTROLS_PATTERN: "no control characters",
+    NOT_BLANK_PATTERN: "not blank",
+    ULID_PATTERN: "a ULID",
+}
 """What a pattern means, where words say it better than the pattern itself."""
 
 

@@ -1,4 +1,5 @@
-"""Serves the documentation of error codes and of the API, for people, who can search it, and for programs."""
+"""Serves the documentation of error codes and of the API, for people, who can search it, and for
+programs."""
 
 from __future__ import annotations
 
@@ -45,8 +46,16 @@ LEXERS: Final[dict[str, type[Lexer]]] = {
     "python": PythonLexer,
     "text": TextLexer,
 }
-CLASSES: Final = ((Comment, "c"), (String, "s"), (Number, "n"), (Keyword, "k"), (Name.Tag, "t"), (Name.Function, "f"))
-"""The class in HTML of each coloured kind of token, with the kinds within it; other text has none."""
+CLASSES: Final = (
+    (Comment, "c"),
+    (String, "s"),
+    (Number, "n"),
+    (Keyword, "k"),
+    (Name.Tag, "t"),
+    (Name.Function, "f"),
+)
+"""The class in HTML of each coloured kind of token, with the kinds within it; other text has
+none."""
 
 SHELL_BODY: Final = "-d '"
 """What stands before the JSON of a command of curl, which ends in a quotation mark."""
@@ -64,15 +73,21 @@ class ApiDocs:
     """What the sandbox can play; none in production."""
 
 
-def build_docs(*, base_url: str, error_docs_url: str, sandbox_scenarios: Mapping[str, str] | None) -> ApiDocs:
+def build_docs(
+    *, base_url: str, error_docs_url: str, sandbox_scenarios: Mapping[str, str] | None
+) -> ApiDocs:
     """Build the documentation of a gateway at these URLs, which have no slash at their end."""
-    document = openapi_document(base_url=base_url, error_docs_url=error_docs_url, sandbox_scenarios=sandbox_scenarios)
-    return ApiDocs(error_pages(error_docs_url), document, () if sandbox_scenarios is None else SCENARIOS)
+    document = openapi_document(
+        base_url=base_url, error_docs_url=error_docs_url, sandbox_scenarios=sandbox_scenarios
+    )
+    return ApiDocs(
+        error_pages(error_docs_url), document, () if sandbox_scenarios is None else SCENARIOS
+    )
 
 
 def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
-    """Create the pages `/errors`, `/errors/CODE`, `/docs` and what programs read: `/openapi.json`, `/docs.md` and
-    `/llms.txt`."""
+    """Create the pages `/errors`, `/errors/CODE`, `/docs` and what programs read: `/openapi.json`,
+    `/docs.md` and `/llms.txt`."""
     pages = Blueprint("docs", __name__)
     pages.add_app_template_filter(with_code, "with_code")
     pages.add_app_template_global(highlighted, "highlighted")
@@ -92,7 +107,9 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
         """Render a page of the whole reference, which is kept until the API key is another one."""
         known_key, text = rendered.get(template, (None, ""))
         if not text or known_key != api_key:
-            reference = public_reference() if api_key is None else sandbox_reference(api_docs, api_key)
+            reference = (
+                public_reference() if api_key is None else sandbox_reference(api_docs, api_key)
+            )
             text = await render_template(
                 template,
                 reference=reference,
@@ -112,7 +129,9 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
 
     @pages.get("/errors")
     async def errors() -> Response:
-        return _cached_response(await render_template("docs/errors.html", refusals=refusals, failures=failures))
+        return _cached_response(
+            await render_template("docs/errors.html", refusals=refusals, failures=failures)
+        )
 
     @pages.get("/errors/<path:code>")
     async def error(code: str) -> Response:
@@ -138,7 +157,11 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     async def reference_text(template: str, content_type: str) -> Response:
         api_key = await find_shown_key()
         text = await render_reference(template, api_key)
-        return _text_response(text, content_type) if api_key is None else Response(text, content_type=content_type)
+        return (
+            _text_response(text, content_type)
+            if api_key is None
+            else Response(text, content_type=content_type)
+        )
 
     @pages.get("/docs.md")
     async def markdown() -> Response:
@@ -212,10 +235,13 @@ class SearchResult:
 
 
 def search_places(
-    sought: str, reference: ApiReference, pages: Mapping[str, ErrorPage], scenarios: Sequence[Scenario]
+    sought: str,
+    reference: ApiReference,
+    pages: Mapping[str, ErrorPage],
+    scenarios: Sequence[Scenario],
 ) -> list[SearchResult]:
-    """Return the places that have all words of the text: first those with the text as their title, then those with a
-    word in it that begins so, and those that have all words in it."""
+    """Return the places that have all words of the text: first those with the text as their title,
+    then those with a word in it that begins so, and those that have all words in it."""
     words = sought.casefold().split()
     if not words:
         return []
@@ -237,7 +263,9 @@ def _places(
         text = f"{endpoint.method} {endpoint.path} {endpoint.description}"
         yield SearchResult(endpoint.summary, "endpoint", f"/docs#{endpoint.name}", text)
     for callback in reference.callbacks:
-        yield SearchResult(callback.summary, "callback", f"/docs#{callback.anchor}", callback.description)
+        yield SearchResult(
+            callback.summary, "callback", f"/docs#{callback.anchor}", callback.description
+        )
     for shape in reference.schemas:
         yield SearchResult(shape.name, "object", f"/docs#{shape.name}", shape.description)
     for endpoint in reference.endpoints:
@@ -255,6 +283,8 @@ def _places(
 
 def _fields(row: FieldRow, path: str, where: str, anchor: str) -> Iterator[SearchResult]:
     name = f"{path}{row.name}"
-    yield SearchResult(name, "field", f"/docs#{anchor}", f"{where}: {row.description}".replace("`", ""))
+    yield SearchResult(
+        name, "field", f"/docs#{anchor}", f"{where}: {row.description}".replace("`", "")
+    )
     for each in row.members:
         yield from _fields(each, f"{name}.", where, anchor)

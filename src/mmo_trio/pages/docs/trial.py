@@ -1,4 +1,5 @@
-"""Sends a request of the API reference from a page of the sandbox, as a merchant's program would send it."""
+"""Sends a request of the API reference from a page of the sandbox, as a merchant's program would
+send it."""
 
 from __future__ import annotations
 
@@ -53,13 +54,21 @@ def create_trial_blueprint(api_docs: ApiDocs) -> Blueprint:
         if endpoint is None:
             return Response(await render_template("docs/unknown.html"), 404)
         form = request.args if request.method == "GET" else await request.form
-        given = {each.name: form.get(each.name, _suggestion(endpoint, each.name)) for each in endpoint.parameters}
+        given = {
+            each.name: form.get(each.name, _suggestion(endpoint, each.name))
+            for each in endpoint.parameters
+        }
         body = form.get("body", _example_body(endpoint)).replace("\r\n", "\n")
         answer = None
         if request.method == "POST":
             answer = await _send(_http_request(endpoint, given, body, api_key))
         page = await render_template(
-            "docs/try.html", endpoint=endpoint, given=given, body=body, answer=answer, scenarios=SCENARIOS
+            "docs/try.html",
+            endpoint=endpoint,
+            given=given,
+            body=body,
+            answer=answer,
+            scenarios=SCENARIOS,
         )
         return Response(page)
 
@@ -82,7 +91,9 @@ def _example_body(endpoint: EndpointView) -> str:
     return json_text({**endpoint.example.body, EXAMPLE_REFERENCE: fresh})
 
 
-def _http_request(endpoint: EndpointView, given: Mapping[str, str], body: str, api_key: str) -> HttpRequest:
+def _http_request(
+    endpoint: EndpointView, given: Mapping[str, str], body: str, api_key: str
+) -> HttpRequest:
     path = endpoint.path
     query = {}
     headers: list[tuple[bytes, bytes]] = []
@@ -98,7 +109,12 @@ def _http_request(endpoint: EndpointView, given: Mapping[str, str], body: str, a
     if endpoint.example.body is not None:
         headers.append((b"Content-Type", b"application/json"))
     url = f"{sandbox_context().addresses.api}{path}{'?' * bool(query)}{urlencode(query)}"
-    return HttpRequest(endpoint.method, url.encode(), tuple(headers), body.encode() if endpoint.example.body else b"")
+    return HttpRequest(
+        endpoint.method,
+        url.encode(),
+        tuple(headers),
+        body.encode() if endpoint.example.body else b"",
+    )
 
 
 async def _send(sent: HttpRequest) -> TrialAnswer:
@@ -113,5 +129,9 @@ async def _send(sent: HttpRequest) -> TrialAnswer:
         content = None
     members = content if isinstance(content, dict) else {}
     shown = json_text(content) if members else text
-    headers = tuple((name.decode(), value.decode("latin-1")) for name, value in result.headers if name in SHOWN_HEADERS)
+    headers = tuple(
+        (name.decode(), value.decode("latin-1"))
+        for name, value in result.headers
+        if name in SHOWN_HEADERS
+    )
     return TrialAnswer(result.status, headers, shown, result.duration_ms, members)

@@ -1,7 +1,7 @@
 """The hosted payment page shows a payment, one button, its state and a way back (W1 to W3).
 
-The browser never decides about money: it shows the state in the store, and its button only sends the payer's consent.
-"""
+The browser never decides about money: it shows the state in the store, and its button only sends
+the payer's consent."""
 
 from __future__ import annotations
 
@@ -27,14 +27,20 @@ from mmo_trio.design.brand_colours import brand_stylesheet
 from mmo_trio.http.asgi.web_app import OpenStreams, stream_response
 from mmo_trio.pages.context import PagesContext
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
-from mmo_trio.pages.payment.languages.texts import PageTexts, format_time_left, format_time_waited, spoken_suffix
+from mmo_trio.pages.payment.languages.texts import (
+    PageTexts,
+    format_time_left,
+    format_time_waited,
+    spoken_suffix,
+)
 from mmo_trio.pages.payment.shops import Shop, ShopCache
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.system.display_text import mask_own_number
 
 TOKEN_CHARACTERS_MAX = 64
 REFRESH_S, SLOW_REFRESH_S = 2, 10
-"""Intervals at which a page without scripts reloads: while it waits, and while it has waited for long."""
+"""Intervals at which a page without scripts reloads: while it waits, and while it has waited for
+long."""
 
 SLOW_AFTER = Span(MINUTE)
 """The time since the submission after which a page says that the payer need not stay."""
@@ -47,7 +53,8 @@ STREAM_LIFETIME_S = 30.0
 STREAMS_MAX = 500
 """Limit on concurrent streams; pages without one reload by themselves."""
 STREAMS_PER_PAGE_MAX = 5
-"""Limit on concurrent streams of one page, so that nobody takes those of all others with a single link."""
+"""Limit on concurrent streams of one page, so that nobody takes those of all others with a single
+link."""
 
 LANGUAGE_PARAMETER = "lang"
 PRESSED_PARAMETER = "pressed"
@@ -90,7 +97,12 @@ _STATUS_BY_STAGE = {
 
 _FINAL_STATUSES = (PayerStatus.CLOSED, PayerStatus.PAID, PayerStatus.FAILED, PayerStatus.UNCLEAR)
 
-REFRESH_INTERVALS_S = {PayerStatus.OPEN: 2.0, PayerStatus.SENDING: 0.5, PayerStatus.WAITING: 0.5, PayerStatus.SLOW: 1.0}
+REFRESH_INTERVALS_S = {
+    PayerStatus.OPEN: 2.0,
+    PayerStatus.SENDING: 0.5,
+    PayerStatus.WAITING: 0.5,
+    PayerStatus.SLOW: 1.0,
+}
 """Intervals between look-ups. Most pages wait for their button, so theirs can be long."""
 
 
@@ -103,7 +115,9 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
     @pages.app_context_processor
     async def language() -> dict[str, object]:
         """Give every page its texts in the language of the request, and the links to the others."""
-        links = [(each, f"?{urlencode({LANGUAGE_PARAMETER: each.code})}") for each in LANGUAGES.values()]
+        links = [
+            (each, f"?{urlencode({LANGUAGE_PARAMETER: each.code})}") for each in LANGUAGES.values()
+        ]
         return {"texts": _request_texts(), "languages": links}
 
     @pages.get("/pay/<token>")
@@ -132,17 +146,21 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
 
     @pages.get("/pay/<token>/qr.svg")
     async def qr_code(token: str) -> Response:
-        """Show the address of the page as a code, so that a payer at a computer goes on with the phone."""
+        """Show the address of the page as a code, so that a payer at a computer goes on with the
+        phone."""
         if await _find_transaction(context, token) is None:
             return await _unknown_token_response()
         url = f"{context.public_url}{_page_url(token)}"
         picture = io.BytesIO()
-        segno.make_qr(url, error="m").save(picture, kind="svg", xmldecl=False, border=2, light="#fff", omitsize=True)
+        segno.make_qr(url, error="m").save(
+            picture, kind="svg", xmldecl=False, border=2, light="#fff", omitsize=True
+        )
         return Response(picture.getvalue(), content_type="image/svg+xml")
 
     @pages.get("/colour/<colour>.css")
     async def colours(colour: str) -> Response:
-        """Give the page the colour of its shop; the policy of the page permits no style in the page itself."""
+        """Give the page the colour of its shop; the policy of the page permits no style in the page
+        itself."""
         if not _COLOUR_PATTERN.fullmatch(colour):
             return await _unknown_token_response()
         sheet = brand_stylesheet(f"#{colour}")
@@ -177,7 +195,9 @@ async def _unknown_token_response() -> Response:
     return Response(await render_template("unknown.html"), 404)
 
 
-async def _render_payment(context: PagesContext, transaction: Transaction, token: str, shop: Shop) -> Response:
+async def _render_payment(
+    context: PagesContext, transaction: Transaction, token: str, shop: Shop
+) -> Response:
     page, texts = transaction.order.page, _request_texts()
     assert page is not None
     back = _merchant_redirect_url(transaction, page)
@@ -200,9 +220,16 @@ async def _render_payment(context: PagesContext, transaction: Transaction, token
     )
 
 
-def payment_variables(transaction: Transaction, shop: Shop, texts: PageTexts, *, now: Instant) -> dict[str, Any]:
-    """Return what `payment_card.html` shows of a payment that has a page, but for the URLs of the page around it."""
-    order, page, status = transaction.order, transaction.order.page, payer_status(transaction, now=now)
+def payment_variables(
+    transaction: Transaction, shop: Shop, texts: PageTexts, *, now: Instant
+) -> dict[str, Any]:
+    """Return what `payment_card.html` shows of a payment that has a page, but for the URLs of the
+    page around it."""
+    order, page, status = (
+        transaction.order,
+        transaction.order.page,
+        payer_status(transaction, now=now),
+    )
     assert page is not None
     amount = format_amount(transaction.progress.final or order.requested, texts.numbers)
     return {
@@ -223,7 +250,9 @@ def payment_variables(transaction: Transaction, shop: Shop, texts: PageTexts, *,
         "waited": format_time_waited(_waited(transaction, now), texts),
         "left": format_time_left(Span(page.closes_at - now), texts),
         "closes_in_s": max(1, -(-(page.closes_at - now) // SECOND)),
-        "left_share": round(100 * (page.closes_at - now) / max(1, page.closes_at - order.created_at)),
+        "left_share": round(
+            100 * (page.closes_at - now) / max(1, page.closes_at - order.created_at)
+        ),
         "receipt": transaction.progress.provider_reference if status is PayerStatus.PAID else None,
     }
 
@@ -275,9 +304,8 @@ def next_step(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -> 
 def _merchant_redirect_url(transaction: Transaction, page: Page) -> str | None:
     """Return the merchant's URL for the browser once the payment has ended (W2); None without one.
 
-    The button can't lead there directly, as `form-action` forbids it: the button's page is shown first, and leads on by
-    itself.
-    """
+    The button can't lead there directly, as `form-action` forbids it: the button's page is shown
+    first, and leads on by itself."""
     match transaction.status:
         case Status.SUCCESS:
             return page.success_redirect_url
@@ -288,8 +316,9 @@ def _merchant_redirect_url(transaction: Transaction, page: Page) -> str | None:
 
 
 def _shop_url(page: Page) -> str | None:
-    """Return the front page of the site that the browser returns to, for a payer who leaves before the result is known:
-    the merchant's own URLs say that there is one. None where no website was named."""
+    """Return the front page of the site that the browser returns to, for a payer who leaves before
+    the result is known: the merchant's own URLs say that there is one. None where no website was
+    named."""
     for url in (page.error_redirect_url, page.success_redirect_url):
         parts = urlsplit(url or "")
         if parts.scheme in ("http", "https"):
@@ -323,8 +352,8 @@ def _request_texts() -> PageTexts:
 async def _events(
     context: PagesContext, streams: OpenStreams, token: str, texts: PageTexts
 ) -> AsyncGenerator[bytes, None]:
-    """Yield an event for each change of the payment's status, the first at once (server-sent events); an event has only
-    page texts. End when there is no payment or no store."""
+    """Yield an event for each change of the payment's status, the first at once (server-sent
+    events); an event has only page texts. End when there is no payment or no store."""
     if not streams.has_room_for(token):  # Others have begun since the response was made.
         return
     with streams.hold(token), suppress(StoreUnavailable):
@@ -338,12 +367,16 @@ async def _events(
             status = payer_status(transaction, now=now)
             members: dict[str, str] = {"standing": status}
             if status is PayerStatus.OPEN:
-                members["left"] = format_time_left(Span(transaction.order.page.closes_at - now), texts)
+                members["left"] = format_time_left(
+                    Span(transaction.order.page.closes_at - now), texts
+                )
             elif status is PayerStatus.SLOW:
                 members["left"] = format_time_waited(_waited(transaction, now), texts)
             event = json.dumps(members, ensure_ascii=False)
             if event != last:
                 last = event
                 yield f"data: {event}\n\n".encode()
-            with trio.move_on_after(REFRESH_INTERVALS_S.get(status, REFRESH_INTERVALS_S[PayerStatus.OPEN])):
+            with trio.move_on_after(
+                REFRESH_INTERVALS_S.get(status, REFRESH_INTERVALS_S[PayerStatus.OPEN])
+            ):
                 await context.closing.wait()

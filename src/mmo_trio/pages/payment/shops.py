@@ -28,14 +28,19 @@ class Shop:
     order_label: str | None = None
 
     def order_text(self, labels: str | None) -> str:
-        """Return what is paid for, from the labels of a payment, which are JSON; empty where they do not say it."""
+        """Return what is paid for, from the labels of a payment, which are JSON; empty where they
+        do not say it."""
         if self.order_label is None or labels is None:
             return ""
         value = json.loads(labels).get(self.order_label)
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             return ""
         text = " ".join(visible_text(str(value)).split())
-        return text if len(text) <= ORDER_TEXT_CHARACTERS_MAX else text[: ORDER_TEXT_CHARACTERS_MAX - 1] + "…"
+        return (
+            text
+            if len(text) <= ORDER_TEXT_CHARACTERS_MAX
+            else text[: ORDER_TEXT_CHARACTERS_MAX - 1] + "…"
+        )
 
 
 def shop_of(brand: Brand) -> Shop:
@@ -64,13 +69,16 @@ class ShopCache:
     _expires_at: Instant | None = field(default=None, init=False)
 
     async def shop(self, brand: str) -> Shop:
-        """Return the look of this brand; an empty one when it was removed. Raises StoreUnavailable."""
+        """Return the look of this brand; an empty one when it was removed. Raises
+        StoreUnavailable."""
         await self._refresh(is_known=brand in self._shops)
         return self._shops.get(brand, Shop())
 
     async def logo(self, digest: str) -> Logo | None:
         """Return the logo of this name. Raises StoreUnavailable."""
-        await self._refresh(is_known=True)  # Nobody makes the store read by asking for what there is not.
+        await self._refresh(
+            is_known=True
+        )  # Nobody makes the store read by asking for what there is not.
         return self._logos.get(digest)
 
     async def _refresh(self, *, is_known: bool) -> None:

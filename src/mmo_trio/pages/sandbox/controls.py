@@ -1,4 +1,5 @@
-"""Serves a sandbox's controls: its clock, deposits, the page's button, callbacks, requests, suspense."""
+"""Serves a sandbox's controls: its clock, deposits, the page's button, callbacks, requests,
+suspense."""
 
 from __future__ import annotations
 
@@ -122,7 +123,9 @@ def _parse_deposit(body: JsonBody, brand: Brand, method: Method) -> DepositNotif
     if not isinstance(amount, dict):
         raise _validation_error("amount", "must be an object with value and currency")
     if not isinstance(party, dict):
-        raise _validation_error("party", "must be an object with msisdn, and id if the payer typed one")
+        raise _validation_error(
+            "party", "must be an object with msisdn, and id if the payer typed one"
+        )
     currency, msisdn = _required_text(amount, "currency"), _required_text(party, "msisdn")
     value = amount.get("value")
     if not isinstance(value, JsonNumber):
@@ -159,7 +162,9 @@ async def _find_brand_and_method(body: JsonBody) -> tuple[Brand, Method]:
             for method in record.brand.methods:
                 if method.key == key:
                     return record.brand, method
-            raise ProblemError(problems.NOT_FOUND.problem(f"The brand '{brand_id}' has no method '{key}'."))
+            raise ProblemError(
+                problems.NOT_FOUND.problem(f"The brand '{brand_id}' has no method '{key}'.")
+            )
     raise ProblemError(problems.NOT_FOUND.problem(f"There is no brand '{brand_id}'."))
 
 
@@ -175,7 +180,9 @@ def _optional_text(body: JsonBody, field: str) -> str | None:
 
 
 def _validation_error(field: str, detail: str) -> ProblemError:
-    return ProblemError(problems.VALIDATION_FAILED.problem(f"{field} {detail}.", FieldError(field, detail)))
+    return ProblemError(
+        problems.VALIDATION_FAILED.problem(f"{field} {detail}.", FieldError(field, detail))
+    )
 
 
 def _json_response(value: object) -> Response:

@@ -1,5 +1,5 @@
-"""The sandbox's front page shows how to make a web payment, with payment page and phone; another page shows every part
-of the design system in every state."""
+"""The sandbox's front page shows how to make a web payment, with payment page and phone; another
+page shows every part of the design system in every state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from mmo_sansio.values.model import Brand, Method, Operation, Party
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.number_format import format_amount
 from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_bars, draw_lines
-from mmo_trio.pages.context import LISTENER_URL, find_shown_key, pages_context, reject_cross_site_post, sandbox_context
+from mmo_trio.pages.context import (
+    LISTENER_URL,
+    find_shown_key,
+    pages_context,
+    reject_cross_site_post,
+    sandbox_context,
+)
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.page import PART_PARAMETER, payment_variables
 from mmo_trio.pages.payment.shops import Shop, shop_of
@@ -90,8 +96,13 @@ async def show_payment(reference: str) -> Response:
     page = await render_template(
         "try.html",
         **variables
-        | {"colour_url": None, "shop_colour_url": shop.colour_url and f"{shop.colour_url}?{PART_PARAMETER}"},
-        **await phone_variables(number, wrong_pin=request.args.get("wrong_pin", ""), only=reference),
+        | {
+            "colour_url": None,
+            "shop_colour_url": shop.colour_url and f"{shop.colour_url}?{PART_PARAMETER}",
+        },
+        **await phone_variables(
+            number, wrong_pin=request.args.get("wrong_pin", ""), only=reference
+        ),
         reference=reference,
         merchant_reference=order.merchant_reference,
         own_url=own_url,
@@ -114,7 +125,8 @@ async def confirm_payment(reference: str) -> AnyResponse:
 
 
 async def _find_web_payin_method() -> tuple[Brand, Method] | None:
-    """Return the first enabled brand with a method for web pay-ins, the demo brand before others, and the method."""
+    """Return the first enabled brand with a method for web pay-ins, the demo brand before others,
+    and the method."""
     records = await pages_context().store.admin.brands()
     for record in sorted(records, key=lambda each: each.brand.id != DEMO_BRAND_ID):
         for method in record.brand.methods:
@@ -142,12 +154,16 @@ def _create_payment_input(brand: Brand, method: Method, number: str) -> CreatePa
         scenario="phone",
         labels='{"order":"2 tickets, Nairobi to Mombasa"}',
     )
-    return CreatePayment(brand, reference, draft, sandbox_context().new_page_token(), sandbox_context().terms)
+    return CreatePayment(
+        brand, reference, draft, sandbox_context().new_page_token(), sandbox_context().terms
+    )
 
 
 @pages.get("/sandbox/design")
 async def show_design() -> Response:
-    return Response(await render_template("design_page.html", colours=COLOURS, charts=example_charts()))
+    return Response(
+        await render_template("design_page.html", colours=COLOURS, charts=example_charts())
+    )
 
 
 @functools.cache
@@ -161,5 +177,12 @@ def example_charts() -> tuple[DrawnChart, DrawnChart]:
     volume = (Series("succeeded", succeeded, "c2"), Series("failed", failed, "c3"))
     return (
         draw_bars("volume", "Payments", labels, volume, "{:,.0f}".format),
-        draw_lines("rate", "Success rate", labels, [Series("success rate", rate)], "{:.0f} %".format, top=100),
+        draw_lines(
+            "rate",
+            "Success rate",
+            labels,
+            [Series("success rate", rate)],
+            "{:.0f} %".format,
+            top=100,
+        ),
     )

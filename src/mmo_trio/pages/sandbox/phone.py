@@ -1,5 +1,5 @@
-"""The virtual phone shows the simulated operator's prompts to a person (scenario 180, `phone`), and its messages after
-payments."""
+"""The virtual phone shows the simulated operator's prompts to a person (scenario 180, `phone`), and
+its messages after payments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_sansio.values.money import Money, decimals_of
 from mmo_sansio.values.number_format import format_amount
 from mmo_trio.http.asgi.web_app import stream_response
-from mmo_trio.pages.context import PagesContext, SandboxContext, pages_context, reject_cross_site_post, sandbox_context
+from mmo_trio.pages.context import (
+    PagesContext,
+    SandboxContext,
+    pages_context,
+    reject_cross_site_post,
+    sandbox_context,
+)
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.storage.interface.store import StoreUnavailable
 
@@ -61,7 +67,9 @@ async def pick_number() -> Response:
     if MSISDN_PATTERN.fullmatch(number):
         return Response("", 303, {"Location": f"/phone/{_without_plus(number)}"})
     waiting = sorted({_without_plus(each.msisdn) for each in _prompts()})
-    page = await render_template("phones.html", texts=ENGLISH, waiting=waiting, number=number, suggested=PHONE_NUMBER)
+    page = await render_template(
+        "phones.html", texts=ENGLISH, waiting=waiting, number=number, suggested=PHONE_NUMBER
+    )
     return Response(page)
 
 
@@ -85,7 +93,11 @@ async def answer_prompt(number: str, reference: str) -> Response:
     """Approve or decline a payment, and show the page again from which that was done."""
     form, operator = await request.form, sandbox_context().operator
     action, pin, guide = form.get("action", APPROVE), form.get("pin", ""), form.get("guide", "")
-    origin = f"/try/{guide}" if _REFERENCE_PATTERN.fullmatch(guide) else f"/phone/{_without_plus(number)}"
+    origin = (
+        f"/try/{guide}"
+        if _REFERENCE_PATTERN.fullmatch(guide)
+        else f"/phone/{_without_plus(number)}"
+    )
     if not MSISDN_PATTERN.fullmatch(number) or action not in (APPROVE, *DECLINE_CODES):
         return Response(await render_template("unknown.html"), 404)
     is_waiting = any(each.reference == reference for each in _prompts(number))
@@ -102,8 +114,8 @@ async def answer_prompt(number: str, reference: str) -> Response:
 
 @pages.get("/<number>/events")
 async def stream_events(number: str) -> Response:
-    """Send one event once the phone has other prompts or messages than those `shown`: `prompt` while it has any prompt,
-    else `message`."""
+    """Send one event once the phone has other prompts or messages than those `shown`: `prompt`
+    while it has any prompt, else `message`."""
     context, sandbox, shown = pages_context(), sandbox_context(), request.args.get("shown", "")
 
     async def events() -> AsyncGenerator[bytes, None]:
@@ -111,7 +123,10 @@ async def stream_events(number: str) -> Response:
         state = shown
         with suppress(StoreUnavailable), trio.move_on_after(STREAM_LIFETIME_S):
             while not context.closing.is_set():
-                prompts, own = _find_prompts(context, sandbox, number), await _find_payments(context, number)
+                prompts, own = (
+                    _find_prompts(context, sandbox, number),
+                    await _find_payments(context, number),
+                )
                 if (state := phone_state(prompts, own)) != shown:
                     break
                 with trio.move_on_after(CHECK_INTERVAL_S):
@@ -126,13 +141,16 @@ def _prompts(number: str | None = None) -> list[SandboxSubmission]:
     return _find_prompts(pages_context(), sandbox_context(), number)
 
 
-def _find_prompts(context: PagesContext, sandbox: SandboxContext, number: str | None) -> list[SandboxSubmission]:
+def _find_prompts(
+    context: PagesContext, sandbox: SandboxContext, number: str | None
+) -> list[SandboxSubmission]:
     """Return the prompts that have not expired, of one phone or of all."""
     now, operator = context.now(), sandbox.operator
     return [
         each
         for each in (() if operator is None else operator.prompts())
-        if now < each.expires_at and (number is None or _without_plus(each.msisdn) == _without_plus(number))
+        if now < each.expires_at
+        and (number is None or _without_plus(each.msisdn) == _without_plus(number))
     ]
 
 
@@ -150,9 +168,9 @@ def phone_state(prompts: Sequence[SandboxSubmission], payments: Iterable[Transac
 
 
 async def phone_variables(number: str, *, wrong_pin: str = "", only: str = "") -> dict[str, Any]:
-    """Return what `handset.html` shows of this phone, but for the URL of the page around it. `wrong_pin` is the
-    reference of the payment for which no PIN was typed that could be one; `only` is that of the one to
-    show the prompt of; without it all are shown."""
+    """Return what `handset.html` shows of this phone, but for the URL of the page around it.
+    `wrong_pin` is the reference of the payment for which no PIN was typed that could be one; `only`
+    is that of the one to show the prompt of; without it all are shown."""
     context = pages_context()
     own, prompts = await _find_payments(context, number), _prompts(number)
     return {
@@ -198,13 +216,18 @@ class PhoneMessage:
 
 
 def phone_messages(ended: Iterable[Transaction]) -> list[PhoneMessage]:
-    """Return the messages about these payments of one phone, the oldest first, in the order in which they ended."""
+    """Return the messages about these payments of one phone, the oldest first, in the order in
+    which they ended."""
     balances: dict[str, int] = {}
     messages = []
     for each in sorted(
-        (one for one in ended if one.status is not Status.PENDING), key=lambda each: each.progress.completed_at or 0
+        (one for one in ended if one.status is not Status.PENDING),
+        key=lambda each: each.progress.completed_at or 0,
     ):
-        amount, is_payin = each.progress.final or each.order.requested, each.order.type is Type.PAYIN
+        amount, is_payin = (
+            each.progress.final or each.order.requested,
+            each.order.type is Type.PAYIN,
+        )
         opening = OPENING_BALANCE * 10 ** decimals_of(amount.currency)
         balance = balances.setdefault(amount.currency, opening)
         if each.status is Status.SUCCESS:

@@ -1,4 +1,5 @@
-"""The values of the admin API: brands and keys, console users, audit events, proposals, searches and counts."""
+"""The values of the admin API: brands and keys, console users, audit events, proposals, searches
+and counts."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ class ConsoleSession:
 
 @frozen
 class SignInAttempt:
-    """An attempt to sign in, or to prove a second factor, that has failed or whose end is not known yet."""
+    """An attempt to sign in, or to prove a second factor, that has failed or whose end is not known
+    yet."""
 
     name: str
     """The name that was given, whether or not there is such a user."""
@@ -81,7 +83,8 @@ class SignInAttempt:
 
 @frozen
 class SecondFactor:
-    """The second factor of a console user: a secret from which the user's device makes codes (TOTP, RFC 6238)."""
+    """The second factor of a console user: a secret from which the user's device makes codes (TOTP,
+    RFC 6238)."""
 
     user: str
     sealed: bytes | None = field(default=None, repr=False)
@@ -89,7 +92,8 @@ class SecondFactor:
     confirmed_at: Instant | None = None
     """The time at which the user confirmed the secret in use by a code."""
     last_step: int = 0
-    """The step of time (30 s each since 1970) of the last accepted code: no code is accepted twice."""
+    """The step of time (30 s each since 1970) of the last accepted code: no code is accepted
+    twice."""
     pending: bytes | None = field(default=None, repr=False)
     """A sealed secret that the user has not confirmed yet."""
     recovery_codes: int = 0
@@ -118,7 +122,8 @@ class AuditEvent:
 
 @frozen
 class AuditRow:
-    """A row of the audit log. Each contains the hash of the one before, so that no change or removal goes unnoticed."""
+    """A row of the audit log. Each contains the hash of the one before, so that no change or
+    removal goes unnoticed."""
 
     number: int
     """Its number, from 1 without gaps."""
@@ -155,7 +160,8 @@ class ProposalState(StrEnum):
 
     OPEN = "open"
     APPROVED = "approved"
-    """Decided, and not yet done: the process died in between. It may be carried out again; twice does no harm."""
+    """Decided, and not yet done: the process died in between. It may be carried out again; twice
+    does no harm."""
     DONE = "done"
     REJECTED = "rejected"
     REFUSED = "refused"
@@ -168,7 +174,8 @@ UNFINISHED_STATES: Final = (ProposalState.OPEN, ProposalState.APPROVED)
 
 @frozen
 class Proposal:
-    """A user's proposal to end a payment by hand; where four eyes are required, another user decides."""
+    """A user's proposal to end a payment by hand; where four eyes are required, another user
+    decides."""
 
     id: int
     """0 until it is stored."""
@@ -228,8 +235,8 @@ class PaymentPage:
 
     transactions: Sequence[Transaction]
     next_position: Position | None
-    """None when there is nothing older, or upwards nothing newer. A page with few payments may have one: a search scans
-    so many payments at most, and then says how far it came."""
+    """None when there is nothing older, or upwards nothing newer. A page with few payments may have
+    one: a search scans so many payments at most, and then says how far it came."""
 
 
 class CountDimension(StrEnum):
@@ -244,7 +251,8 @@ COUNT_SPANS: Sequence[Span] = (HOUR, DAY)
 """The lengths of time for which payments are counted, the shortest first; each divides the next."""
 
 LATENCY_BOUNDS_S: Sequence[int] = (1, 2, 5, 10, 20, 30, 60, 120, 300, 900, 3_600)
-"""Upper bounds in seconds of the classes of latency, from creation to result; 0 stands for all beyond the last."""
+"""Upper bounds in seconds of the classes of latency, from creation to result; 0 stands for all
+beyond the last."""
 
 
 @frozen
@@ -262,7 +270,8 @@ class PaymentCount:
 
 @frozen
 class CountQuery:
-    """A selection of counts: spans of this length that begin in [begin, end), of one brand, method or provider."""
+    """A selection of counts: spans of this length that begin in [begin, end), of one brand, method
+    or provider."""
 
     span: Span
     begin: Instant
@@ -281,7 +290,8 @@ class BreakerChange:
 
 @frozen
 class StoredApiKey:
-    """A stored API key: a digest to find it by, and encrypted text to send back in callbacks (A4, A5)."""
+    """A stored API key: a digest to find it by, and encrypted text to send back in callbacks (A4,
+    A5)."""
 
     id: int
     brand: str
@@ -312,8 +322,8 @@ class KeyOwner:
 
     brand: Brand
     api_key_id: str
-    """The key's id as payments record it (`Order.api_key_id`): that of the `StoredApiKey`, which no other key ever
-    has."""
+    """The key's id as payments record it (`Order.api_key_id`): that of the `StoredApiKey`, which no
+    other key ever has."""
 
 
 @frozen
@@ -363,7 +373,8 @@ class ProviderNote:
 
 @frozen
 class BrandHold:
-    """Says that a user has put a brand on hold: what was not submitted yet is not submitted any more."""
+    """Says that a user has put a brand on hold: what was not submitted yet is not submitted any
+    more."""
 
     brand: str
     held_at: Instant
@@ -381,17 +392,23 @@ class BrandUsage:
     brand: str
     counter: str
     day: int
-    """Days since 1970-01-01; 0 for the pending payments. The sum of an earlier day counts no more."""
+    """Days since 1970-01-01; 0 for the pending payments. The sum of an earlier day counts no
+    more."""
     amount: int
     """Pending payments, or minor units of the currency that the counter's name ends with."""
 
     def on_day(self, day: int) -> BrandUsage:
         """Return the counter as it shows on this day: the sum of an earlier day has become 0."""
-        return self if self.day in (0, day) or self.day > day else BrandUsage(self.brand, self.counter, day, 0)
+        return (
+            self
+            if self.day in (0, day) or self.day > day
+            else BrandUsage(self.brand, self.counter, day, 0)
+        )
 
 
 STUCK_COUNT_MAX = 1_000
-"""Stuck transactions are counted up to this number: it is often read, and more need staff as well."""
+"""Stuck transactions are counted up to this number: it is often read, and more need staff as
+well."""
 
 
 @frozen
@@ -401,7 +418,8 @@ class Backlog:
     pending: int
     """Transactions that haven't ended."""
     stuck: int
-    """Of these, those that are stuck, as `stuck_transactions` lists them; at most STUCK_COUNT_MAX."""
+    """Of these, those that are stuck, as `stuck_transactions` lists them; at most
+    STUCK_COUNT_MAX."""
     overdue: int
     """Of these, those that were due before a given time, for a poll or to expire."""
     callbacks: int
@@ -429,7 +447,8 @@ class Configuration:
     closed_providers: frozenset[str]
     """The names of the providers that are closed for new payments."""
     restored_brands: frozenset[str] = frozenset()
-    """The brands of a restored store that take no payments until the gap behind its backup is closed."""
+    """The brands of a restored store that take no payments until the gap behind its backup is
+    closed."""
 
 
 @frozen
@@ -439,8 +458,8 @@ class ServingProcess:
     name: str
     """For people: its number and machine."""
     generation: int | None
-    """The generation of the configuration that it uses; None when it has not said it yet, or is of an earlier
-    version."""
+    """The generation of the configuration that it uses; None when it has not said it yet, or is of
+    an earlier version."""
 
 
 @frozen
@@ -507,7 +526,8 @@ class ChangeDecision(StrEnum):
 
 
 def replaced_version(decided: ConfigurationChange) -> tuple[Brand, Brand] | None:
-    """Return the version that a decision replaces and the one that it brings into force; None if it changes nothing."""
+    """Return the version that a decision replaces and the one that it brings into force; None if it
+    changes nothing."""
     match decided.state:
         case ChangeState.APPLIED:
             return decided.before, decided.after

@@ -1,10 +1,11 @@
-"""The audit log's chain of hashes: pure, and simple enough to be checked with a few lines in any language.
+"""The audit log's chain of hashes: pure, and simple enough to be checked with a few lines in any
+language.
 
-A row's hash is the SHA-256 of the JSON array `[number, at, actor, act, about, detail, previous]`: no spaces, no
-non-ASCII characters but as `\\uXXXX`, `at` in microseconds since 1970, `detail` as the text that it is. Its `mac` is
-the HMAC-SHA256 (RFC 2104) of `NUMBER:HASH` with a key that comes from the master key. As the hash depends on all rows
-before, so does the mac: without the key nobody can write a row, or change an earlier one, unnoticed.
-"""
+A row's hash is the SHA-256 of the JSON array `[number, at, actor, act, about, detail, previous]`:
+no spaces, no non-ASCII characters but as `\\uXXXX`, `at` in microseconds since 1970, `detail` as
+the text that it is. Its `mac` is the HMAC-SHA256 (RFC 2104) of `NUMBER:HASH` with a key that comes
+from the master key. As the hash depends on all rows before, so does the mac: without the key nobody
+can write a row, or change an earlier one, unnoticed."""
 
 from __future__ import annotations
 
@@ -21,7 +22,15 @@ EMPTY_HEAD = AuditHead(0, "0" * 64)
 
 def row_hash(number: int, event: AuditEvent, previous_hash: str) -> str:
     """Return the hash of a row, in hexadecimal."""
-    content = (number, event.at, event.actor, event.action, event.about, event.detail, previous_hash)
+    content = (
+        number,
+        event.at,
+        event.actor,
+        event.action,
+        event.about,
+        event.detail,
+        previous_hash,
+    )
     return sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
@@ -38,10 +47,12 @@ def next_row(head: AuditHead, event: AuditEvent, key: AuditKey) -> AuditRow:
 
 
 class AuditChainVerifier:
-    """Follows the rows of a log in order and finds the first that was changed, taken out or put elsewhere."""
+    """Follows the rows of a log in order and finds the first that was changed, taken out or put
+    elsewhere."""
 
     def __init__(self, keys: Sequence[AuditKey] | None) -> None:
-        """`keys` are all keys that the log was ever written with; None leaves the rows' macs unchecked."""
+        """`keys` are all keys that the log was ever written with; None leaves the rows' macs
+        unchecked."""
         self.verified_head = EMPTY_HEAD
         """The last row that was verified."""
         self._keys = None if keys is None else {each.id: each for each in keys}
@@ -66,16 +77,23 @@ class AuditChainVerifier:
             return None
         key = self._keys.get(row.key_id)
         if key is None:
-            return f"row {row.number} was authenticated with the key {row.key_id}, which this master key can't open."
-        if not hmac.compare_digest(row.mac.encode(), row_mac(key, AuditHead(row.number, row.hash)).encode()):
+            return (
+                f"row {row.number} was authenticated with the key {row.key_id}, which this master "
+                f"key can't open."
+            )
+        if not hmac.compare_digest(
+            row.mac.encode(), row_mac(key, AuditHead(row.number, row.hash)).encode()
+        ):
             return f"row {row.number} was changed: it isn't authentic."
         return None
 
     def verify_end(self, head: AuditHead) -> str | None:
-        """Return what is wrong with the end of the log, once all rows are verified; None when nothing is."""
+        """Return what is wrong with the end of the log, once all rows are verified; None when
+        nothing is."""
         if self.verified_head != head:
             return (
-                f"the log ends with row {self.verified_head.number}, and row {head.number} was written: its end is"
+                f"the log ends with row {self.verified_head.number}, and row {head.number} was "
+                f"written: its end is"
                 " missing."
             )
         return None

@@ -23,7 +23,8 @@ class StoreUnavailable(Exception):
 
 
 class StoreLost(StoreUnavailable):
-    """The store has answered nobody for a while; it has logged that, and will log when it answers again."""
+    """The store has answered nobody for a while; it has logged that, and will log when it answers
+    again."""
 
 
 class OutcomeUnknown(Exception):
@@ -33,7 +34,9 @@ class OutcomeUnknown(Exception):
 class StoreCorrupt(Exception):
     """Stored data is damaged; nothing was made of it, and repeating the request does not help."""
 
-    def __init__(self, damage: str, remedy: str = "restore a backup, or run `mmo db check`") -> None:
+    def __init__(
+        self, damage: str, remedy: str = "restore a backup, or run `mmo db check`"
+    ) -> None:
         super().__init__(f"{damage}: {remedy}")
         self.damage = damage
 
@@ -47,9 +50,9 @@ STORE_ERRORS: Final = (StoreUnavailable, OutcomeUnknown, StoreUnusable)
 
 
 def log_store_failure(logger: Any, event: str, error: Exception, **details: object) -> None:
-    """Log why a round of a periodic task failed: once a second while the store can't serve, once a minute where
-    somebody has to repair something, as of a right that the database user lacks, and where the fault is ours. A store
-    that is lost has said so itself."""
+    """Log why a round of a periodic task failed: once a second while the store can't serve, once a
+    minute where somebody has to repair something, as of a right that the database user lacks, and
+    where the fault is ours. A store that is lost has said so itself."""
     match error:
         case StoreLost():
             pass
@@ -75,8 +78,8 @@ class WorkItem:
     intent: Intent
     transaction: Transaction
     begun_at: MonotonicInstant = MonotonicInstant(-1)
-    """When this process began the commit that it follows from, as time since the machine started; -1 where it was read
-    from the store."""
+    """When this process began the commit that it follows from, as time since the machine started;
+    -1 where it was read from the store."""
 
 
 CLOCK_RECORDS_KEPT_FOR: Span = Span(30 * DAY)
@@ -97,24 +100,26 @@ class StoredClockRecord:
 
 
 DecideBatch: TypeAlias = Callable[[Ledger], Sequence[Decision]]
-"""A pure function: from a working set it makes the batch's decisions, applies each to the working set, and creates
-nothing at or before the working set's `not_before`. A store that lost a race loads again and calls it again."""
+"""A pure function: from a working set it makes the batch's decisions, applies each to the working
+set, and creates nothing at or before the working set's `not_before`. A store that lost a race loads
+again and calls it again."""
 
 
 class ChannelOwnership(Protocol):
-    """Coordinates the processes that share a store: which are alive, and which one sends the callbacks of a merchant.
+    """Coordinates the processes that share a store: which are alive, and which one sends the
+    callbacks of a merchant.
 
-    `mmo_sansio.resilience.ownership` defines the meaning; time is the store's own clock. Every method
-    raises StoreUnavailable when nothing has happened, and OutcomeUnknown when the outcome cannot be learnt.
-    """
+    `mmo_sansio.resilience.ownership` defines the meaning; time is the store's own clock. Every
+    method raises StoreUnavailable when nothing has happened, and OutcomeUnknown when the outcome
+    cannot be learnt."""
 
     async def renew_lease(self) -> int:
-        """Renew this process's lease, or begin another when it has none or its own was ended; return the lease's
-        number. A new number says that the process owns nothing any more."""
+        """Renew this process's lease, or begin another when it has none or its own was ended;
+        return the lease's number. A new number says that the process owns nothing any more."""
 
     async def end_lease(self) -> None:
-        """End this process's lease: all that it owned is free at once, or when this raises, by the lease's end. The
-        next renewal begins another in any case."""
+        """End this process's lease: all that it owned is free at once, or when this raises, by the
+        lease's end. The next renewal begins another in any case."""
 
     async def counts(self) -> OwnershipCounts:
         """Return how many processes are alive, and how many channels they own."""
@@ -127,14 +132,15 @@ class ChannelOwnership(Protocol):
         waiting: Collection[str] | None = None,
         end_leases: bool = False,
     ) -> Sequence[Channel]:
-        """Claim the channels that have callbacks waiting and that no process owns, but not those of these brands.
+        """Claim the channels that have callbacks waiting and that no process owns, but not those of
+        these brands.
 
-        With `known`, the fences of the channels that this process knows to be its own, a channel that it owns under
-        another fence gets a new one and is returned: so the process learns what it claimed when an answer was lost.
-        With `waiting`, the brands of callbacks that this process has committed lately, a store to which the search for
-        all others is costly may leave these out for some seconds. With `end_leases`, first end the leases of processes
-        that have run out; until that is done their owners can renew them.
-        """
+        With `known`, the fences of the channels that this process knows to be its own, a channel
+        that it owns under another fence gets a new one and is returned: so the process learns what
+        it claimed when an answer was lost. With `waiting`, the brands of callbacks that this
+        process has committed lately, a store to which the search for all others is costly may leave
+        these out for some seconds. With `end_leases`, first end the leases of processes that have
+        run out; until that is done their owners can renew them."""
 
     async def find_callbacks(
         self,
@@ -144,15 +150,17 @@ class ChannelOwnership(Protocol):
         taken: Mapping[str, Collection[str]] | None = None,
         afresh: Collection[str] = (),
     ) -> Sequence[WorkItem]:
-        """Return callbacks that wait in this process's channels, whichever process committed them, at most so many of
-        each brand, oldest first. Their intents carry the channel's fence. Nothing is changed, as only the owner of a
-        channel sends them: the caller names what it has `taken` and not concluded, gatewayReferences by brand, which
-        are left out.
+        """Return callbacks that wait in this process's channels, whichever process committed them,
+        at most so many of each brand, oldest first. Their intents carry the channel's fence.
+        Nothing is changed, as only the owner of a channel sends them: the caller names what it has
+        `taken` and not concluded, gatewayReferences by brand, which are left out.
 
-        With `known`, only callbacks of channels are returned whose fence is the one that is known. A store to which
-        the search is costly may find some seconds later what became visible out of order, except for the brands
-        `afresh`."""
+        With `known`, only callbacks of channels are returned whose fence is the one that is known.
+        A store to which the search is costly may find some seconds later what became visible out of
+        order, except for the brands `afresh`."""
 
-    async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
-        """Free these channels, by brand, and store the breakers that are given, in the gateway's own time, as far as
-        this process owns the channels under these fences."""
+    async def release(
+        self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]
+    ) -> None:
+        """Free these channels, by brand, and store the breakers that are given, in the gateway's
+        own time, as far as this process owns the channels under these fences."""

@@ -1,12 +1,13 @@
 """Loads the working set of one batch, in one round trip or none.
 
-Nothing is locked: the commit finds out whether another process was quicker, by the conditions of its statements.
+Nothing is locked: the commit finds out whether another process was quicker, by the conditions of
+its statements.
 
-Nearly every create names a new merchantReference. Where that has been so of late, a batch of creates is decided without
-a load, as if all its references were new, and the commit finds out that, too: the key of a reference's first use is
-unique, and nothing may be created at or below the horizon. When either does not hold nothing is stored, and the batch
-is loaded and decided as any other.
-"""
+Nearly every create names a new merchantReference. Where that has been so of late, a batch of
+creates is decided without a load, as if all its references were new, and the commit finds out that,
+too: the key of a reference's first use is unique, and nothing may be created at or below the
+horizon. When either does not hold nothing is stored, and the batch is loaded and decided as any
+other."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ _SELECT_DEPOSITS = pipeline.PreparedStatement("""
     JOIN deposits USING (provider, provider_reference)
 """)
 _SELECT_REFERENCE_USES = BrandStatement("""
-    SELECT wanted.brand, wanted.merchant_reference, newest.gateway_reference, at, nth, earlier, order_row, progress
+    SELECT wanted.brand, wanted.merchant_reference, newest.gateway_reference, at, nth, earlier,
+        order_row, progress
     FROM unnest(%s::text[], %s::text[]) AS wanted (brand, merchant_reference)
     CROSS JOIN LATERAL (
         SELECT gateway_reference, at, nth, earlier FROM reference_uses AS used
@@ -57,7 +59,8 @@ _SELECT_REFERENCE_USES = BrandStatement("""
             [AND used.brand = ($1)[1]]
         ORDER BY nth DESC LIMIT 1
     ) AS newest
-    LEFT JOIN transactions AS t ON t.brand = wanted.brand AND t.gateway_reference = newest.gateway_reference
+    LEFT JOIN transactions AS t ON t.brand = wanted.brand
+        AND t.gateway_reference = newest.gateway_reference
         [AND t.brand = ($1)[1]]
 """)
 _SELECT_CLAIMS = pipeline.PreparedStatement("""
@@ -81,7 +84,8 @@ _SELECT_INTENTS = BrandStatement(
     FROM unnest(%s::text[], %s::text[], %s::text[]) AS wanted (brand, gateway_reference, kind)
     CROSS JOIN LATERAL (
         SELECT fence FROM intents
-        WHERE gateway_reference = wanted.gateway_reference AND kind = wanted.kind AND brand = wanted.brand LIMIT 1
+        WHERE gateway_reference = wanted.gateway_reference AND kind = wanted.kind
+        AND brand = wanted.brand LIMIT 1
     ) AS found
     """,
 )
@@ -94,7 +98,8 @@ _FIND_INTENTS = pipeline.PreparedStatement("""
 
 _SELECT_USAGE = BrandStatement("""
     SELECT u.brand, counter, day, amount
-    FROM unnest(%s::text[], %s::text[]) AS wanted (brand, counter) JOIN brand_usage AS u USING (brand, counter)
+    FROM unnest(%s::text[], %s::text[]) AS wanted (brand, counter)
+    JOIN brand_usage AS u USING (brand, counter)
     [WHERE u.brand = ($1)[1]]
 """)
 _SELECT_HORIZON = pipeline.PreparedStatement("""
@@ -104,7 +109,8 @@ _SELECT_HORIZON = pipeline.PreparedStatement("""
 
 @frozen
 class LoadedBatch:
-    """A working set, and what a commit must find unchanged, besides the versions of transactions."""
+    """A working set, and what a commit must find unchanged, besides the versions of
+    transactions."""
 
     ledger: Ledger
     reference_use_counts: dict[ReferenceKey, int]
@@ -116,16 +122,21 @@ class LoadedBatch:
     def brand_of(self, gateway_reference: str) -> str | None:
         """Return the brand of a transaction, or None when it was not read."""
         transaction = self.ledger.transactions.get(gateway_reference)
-        return self._known_brands.get(gateway_reference) if transaction is None else transaction.order.brand
+        return (
+            self._known_brands.get(gateway_reference)
+            if transaction is None
+            else transaction.order.brand
+        )
 
 
 async def load_batch(
     connection: PostgresConnection, reads: Reads, known_brands: KnownBrands, tables: Tables
 ) -> LoadedBatch:
-    """Return the working set for these reads, with the transactions of known deposits and of the newest uses of
-    references; learn the brands of what was found."""
+    """Return the working set for these reads, with the transactions of known deposits and of the
+    newest uses of references; learn the brands of what was found."""
     deposits = {
-        (provider, pipeline.escape_text(reference)): (provider, reference) for provider, reference in reads.deposits
+        (provider, pipeline.escape_text(reference)): (provider, reference)
+        for provider, reference in reads.deposits
     }
     results = await _fetch(connection, _batch_queries(reads, deposits, known_brands, tables))
     ledger, uses = Ledger(), dict[ReferenceKey, int]()
@@ -133,7 +144,9 @@ async def load_batch(
     ledger.held_brands = frozenset((held_brands or "").split())
     for row in results.get(_SELECT_REFERENCE_USES, ()):
         brand, merchant_reference, gateway_reference, at, nth, earlier, order, progress = row
-        ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, Status(earlier))
+        ledger.references[brand, merchant_reference] = ReferenceUse(
+            gateway_reference, at, Status(earlier)
+        )
         if order is not None:
             ledger.transactions[gateway_reference] = parse_transaction(order, progress)
         uses[brand, merchant_reference] = nth
@@ -151,9 +164,15 @@ async def load_batch(
     received = results.get(_SELECT_DEPOSITS, ())
     for provider, reference, _, gateway_reference in received:
         ledger.deposits[deposits[provider, reference]] = gateway_reference
-    if missing := {(brand, reference) for _, _, brand, reference in received if reference not in ledger.transactions}:
+    if missing := {
+        (brand, reference)
+        for _, _, brand, reference in received
+        if reference not in ledger.transactions
+    }:
         keys = sorted(missing)
-        found = await _fetch(connection, [(_SELECT_TRANSACTIONS, tables.bind(_SELECT_TRANSACTIONS, keys))])
+        found = await _fetch(
+            connection, [(_SELECT_TRANSACTIONS, tables.bind(_SELECT_TRANSACTIONS, keys))]
+        )
         _add_transactions(ledger, found[_SELECT_TRANSACTIONS])
     for (row,) in results.get(_SELECT_CLAIMS, ()):
         claim = parse_claim(row)
@@ -162,7 +181,10 @@ async def load_batch(
         ledger.reversals[payment] = parse_reversals(row)
     for reference, transaction in ledger.transactions.items():
         known_brands.add(reference, transaction.order.brand)
-    loaded = (ledger.deposits.values(), (each.gateway_reference for each in ledger.references.values()))
+    loaded = (
+        ledger.deposits.values(),
+        (each.gateway_reference for each in ledger.references.values()),
+    )
     ledger.prefetched = evolve(reads, transactions=reads.transactions.union(*loaded))
     return LoadedBatch(ledger, uses, fences, known_brands)
 
@@ -214,7 +236,8 @@ def _batch_queries(
 
 
 async def _fetch(
-    connection: PostgresConnection, queries: Iterable[tuple[AnyStatement, Iterable[pipeline.BoundStatement]]]
+    connection: PostgresConnection,
+    queries: Iterable[tuple[AnyStatement, Iterable[pipeline.BoundStatement]]],
 ) -> Mapping[AnyStatement, Sequence[pipeline.Row]]:
     """Return the rows of each statement, in one round trip."""
     bound = [(statement, each) for statement, several in queries for each in several]
@@ -242,7 +265,9 @@ class NewReferences:
         is_likely = self._loads_without_use >= LOADS_BEFORE_ASSUMPTION
         if not is_likely or not reads.references or reads != Reads(references=reads.references):
             return None
-        return LoadedBatch(Ledger(prefetched=reads, not_before=self._not_before), {}, {}, self._known_brands)
+        return LoadedBatch(
+            Ledger(prefetched=reads, not_before=self._not_before), {}, {}, self._known_brands
+        )
 
     def learn(self, reads: Reads, loaded: LoadedBatch) -> None:
         """Remember what a batch has loaded."""

@@ -1,4 +1,5 @@
-"""The net effect of a batch as statements, with conditions that fail when another process was quicker: pure."""
+"""The net effect of a batch as statements, with conditions that fail when another process was
+quicker: pure."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ _UPDATE_TRANSACTIONS = BrandStatement(
     """
     UPDATE transactions AS t SET status = new.status, version = new.version,
         progress = new.progress, object = new.object
-    FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::integer[], %s::bytea[], %s::bytea[])
+    FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::integer[], %s::bytea[],
+        %s::bytea[])
         AS new (brand, gateway_reference, was, status, version, progress, object)
     WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference
         AND t.version = new.was [AND t.brand = ($1)[1]]
@@ -49,33 +51,39 @@ _UPDATE_TRANSACTIONS = BrandStatement(
     is_joinable=True,
 )
 _CHECK_SUBMISSION = JoinableStatement.of(check="check_submission(%s::text)")
-"""Fails where one of these brands, with spaces between, is on hold. Like CHECK_CREATION, it may be joined."""
+"""Fails where one of these brands, with spaces between, is on hold. Like CHECK_CREATION, it may be
+joined."""
 
 _REDATE_TRANSACTIONS = BrandStatement("""
     UPDATE transactions AS t SET created_at = new.created_at, order_row = new.order_row
     FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bytea[])
         AS new (brand, gateway_reference, created_at, order_row)
-    WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference [AND t.brand = ($1)[1]]
+    WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference
+        [AND t.brand = ($1)[1]]
 """)
 _INSERT_WAKES = InsertStatement("""
     INSERT INTO wakes (brand, gateway_reference, created_at, wake_at)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])
 """)
-# `= ANY` lets an index find the rows, also while the planner takes the table for nearly empty; see _DELETE_INTENTS.
+# `= ANY` lets an index find the rows, also while the planner takes the table for nearly empty; see
+# _DELETE_INTENTS.
 _UPDATE_WAKES = BrandStatement(
     """
     UPDATE wakes AS w SET created_at = new.created_at, wake_at = new.wake_at
     FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
         AS new (brand, gateway_reference, was, created_at, wake_at)
-    WHERE w.wake_at = new.was AND w.gateway_reference = new.gateway_reference AND w.brand = new.brand
+    WHERE w.wake_at = new.was AND w.gateway_reference = new.gateway_reference
+    AND w.brand = new.brand
         AND w.wake_at = ANY ($3) [AND w.brand = ($1)[1]]
     """,
     is_joinable=True,
 )
 _DELETE_WAKES = BrandStatement(
     """
-    DELETE FROM wakes AS w USING unnest(%s::text[], %s::text[], %s::bigint[]) AS old (brand, gateway_reference, was)
-    WHERE w.wake_at = old.was AND w.gateway_reference = old.gateway_reference AND w.brand = old.brand
+    DELETE FROM wakes AS w USING unnest(%s::text[], %s::text[], %s::bigint[])
+        AS old (brand, gateway_reference, was)
+    WHERE w.wake_at = old.was AND w.gateway_reference = old.gateway_reference
+    AND w.brand = old.brand
         AND w.wake_at = ANY ($3) [AND w.brand = ($1)[1]]
     """,
     is_joinable=True,
@@ -87,19 +95,23 @@ _INSERT_RECEIPTS = InsertStatement("""
 _DELETE_RECEIPTS = BrandStatement("""
     DELETE FROM receipts AS r
     USING unnest(%s::text[], %s::text[], %s::text[]) AS old (brand, gateway_reference, receipt)
-    WHERE r.receipt = old.receipt AND r.gateway_reference = old.gateway_reference AND r.brand = old.brand
+    WHERE r.receipt = old.receipt AND r.gateway_reference = old.gateway_reference
+    AND r.brand = old.brand
         [AND r.brand = ($1)[1]]
 """)
 _INSERT_REFERENCE_USES = InsertStatement("""
-    INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier, is_lost)
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::text[], %s::text[], %s::boolean[])
+    INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier,
+        is_lost)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::text[],
+        %s::text[], %s::boolean[])
 """)
 _INSERT_DEPOSITS = PreparedStatement("""
     INSERT INTO deposits (provider, provider_reference, brand, gateway_reference)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])
 """)
-# The planner takes a table whose rows have nearly all gone for empty: it would read the whole table or index, with all
-# dead rows that a long snapshot keeps. So rows of such tables are looked up one by one, and changed by their place.
+# The planner takes a table whose rows have nearly all gone for empty: it would read the whole table
+# or index, with all dead rows that a long snapshot keeps. So rows of such tables are looked up one
+# by one, and changed by their place.
 _DELETE_INTENTS = BrandStatement(
     """
     DELETE FROM intents AS i
@@ -115,22 +127,26 @@ _DELETE_INTENTS = BrandStatement(
             AS old (brand, gateway_reference, kind, fence)
         CROSS JOIN LATERAL (
             SELECT ctid FROM intents
-            WHERE gateway_reference = old.gateway_reference AND kind = old.kind AND brand = old.brand LIMIT 1
+            WHERE gateway_reference = old.gateway_reference AND kind = old.kind
+            AND brand = old.brand LIMIT 1
         ) AS found
     WHERE i.ctid = found.ctid AND i.fence <= old.fence
     RETURNING 1
     """,
     check="still_so({rows} >= %s::bigint)",
     check_on_one_server="""still_so({rows} >= greatest(%s::bigint, (
-        SELECT count(*) FROM unnest(%s::text[], %s::text[], %s::text[]) AS old (brand, gateway_reference, kind)
+        SELECT count(*) FROM unnest(%s::text[], %s::text[], %s::text[])
+            AS old (brand, gateway_reference, kind)
             CROSS JOIN LATERAL (
                 SELECT FROM intents
-                WHERE gateway_reference = old.gateway_reference AND kind = old.kind AND brand = old.brand LIMIT 1
+                WHERE gateway_reference = old.gateway_reference AND kind = old.kind
+                AND brand = old.brand LIMIT 1
             ) AS seen
     )))""",
     is_joinable=True,
 )
-"""One that another process changes meanwhile is found, and isn't in its place any more: it would stay for ever."""
+"""One that another process changes meanwhile is found, and isn't in its place any more: it would
+stay for ever."""
 
 _INSERT_INTENTS = InsertStatement("""
     INSERT INTO intents (brand, gateway_reference, kind, holder)
@@ -169,10 +185,13 @@ _UPSERT_SUSPENSE = PreparedStatement("""
 
 _INSERT_COUNTS = InsertStatement("""
     INSERT INTO figure_deltas (began_at, brand, method, provider, status, latency_s, times)
-    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::integer[], %s::integer[])
+    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
+        %s::integer[], %s::integer[])
 """)
 _UPSERT_USAGE = InsertStatement(
-    UPSERT_USAGE.format(source="SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])"),
+    UPSERT_USAGE.format(
+        source="SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])"
+    ),
     is_joinable=False,  # What it adds up is checked by the next statement.
 )
 _CHECK_USAGE = BrandStatement("""
@@ -203,7 +222,8 @@ _INSERT_CLAIMS = PreparedStatement("""
 """)
 _UPDATE_CLAIMS = PreparedStatement("""
     WITH moved AS (
-        UPDATE deposit_claims AS c SET version = new.version, wake_at = new.wake_at, claim = new.claim
+        UPDATE deposit_claims AS c SET version = new.version, wake_at = new.wake_at,
+            claim = new.claim
         FROM unnest(%s::text[], %s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bytea[])
             AS new (provider, receipt, was, version, wake_at, claim)
         WHERE c.provider = new.provider AND c.receipt = new.receipt AND c.version = new.was
@@ -224,13 +244,16 @@ _DELETE_CLAIMS = PreparedStatement("""
 
 _INSERT_REVERSALS = PreparedStatement("""
     INSERT INTO reversals (payment, version, asked_at, wake_at, unfinished, reversals)
-    SELECT * FROM unnest(%s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::integer[], %s::bytea[])
+    SELECT * FROM unnest(%s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::integer[],
+        %s::bytea[])
 """)
 _UPDATE_REVERSALS = PreparedStatement("""
     WITH moved AS (
-        UPDATE reversals AS r SET version = new.version, asked_at = new.asked_at, wake_at = new.wake_at,
+        UPDATE reversals AS r SET version = new.version, asked_at = new.asked_at,
+            wake_at = new.wake_at,
             unfinished = new.unfinished, reversals = new.reversals
-        FROM unnest(%s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bigint[], %s::integer[], %s::bytea[])
+        FROM unnest(%s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bigint[],
+            %s::integer[], %s::bytea[])
             AS new (payment, was, version, asked_at, wake_at, unfinished, reversals)
         WHERE r.payment = new.payment AND r.version = new.was
         RETURNING 1
@@ -240,19 +263,26 @@ _UPDATE_REVERSALS = PreparedStatement("""
 
 
 def batch_statements(
-    effect: NetEffect, loaded: LoadedBatch, tables: Tables, *, holder: int, is_horizon_held: bool = False
+    effect: NetEffect,
+    loaded: LoadedBatch,
+    tables: Tables,
+    *,
+    holder: int,
+    is_horizon_held: bool = False,
 ) -> Iterator[BoundStatement]:
     """Yield the statements that write each row of the batch, inside a transaction.
 
-    With `is_horizon_held` the batch was loaded inside it, after ACQUIRE_WRITER_LOCK: readers wait for its end.
-    Rows that other processes may write, too, go in the order of their keys, so that no two wait for each other.
-    """
+    With `is_horizon_held` the batch was loaded inside it, after ACQUIRE_WRITER_LOCK: readers wait
+    for its end. Rows that other processes may write, too, go in the order of their keys, so that no
+    two wait for each other."""
     if effect.references:
         rows = _use_rows(effect, loaded)
         yield from tables.bind(_INSERT_REFERENCE_USES, rows)
     if effect.created:
         if not is_horizon_held:
-            yield CHECK_CREATION.bind(min(each.order.created_at for each in effect.created.values()))
+            yield CHECK_CREATION.bind(
+                min(each.order.created_at for each in effect.created.values())
+            )
         yield from _creation_statements(effect, tables)
     if submitted := effect.submitted_brands:
         yield _CHECK_SUBMISSION.bind(" ".join(sorted(submitted)))
@@ -292,7 +322,11 @@ def batch_statements(
         )
     if effect.usage:
         yield from tables.bind(_UPSERT_USAGE, usage_rows(effect))
-        limits = [(*key, each.limit) for key, each in sorted(effect.usage.items()) if each.limit is not None]
+        limits = [
+            (*key, each.limit)
+            for key, each in sorted(effect.usage.items())
+            if each.limit is not None
+        ]
         if limits:
             yield from tables.bind(_CHECK_USAGE, limits)
     if figures := batch_counts(effect):
@@ -305,7 +339,9 @@ def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...
     for each in effect.references:
         key = (each.brand, each.merchant_reference)
         uses[key] = uses.get(key, 0) + 1
-        rows.append((*key, uses[key], each.at, each.gateway_reference, each.earlier.value, each.is_lost))
+        rows.append(
+            (*key, uses[key], each.at, each.gateway_reference, each.earlier.value, each.is_lost)
+        )
     return sorted(rows, key=lambda row: row[:3])
 
 
@@ -328,8 +364,9 @@ def _creation_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundSta
 
 
 def _wake_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundStatement]:
-    """Write when transactions wake, and the receipts of providers that are new. The row of a wake is found by the time
-    that it has been decided from; the version of the transaction says that nobody has changed it since."""
+    """Write when transactions wake, and the receipts of providers that are new. The row of a wake
+    is found by the time that it has been decided from; the version of the transaction says that
+    nobody has changed it since."""
     inserted: list[tuple[object, ...]] = []
     updated: list[tuple[object, ...]] = []
     deleted: list[tuple[object, ...]] = []
@@ -346,7 +383,10 @@ def _wake_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundStateme
             deleted.append((*key, was))
         elif before is not None and (was != wake_at or before.order.created_at != order.created_at):
             updated.append((*key, was, order.created_at, wake_at))
-        receipt, earlier = provider_receipt_key(now.progress), before and provider_receipt_key(before.progress)
+        receipt, earlier = (
+            provider_receipt_key(now.progress),
+            before and provider_receipt_key(before.progress),
+        )
         if receipt != earlier:
             receipts += [(*key, receipt)] if receipt is not None else []
             replaced += [(*key, earlier)] if earlier is not None else []
@@ -366,7 +406,9 @@ def _claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
     inserted: list[tuple[object, ...]] = []
     updated: list[tuple[object, ...]] = []
     deleted: list[tuple[object, ...]] = []
-    for (provider, receipt), (was, claim) in sorted(effect.claims.items(), key=lambda item: item[0]):
+    for (provider, receipt), (was, claim) in sorted(
+        effect.claims.items(), key=lambda item: item[0]
+    ):
         key = (provider, receipt)
         if claim is None:
             deleted += [(*key, was)] if was else []
@@ -386,15 +428,21 @@ def _claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
 
 def _reversal_statements(effect: NetEffect) -> Iterator[BoundStatement]:
     changed = sorted(effect.reversals.items(), key=lambda item: item[0])
-    inserted = [(payment, *reversal_columns(reversals)) for payment, (was, reversals) in changed if not was]
-    updated = [(payment, was, *reversal_columns(reversals)) for payment, (was, reversals) in changed if was]
+    inserted = [
+        (payment, *reversal_columns(reversals)) for payment, (was, reversals) in changed if not was
+    ]
+    updated = [
+        (payment, was, *reversal_columns(reversals)) for payment, (was, reversals) in changed if was
+    ]
     if inserted:
         yield _INSERT_REVERSALS.bind_rows(inserted)
     if updated:
         yield _UPDATE_REVERSALS.bind_rows(updated, len(updated))
 
 
-def _intent_statements(effect: NetEffect, loaded: LoadedBatch, tables: Tables, holder: int) -> Iterator[BoundStatement]:
+def _intent_statements(
+    effect: NetEffect, loaded: LoadedBatch, tables: Tables, holder: int
+) -> Iterator[BoundStatement]:
     transactions = loaded.ledger.transactions
     if effect.concluded:
         fences = loaded.intent_fences
@@ -422,6 +470,7 @@ def _intent_statements(effect: NetEffect, loaded: LoadedBatch, tables: Tables, h
 
 
 def _journal_row(entry: JournalEntry) -> tuple[object, ...]:
-    """Return the columns of a line; each has a brand, which may be empty, so that it is in some shard."""
+    """Return the columns of a line; each has a brand, which may be empty, so that it is in some
+    shard."""
     at, name, actor, reference, brand, *others = journal_columns(entry)
     return (at, name, actor, reference, brand or "", *others)

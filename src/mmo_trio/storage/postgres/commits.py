@@ -1,4 +1,5 @@
-"""Commits whose outcome is known: each leaves a row that says whether it took place when its reply was lost."""
+"""Commits whose outcome is known: each leaves a row that says whether it took place when its reply
+was lost."""
 
 from __future__ import annotations
 
@@ -15,10 +16,20 @@ from attrs import define, field, frozen
 
 from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.store import EPOCH_INTERVAL_S, OutcomeUnknown, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import (
+    EPOCH_INTERVAL_S,
+    OutcomeUnknown,
+    StoreUnavailable,
+    StoreUnusable,
+)
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.connections import Backoff, call_with_retry
-from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
+from mmo_trio.storage.postgres.errors import (
+    PostgresErrorKind,
+    classify_error,
+    require_confirmation,
+    translate_error,
+)
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
 from mmo_trio.storage.postgres.primary import PrimaryFinder
 from mmo_trio.storage.postgres.statements import JoinableStatement, StatementJoiner
@@ -34,12 +45,15 @@ _RESOLUTION_SHARE = 0.3
 """The share of a caller's timeout that is reserved to find out whether a commit took place."""
 
 _BEGIN = PreparedStatement("BEGIN")
-_INSERT_COMMIT_RECORD = JoinableStatement.of("INSERT INTO batches (id, stamp) VALUES (%s::uuid, %s::bigint)")
+_INSERT_COMMIT_RECORD = JoinableStatement.of(
+    "INSERT INTO batches (id, stamp) VALUES (%s::uuid, %s::bigint)"
+)
 _INSERT_BRAND_COMMIT_RECORD = PreparedStatement(
     "INSERT INTO brand_batches (brand, id, stamp) VALUES (%s::text, %s::uuid, %s::bigint)"
 )
 _RAISE_EPOCH = PreparedStatement("""
-    UPDATE store_state SET epoch = epoch + 1, raised_at = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+    UPDATE store_state SET epoch = epoch + 1,
+        raised_at = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
     WHERE id = (SELECT id FROM store_state FOR UPDATE SKIP LOCKED) RETURNING id, epoch, raised_at
 """)
 """While another process raises it, this commit doesn't, and doesn't wait."""
@@ -57,9 +71,10 @@ _RESOLVE_BRAND_COMMIT = """
     ON CONFLICT (brand, id) DO UPDATE SET touched_at = excluded.touched_at
     RETURNING NOT is_void
 """
-"""The first write of the row settles the question. While the commit in doubt is still running, this statement waits for
-its end; a commit that hasn't begun can't succeed any more. As the statement writes in either case, its own commit waits
-for the standby, too: its result won't be lost with the primary."""
+"""The first write of the row settles the question. While the commit in doubt is still running, this
+statement waits for its end; a commit that hasn't begun can't succeed any more. As the statement
+writes in either case, its own commit waits for the standby, too: its result won't be lost with the
+primary."""
 
 
 @frozen
@@ -79,10 +94,12 @@ class CommitDeadlines:
 
 
 def make_commit_id() -> UUID:
-    """Return an id that begins with the time, so that rows of late are together in the index, and those of long ago are
-    a range of it (RFC 9562, section 5.7)."""
+    """Return an id that begins with the time, so that rows of late are together in the index, and
+    those of long ago are a range of it (RFC 9562, section 5.7)."""
     milliseconds, random = time.time_ns() // 1_000_000, secrets.randbits(74)
-    return UUID(int=milliseconds << 80 | 7 << 76 | random >> 62 << 64 | 2 << 62 | random & (1 << 62) - 1)
+    return UUID(
+        int=milliseconds << 80 | 7 << 76 | random >> 62 << 64 | 2 << 62 | random & (1 << 62) - 1
+    )
 
 
 def first_commit_id(at: Instant) -> UUID:
@@ -139,8 +156,8 @@ class Commit(Generic[T]):
     _raised: Sequence[Row] = ()
 
     async def begin_early(self, connection: PostgresConnection, lock: BoundStatement) -> None:
-        """Run BEGIN and take a lock before the load; `run_whole_transaction` goes on from there. The pool ends a
-        transaction that is not committed."""
+        """Run BEGIN and take a lock before the load; `run_whole_transaction` goes on from there.
+        The pool ends a transaction that is not committed."""
         self.has_begun = True
         await execute_pipeline(connection, [_BEGIN.bind(), lock])
 
@@ -160,12 +177,17 @@ class Commit(Generic[T]):
             self.raiser.confirm(connection, self._raised)
 
     async def run_whole_transaction(
-        self, connection: PostgresConnection, stamp: Instant, statements: Iterable[BoundStatement], result: T
+        self,
+        connection: PostgresConnection,
+        stamp: Instant,
+        statements: Iterable[BoundStatement],
+        result: T,
     ) -> None:
-        """Run everything from BEGIN, or what follows it, to COMMIT in one round trip, for this result.
+        """Run everything from BEGIN, or what follows it, to COMMIT in one round trip, for this
+        result.
 
-        What is joined to one statement is a transaction by itself, unless it follows BEGIN. The one commit of a second
-        that raises the epoch isn't joined: so there aren't twice as many shapes.
+        What is joined to one statement is a transaction by itself, unless it follows BEGIN. The one
+        commit of a second that raises the epoch isn't joined: so there aren't twice as many shapes.
         """
         raises = self.raiser is not None and self.raiser.take_turn()
         every = [self._record(stamp), *statements]
@@ -199,26 +221,34 @@ class CommitInDoubt(OutcomeUnknown):
     """Nobody can learn now whether this commit took place; later `is_committed` can."""
 
     def __init__(self, key: CommitKey) -> None:
-        super().__init__("PostgreSQL, or its standby, was lost during a commit and didn't come back in time")
+        super().__init__(
+            "PostgreSQL, or its standby, was lost during a commit and didn't come back in time"
+        )
         self.key = key
 
 
-_MAY_REPEAT = (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.UNCONFIRMED, PostgresErrorKind.CONFLICT)
+_MAY_REPEAT = (
+    PostgresErrorKind.DISCONNECTED,
+    PostgresErrorKind.UNCONFIRMED,
+    PostgresErrorKind.CONFLICT,
+)
 
 CommitAttempt: TypeAlias = Callable[[PostgresConnection, "Commit[T]"], Awaitable[T]]
-"""Goes from `begin` to `end`, or runs a whole transaction, or neither when there is nothing to write; may be
-repeated."""
+"""Goes from `begin` to `end`, or runs a whole transaction, or neither when there is nothing to
+write; may be repeated."""
 
 
 async def commit_until_known(
-    pool: ConnectionPool, attempt: CommitAttempt[T], deadlines: CommitDeadlines, raiser: EpochRaiser | None = None
+    pool: ConnectionPool,
+    attempt: CommitAttempt[T],
+    deadlines: CommitDeadlines,
+    raiser: EpochRaiser | None = None,
 ) -> T:
     """Return the result of the attempt, once it is durable.
 
-    A lost race, or an unreachable server, means another attempt; `is_committed` settles a commit whose reply was lost
-    or that the server warned of. Raises StoreUnavailable when nothing was stored, CommitInDoubt when nobody can learn
-    that, and what the attempt itself raises.
-    """
+    A lost race, or an unreachable server, means another attempt; `is_committed` settles a commit
+    whose reply was lost or that the server warned of. Raises StoreUnavailable when nothing was
+    stored, CommitInDoubt when nobody can learn that, and what the attempt itself raises."""
     backoff, races = Backoff(deadlines.attempts_until), 0
     while True:
         commit = Commit[T](raiser=raiser)

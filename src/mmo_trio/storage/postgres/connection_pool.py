@@ -1,9 +1,9 @@
 """Connections that calls share: never more than a limit, however the calls ended.
 
-A call that is given up at its deadline leaves a session behind, whose statement may run on: it waits for a lock, for
-the synchronous standby, or the server is paused. Such a session keeps its place in the pool until the server has ended
-it, so that a server that answers nobody isn't filled with sessions.
-"""
+A call that is given up at its deadline leaves a session behind, whose statement may run on: it
+waits for a lock, for the synchronous standby, or the server is paused. Such a session keeps its
+place in the pool until the server has ended it, so that a server that answers nobody isn't filled
+with sessions."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ class RunCall(Protocol):
 
 
 PLAN_LIFETIME_S = 10.0
-"""Seconds after which a connection plans its statements again. PostgreSQL makes a plan for the size that a table has at
-that moment, and keeps it until the table is analysed: a plan for an empty table would read all of a large one."""
+"""Seconds after which a connection plans its statements again. PostgreSQL makes a plan for the size
+that a table has at that moment, and keeps it until the table is analysed: a plan for an empty table
+would read all of a large one."""
 
 CONNECTION_LIFETIME_S = 3600.0
-"""Seconds after which a connection is replaced: a session's memory grows, and addresses of servers change."""
+"""Seconds after which a connection is replaced: a session's memory grows, and addresses of servers
+change."""
 
 PROBE_INTERVAL_S = 0.25
 """Seconds between two attempts to reach a lost server."""
@@ -79,7 +81,8 @@ class Outage:
 
 @define(eq=False)
 class ConnectionPool:
-    """Lends connections to one call at a time, and makes them when they are needed; used within `serve`."""
+    """Lends connections to one call at a time, and makes them when they are needed; used within
+    `serve`."""
 
     primary: PrimaryFinder
     size: int
@@ -89,8 +92,8 @@ class ConnectionPool:
     suspect_after_s: float
     """How long the server may stay without an answer before it is probed, in seconds."""
     cancels: bool = True
-    """Whether the statement of a call that was given up is cancelled. One that commits is not: the wait for a standby
-    would end with a commit that everybody sees and that a failover loses."""
+    """Whether the statement of a call that was given up is cancelled. One that commits is not: the
+    wait for a standby would end with a commit that everybody sees and that a failover loses."""
     outage: Outage = Factory(Outage)
     reachability: Reachability = field(init=False)
     _idle: list[PostgresConnection] = Factory(list)
@@ -125,14 +128,17 @@ class ConnectionPool:
                         await self._idle.pop().close()
                 nursery.cancel_scope.cancel()
 
-    async def call(self, call: PostgresCall[T], deadline: float, *, waits_while_lost: bool = False) -> T:
+    async def call(
+        self, call: PostgresCall[T], deadline: float, *, waits_while_lost: bool = False
+    ) -> T:
         """Call once, on a connection that is given up at the deadline, by Trio's clock.
 
-        psycopg's errors come through. While the server is lost, raises StoreLost at once, or tries all the same
-        where the caller `waits_while_lost`.
-        """
+        psycopg's errors come through. While the server is lost, raises StoreLost at once, or tries
+        all the same where the caller `waits_while_lost`."""
         if self.reachability.state is ServerState.LOST and not waits_while_lost:
-            await trio.lowlevel.checkpoint()  # A caller that tries again at once must let others run.
+            await (
+                trio.lowlevel.checkpoint()
+            )  # A caller that tries again at once must let others run.
             raise StoreLost("PostgreSQL can't be reached")
         began = trio.current_time()
         try:
@@ -233,7 +239,11 @@ class ConnectionPool:
         is_wanted = has_ended.is_set()
         if opened:
             return opened[0]
-        raise errors[0] if errors else psycopg.OperationalError("PostgreSQL took too long to accept a connection")
+        raise (
+            errors[0]
+            if errors
+            else psycopg.OperationalError("PostgreSQL took too long to accept a connection")
+        )
 
     async def _open_prepared(self) -> PostgresConnection:
         connection = await self.primary.connect()
@@ -246,11 +256,15 @@ class ConnectionPool:
             raise
         return connection
 
-    async def _give_back(self, connection: PostgresConnection, is_reusable: bool, deadline: float) -> None:
+    async def _give_back(
+        self, connection: PostgresConnection, is_reusable: bool, deadline: float
+    ) -> None:
         """Keep the connection for the next call, or end its session; then its place is free."""
         if is_reusable and not connection.closed and not connection.is_idle:
             with suppress(psycopg.Error):
-                async with use_until(connection, deadline):  # psycopg's own would drop the prepared statements.
+                async with use_until(
+                    connection, deadline
+                ):  # psycopg's own would drop the prepared statements.
                     await execute_pipeline(connection, [_ROLLBACK.bind()])
         if connection.closed:
             self._places.release()
@@ -282,7 +296,8 @@ async def _probe(connection: PostgresConnection) -> None:
 
 
 def _is_spoken_to(connection: PostgresConnection) -> bool:
-    """Whether the server has sent something that nobody asked for: as a rule that it has ended the session."""
+    """Whether the server has sent something that nobody asked for: as a rule that it has ended the
+    session."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))

@@ -25,8 +25,9 @@ WRITER_CONNECTIONS = 4
 """Connections for commits: the engine's three batches, and other writes at the same time."""
 
 READER_CONNECTIONS = 4
-"""Connections for reads; a commit never waits for them. One more than the pages of records that are read at once
-(`mmo_trio.api.request_limits.PAGES_MAX`), so that these leave one to everything else."""
+"""Connections for reads; a commit never waits for them. One more than the pages of records that are
+read at once (`mmo_trio.api.request_limits.PAGES_MAX`), so that these leave one to everything
+else."""
 
 _END_TIMEOUT_S = 3.0
 """Seconds for the session of a single call to end."""
@@ -58,28 +59,30 @@ _SESSION_SETUP = """
     SET tcp_keepalives_count = 3;
     SET tcp_user_timeout = '10s';
 """
-"""A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no lock for long; a
-warning during COMMIT always arrives; to compile a statement takes longer than to run it; the server ends the sessions
-of a machine that has vanished, which by its own defaults takes two hours. What a role, a database or an address sets
-instead changes nothing."""
+"""A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no
+lock for long; a warning during COMMIT always arrives; to compile a statement takes longer than to
+run it; the server ends the sessions of a machine that has vanished, which by its own defaults takes
+two hours. What a role, a database or an address sets instead changes nothing."""
 
 WRITER_SETUP = f"""
     {_SESSION_SETUP}
     SET statement_timeout = 0;
     SET plan_cache_mode = force_generic_plan;
 """
-"""Batches look up keys and nothing else, so one plan serves for all values. There is no statement deadline, which would
-cut a COMMIT's wait for the standby short; the call is given up at its deadline instead."""
+"""Batches look up keys and nothing else, so one plan serves for all values. There is no statement
+deadline, which would cut a COMMIT's wait for the standby short; the call is given up at its
+deadline instead."""
 
 READER_SETUP = f"{_SESSION_SETUP} SET statement_timeout = '9s';"
 
 STARTUP_SETUP = f"{_SESSION_SETUP} SET statement_timeout = 0; SET lock_timeout = 0;"
-"""To build an index of a large table may take hours, and waits for transactions that began before."""
+"""To build an index of a large table may take hours, and waits for transactions that began
+before."""
 
 
 def limit_psycopg_logs() -> None:
-    """Keep psycopg from logging the errors that follow another one, which is raised: they say the same again, for each
-    broken pipeline, and may contain values of rows."""
+    """Keep psycopg from logging the errors that follow another one, which is raised: they say the
+    same again, for each broken pipeline, and may contain values of rows."""
     logging.getLogger("psycopg").addFilter(_is_not_follow_up_error)
 
 
@@ -88,7 +91,8 @@ def _is_not_follow_up_error(record: logging.LogRecord) -> bool:
 
 
 def build_conninfo(url: str) -> str:
-    """Return the address with defaults filled in. Raises StoreUnusable; the message doesn't repeat the address."""
+    """Return the address with defaults filled in. Raises StoreUnusable; the message doesn't repeat
+    the address."""
     try:
         parameters = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
@@ -103,7 +107,8 @@ def build_conninfo(url: str) -> str:
 async def call_when_reachable(
     primary: PrimaryFinder, call: PostgresCall[T], deadline: float, *, extra_time_s: float = 0
 ) -> T:
-    """Call as soon as the server can be reached, on a connection of its own; raises the store's errors.
+    """Call as soon as the server can be reached, on a connection of its own; raises the store's
+    errors.
 
     `extra_time_s`: how much longer than until the deadline the call may take.
     """
@@ -132,7 +137,8 @@ class Backoff:
         self._max_s = max_s
 
     async def wait(self, error: Exception) -> None:
-        """Wait a little; raise this error, as the store's, when the deadline would pass meanwhile."""
+        """Wait a little; raise this error, as the store's, when the deadline would pass
+        meanwhile."""
         delay_s = self._next_s * random.uniform(0.5, 1.0)
         self._next_s = min(self._next_s * 2, self._max_s)
         if trio.current_time() + delay_s >= self._deadline:
@@ -143,8 +149,8 @@ class Backoff:
 async def call_with_retry(
     pool: ConnectionPool, call: PostgresCall[T], deadline: float, *, waits_while_lost: bool = False
 ) -> T:
-    """Call, again and again while the server is unreachable; raises the store's errors. While it is lost, that
-    is at once, unless the caller `waits_while_lost`."""
+    """Call, again and again while the server is unreachable; raises the store's errors. While it is
+    lost, that is at once, unless the caller `waits_while_lost`."""
     backoff = Backoff(deadline)
     while True:
         try:
@@ -152,6 +158,9 @@ async def call_with_retry(
         except psycopg.Error as error:
             if trio.current_time() >= deadline:
                 raise StoreUnavailable("PostgreSQL didn't answer in time") from error
-            if classify_error(error) not in (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.UNCONFIRMED):
+            if classify_error(error) not in (
+                PostgresErrorKind.DISCONNECTED,
+                PostgresErrorKind.UNCONFIRMED,
+            ):
                 raise translate_error(error) from error
             await backoff.wait(error)

@@ -1,15 +1,16 @@
-"""Tables that are distributed by brand over the workers of Citus, co-located, so that a payment's batch has one shard.
+"""Tables that are distributed by brand over the workers of Citus, co-located, so that a payment's
+batch has one shard.
 
-What has no brand, or is written apart from payments, stays on the coordinator: leases, channels, brands and their keys,
-the suspense book, deposits, the audit log and the console's tables. Each commit leaves a row that says whether it took
-place. One that writes only rows of brands leaves it in `brand_batches`, in a shard of its rows: then one worker
-commits, in one phase. One that writes the coordinator's tables as well leaves it in `batches`, of which Citus knows:
-then it commits in two phases, and the coordinator's commit decides for all of them.
+What has no brand, or is written apart from payments, stays on the coordinator: leases, channels,
+brands and their keys, the suspense book, deposits, the audit log and the console's tables. Each
+commit leaves a row that says whether it took place. One that writes only rows of brands leaves it
+in `brand_batches`, in a shard of its rows: then one worker commits, in one phase. One that writes
+the coordinator's tables as well leaves it in `batches`, of which Citus knows: then it commits in
+two phases, and the coordinator's commit decides for all of them.
 
-What has to be claimed or found goes to all shards first, reads an index of few rows there, and locks nothing. Each
-claim or search is then a statement for one brand, so for one shard; what another process has claimed meanwhile doesn't
-match it any more.
-"""
+What has to be claimed or found goes to all shards first, reads an index of few rows there, and
+locks nothing. Each claim or search is then a statement for one brand, so for one shard; what
+another process has claimed meanwhile doesn't match it any more."""
 
 from __future__ import annotations
 
@@ -64,7 +65,10 @@ _CREATE_BRAND_BATCHES = """
     )
 """
 _HAS_CATALOG = "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL"
-_IS_DISTRIBUTED = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('brand_batches'))"
+_IS_DISTRIBUTED = (
+    "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = "
+    "to_regclass('brand_batches'))"
+)
 _SELECT_UNDISTRIBUTED = """
     SELECT wanted FROM unnest(%s::text[]) WITH ORDINALITY AS named (wanted, nth)
     WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass(wanted))
@@ -72,7 +76,8 @@ _SELECT_UNDISTRIBUTED = """
 """
 _SELECT_GAPS = """
     SELECT coalesce(lag(brand) OVER (ORDER BY brand), ''), brand FROM (
-        SELECT c.brand FROM channels AS c JOIN holders AS h ON h.id = c.holder AND h.id > 0 AND NOT h.is_over
+        SELECT c.brand FROM channels AS c JOIN holders AS h ON h.id = c.holder AND h.id > 0
+        AND NOT h.is_over
         WHERE c.holder <> %(me)s OR NOT %(is_known)s OR EXISTS (
             SELECT FROM unnest(%(known)s::text[], %(fences)s::bigint[]) AS k (brand, fence)
             WHERE k.brand = c.brand AND k.fence = c.fence
@@ -84,29 +89,35 @@ _SELECT_GAPS = """
 
 SELECT_WAITING_IN_GAPS = """
     SELECT DISTINCT i.brand FROM intents AS i
-    JOIN unnest(%s::text[], %s::text[]) AS gap (after, before) ON i.brand > gap.after AND i.brand < gap.before
+    JOIN unnest(%s::text[], %s::text[]) AS gap (after, before) ON i.brand > gap.after
+    AND i.brand < gap.before
     WHERE i.kind = 'callback'
 """
-SELECT_WAITING_AFTER = "SELECT DISTINCT i.brand FROM intents AS i WHERE i.kind = 'callback' AND i.brand > %s"
-"""To all shards; each reads the index of its waiting callbacks, but not where a channel has an owner: a merchant who
-is down may have many."""
+SELECT_WAITING_AFTER = (
+    "SELECT DISTINCT i.brand FROM intents AS i WHERE i.kind = 'callback' AND i.brand > %s"
+)
+"""To all shards; each reads the index of its waiting callbacks, but not where a channel has an
+owner: a merchant who is down may have many."""
 
 SELECT_WAITING_BRANDS = """
     SELECT DISTINCT i.brand FROM intents AS i
     JOIN unnest(%s::text[]) AS owned (brand) ON i.brand = owned.brand
     WHERE i.kind = 'callback' AND i.gateway_reference <> ALL (%s::text[])
 """
-"""To all shards; each reads the index of its waiting callbacks. Without it each owned brand would cost a statement."""
+"""To all shards; each reads the index of its waiting callbacks. Without it each owned brand would
+cost a statement."""
 
 BRANDS_PER_SEARCH = 8
 """Brands whose callbacks are searched for in one transaction."""
 
 SEARCH_FOR_S = 0.5
-"""Seconds after which no further brands' callbacks are searched for; the next search finds the others. A search that
-takes longer than its deadline would be in doubt, and with it every channel of this process."""
+"""Seconds after which no further brands' callbacks are searched for; the next search finds the
+others. A search that takes longer than its deadline would be in doubt, and with it every channel of
+this process."""
 
 _SELECT_FENCES = """
-    SELECT c.brand, c.fence FROM channels AS c JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
+    SELECT c.brand, c.fence FROM channels AS c JOIN holders AS h ON h.id = c.holder
+    AND NOT h.is_over
     WHERE c.holder = %s AND c.brand = ANY (%s::text[])
 """
 _SELECT_ENDED_HOLDERS = "SELECT id FROM holders WHERE is_over OR id = 0"
@@ -120,24 +131,29 @@ CLAIM_ABANDONED = """
     WITH taken AS (
         UPDATE intents AS i SET holder = %(me)s
         FROM unnest(%(references)s::text[], %(kinds)s::text[]) AS old (gateway_reference, kind)
-        WHERE i.brand = %(brand)s AND i.gateway_reference = old.gateway_reference AND i.kind = old.kind
+        WHERE i.brand = %(brand)s AND i.gateway_reference = old.gateway_reference
+        AND i.kind = old.kind
             AND i.holder = ANY (%(ended)s::bigint[])
         RETURNING i.id, i.gateway_reference, i.kind
     )
     SELECT gateway_reference, kind, order_row, progress
-    FROM taken JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s ORDER BY taken.id
+    FROM taken JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s
+    ORDER BY taken.id
 """
 FIND_CALLBACKS = """
     WITH found AS MATERIALIZED (
         SELECT id, gateway_reference FROM intents
-        WHERE brand = %(brand)s AND kind = 'callback' AND gateway_reference <> ALL (%(taken)s::text[])
+        WHERE brand = %(brand)s AND kind = 'callback' AND gateway_reference
+            <> ALL (%(taken)s::text[])
         ORDER BY id LIMIT %(room)s FOR UPDATE SKIP LOCKED
     )
     SELECT gateway_reference, %(fence)s::bigint, order_row, progress, t.brand, found.id
-    FROM found JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s ORDER BY found.id
+    FROM found JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s
+    ORDER BY found.id
 """
-"""Without a look at the channel, which is on another server and would cost several times as much. If another process
-has claimed the channel since `_SELECT_FENCES`, this process sends nothing, as it does not own the channel any more."""
+"""Without a look at the channel, which is on another server and would cost several times as much.
+If another process has claimed the channel since `_SELECT_FENCES`, this process sends nothing, as it
+does not own the channel any more."""
 
 
 @frozen
@@ -145,23 +161,31 @@ class DistributedTables(Tables):
     """Our tables where they are distributed by brand."""
 
     schema: SqlSchema = evolve(
-        POSTGRES_SCHEMA, held_until=(*POSTGRES_SCHEMA.held_until, (BRAND_BATCHES, "stamp")), is_distributed=True
+        POSTGRES_SCHEMA,
+        held_until=(*POSTGRES_SCHEMA.held_until, (BRAND_BATCHES, "stamp")),
+        is_distributed=True,
     )
     session_setup: str = "SET plan_cache_mode = force_custom_plan;"
     """A statement's shard is found by its values."""
     commit_tables: Sequence[str] = ("batches", BRAND_BATCHES)
 
-    def bind(self, statement: BrandStatement | InsertStatement, rows: Rows) -> Iterator[BoundStatement]:
+    def bind(
+        self, statement: BrandStatement | InsertStatement, rows: Rows
+    ) -> Iterator[BoundStatement]:
         return statement.bind_on_shards(rows)
 
-    def bind_counted(self, statement: BrandStatement, rows: Rows, count: CountRows = len) -> Iterator[BoundStatement]:
+    def bind_counted(
+        self, statement: BrandStatement, rows: Rows, count: CountRows = len
+    ) -> Iterator[BoundStatement]:
         return statement.bind_on_shards(rows, count)
 
     def guard(self, commit: Commit[Any], effect: NetEffect) -> None:
         """Leave the epoch, which is in no shard: it would make a second phase of the commit."""
         commit.brand, commit.raiser, commit.may_join = commit_brand(effect), None, False
 
-    async def waiting_brands(self, connection: PostgresConnection, values: Mapping[str, object]) -> Sequence[str]:
+    async def waiting_brands(
+        self, connection: PostgresConnection, values: Mapping[str, object]
+    ) -> Sequence[str]:
         cursor = await connection.execute(_SELECT_GAPS.encode(), values)
         gaps = await cursor.fetchall()
         waiting = await fetch_rows(connection, SELECT_WAITING_AFTER, gaps[-1][1] if gaps else "")
@@ -173,13 +197,19 @@ class DistributedTables(Tables):
     async def find_callbacks(
         self, connection: PostgresConnection, search: CallbackSearch
     ) -> tuple[int | None, Sequence[Row]]:
-        """Search for those of as many brands as is possible in SEARCH_FOR_S, without their marks."""
+        """Search for those of as many brands as is possible in SEARCH_FOR_S, without their
+        marks."""
         began_at = trio.current_time()
-        stored = dict[str, int](await fetch_rows(connection, _SELECT_FENCES, search.holder, list(search.room)))
+        stored = dict[str, int](
+            await fetch_rows(connection, _SELECT_FENCES, search.holder, list(search.room))
+        )
         known = stored if search.known is None else search.known
         owned = {brand: fence for brand, fence in stored.items() if known.get(brand) == fence}
         taken = [each for brand in owned for each in search.taken.get(brand, ())]
-        brands = [brand for (brand,) in await fetch_rows(connection, SELECT_WAITING_BRANDS, list(owned), taken)]
+        brands = [
+            brand
+            for (brand,) in await fetch_rows(connection, SELECT_WAITING_BRANDS, list(owned), taken)
+        ]
         random.shuffle(brands)  # No brand is always among those for which the time is not enough.
         found: list[Row] = []
         for first in range(0, len(brands), BRANDS_PER_SEARCH):
@@ -194,7 +224,9 @@ class DistributedTables(Tables):
                 break  # What has been found is this process's to send.
         return None, found
 
-    async def claim_abandoned(self, connection: PostgresConnection, holder: int, limit: int) -> Sequence[Row]:
+    async def claim_abandoned(
+        self, connection: PostgresConnection, holder: int, limit: int
+    ) -> Sequence[Row]:
         """Claim the oldest of each brand first."""
         ended = [id for (id,) in await fetch_rows(connection, _SELECT_ENDED_HOLDERS)]
         by_brand: dict[str, list[tuple[str, str]]] = {}
@@ -203,12 +235,20 @@ class DistributedTables(Tables):
         claimed: list[Row] = []
         for brand, keys in sorted(by_brand.items()):
             references, kinds = map(list, zip(*keys, strict=True))
-            values = {"me": holder, "brand": brand, "references": references, "kinds": kinds, "ended": ended}
+            values = {
+                "me": holder,
+                "brand": brand,
+                "references": references,
+                "kinds": kinds,
+                "ended": ended,
+            }
             cursor = await connection.execute(CLAIM_ABANDONED.encode(), values, binary=True)
             claimed += await cursor.fetchall()
         return claimed
 
-    async def counted_groups(self, connection: PostgresConnection) -> Sequence[tuple[str, Sequence[object]]]:
+    async def counted_groups(
+        self, connection: PostgresConnection
+    ) -> Sequence[tuple[str, Sequence[object]]]:
         brands = await fetch_rows(connection, "SELECT DISTINCT brand FROM figure_deltas")
         return [("WHERE brand = %s", brand) for brand in brands]
 
@@ -240,23 +280,25 @@ async def _is_distributed(connection: PostgresConnection) -> bool:
 
 
 def commit_brand(effect: NetEffect) -> str | None:
-    """Return the brand in whose shard a batch leaves its row; None when it writes the coordinator's tables, too."""
+    """Return the brand in whose shard a batch leaves its row; None when it writes the coordinator's
+    tables, too."""
     if effect.deposits or effect.claims or effect.reversals or effect.suspense or effect.breakers:
         return None
     return next((each.brand for each in effect.journal if each.brand), None)
 
 
 async def distribute(connection: PostgresConnection) -> None:
-    """Distribute the tables of this version, with their rows. May be repeated, also after an interruption.
+    """Distribute the tables of this version, with their rows. May be repeated, also after an
+    interruption.
 
-    Raises StoreUnusable when the server has no Citus of a suitable version, knows no workers, or while a process serves
-    the database.
-    """
+    Raises StoreUnusable when the server has no Citus of a suitable version, knows no workers, or
+    while a process serves the database."""
     await _require_citus(connection)
     serving = await count_serving(connection)
     if serving and not await _is_distributed(connection):
         raise StoreUnusable(
-            f"processes that serve this database: {serving}: stop them before its tables are distributed, as their"
+            f"processes that serve this database: {serving}: stop them before its tables are "
+            f"distributed, as their"
             " statements are for one server"
         )
     await fetch_rows(connection, "SELECT create_distributed_function('still_so(boolean)')")
@@ -271,15 +313,20 @@ async def _distribute_tables(connection: PostgresConnection, tables: Sequence[st
     for (table,) in await fetch_rows(connection, _SELECT_UNDISTRIBUTED, list(tables)):
         together = "default" if table == "transactions" else "transactions"
         await connection.execute(
-            "SELECT create_distributed_table(%s, 'brand', colocate_with => %s)", (table, together), prepare=False
+            "SELECT create_distributed_table(%s, 'brand', colocate_with => %s)",
+            (table, together),
+            prepare=False,
         )
 
 
 async def _require_citus(connection: PostgresConnection) -> None:
-    found = await fetch_rows(connection, "SELECT extversion FROM pg_extension WHERE extname = 'citus'")
+    found = await fetch_rows(
+        connection, "SELECT extversion FROM pg_extension WHERE extname = 'citus'"
+    )
     if not found:
         raise StoreUnusable(
-            "tables can't be distributed: the database has no extension citus. Install Citus on all servers, add it to"
+            "tables can't be distributed: the database has no extension citus. Install Citus on "
+            "all servers, add it to"
             " shared_preload_libraries, and run CREATE EXTENSION citus"
         )
     version = str(found[0][0])
@@ -287,12 +334,16 @@ async def _require_citus(connection: PostgresConnection) -> None:
         raise StoreUnusable(f"Citus {version} is too old: {CITUS_MAJOR_MIN} or later is needed")
     ((coordinators, workers),) = await fetch_rows(
         connection,
-        "SELECT count(*) FILTER (WHERE groupid = 0), count(*) FILTER (WHERE shouldhaveshards AND isactive)"
+        "SELECT count(*) FILTER (WHERE groupid = 0), count(*) FILTER (WHERE shouldhaveshards AND "
+        "isactive)"
         " FROM pg_dist_node",
     )
     if not coordinators:
         raise StoreUnusable(
-            "Citus doesn't know its coordinator: run SELECT citus_set_coordinator_host('HOST', PORT) on it"
+            "Citus doesn't know its coordinator: run SELECT citus_set_coordinator_host('HOST', "
+            "PORT) on it"
         )
     if not workers:
-        raise StoreUnusable("Citus has no workers: run SELECT citus_add_node('HOST', PORT) on its coordinator")
+        raise StoreUnusable(
+            "Citus has no workers: run SELECT citus_add_node('HOST', PORT) on its coordinator"
+        )

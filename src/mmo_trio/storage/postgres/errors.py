@@ -1,4 +1,5 @@
-"""The meaning of PostgreSQL's errors for a caller: decide again, try again, give up for now, or repair."""
+"""The meaning of PostgreSQL's errors for a caller: decide again, try again, give up for now, or
+repair."""
 
 from __future__ import annotations
 
@@ -8,7 +9,12 @@ from enum import Enum
 
 import psycopg
 
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import (
+    OutcomeUnknown,
+    StoreCorrupt,
+    StoreUnavailable,
+    StoreUnusable,
+)
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 
@@ -20,7 +26,8 @@ class PostgresErrorKind(Enum):
     DISCONNECTED = "disconnected"
     """This connection, or the server, is lost: try on another one, a little later."""
     UNCONFIRMED = "unconfirmed"
-    """The server has committed, but it may lose that with its disk: ask a statement that waits for the standby."""
+    """The server has committed, but it may lose that with its disk: ask a statement that waits for
+    the standby."""
     UNAVAILABLE = "unavailable"
     """The server can't do it now, and nothing was stored."""
     CORRUPT = "corrupt"
@@ -31,8 +38,8 @@ class PostgresErrorKind(Enum):
 
 
 class UnconfirmedCommit(psycopg.OperationalError):
-    """The server warned during a commit: somebody has cancelled its wait for the synchronous standby, or a worker of
-    Citus was lost."""
+    """The server warned during a commit: somebody has cancelled its wait for the synchronous
+    standby, or a worker of Citus was lost."""
 
 
 class StoreReplaced(psycopg.OperationalError):
@@ -43,8 +50,8 @@ class StoreReplaced(psycopg.OperationalError):
 def require_confirmation(connection: PostgresConnection) -> Iterator[None]:
     """Raise UnconfirmedCommit when the server warns while the block commits.
 
-    Citus warns, too, before it fails with an internal error, when it has lost a worker while that one committed.
-    """
+    Citus warns, too, before it fails with an internal error, when it has lost a worker while that
+    one committed."""
     connection.warnings.clear()
     try:
         yield
@@ -59,8 +66,10 @@ def require_confirmation(connection: PostgresConnection) -> Iterator[None]:
 KINDS_BY_SQLSTATE = {
     "MMO01": PostgresErrorKind.CONFLICT,  # still_so()
     "23505": PostgresErrorKind.CONFLICT,  # unique_violation: the key was claimed meanwhile
-    "23514": PostgresErrorKind.CONFLICT,  # check_violation: the row has got a partition of its own meanwhile
-    "0A000": PostgresErrorKind.DISCONNECTED,  # feature_not_supported: a cached plan of a table that was changed
+    # check_violation: the row has got a partition of its own meanwhile
+    "23514": PostgresErrorKind.CONFLICT,
+    # feature_not_supported: a cached plan of a table that was changed
+    "0A000": PostgresErrorKind.DISCONNECTED,
     "25006": PostgresErrorKind.DISCONNECTED,  # read_only_sql_transaction: no primary any more
     "25P03": PostgresErrorKind.DISCONNECTED,  # idle_in_transaction_session_timeout
     "25P04": PostgresErrorKind.DISCONNECTED,  # transaction_timeout
@@ -84,9 +93,11 @@ KINDS_BY_CLASS = {
     "40": PostgresErrorKind.CONFLICT,  # transaction rollback: serialization failures and deadlocks
     "08": PostgresErrorKind.DISCONNECTED,  # connection exceptions
     "25": PostgresErrorKind.DISCONNECTED,  # invalid transaction state: of this session
-    "26": PostgresErrorKind.DISCONNECTED,  # invalid statement name: a statement that the session has lost
+    # invalid statement name: a statement that the session has lost
+    "26": PostgresErrorKind.DISCONNECTED,
     "57": PostgresErrorKind.DISCONNECTED,  # operator intervention: shutdown, start, crash
-    "XX": PostgresErrorKind.DISCONNECTED,  # internal errors: another session, and a look whether a commit took place
+    # internal errors: another session, and a look whether a commit took place
+    "XX": PostgresErrorKind.DISCONNECTED,
     "53": PostgresErrorKind.UNAVAILABLE,  # insufficient resources: disk full, out of memory
     "55": PostgresErrorKind.UNAVAILABLE,  # not in the right state: a lock wasn't to be had
     "58": PostgresErrorKind.UNAVAILABLE,  # system error
@@ -98,19 +109,26 @@ KINDS_BY_CLASS = {
     "3D": PostgresErrorKind.UNUSABLE,  # no such database
     "3F": PostgresErrorKind.UNUSABLE,  # no such schema
 }
-"""What to do about the other errors of a class. Those of all others come of a statement or of its values, so that the
-same would fail again: they are programming errors, and an input that can't be stored is told from the others of its
-batch, which are decided one by one."""
+"""What to do about the other errors of a class. Those of all others come of a statement or of its
+values, so that the same would fail again: they are programming errors, and an input that can't be
+stored is told from the others of its batch, which are decided one by one."""
 
 _ANOTHER_PROGRAM = (
-    "another program uses this schema: give the gateway a database, or a schema (search_path), of its own"
+    "another program uses this schema: give the gateway a database, or a schema (search_path), "
+    "of its own"
 )
-_POOLER = "the gateway keeps prepared statements: set pool_mode = session in the pooler between it and the server"
+_POOLER = (
+    "the gateway keeps prepared statements: set pool_mode = session in the pooler between it and "
+    "the server"
+)
 _REMEDIES = {
-    "25006": "a standby that nobody has promoted, or default_transaction_read_only: name the primary in database.url",
+    "25006": "a standby that nobody has promoted, or default_transaction_read_only: name "
+    "the primary "
+    "in database.url",
     "26000": _POOLER,
     "42P05": _POOLER,
-    "28000": "look at the server's pg_hba.conf, the role's right to log in, and sslmode in database.url",
+    "28000": "look at the server's pg_hba.conf, the role's right to log in, and sslmode in "
+    "database.url",
     "28P01": "give the right password in database.url, ~/.pgpass or PGPASSWORD",
     "3D000": "create the database, or correct its name in database.url",
     "3F000": "set the role's search_path to a schema that exists",
@@ -141,8 +159,8 @@ def classify_error(error: BaseException) -> PostgresErrorKind:
 
 
 def translate_error(error: Exception) -> Exception:
-    """Return the error as a store's, with PostgreSQL's first line, a remedy and no values; programming errors stay as
-    they are."""
+    """Return the error as a store's, with PostgreSQL's first line, a remedy and no values;
+    programming errors stay as they are."""
     line = _first_line(error)
     remedy = _REMEDIES.get(error.sqlstate or "") if isinstance(error, psycopg.Error) else None
     if remedy is not None:
@@ -160,7 +178,8 @@ def translate_error(error: Exception) -> Exception:
             return StoreUnusable(f"PostgreSQL: {line}")
         case PostgresErrorKind.UNUSABLE:
             return StoreUnusable(
-                f"PostgreSQL: {line}: look at database.url and the user's rights, then run `mmo db migrate`"
+                f"PostgreSQL: {line}: look at database.url and the user's rights, then run `mmo "
+                f"db migrate`"
             )
         case PostgresErrorKind.PROGRAMMING_ERROR:
             return error

@@ -1,9 +1,8 @@
-"""What serving processes do now and then: keep the tables small to which every commit adds a row, and have the server
-gather the planner's statistics of tables of which it knows nothing.
+"""What serving processes do now and then: keep the tables small to which every commit adds a row,
+and have the server gather the planner's statistics of tables of which it knows nothing.
 
-The server gathers them by itself after many changes, and not when it was upgraded or a dump was restored. Until then it
-may plan to read all of a table for one of its rows.
-"""
+The server gathers them by itself after many changes, and not when it was upgraded or a dump was
+restored. Until then it may plan to read all of a table for one of its rows."""
 
 from __future__ import annotations
 
@@ -21,10 +20,12 @@ from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_
 logger = structlog.get_logger(__name__)
 
 COMMIT_RECORDS_KEPT_FOR = HOUR
-"""Longer than any process asks for the outcome of a commit: until the lease has ended under which it was made."""
+"""Longer than any process asks for the outcome of a commit: until the lease has ended under which
+it was made."""
 
 _FORGOTTEN_AFTER = Span(COMMIT_RECORDS_KEPT_FOR // 2)
-"""After which the row of a commit may have been deleted, by the clock of the process that made it."""
+"""After which the row of a commit may have been deleted, by the clock of the process that made
+it."""
 
 _ROLL_UP_LOCK = (0x4D4D4F, 4)
 
@@ -32,7 +33,8 @@ _LATEST_STAMP_ID = UUID(int=0)
 """The id of the row that holds the latest stamp of the deleted ones."""
 
 _SELECT_NOW = """
-    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, clock_timestamp() - make_interval(secs => %s)
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+        clock_timestamp() - make_interval(secs => %s)
 """
 
 _ROLL_UP_COUNTS = f"""
@@ -40,7 +42,8 @@ _ROLL_UP_COUNTS = f"""
         DELETE FROM figure_deltas {{condition}} RETURNING *
     )
     INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, holder, times)
-    SELECT span, began_at - mod(began_at, span) AS at, brand, method, provider, status, latency_s, 0, sum(times)
+    SELECT span, began_at - mod(began_at, span) AS at, brand, method, provider, status, latency_s,
+        0, sum(times)
     FROM gone CROSS JOIN unnest(ARRAY[{", ".join(map(str, COUNT_SPANS))}]::bigint[]) AS span
     GROUP BY span, at, brand, method, provider, status, latency_s
     ON CONFLICT (span, began_at, brand, method, provider, status, latency_s, holder)
@@ -72,10 +75,17 @@ def may_be_forgotten(commit: UUID) -> bool:
 
 
 async def purge_commit_records(connection: PostgresConnection, tables: Tables) -> None:
-    """Delete the rows of commits that are no longer in doubt, and keep the latest stamp of them, in small steps. The id
-    of a row tells its age by the clock of the process that made it, `touched_at` by this server's."""
-    ((now, untouched_since),) = await fetch_rows(connection, _SELECT_NOW, COMMIT_RECORDS_KEPT_FOR / SECOND)
-    values = (_LATEST_STAMP_ID, first_commit_id(earlier(Instant(now), COMMIT_RECORDS_KEPT_FOR)), untouched_since)
+    """Delete the rows of commits that are no longer in doubt, and keep the latest stamp of them, in
+    small steps. The id of a row tells its age by the clock of the process that made it,
+    `touched_at` by this server's."""
+    ((now, untouched_since),) = await fetch_rows(
+        connection, _SELECT_NOW, COMMIT_RECORDS_KEPT_FOR / SECOND
+    )
+    values = (
+        _LATEST_STAMP_ID,
+        first_commit_id(earlier(Instant(now), COMMIT_RECORDS_KEPT_FOR)),
+        untouched_since,
+    )
     for table in tables.commit_tables:
         aged = f"FROM {table} WHERE id > %s AND id < %s AND touched_at < %s"
         ((latest,),) = await fetch_rows(connection, f"SELECT max(stamp) {aged}", *values)
@@ -87,18 +97,23 @@ async def purge_commit_records(connection: PostgresConnection, tables: Tables) -
 async def roll_up_counts(connection: PostgresConnection, tables: Tables) -> None:
     """Add what commits have counted to the figures of each span, unless another process is at it.
 
-    Commits only insert rows of their own, so that none waits for another, and a row that a long snapshot keeps alive
-    makes no commit slower. Where tables are distributed, each brand's counts are added up in their shard.
-    """
+    Commits only insert rows of their own, so that none waits for another, and a row that a long
+    snapshot keeps alive makes no commit slower. Where tables are distributed, each brand's counts
+    are added up in their shard."""
     async with connection.transaction():
-        ((is_ours,),) = await fetch_rows(connection, "SELECT pg_try_advisory_xact_lock(%s, %s)", *_ROLL_UP_LOCK)
+        ((is_ours,),) = await fetch_rows(
+            connection, "SELECT pg_try_advisory_xact_lock(%s, %s)", *_ROLL_UP_LOCK
+        )
         if is_ours:
             for condition, values in await tables.counted_groups(connection):
-                await connection.execute(_ROLL_UP_COUNTS.format(condition=condition).encode(), values)
+                await connection.execute(
+                    _ROLL_UP_COUNTS.format(condition=condition).encode(), values
+                )
 
 
 async def analyze_unknown_tables(connection: PostgresConnection) -> None:
-    """Analyze each of our tables that has rows and never was; not one that another session analyzes."""
+    """Analyze each of our tables that has rows and never was; not one that another session
+    analyzes."""
     for (name,) in await fetch_rows(connection, _UNKNOWN, TABLE_BYTES_MIN):
         await connection.execute(f"ANALYZE (SKIP_LOCKED) {name}".encode())
         logger.info("table_analyzed", table=name)

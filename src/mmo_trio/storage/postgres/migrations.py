@@ -1,14 +1,14 @@
 """Brings a database to the schema of this version while older versions go on serving it.
 
-The rule is to expand only: a migration adds what an older program doesn't notice, and a later one removes what no
-program uses any more. So a program may serve a later schema than its own, unless a migration says `-- needs: N`:
-programs that don't know migration N can't serve from then on.
+The rule is to expand only: a migration adds what an older program doesn't notice, and a later one
+removes what no program uses any more. So a program may serve a later schema than its own, unless a
+migration says `-- needs: N`: programs that don't know migration N can't serve from then on.
 
-A migration is one transaction, which holds its locks for a moment only. An index of a table that may be large takes
-longer, so it has a migration of its own that says `-- concurrently`: its statements run outside any transaction while
-others write, and may be repeated after an interruption. A migration that says `-- alone` moves what earlier programs
-use: it is refused while a process serves the database.
-"""
+A migration is one transaction, which holds its locks for a moment only. An index of a table that
+may be large takes longer, so it has a migration of its own that says `-- concurrently`: its
+statements run outside any transaction while others write, and may be repeated after an
+interruption. A migration that says `-- alone` moves what earlier programs use: it is refused while
+a process serves the database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres.ownership import count_serving
 from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
-from mmo_trio.storage.sql.schema import ReportMigration, log_migration, migration_scripts, report_nothing
+from mmo_trio.storage.sql.schema import (
+    ReportMigration,
+    log_migration,
+    migration_scripts,
+    report_nothing,
+)
 
 _MIGRATION_LOCK = (0x4D4D4F, 2)
 _LOCK_POLL_INTERVAL_S = 0.1
@@ -51,7 +56,8 @@ def latest_version() -> int:
 
 
 async def stored_version(connection: PostgresConnection) -> int:
-    """Return the schema version of the database; 0 without our tables. Raises StoreUnusable for an unknown schema."""
+    """Return the schema version of the database; 0 without our tables. Raises StoreUnusable for an
+    unknown schema."""
     ((is_there,),) = await fetch_rows(connection, "SELECT to_regclass('mmo_schema') IS NOT NULL")
     if not is_there:
         return 0
@@ -60,7 +66,8 @@ async def stored_version(connection: PostgresConnection) -> int:
     )
     if needs > latest_version():
         raise StoreUnusable(
-            f"the database has schema {version}, which this version doesn't know: install a later mmo-gateway"
+            f"the database has schema {version}, which this version doesn't know: install a later "
+            f"mmo-gateway"
         )
     return int(version)
 
@@ -68,10 +75,9 @@ async def stored_version(connection: PostgresConnection) -> int:
 async def migrate(connection: PostgresConnection, report: ReportMigration = report_nothing) -> None:
     """Apply the missing migrations, one after the other; any number of processes may try at once.
 
-    A migration that doesn't get its locks soon yields to the traffic: it fails, nothing of it is applied, and the
-    caller raises StoreUnavailable. The lock against other processes belongs to the session, so it ends with a killed
-    process.
-    """
+    A migration that doesn't get its locks soon yields to the traffic: it fails, nothing of it is
+    applied, and the caller raises StoreUnavailable. The lock against other processes belongs to the
+    session, so it ends with a killed process."""
     await _acquire_lock(connection)
     try:
         before, begin = await stored_version(connection), trio.current_time()
@@ -89,9 +95,12 @@ async def migrate(connection: PostgresConnection, report: ReportMigration = repo
 
 
 async def _acquire_lock(connection: PostgresConnection) -> None:
-    """Poll for the lock: a statement that waited for it would in turn block the build of an index."""
+    """Poll for the lock: a statement that waited for it would in turn block the build of an
+    index."""
     while True:
-        ((is_ours,),) = await fetch_rows(connection, "SELECT pg_try_advisory_lock(%s, %s)", *_MIGRATION_LOCK)
+        ((is_ours,),) = await fetch_rows(
+            connection, "SELECT pg_try_advisory_lock(%s, %s)", *_MIGRATION_LOCK
+        )
         if is_ours:
             return
         await trio.sleep(_LOCK_POLL_INTERVAL_S)
@@ -113,14 +122,15 @@ async def _apply(connection: PostgresConnection, number: int, script: str) -> No
 
 
 async def _execute_script(connection: PostgresConnection, script: str) -> None:
-    """Execute a script statement by statement: Citus takes no other command along with one about a distributed
-    table."""
+    """Execute a script statement by statement: Citus takes no other command along with one about a
+    distributed table."""
     for statement in script_statements(script):
         await connection.execute(statement.encode(), prepare=False)
 
 
 def script_statements(script: str) -> Iterator[str]:
-    """Yield the statements of a migration. One ends with a semicolon at the end of a line, outside of `$$`."""
+    """Yield the statements of a migration. One ends with a semicolon at the end of a line, outside
+    of `$$`."""
     statement = ""
     for part in script.split(";\n"):
         statement += part
@@ -132,13 +142,15 @@ def script_statements(script: str) -> Iterator[str]:
 
 
 async def _require_alone(connection: PostgresConnection) -> None:
-    """Let no process begin to serve until the migration is committed. Raises StoreUnusable while one serves."""
+    """Let no process begin to serve until the migration is committed. Raises StoreUnusable while
+    one serves."""
     await connection.execute("LOCK TABLE holders IN SHARE MODE")
     serving = await count_serving(connection)
     if serving:
         processes = "1 process serves" if serving == 1 else f"{serving} processes serve"
         raise StoreUnusable(
-            f"{processes} this database with an earlier version, which can't use the tables of this one: stop them,"
+            f"{processes} this database with an earlier version, which can't use the tables of "
+            f"this one: stop them,"
             " run `mmo db migrate`, and start them with this version"
         )
 
@@ -146,5 +158,6 @@ async def _require_alone(connection: PostgresConnection) -> None:
 async def _record_version(connection: PostgresConnection, number: int, script: str) -> None:
     needs = _NEEDS.search(script)
     await connection.execute(
-        "INSERT INTO mmo_schema (version, needs) VALUES (%s, %s)", (number, int(needs[1]) if needs else 0)
+        "INSERT INTO mmo_schema (version, needs) VALUES (%s, %s)",
+        (number, int(needs[1]) if needs else 0),
     )

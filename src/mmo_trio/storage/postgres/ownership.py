@@ -1,9 +1,10 @@
-"""Leases and channels on PostgreSQL, by the server's clock: which processes are alive, and which own which channel.
+"""Leases and channels on PostgreSQL, by the server's clock: which processes are alive, and which
+own which channel.
 
-A lease that has run out isn't over until some process has marked its row (`EXPIRE_LEASES`), and can be renewed before.
-To mark and to renew a lease exclude each other, however long either's commit takes, so no process claims a channel
-whose owner may still rely on it. Every statement may be repeated when its outcome is unknown.
-"""
+A lease that has run out isn't over until some process has marked its row (`EXPIRE_LEASES`), and can
+be renewed before. To mark and to renew a lease exclude each other, however long either's commit
+takes, so no process claims a channel whose owner may still rely on it. Every statement may be
+repeated when its outcome is unknown."""
 
 from __future__ import annotations
 
@@ -20,12 +21,22 @@ from attrs import Factory, define
 
 from mmo_sansio.messages.intents import IntentKind, durable_intent
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnapshot
-from mmo_sansio.resilience.ownership import LEASE_DURATION, LEASE_RENEWAL_INTERVAL, Channel, OwnershipCounts
+from mmo_sansio.resilience.ownership import (
+    LEASE_DURATION,
+    LEASE_RENEWAL_INTERVAL,
+    Channel,
+    OwnershipCounts,
+)
 from mmo_sansio.values.clock import SECOND
 from mmo_trio.storage.interface.admin_types import ServingProcess
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
-from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
+from mmo_trio.storage.postgres.errors import (
+    PostgresErrorKind,
+    classify_error,
+    require_confirmation,
+    translate_error,
+)
 from mmo_trio.storage.postgres.repeated_scans import ScanMarks, WholeScans
 from mmo_trio.storage.postgres.tables import CallbackSearch, Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
@@ -38,7 +49,8 @@ OWNERSHIP_TIMEOUT_S = 2.0
 """How long a request may take: a lease has to be renewed in time."""
 
 CHANNEL_SCAN_INTERVAL_S = 0.25
-"""Seconds between two searches for channels without an owner at least: a little less than the owner's rounds."""
+"""Seconds between two searches for channels without an owner at least: a little less than the
+owner's rounds."""
 
 NO_HOLDER = 0
 """The holder of what commands schedule that serve nothing."""
@@ -56,7 +68,8 @@ _RENEW_LEASE = """
 """
 _END_LEASE = "UPDATE holders SET is_over = true, alive_until = clock_timestamp() WHERE id = %s"
 EXPIRE_LEASES = """
-    UPDATE holders SET is_over = true WHERE NOT is_over AND id > 0 AND alive_until <= clock_timestamp()
+    UPDATE holders SET is_over = true WHERE NOT is_over AND id > 0
+    AND alive_until <= clock_timestamp()
 """
 _COUNT_OWNERSHIP = """
     SELECT count(DISTINCT h.id), count(c.brand)
@@ -85,7 +98,8 @@ _CLAIM_CHANNELS = """
                 SELECT FROM unnest(%(known)s::text[], %(fences)s::bigint[]) AS k (brand, fence)
                 WHERE k.brand = w.brand AND k.fence = c.fence
             )
-            ELSE NOT EXISTS (SELECT FROM holders AS h WHERE h.id = c.holder AND h.id > 0 AND NOT h.is_over)
+            ELSE NOT EXISTS (SELECT FROM holders AS h WHERE h.id = c.holder
+                AND h.id > 0 AND NOT h.is_over)
         END
     )
     INSERT INTO channels AS c (brand, holder, fence)
@@ -162,7 +176,9 @@ class PostgresChannelOwnership:
         named = None if is_whole else waiting
         if named is not None and not named and not end_leases:
             return ()
-        claim = partial(claim_channels, excluding=excluding, known=known, waiting=named, end_leases=end_leases)
+        claim = partial(
+            claim_channels, excluding=excluding, known=known, waiting=named, end_leases=end_leases
+        )
         claimed = await self._call_once(lambda c: claim(c, self.tables, self.lease_number))
         if is_whole:
             self._channel_scans.record(began_at, trio.current_time())
@@ -177,7 +193,8 @@ class PostgresChannelOwnership:
         taken: Mapping[str, Collection[str]] | None = None,
         afresh: Collection[str] = (),
     ) -> Sequence[WorkItem]:
-        """Search from the marks on, and make the search's end the next mark of each brand of which nothing is left."""
+        """Search from the marks on, and make the search's end the next mark of each brand of which
+        nothing is left."""
         began_at = time.monotonic()
         self._marks.forget(afresh)
         is_whole = self._marks.whole_scans.is_due(began_at)
@@ -195,14 +212,21 @@ class PostgresChannelOwnership:
                 if found[brand] < room[brand]:
                     self._marks.set(brand, now, last_id)
         return [
-            WorkItem(durable_intent(IntentKind.CALLBACK, reference, fence), parse_transaction(order, progress))
+            WorkItem(
+                durable_intent(IntentKind.CALLBACK, reference, fence),
+                parse_transaction(order, progress),
+            )
             for reference, fence, order, progress, brand, _ in rows
             if known is None or known.get(brand) == fence
         ]
 
-    async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
+    async def release(
+        self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]
+    ) -> None:
         brands, numbers = list(fences), list(fences.values())
-        stored = [serialize_breaker(breakers[brand]) if brand in breakers else None for brand in brands]
+        stored = [
+            serialize_breaker(breakers[brand]) if brand in breakers else None for brand in brands
+        ]
         values = (brands, numbers, stored, self.lease_number)
         await self._call_once(lambda c: c.execute(_RELEASE_CHANNELS.encode(), values))
 
@@ -241,7 +265,8 @@ async def begin_lease(connection: PostgresConnection) -> int:
 
 
 async def renew_lease(connection: PostgresConnection, number: int) -> int:
-    """Renew this lease, or begin another if it was ended; return the number of the lease that runs."""
+    """Renew this lease, or begin another if it was ended; return the number of the lease that
+    runs."""
     if await fetch_rows(connection, _RENEW_LEASE, LEASE_DURATION_S, number):
         return number
     return await begin_lease(connection)
@@ -261,8 +286,8 @@ async def claim_channels(
     waiting: Collection[str] | None,
     end_leases: bool,
 ) -> Sequence[Channel]:
-    """Claim the channels that have callbacks waiting and no owner, or this one under a fence that is not known. With
-    `waiting`, claim only channels of these brands."""
+    """Claim the channels that have callbacks waiting and no owner, or this one under a fence that
+    is not known. With `waiting`, claim only channels of these brands."""
     if end_leases and (await connection.execute(EXPIRE_LEASES.encode())).rowcount:
         waiting = None  # All that the dead have left is wanted.
     values = {
@@ -290,8 +315,11 @@ _SELECT_SERVING = """
 """
 
 
-async def use_configuration(connection: PostgresConnection, holder: int, generation: int, process: str) -> None:
-    """Record the name of the process with this lease, and the generation of the configuration that it uses."""
+async def use_configuration(
+    connection: PostgresConnection, holder: int, generation: int, process: str
+) -> None:
+    """Record the name of the process with this lease, and the generation of the configuration that
+    it uses."""
     await connection.execute(_USE_CONFIGURATION.encode(), (process, generation, holder))
 
 
@@ -300,8 +328,11 @@ async def serving_processes(connection: PostgresConnection) -> Sequence[ServingP
     return [ServingProcess(*row) for row in await fetch_rows(connection, _SELECT_SERVING)]
 
 
-_COUNT_SERVING = "SELECT count(*) FROM holders WHERE NOT is_over AND alive_until > clock_timestamp()"
-"""It names only what the first schema has, as a database is asked that is not brought up to date yet."""
+_COUNT_SERVING = (
+    "SELECT count(*) FROM holders WHERE NOT is_over AND alive_until > clock_timestamp()"
+)
+"""It names only what the first schema has, as a database is asked that is not brought up to date
+yet."""
 
 
 async def count_serving(connection: PostgresConnection) -> int:
@@ -320,7 +351,8 @@ LEFT_OVER_MAX = 1_000
 
 _DELETE_LEFT_OVER = """
     DELETE FROM intents AS i
-    USING (SELECT brand, gateway_reference FROM intents WHERE kind = 'submit' ORDER BY id LIMIT %s) AS old
+    USING (SELECT brand, gateway_reference FROM intents WHERE kind = 'submit'
+        ORDER BY id LIMIT %s) AS old
         JOIN transactions AS t USING (brand, gateway_reference)
     WHERE i.brand = old.brand AND i.gateway_reference = old.gateway_reference AND i.kind = 'submit'
         AND t.status <> 'pending'
@@ -332,6 +364,8 @@ async def purge(connection: PostgresConnection) -> None:
     await connection.execute(_DELETE_LEFT_OVER.encode(), (LEFT_OVER_MAX,))
     ended = [id for (id,) in await fetch_rows(connection, _SELECT_LONG_ENDED)]
     if ended:
-        holding = await fetch_rows(connection, "SELECT DISTINCT holder FROM intents WHERE holder = ANY (%s)", ended)
+        holding = await fetch_rows(
+            connection, "SELECT DISTINCT holder FROM intents WHERE holder = ANY (%s)", ended
+        )
         unused = sorted(set(ended).difference(id for (id,) in holding))
         await connection.execute("DELETE FROM holders WHERE id = ANY (%s)", (unused,))

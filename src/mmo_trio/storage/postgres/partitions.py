@@ -1,13 +1,15 @@
-"""The partitions of tables whose rows only age: makes them ahead of their time, and drops them when they are too old.
+"""The partitions of tables whose rows only age: makes them ahead of their time, and drops them when
+they are too old.
 
-Each table is divided by its column `at`. A partition for all that has none of its own is always there, so an insert
-never fails for the lack of one. Both to attach and to drop a partition need a lock that waits for every reader of the
-table, such as a dump, and that others would wait behind: so each attempt gives up after LOCK_TIMEOUT_MS, and is made
-again later. Partitions are made so early that there is time for that.
+Each table is divided by its column `at`. A partition for all that has none of its own is always
+there, so an insert never fails for the lack of one. Both to attach and to drop a partition need a
+lock that waits for every reader of the table, such as a dump, and that others would wait behind: so
+each attempt gives up after LOCK_TIMEOUT_MS, and is made again later. Partitions are made so early
+that there is time for that.
 
-Where they were missed nevertheless, the newest rows of the partition for the rest get one of their own, and each later
-call does the same for those before them: so it stops growing at once, and what is in it becomes fewer.
-"""
+Where they were missed nevertheless, the newest rows of the partition for the rest get one of their
+own, and each later call does the same for those before them: so it stops growing at once, and what
+is in it becomes fewer."""
 
 from __future__ import annotations
 
@@ -33,15 +35,16 @@ LOCK_TIMEOUT_MS = 100
 """How long an attempt may wait, and others behind it."""
 
 STATEMENT_TIMEOUT_MS = 1_500
-"""How long each of the three statements may take that others wait behind: in all, less than the 5 s after which a
-commit gives a lock up."""
+"""How long each of the three statements may take that others wait behind: in all, less than the 5 s
+after which a commit gives a lock up."""
 
 MOVED_ROWS_MAX = 10_000
-"""Rows that are moved out of the partition for the rest while others wait; where there are more, the older ones stay
-until later calls."""
+"""Rows that are moved out of the partition for the rest while others wait; where there are more,
+the older ones stay until later calls."""
 
 PARTITIONS_MAX = 200
-"""Partitions of a table beyond which none is made for rows of the past: a query by payment opens and locks each."""
+"""Partitions of a table beyond which none is made for rows of the past: a query by payment opens
+and locks each."""
 
 _MAINTENANCE_LOCK = (0x4D4D4F, 3)
 
@@ -103,8 +106,11 @@ def partition_at(table: PartitionedTable, at: Instant) -> Partition:
     return Partition(table.name, f"{table.name}_{name}", from_datetime(begin), from_datetime(end))
 
 
-def missing_partitions(table: PartitionedTable, existing: Iterable[Partition], now: Instant) -> Sequence[Partition]:
-    """Return those of the present partition and the ones ahead of it that overlap with none that is there."""
+def missing_partitions(
+    table: PartitionedTable, existing: Iterable[Partition], now: Instant
+) -> Sequence[Partition]:
+    """Return those of the present partition and the ones ahead of it that overlap with none that is
+    there."""
     known = [each for each in existing if not each.is_default]
     missing: list[Partition] = []
     at = now
@@ -113,7 +119,8 @@ def missing_partitions(table: PartitionedTable, existing: Iterable[Partition], n
         assert wanted.begin is not None
         assert wanted.end is not None
         if not any(
-            (each.begin is None or each.begin < wanted.end) and (each.end is None or each.end > wanted.begin)
+            (each.begin is None or each.begin < wanted.end)
+            and (each.end is None or each.end > wanted.begin)
             for each in known
         ):
             missing.append(wanted)
@@ -122,11 +129,20 @@ def missing_partitions(table: PartitionedTable, existing: Iterable[Partition], n
 
 
 def gap_around(table: PartitionedTable, existing: Iterable[Partition], at: Instant) -> Partition:
-    """Return the partition around an instant that has none: its day or month, as far as nothing else has that."""
+    """Return the partition around an instant that has none: its day or month, as far as nothing
+    else has that."""
     whole = partition_at(table, at)
     known = [each for each in existing if not each.is_default]
-    begin = max(each for each in (whole.begin, *(other.end for other in known)) if each is not None and each <= at)
-    end = min(each for each in (whole.end, *(other.begin for other in known)) if each is not None and each > at)
+    begin = max(
+        each
+        for each in (whole.begin, *(other.end for other in known))
+        if each is not None and each <= at
+    )
+    end = min(
+        each
+        for each in (whole.end, *(other.begin for other in known))
+        if each is not None and each > at
+    )
     return _narrowed(evolve(whole, end=end), begin)
 
 
@@ -144,41 +160,54 @@ async def list_partitions(connection: PostgresConnection, table: str) -> Sequenc
     return sorted(found, key=lambda each: (each.is_default, each.begin or 0, each.name))
 
 
-async def partitions_before(connection: PostgresConnection, table: str, instant: Instant) -> Sequence[Partition]:
+async def partitions_before(
+    connection: PostgresConnection, table: str, instant: Instant
+) -> Sequence[Partition]:
     """Return the partitions of a table whose rows are all before this instant, the oldest first."""
     found = await list_partitions(connection, table)
     return [each for each in found if each.end is not None and each.end <= instant]
 
 
 async def maintain_partitions(connection: PostgresConnection, *, of_past: bool = False) -> bool:
-    """Make the partitions that are needed soon, or those of rows of the past, by the server's clock; return whether
-    some were made."""
+    """Make the partitions that are needed soon, or those of rows of the past, by the server's
+    clock; return whether some were made."""
     ((now,),) = await fetch_rows(connection, _SELECT_NOW)
-    return bool(await (ensure_past_partitions if of_past else ensure_partitions)(connection, Instant(now)))
+    return bool(
+        await (ensure_past_partitions if of_past else ensure_partitions)(connection, Instant(now))
+    )
 
 
 async def ensure_partitions(connection: PostgresConnection, now: Instant) -> Sequence[Partition]:
     """Make the partitions for this instant and the time after it, and return those that were made.
 
-    What can't be made now, as somebody reads the table or another process is at it, is left to the next call.
-    """
+    What can't be made now, as somebody reads the table or another process is at it, is left to the
+    next call."""
     made: list[Partition] = []
     for table in PARTITIONED_TABLES:
         existing = await list_partitions(connection, table.name)
-        made += await _make_partitions(connection, missing_partitions(table, existing, now), existing[-1])
+        made += await _make_partitions(
+            connection, missing_partitions(table, existing, now), existing[-1]
+        )
     return made
 
 
-async def ensure_past_partitions(connection: PostgresConnection, now: Instant) -> Sequence[Partition]:
-    """Make a partition of each table for the newest rows of the past that have none; return those that were made."""
+async def ensure_past_partitions(
+    connection: PostgresConnection, now: Instant
+) -> Sequence[Partition]:
+    """Make a partition of each table for the newest rows of the past that have none; return those
+    that were made."""
     made: list[Partition] = []
     for table in PARTITIONED_TABLES:
         existing = await list_partitions(connection, table.name)
         rest = existing[-1]
-        ((at,),) = await fetch_rows(connection, f"SELECT max(at) FROM {rest.name} WHERE at < %s", now)
+        ((at,),) = await fetch_rows(
+            connection, f"SELECT max(at) FROM {rest.name} WHERE at < %s", now
+        )
         if at is not None and len(existing) < PARTITIONS_MAX:
             gap = gap_around(table, existing, Instant(at))
-            made += await _make_partitions(connection, [gap] if gap.end is not None and gap.end <= now else [], rest)
+            made += await _make_partitions(
+                connection, [gap] if gap.end is not None and gap.end <= now else [], rest
+            )
     return made
 
 
@@ -202,15 +231,20 @@ async def rows_without_partition(connection: PostgresConnection) -> Sequence[str
     for table in PARTITIONED_TABLES:
         rest = (await list_partitions(connection, table.name))[-1].name
         ((count, size),) = await fetch_rows(
-            connection, f"SELECT count(*), pg_size_pretty(pg_table_size('{rest}'::regclass)) FROM {rest}"
+            connection,
+            f"SELECT count(*), pg_size_pretty(pg_table_size('{rest}'::regclass)) FROM {rest}",
         )
         if count:
-            found.append(f"rows of {table.name} without a partition of their time, in {rest}: {count} ({size})")
+            found.append(
+                f"rows of {table.name} without a partition of their time, in {rest}: "
+                f"{count} ({size})"
+            )
     return found
 
 
 async def drop_partition(connection: PostgresConnection, partition: Partition) -> bool:
-    """Drop a partition with its rows; return False while somebody uses the table: then try again later."""
+    """Drop a partition with its rows; return False while somebody uses the table: then try again
+    later."""
     try:
         async with connection.transaction():
             await _limit_waits(connection)
@@ -220,30 +254,48 @@ async def drop_partition(connection: PostgresConnection, partition: Partition) -
     return True
 
 
-async def _make_partition(connection: PostgresConnection, wanted: Partition, rest: Partition) -> Sequence[Partition]:
-    """Make a partition, with the rows that are in the one for the rest meanwhile; where there are too many, of the end
-    of its time that the newest of them are in. Return it, unless another process is at it."""
+async def _make_partition(
+    connection: PostgresConnection, wanted: Partition, rest: Partition
+) -> Sequence[Partition]:
+    """Make a partition, with the rows that are in the one for the rest meanwhile; where there are
+    too many, of the end of its time that the newest of them are in. Return it, unless another
+    process is at it."""
     async with connection.transaction():
         await _limit_waits(connection)
-        ((is_ours,),) = await fetch_rows(connection, "SELECT pg_try_advisory_xact_lock(%s, %s)", *_MAINTENANCE_LOCK)
+        ((is_ours,),) = await fetch_rows(
+            connection, "SELECT pg_try_advisory_xact_lock(%s, %s)", *_MAINTENANCE_LOCK
+        )
         if not is_ours:
             return ()
         rows = f"{rest.name} WHERE at < {wanted.end} AND at >="
         left = await fetch_rows(
-            connection, f"SELECT at + 1 FROM {rows} %s ORDER BY at DESC OFFSET {MOVED_ROWS_MAX} LIMIT 1", wanted.begin
+            connection,
+            f"SELECT at + 1 FROM {rows} %s ORDER BY at DESC OFFSET {MOVED_ROWS_MAX} LIMIT 1",
+            wanted.begin,
         )
         made = _narrowed(wanted, Instant(left[0][0])) if left else wanted
         if made.begin == made.end:
             return ()
-        await connection.execute(f"CREATE TABLE {made.name} (LIKE {made.table} INCLUDING DEFAULTS)".encode())
-        await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_MS}ms'".encode())
+        await connection.execute(
+            f"CREATE TABLE {made.name} (LIKE {made.table} INCLUDING DEFAULTS)".encode()
+        )
+        await connection.execute(
+            f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_MS}ms'".encode()
+        )
         await connection.execute(f"LOCK TABLE {rest.name}".encode())
-        ((has_rows,),) = await fetch_rows(connection, f"SELECT EXISTS (SELECT 1 FROM {rows} %s)", made.begin)
+        ((has_rows,),) = await fetch_rows(
+            connection, f"SELECT EXISTS (SELECT 1 FROM {rows} %s)", made.begin
+        )
         if has_rows:
-            move = f"WITH moved AS (DELETE FROM {rows} {made.begin} RETURNING *) INSERT INTO {made.name} TABLE moved"
+            move = (
+                f"WITH moved AS (DELETE FROM {rows} {made.begin} RETURNING *) INSERT INTO "
+                f"{made.name} TABLE moved"
+            )
             await connection.execute(move.encode())
         bounds = f"FROM ({made.begin}) TO ({made.end})"
-        await connection.execute(f"ALTER TABLE {made.table} ATTACH PARTITION {made.name} FOR VALUES {bounds}".encode())
+        await connection.execute(
+            f"ALTER TABLE {made.table} ATTACH PARTITION {made.name} FOR VALUES {bounds}".encode()
+        )
     return (made,)
 
 
@@ -268,9 +320,11 @@ class PostgresRetentionStore(RetentionStore):
 
     run: RunCall
 
-    async def age(self, duty: RetentionDuty, before: Instant, position: str, *, limit: int) -> RetentionStep:
-        """Drop the oldest partition of callbacks' bodies; what is not in one of its own is removed row by row, and so
-        is what somebody reads."""
+    async def age(
+        self, duty: RetentionDuty, before: Instant, position: str, *, limit: int
+    ) -> RetentionStep:
+        """Drop the oldest partition of callbacks' bodies; what is not in one of its own is removed
+        row by row, and so is what somebody reads."""
         if duty is RetentionDuty.CALLBACK_BODIES:
             dropped = await self.run(partial(_drop_oldest_bodies, before=before))
             if dropped is not None:
@@ -279,7 +333,8 @@ class PostgresRetentionStore(RetentionStore):
 
 
 async def _drop_oldest_bodies(connection: PostgresConnection, before: Instant) -> int | None:
-    """Return some number of the rows of the partition that was dropped; None when there is none to drop now."""
+    """Return some number of the rows of the partition that was dropped; None when there is none to
+    drop now."""
     for partition in await partitions_before(connection, "callback_bodies", before):
         ((rows,),) = await fetch_rows(
             connection,

@@ -1,10 +1,9 @@
 """Statements that are sent together, and their results: one round trip, whatever their number.
 
-psycopg's cursors could do it, but a cursor costs as much as ten rows, and its arrays are made of text, element by
-element; a batch has a dozen statements. So they are prepared here, once on each connection, and values are sent in
-PostgreSQL's binary format. Text that PostgreSQL can't store has U+0000 or lone surrogates in it; no stored row has such
-text as its key.
-"""
+psycopg's cursors could do it, but a cursor costs as much as ten rows, and its arrays are made of
+text, element by element; a batch has a dozen statements. So they are prepared here, once on each
+connection, and values are sent in PostgreSQL's binary format. Text that PostgreSQL can't store has
+U+0000 or lone surrogates in it; no stored row has such text as its key."""
 
 from __future__ import annotations
 
@@ -69,8 +68,8 @@ def is_storable(text: str) -> bool:
 
 
 def escape_text(text: str) -> str:
-    """Return the text with unstorable characters escaped as in JSON; providers' text may contain anything. So is all
-    text that is bound."""
+    """Return the text with unstorable characters escaped as in JSON; providers' text may contain
+    anything. So is all text that is bound."""
     return _encode_text(text).decode()
 
 
@@ -114,7 +113,8 @@ class PreparedStatement:
     sql: str
     text: bytes = field(init=False)
     name: bytes = field(init=False)
-    """Its name on the server: one name never means two statements, not even to a pooler in between."""
+    """Its name on the server: one name never means two statements, not even to a pooler in
+    between."""
     _encoders: Sequence[Encode] = field(init=False)
     formats: Sequence[int] = field(init=False)
 
@@ -123,7 +123,9 @@ class PreparedStatement:
         parts = _PLACEHOLDER.split(self.sql)[::2]
         assert len(types) == self.sql.count("%"), f"a value without a type in {self.sql}"
         numbered = (f"${number}::{each}" for number, each in enumerate(types, start=1))
-        self.text = "".join(part + mark for part, mark in zip(parts, (*numbered, ""), strict=True)).encode()
+        self.text = "".join(
+            part + mark for part, mark in zip(parts, (*numbered, ""), strict=True)
+        ).encode()
         self.name = b"mmo_" + sha256(self.text).hexdigest()[:16].encode()
         self._encoders = [_ENCODERS[each] for each in types]
         self.formats = [pq.Format.BINARY] * len(types)
@@ -132,12 +134,15 @@ class PreparedStatement:
         """Return the statement with these values; None is NULL."""
         return BoundStatement(
             self,
-            [None if value is None else encode(value) for encode, value in zip(self._encoders, values, strict=True)],
+            [
+                None if value is None else encode(value)
+                for encode, value in zip(self._encoders, values, strict=True)
+            ],
         )
 
     def bind_rows(self, rows: Iterable[Sequence[Any]], *extra: Any) -> BoundStatement:
-        """Return the statement with rows as arrays of their columns, so that it is prepared once for any number of
-        rows."""
+        """Return the statement with rows as arrays of their columns, so that it is prepared once
+        for any number of rows."""
         return self.bind(*zip(*rows, strict=True), *extra)
 
 
@@ -149,8 +154,11 @@ class BoundStatement:
     values: Sequence[bytes | None]
 
 
-async def execute_pipeline(connection: PostgresConnection, statements: Sequence[BoundStatement]) -> list[list[Row]]:
-    """Return the rows of each statement, in order; raise the first error, after which none took effect."""
+async def execute_pipeline(
+    connection: PostgresConnection, statements: Sequence[BoundStatement]
+) -> list[list[Row]]:
+    """Return the rows of each statement, in order; raise the first error, after which none took
+    effect."""
     results = await connection.wait(_pipeline(connection, statements))
     for result in results:
         if result.status == pq.ExecStatus.FATAL_ERROR:
@@ -169,14 +177,19 @@ async def execute_pipeline(connection: PostgresConnection, statements: Sequence[
 def _pipeline(
     connection: PostgresConnection, statements: Sequence[BoundStatement]
 ) -> Generator[Wait, Ready | int, list[Any]]:
-    """Send everything and fetch a result for each statement; leave the connection in the state before."""
+    """Send everything and fetch a result for each statement; leave the connection in the state
+    before."""
     pgconn, prepared = connection.pgconn, connection.prepared
-    unprepared = dict.fromkeys(each.statement for each in statements if each.statement.name not in prepared)
+    unprepared = dict.fromkeys(
+        each.statement for each in statements if each.statement.name not in prepared
+    )
     pgconn.enter_pipeline_mode()
     for statement in unprepared:
         pgconn.send_prepare(statement.name, statement.text)
     for each in statements:
-        pgconn.send_query_prepared(each.statement.name, each.values, each.statement.formats, pq.Format.BINARY)
+        pgconn.send_query_prepared(
+            each.statement.name, each.values, each.statement.formats, pq.Format.BINARY
+        )
     pgconn.pipeline_sync()
     results = yield from _collect_results(pgconn)
     pgconn.exit_pipeline_mode()

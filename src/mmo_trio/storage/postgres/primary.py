@@ -1,10 +1,10 @@
 """Finds the server to write to, and never goes back to a primary that another server has replaced.
 
-Each promotion begins another timeline of the same system, with a higher number. So of two servers that both take
-writes, as when a standby was promoted while the old primary lived on, the one with the lower timeline is the old one:
-what it takes is lost when it is ended at last. A process that has seen a timeline uses no server with a lower one, and
-from time to time it looks whether another of its servers has a higher one.
-"""
+Each promotion begins another timeline of the same system, with a higher number. So of two servers
+that both take writes, as when a standby was promoted while the old primary lived on, the one with
+the lower timeline is the old one: what it takes is lost when it is ended at last. A process that
+has seen a timeline uses no server with a lower one, and from time to time it looks whether another
+of its servers has a higher one."""
 
 from __future__ import annotations
 
@@ -39,30 +39,35 @@ LOOK_INTERVAL_S = 10.0
 _LOOK_TIMEOUT_S, _LOOK_CONNECT_TIMEOUT_S = 3.0, 2
 
 _SELECT_TIMELINE = """
-    SELECT system_identifier, ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer
+    SELECT system_identifier,
+        ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer
     FROM pg_control_system() WHERE NOT pg_is_in_recovery()
 """
 
 
 @define(eq=False)
 class PrimaryFinder:
-    """Opens connections to the primary among the servers of an address; all pools of a process share one."""
+    """Opens connections to the primary among the servers of an address; all pools of a process
+    share one."""
 
     servers: Sequence[str]
     """The connection parameters of each server, in the order of the address."""
     open_connection: OpenConnection = open_connection
     latest: Timeline | None = None
-    """The latest timeline that a connection or a look has shown; None before, and where the role may not see it."""
+    """The latest timeline that a connection or a look has shown; None before, and where the role
+    may not see it."""
     _preferred: int = 0
     _reported: set[int] = Factory(set)
     """Servers that were said to be replaced."""
     mark: StoreMark | None = None
     """How far the store has come, as far as this process knows; None while it has not looked."""
     replaced_by: StoreState | None = None
-    """What was found in place of the store that this process serves: nothing is read or written any more."""
+    """What was found in place of the store that this process serves: nothing is read or written any
+    more."""
 
     async def connect(self) -> PostgresConnection:
-        """Return a connection to the first server that takes writes and isn't replaced. Raises psycopg.Error."""
+        """Return a connection to the first server that takes writes and isn't replaced. Raises
+        psycopg.Error."""
         errors: list[psycopg.Error] = []
         for place in self._order():
             try:
@@ -76,8 +81,12 @@ class PrimaryFinder:
                 return connection
             self._report(place, connection.timeline)
             await end_session(connection)
-            errors.append(psycopg.OperationalError("a primary that was replaced still takes writes: end it"))
-        final = [each for each in errors if classify_error(each) is not PostgresErrorKind.DISCONNECTED]
+            errors.append(
+                psycopg.OperationalError("a primary that was replaced still takes writes: end it")
+            )
+        final = [
+            each for each in errors if classify_error(each) is not PostgresErrorKind.DISCONNECTED
+        ]
         raise (final or errors)[-1]
 
     def is_current(self, connection: PostgresConnection) -> bool:
@@ -85,8 +94,9 @@ class PrimaryFinder:
         return connection.timeline is None or not connection.timeline.is_replaced_by(self.latest)
 
     async def require_same_store(self, connection: PostgresConnection) -> None:
-        """Return when the connection, whose session is prepared, leads to the store that this process serves, with all
-        that it has committed. Raises StoreReplaced, from the first time on always, and what psycopg raises."""
+        """Return when the connection, whose session is prepared, leads to the store that this
+        process serves, with all that it has committed. Raises StoreReplaced, from the first time on
+        always, and what psycopg raises."""
         if self.mark is None:
             return
         if self.replaced_by is None:
@@ -95,10 +105,14 @@ class PrimaryFinder:
             if found.mark.store_id == known.store_id and found.mark.epoch >= known.epoch:
                 return
             self.replaced_by = found
-        raise StoreReplaced("the database lacks what was committed to it: a backup was restored, or a failover lost it")
+        raise StoreReplaced(
+            "the database lacks what was committed to it: a backup was restored, or a "
+            "failover lost it"
+        )
 
     async def look_at_others(self) -> None:
-        """Look whether another server has replaced the preferred one, or whether one that was replaced lives on."""
+        """Look whether another server has replaced the preferred one, or whether one that was
+        replaced lives on."""
         if len(self.servers) > 1:
             async with trio.open_nursery() as nursery:
                 for place in self._order()[0 if self.latest is None else 1 :]:
@@ -116,7 +130,9 @@ class PrimaryFinder:
 
     async def _look(self, place: int) -> None:
         """Note the timeline of a server, if it is reached and takes writes."""
-        server = make_conninfo(self.servers[place], target_session_attrs="any", connect_timeout=_LOOK_CONNECT_TIMEOUT_S)
+        server = make_conninfo(
+            self.servers[place], target_session_attrs="any", connect_timeout=_LOOK_CONNECT_TIMEOUT_S
+        )
         try:
             connection = await self._open(server)
         except psycopg.Error:
@@ -145,7 +161,11 @@ class PrimaryFinder:
         if timeline is None or self.latest == timeline:
             return
         if self.latest is not None and self.latest.is_replaced_by(timeline):
-            logger.warning("primary_replaced", server=server_name(self.servers[place]), timeline=timeline.number)
+            logger.warning(
+                "primary_replaced",
+                server=server_name(self.servers[place]),
+                timeline=timeline.number,
+            )
             self._preferred = place
         self.latest = timeline
         self._reported.discard(place)
@@ -154,7 +174,9 @@ class PrimaryFinder:
         if place not in self._reported:
             self._reported.add(place)
             number = None if timeline is None else timeline.number
-            logger.error("replaced_primary_lives", server=server_name(self.servers[place]), timeline=number)
+            logger.error(
+                "replaced_primary_lives", server=server_name(self.servers[place]), timeline=number
+            )
 
 
 async def read_store_state(connection: PostgresConnection) -> StoreState:
@@ -167,12 +189,18 @@ async def read_store_state(connection: PostgresConnection) -> StoreState:
 def split_servers(conninfo: str) -> Sequence[str]:
     """Return the connection parameters of each server that an address names."""
     parameters = conninfo_to_dict(conninfo)
-    parts = {name: str(parameters[name]).split(",") for name in ("host", "hostaddr", "port") if parameters.get(name)}
+    parts = {
+        name: str(parameters[name]).split(",")
+        for name in ("host", "hostaddr", "port")
+        if parameters.get(name)
+    }
     total = max((len(each) for name, each in parts.items() if name != "port"), default=1)
     if total == 1:
         return [conninfo]
     return [
-        make_conninfo(conninfo, **{name: each[place if len(each) > 1 else 0] for name, each in parts.items()})
+        make_conninfo(
+            conninfo, **{name: each[place if len(each) > 1 else 0] for name, each in parts.items()}
+        )
         for place in range(total)
     ]
 

@@ -10,7 +10,12 @@ from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.messages.queries import AnyLookUp, LookUp
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
-from mmo_trio.storage.postgres.pipeline import BoundStatement, escape_text, execute_pipeline, is_storable
+from mmo_trio.storage.postgres.pipeline import (
+    BoundStatement,
+    escape_text,
+    execute_pipeline,
+    is_storable,
+)
 from mmo_trio.storage.postgres.statements import BrandStatement
 from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
@@ -21,7 +26,9 @@ from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_que
 T = TypeVar("T")
 
 
-async def open_intents(connection: PostgresConnection, holder: int, keys: Sequence[IntentKey]) -> Sequence[WorkItem]:
+async def open_intents(
+    connection: PostgresConnection, holder: int, keys: Sequence[IntentKey]
+) -> Sequence[WorkItem]:
     """Return those of these durable intents that are open, under this lease."""
     found = await fetch_rows(
         connection,
@@ -37,7 +44,8 @@ async def open_intents(connection: PostgresConnection, holder: int, keys: Sequen
 
 
 def parse_work_item(row: Row) -> WorkItem:
-    """Return the durable intent and its transaction of a row (gateway_reference, kind, order_row, progress)."""
+    """Return the durable intent and its transaction of a row (gateway_reference, kind, order_row,
+    progress)."""
     reference, kind, order, progress = row
     return WorkItem(durable_intent(IntentKind(kind), reference), parse_transaction(order, progress))
 
@@ -62,8 +70,11 @@ _BY_MERCHANT_REFERENCE = BrandStatement(f"""
 """)
 
 
-async def look_up(connection: PostgresConnection, queries: Sequence[AnyLookUp], tables: Tables) -> Sequence[Row | None]:
-    """Return for each query a row of OBJECT_COLUMNS of the brand's transaction, in one round trip."""
+async def look_up(
+    connection: PostgresConnection, queries: Sequence[AnyLookUp], tables: Tables
+) -> Sequence[Row | None]:
+    """Return for each query a row of OBJECT_COLUMNS of the brand's transaction, in one round
+    trip."""
     by_gateway, by_merchant = list[tuple[str, str, int]](), list[tuple[str, str, int]]()
     for place, query in enumerate(queries):
         if isinstance(query, LookUp):
@@ -71,7 +82,10 @@ async def look_up(connection: PostgresConnection, queries: Sequence[AnyLookUp], 
         else:
             by_merchant.append((query.brand, query.merchant_reference, place))
     statements: list[BoundStatement] = []
-    for statement, named in ((_BY_GATEWAY_REFERENCE, by_gateway), (_BY_MERCHANT_REFERENCE, by_merchant)):
+    for statement, named in (
+        (_BY_GATEWAY_REFERENCE, by_gateway),
+        (_BY_MERCHANT_REFERENCE, by_merchant),
+    ):
         storable = [each for each in named if is_storable(each[1])]
         if storable:
             statements += tables.bind(statement, storable)
@@ -80,7 +94,9 @@ async def look_up(connection: PostgresConnection, queries: Sequence[AnyLookUp], 
     return [found.get(place) for place in range(len(queries))]
 
 
-async def find_brands(connection: PostgresConnection, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
+async def find_brands(
+    connection: PostgresConnection, brands: Sequence[str]
+) -> Sequence[BrandRecord | None]:
     """Return each of these brands with its keys, the oldest first."""
     wanted = [each for each in brands if is_storable(each)]
     statement = f"{SELECT_BRANDS} WHERE brands.id = ANY (%s::text[]) ORDER BY api_keys.id"
@@ -89,10 +105,12 @@ async def find_brands(connection: PostgresConnection, brands: Sequence[str]) -> 
 
 
 async def run_statement(connection: PostgresConnection, statement: SqlStatement) -> Sequence[Row]:
-    """Return the rows of a statement, inside the connection's transaction if there is one. Values hold text as
-    PostgreSQL can store it."""
+    """Return the rows of a statement, inside the connection's transaction if there is one. Values
+    hold text as PostgreSQL can store it."""
     values = [_storable(each) for each in statement.values]
-    cursor = await connection.execute(statement.text.replace("?", "%s").encode(), values or None, binary=True)
+    cursor = await connection.execute(
+        statement.text.replace("?", "%s").encode(), values or None, binary=True
+    )
     return await cursor.fetchall() if cursor.description else []
 
 
@@ -102,7 +120,9 @@ def _storable(value: object) -> object:
     return escape_text(value) if isinstance(value, str) else value
 
 
-async def run_in_snapshot(connection: PostgresConnection, query: SqlQuery[T], *, has_deadline: bool = True) -> T:
+async def run_in_snapshot(
+    connection: PostgresConnection, query: SqlQuery[T], *, has_deadline: bool = True
+) -> T:
     """Run a conversation of several statements that all see the database as it is now."""
     await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     if not has_deadline:

@@ -1,10 +1,11 @@
-"""Scans of an index that are repeated: of what is due (S3), and with marks for what waits of each brand.
+"""Scans of an index that are repeated: of what is due (S3), and with marks for what waits of each
+brand.
 
-A queue's rows come and go. As long as an old snapshot exists, such as that of a dump, the index keeps the entries of
-rows that are gone, and a scan from the beginning passes over all of them. So most scans begin at a mark, above which
-all lies that may have come meanwhile. Now and then a scan begins at the beginning, in case a row came late: a commit
-may take long. These whole scans become rarer as they become slower.
-"""
+A queue's rows come and go. As long as an old snapshot exists, such as that of a dump, the index
+keeps the entries of rows that are gone, and a scan from the beginning passes over all of them. So
+most scans begin at a mark, above which all lies that may have come meanwhile. Now and then a scan
+begins at the beginning, in case a row came late: a commit may take long. These whole scans become
+rarer as they become slower."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from mmo_sansio.values.clock import SECOND, Instant, Span, earlier
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 SETTLED_AFTER_S = 3.0
-"""Seconds after which a mark is used: nearly every commit that began before it was set has ended by then."""
+"""Seconds after which a mark is used: nearly every commit that began before it was set has ended by
+then."""
 
 WHOLE_SCAN_INTERVAL_S = 5.0
 """Seconds between two whole scans of a queue at least."""
@@ -28,7 +30,8 @@ WHOLE_SCAN_INTERVAL_S = 5.0
 WHOLE_SCAN_INTERVAL_MAX_S = 10.0
 
 _COST_RATIO = 200
-"""A whole scan is repeated after so many times its own duration: it takes half a percent of the time."""
+"""A whole scan is repeated after so many times its own duration: it takes half a percent of the
+time."""
 
 
 @define
@@ -45,13 +48,16 @@ class WholeScans:
 
     def record(self, began_at: float, ended_at: float) -> None:
         """Record a whole scan that has succeeded."""
-        pause_s = min(max(self.interval_s, (ended_at - began_at) * _COST_RATIO), WHOLE_SCAN_INTERVAL_MAX_S)
+        pause_s = min(
+            max(self.interval_s, (ended_at - began_at) * _COST_RATIO), WHOLE_SCAN_INTERVAL_MAX_S
+        )
         self._next_at = ended_at + pause_s
 
 
 @define
 class ScanMarks:
-    """Holds a mark for each brand: at or below its id, nothing waits that was visible when it was set."""
+    """Holds a mark for each brand: at or below its id, nothing waits that was visible when it was
+    set."""
 
     whole_scans: WholeScans = Factory(WholeScans)
     _marks: dict[str, deque[tuple[float, int]]] = Factory(dict)
@@ -68,7 +74,8 @@ class ScanMarks:
         return id if at <= now - SETTLED_AFTER_S else 0
 
     def set(self, brand: str, now: float, id: int) -> None:
-        """Set a mark at the last id that a scan has taken, which took everything visible up to there."""
+        """Set a mark at the last id that a scan has taken, which took everything visible up to
+        there."""
         marks = self._marks.setdefault(brand, deque())
         if not marks or id > marks[-1][1]:
             marks.append((now, id))
@@ -80,7 +87,8 @@ class ScanMarks:
 
 
 _REPEATED_SPAN = Span(10 * SECOND)
-"""How far before the last complete search a search begins: what is due for longer is found by a whole search."""
+"""How far before the last complete search a search begins: what is due for longer is found by a
+whole search."""
 _BEGINNING = Instant(-(2**63))
 
 _IN_SHARE = """
@@ -96,7 +104,8 @@ _LIVE_HOLDERS = """
     )
 """
 _NEXT_WAKE = f"""
-    {_LIVE_HOLDERS} SELECT wake_at FROM wakes WHERE wake_at >= %(begin)s AND wake_at > %(after)s AND {_IN_SHARE}
+    {_LIVE_HOLDERS} SELECT wake_at FROM wakes WHERE wake_at >= %(begin)s AND wake_at > %(after)s
+    AND {_IN_SHARE}
     ORDER BY wake_at LIMIT 1
 """
 _DUE = f"""
@@ -108,8 +117,8 @@ _DUE = f"""
 
 @define(eq=False)
 class DueSearch:
-    """Searches by `wake_at`, in a process's share of all that are alive; most times only where something can have
-    become due since the last time."""
+    """Searches by `wake_at`, in a process's share of all that are alive; most times only where
+    something can have become due since the last time."""
 
     _whole_searches: WholeScans = Factory(WholeScans)
     _searched_until: Instant | None = None
@@ -118,12 +127,18 @@ class DueSearch:
     async def due(
         self, connection: PostgresConnection, holder: int, now: Instant, limit: int
     ) -> Sequence[tuple[str, str]]:
-        """Return brand and gatewayReference of what is due in the share of this lease, and what is long overdue, the
-        earliest first."""
+        """Return brand and gatewayReference of what is due in the share of this lease, and what is
+        long overdue, the earliest first."""
         began_at = time.monotonic()
         is_whole = self._searched_until is None or self._whole_searches.is_due(began_at)
         begin = _BEGINNING if is_whole else self._begin()
-        values = {"me": holder, "begin": begin, "now": now, "overdue": now - OVERDUE_AFTER, "limit": limit}
+        values = {
+            "me": holder,
+            "begin": begin,
+            "now": now,
+            "overdue": now - OVERDUE_AFTER,
+            "limit": limit,
+        }
         cursor = await connection.execute(_DUE.encode(), values)
         found = [(brand, reference) for brand, reference in await cursor.fetchall()]
         if is_whole:
@@ -132,13 +147,19 @@ class DueSearch:
             self._searched_until = now
         return found
 
-    async def next_wake(self, connection: PostgresConnection, holder: int, after: Instant) -> Instant | None:
-        """Return the earliest `wake_at` later than `after` in the share of this lease, as far as a search from the last
-        one sees it."""
+    async def next_wake(
+        self, connection: PostgresConnection, holder: int, after: Instant
+    ) -> Instant | None:
+        """Return the earliest `wake_at` later than `after` in the share of this lease, as far as a
+        search from the last one sees it."""
         values = {"me": holder, "begin": self._begin(), "after": after}
         cursor = await connection.execute(_NEXT_WAKE.encode(), values)
         row = await cursor.fetchone()
         return None if row is None else Instant(int(row[0]))
 
     def _begin(self) -> Instant:
-        return _BEGINNING if self._searched_until is None else earlier(self._searched_until, _REPEATED_SPAN)
+        return (
+            _BEGINNING
+            if self._searched_until is None
+            else earlier(self._searched_until, _REPEATED_SPAN)
+        )

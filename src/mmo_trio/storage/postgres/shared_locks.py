@@ -1,16 +1,16 @@
-"""Advisory locks that commits share until they end: who has changed what such commits look at waits for those that may
-have looked before. No commit waits for anybody.
+"""Advisory locks that commits share until they end: who has changed what such commits look at waits
+for those that may have looked before. No commit waits for anybody.
 
-The horizon of creation is such a thing: a walk over records behind it is complete, whatever other processes write
-meanwhile (R7). A transaction gets its `created_at` before its commit, so a slow commit would put a row behind a cursor
-that has passed it. Instead, a reader of records up to an instant first moves the horizon there, in a commit of its own:
-no commit that sees it may create anything below it, and its batch is decided again with later stamps. The reader waits
-for the commits that may have read the horizon before, and for no other.
+The horizon of creation is such a thing: a walk over records behind it is complete, whatever other
+processes write meanwhile (R7). A transaction gets its `created_at` before its commit, so a slow
+commit would put a row behind a cursor that has passed it. Instead, a reader of records up to an
+instant first moves the horizon there, in a commit of its own: no commit that sees it may create
+anything below it, and its batch is decided again with later stamps. The reader waits for the
+commits that may have read the horizon before, and for no other.
 
-Records that are polled without a pause would move the horizon between the load and the commit of a batch again and
-again. So the second attempt of a batch takes the lock before it loads: from then on readers wait for it, however far
-they move the horizon.
-"""
+Records that are polled without a pause would move the horizon between the load and the commit of a
+batch again and again. So the second attempt of a batch takes the lock before it loads: from then on
+readers wait for it, however far they move the horizon."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_
 SharedLock: TypeAlias = tuple[int, int]
 
 CREATION_LOCK: Final = (0x4D4D4F, 1)
-"""Held by commits that create transactions, since before they read the horizon: `check_creation`."""
+"""Held by commits that create transactions, since before they read the horizon:
+`check_creation`."""
 
 SUBMISSION_LOCK: Final = (0x4D4D4F, 5)
-"""Held by commits that begin a submission, since before they look which brands are on hold: `check_submission`."""
+"""Held by commits that begin a submission, since before they look which brands are on hold:
+`check_submission`."""
 
 _SELECT_HOLDERS = """
     SELECT virtualtransaction FROM pg_locks
@@ -49,8 +51,8 @@ async def find_holders(connection: PostgresConnection, lock: SharedLock) -> set[
 
 
 async def wait_for_holders(run: RunCall, lock: SharedLock, holders: set[str]) -> None:
-    """Wait until these commits have ended, without a connection meanwhile; the deadline of `run` ends the wait for one
-    that hangs."""
+    """Wait until these commits have ended, without a connection meanwhile; the deadline of `run`
+    ends the wait for one that hangs."""
     pause_s = _POLL_INTERVAL_MIN_S
     while holders:
         await trio.sleep(pause_s)
@@ -58,18 +60,20 @@ async def wait_for_holders(run: RunCall, lock: SharedLock, holders: set[str]) ->
         holders &= await run(lambda connection: find_holders(connection, lock))
 
 
-ACQUIRE_WRITER_LOCK = PreparedStatement("SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)").bind(
-    *CREATION_LOCK
-)
+ACQUIRE_WRITER_LOCK = PreparedStatement(
+    "SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)"
+).bind(*CREATION_LOCK)
 CHECK_CREATION = JoinableStatement.of(check="check_creation(%s::bigint)")
-"""Takes the same lock, then fails where something would be created below the horizon. It may be part of a statement
-that creates: its own look at the horizon comes after the lock."""
+"""Takes the same lock, then fails where something would be created below the horizon. It may be
+part of a statement that creates: its own look at the horizon comes after the lock."""
 
 _ADVANCE_HORIZON = """
     WITH wanted AS (
-        SELECT least(%s::bigint, greatest(%s::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)) AS at
+        SELECT least(%s::bigint, greatest(%s::bigint,
+            (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)) AS at
     )
-    UPDATE horizon SET at = greatest(horizon.at, wanted.at) FROM wanted WHERE horizon.at < wanted.at OR %s::boolean
+    UPDATE horizon SET at = greatest(horizon.at, wanted.at) FROM wanted
+    WHERE horizon.at < wanted.at OR %s::boolean
 """
 _SELECT_HORIZON = "SELECT at FROM horizon"
 
@@ -81,15 +85,16 @@ class RecordsHorizon:
     known: Instant = Instant(0)
     """No read up to this instant needs to move it."""
     _is_in_doubt: bool = False
-    """Whether the server may have moved it without its standby, so that it has to be written again."""
+    """Whether the server may have moved it without its standby, so that it has to be written
+    again."""
 
     async def advance(self, run: RunCall, end: Instant, *, passes_present: bool = False) -> None:
-        """Let no commit that isn't visible yet create anything below `end`; unless it `passes_present`, only below the
-        server's present if that is earlier.
+        """Let no commit that isn't visible yet create anything below `end`; unless it
+        `passes_present`, only below the server's present if that is earlier.
 
-        Every commit that could has ended when this returns; the deadline of `run` ends the wait for one that hangs. No
-        connection is held meanwhile. Raises OutcomeUnknown when somebody has cancelled the wait for the standby.
-        """
+        Every commit that could has ended when this returns; the deadline of `run` ends the wait for
+        one that hangs. No connection is held meanwhile. Raises OutcomeUnknown when somebody has
+        cancelled the wait for the standby."""
         if end <= self.known:
             return
         complete, awaited = await run(partial(self._move, end=end, passes_present=passes_present))

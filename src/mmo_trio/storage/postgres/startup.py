@@ -1,4 +1,5 @@
-"""Opens a PostgreSQL database: migrates its schema, and renews this process's lease while it is open."""
+"""Opens a PostgreSQL database: migrates its schema, and renews this process's lease while it is
+open."""
 
 from __future__ import annotations
 
@@ -29,10 +30,12 @@ _PURGE_INTERVAL_S = 300.0
 _ROLL_UP_INTERVAL_S = 60.0
 
 _SUSPECT_SHARE = 0.5
-"""The share of a caller's timeout after which a server that answers nobody is probed, and lost without an answer."""
+"""The share of a caller's timeout after which a server that answers nobody is probed, and lost
+without an answer."""
 
 _MIGRATION_TIMEOUT_S = 24 * 3600.0
-"""Seconds that a migration may take: an index of a large table is built while the gateway serves."""
+"""Seconds that a migration may take: an index of a large table is built while the gateway
+serves."""
 
 
 @asynccontextmanager
@@ -46,16 +49,25 @@ async def open_postgres(
 ) -> AsyncIterator[PostgresStore]:
     """Open the database that the address names.
 
-    Any number of processes may serve it; each migrates the schema and holds what it claims as long as it lives. A
-    command leaves what it schedules to them. Without `create` the tables must exist. Raises StoreUnusable when the
-    database can't be used as it is, StoreUnavailable when it can't be reached.
-    """
+    Any number of processes may serve it; each migrates the schema and holds what it claims as long
+    as it lives. A command leaves what it schedules to them. Without `create` the tables must exist.
+    Raises StoreUnusable when the database can't be used as it is, StoreUnavailable when it can't be
+    reached."""
     connections.limit_psycopg_logs()
     primary = PrimaryFinder(split_servers(connections.build_conninfo(url)))
-    database = await run_to_end(lambda: _prepare_database(primary, serving, create, timeout_s, report_migration))
+    database = await run_to_end(
+        lambda: _prepare_database(primary, serving, create, timeout_s, report_migration)
+    )
     outage, suspect_after_s = Outage(), timeout_s * _SUSPECT_SHARE
     writers, readers = (
-        ConnectionPool(primary, size, setup + database.session_setup, suspect_after_s, cancels=cancels, outage=outage)
+        ConnectionPool(
+            primary,
+            size,
+            setup + database.session_setup,
+            suspect_after_s,
+            cancels=cancels,
+            outage=outage,
+        )
         for size, setup, cancels in (
             (connections.WRITER_CONNECTIONS, connections.WRITER_SETUP, False),
             (connections.READER_CONNECTIONS, connections.READER_SETUP, True),
@@ -107,9 +119,13 @@ async def _prepare_database(
         if version >= migrations.latest_version():
             return await begin(connection, search_path)
         if not version and not (serving or create):
-            raise StoreUnavailable("the database has none of our tables; `mmo db migrate` makes them")
+            raise StoreUnavailable(
+                "the database has none of our tables; `mmo db migrate` makes them"
+            )
         if version and not serving:
-            raise StoreUnusable(f"the database has schema {version}: bring it up to date with `mmo db migrate`")
+            raise StoreUnusable(
+                f"the database has schema {version}: bring it up to date with `mmo db migrate`"
+            )
         return None
 
     async def migrate(connection: PostgresConnection) -> _PreparedDatabase:
@@ -121,16 +137,18 @@ async def _prepare_database(
     deadline = trio.current_time() + timeout_s
     database = await connections.call_when_reachable(primary, check_version, deadline)
     if database is None:
-        database = await connections.call_when_reachable(primary, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
+        database = await connections.call_when_reachable(
+            primary, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S
+        )
     return database
 
 
 async def distribute_postgres(url: str, *, timeout_s: float = connections.STORE_TIMEOUT_S) -> None:
-    """Migrate the database that the address names, and distribute its tables by brand over the workers of Citus.
+    """Migrate the database that the address names, and distribute its tables by brand over the
+    workers of Citus.
 
-    Does nothing where that is done. Raises what `open_postgres` raises, and StoreUnusable where the server is no
-    coordinator of Citus with workers, or while a process serves the database.
-    """
+    Does nothing where that is done. Raises what `open_postgres` raises, and StoreUnusable where the
+    server is no coordinator of Citus with workers, or while a process serves the database."""
     connections.limit_psycopg_logs()
     primary = PrimaryFinder(split_servers(connections.build_conninfo(url)))
 
@@ -141,7 +159,9 @@ async def distribute_postgres(url: str, *, timeout_s: float = connections.STORE_
 
     async def call() -> None:
         deadline = trio.current_time() + timeout_s
-        await connections.call_when_reachable(primary, distribute, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
+        await connections.call_when_reachable(
+            primary, distribute, deadline, extra_time_s=_MIGRATION_TIMEOUT_S
+        )
 
     await run_to_end(call)
 
@@ -157,8 +177,8 @@ async def _renew_lease(lease: ownership.PostgresChannelOwnership) -> None:
 
 
 async def maintain_while_open(store: PostgresStore) -> None:
-    """While the store is open, keep its tables small, and let the planner know them. What fails of that stops nothing
-    else."""
+    """While the store is open, keep its tables small, and let the planner know them. What fails of
+    that stops nothing else."""
     purged_at = -math.inf
     while True:
         await trio.sleep(_ROLL_UP_INTERVAL_S)

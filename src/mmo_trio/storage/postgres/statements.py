@@ -1,13 +1,13 @@
 """Statements about rows of brands, and one statement for all that a batch writes.
 
-One server runs a statement once for all brands. Where tables are distributed by brand, a statement that names no brand
-goes to every shard, so it runs once for each brand there, and names it.
+One server runs a statement once for all brands. Where tables are distributed by brand, a statement
+that names no brand goes to every shard, so it runs once for each brand there, and names it.
 
-On one server a batch is joined to one statement where that is possible, so that the server starts and answers one
-instead of a dozen: the writes become parts of one WITH, and the checks its result. By itself such a statement is a
-transaction, without BEGIN and COMMIT. Its parts run in no certain order, and each sees only what was stored before. So
-each part writes a table of its own, and no check reads what another part writes.
-"""
+On one server a batch is joined to one statement where that is possible, so that the server starts
+and answers one instead of a dozen: the writes become parts of one WITH, and the checks its result.
+By itself such a statement is a transaction, without BEGIN and COMMIT. Its parts run in no certain
+order, and each sees only what was stored before. So each part writes a table of its own, and no
+check reads what another part writes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from attrs import Factory, define, field
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 
 SHAPES_MAX = 64
-"""Statements that are prepared at most for batches of different shapes, as each takes memory in each session of the
-server. A batch of another shape is not joined."""
+"""Statements that are prepared at most for batches of different shapes, as each takes memory in
+each session of the server. A batch of another shape is not joined."""
 
 _TABLE = re.compile(r"\s*(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 _ROW_COUNT = "{rows}"
@@ -42,8 +42,8 @@ class JoinableStatement(PreparedStatement):
     write: str = ""
     """The INSERT, UPDATE or DELETE. One whose rows are counted ends with RETURNING 1."""
     check: str = ""
-    """An expression that fails if what the batch was decided from has changed. `{rows}` stands for the number of rows
-    that were written."""
+    """An expression that fails if what the batch was decided from has changed. `{rows}` stands for
+    the number of rows that were written."""
     table: str = field(init=False, default="")
     """The table that is written."""
     written_values: int = field(init=False, default=0)
@@ -53,7 +53,10 @@ class JoinableStatement(PreparedStatement):
     def of(cls, write: str = "", check: str = "") -> JoinableStatement:
         """Return the statement of these."""
         if write and check:
-            sql = f"WITH written AS ({write}) SELECT {check.replace(_ROW_COUNT, 'count(*)')} FROM written"
+            sql = (
+                f"WITH written AS ({write}) SELECT {check.replace(_ROW_COUNT, 'count(*)')} "
+                f"FROM written"
+            )
         else:
             sql = write or f"SELECT {check}"
         made = cls(sql, write, check)
@@ -70,7 +73,8 @@ class StatementJoiner:
     _made: dict[_Shape, PreparedStatement] = Factory(dict)
 
     def join(self, statements: Sequence[BoundStatement]) -> BoundStatement | None:
-        """Return one statement that does what these do; None where one of them has to run by itself."""
+        """Return one statement that does what these do; None where one of them has to run by
+        itself."""
         shape = tuple(each.statement for each in statements)
         joined = self._made.get(shape)
         if joined is None:
@@ -94,7 +98,9 @@ def _join(shape: _Shape) -> PreparedStatement | None:
     if len(parts) < len(shape) or len(tables) < len(writes):
         return None
     checks = [
-        each.check.replace(_ROW_COUNT, f"(SELECT count(*) FROM w{nth})") for nth, each in enumerate(parts) if each.check
+        each.check.replace(_ROW_COUNT, f"(SELECT count(*) FROM w{nth})")
+        for nth, each in enumerate(parts)
+        if each.check
     ]
     written = ", ".join(f"{name} AS ({write})" for name, write in writes.items())
     return PreparedStatement(f"WITH {written} SELECT {', '.join(checks) or '1'}")
@@ -112,14 +118,15 @@ _INSERTED_ROWS = re.compile(r"SELECT \* FROM unnest\(([^)]*)\)")
 class BrandStatement:
     """A statement that takes rows as arrays of their columns, the first of which is the brand.
 
-    A condition in brackets, such as `[AND t.brand = ($1)[1]]`, is part of it only where tables are distributed: there
-    all rows have one brand, and the planner finds the shard by it. `on_one_server` is a form that only one server plans
-    well. With `check` it ends with RETURNING 1, and the expression, in which `{rows}` is the number of its rows, fails
-    if something has changed; `check_on_one_server` may be another one, whose arrays are the first columns once more.
+    A condition in brackets, such as `[AND t.brand = ($1)[1]]`, is part of it only where tables are
+    distributed: there all rows have one brand, and the planner finds the shard by it.
+    `on_one_server` is a form that only one server plans well. With `check` it ends with RETURNING
+    1, and the expression, in which `{rows}` is the number of its rows, fails if something has
+    changed; `check_on_one_server` may be another one, whose arrays are the first columns once more.
 
-    One that `is_joinable` has a form for a single row, in which each array is one value. A condition such as
-    `AND t.at = ANY ($3)`, which repeats another one for the planner, is not part of that.
-    """
+    One that `is_joinable` has a form for a single row, in which each array is one value. A
+    condition such as `AND t.at = ANY ($3)`, which repeats another one for the planner, is not part
+    of that."""
 
     def __init__(
         self,
@@ -138,7 +145,9 @@ class BrandStatement:
         self._of_one_row = JoinableStatement.of(single, whole_check) if is_joinable else None
         self._arrays_in_check = whole_check.count("[]")
 
-    def bind_on_one_server(self, rows: Rows, count: CountRows | None = None) -> Iterator[BoundStatement]:
+    def bind_on_one_server(
+        self, rows: Rows, count: CountRows | None = None
+    ) -> Iterator[BoundStatement]:
         """Yield the statement for these rows; `count` returns the number that its check needs."""
         counted = () if count is None else (count(rows),)
         values = *counted, *islice(zip(*rows, strict=True), self._arrays_in_check)
@@ -147,9 +156,11 @@ class BrandStatement:
         else:
             yield self.on_one_server.bind_rows(rows, *values)
 
-    def bind_on_shards(self, rows: Rows, count: CountRows | None = None) -> Iterator[BoundStatement]:
-        """Yield the statement for the rows of each brand, in the order of the brands: no two batches wait for each
-        other."""
+    def bind_on_shards(
+        self, rows: Rows, count: CountRows | None = None
+    ) -> Iterator[BoundStatement]:
+        """Yield the statement for the rows of each brand, in the order of the brands: no two
+        batches wait for each other."""
         for _, group in groupby(sorted(rows, key=itemgetter(0)), key=itemgetter(0)):
             same_brand = list(group)
             counted = () if count is None else (count(same_brand),)
@@ -167,10 +178,9 @@ def _single_row(arrays: re.Match[str]) -> str:
 class InsertStatement:
     """An INSERT of rows, written as `SELECT * FROM unnest(...)`, one array for each column.
 
-    A single row is inserted as VALUES, which costs the server less. Into a distributed table it always inserts VALUES:
-    rows of a SELECT would be copied, for which Citus always commits in two phases. `is_joinable`: whether it may run in
-    any order among others of a batch.
-    """
+    A single row is inserted as VALUES, which costs the server less. Into a distributed table it
+    always inserts VALUES: rows of a SELECT would be copied, for which Citus always commits in two
+    phases. `is_joinable`: whether it may run in any order among others of a batch."""
 
     def __init__(self, sql: str, *, is_joinable: bool = True) -> None:
         self.on_one_server = _prepare(sql, is_joinable)
@@ -187,7 +197,8 @@ class InsertStatement:
             yield from self.bind_on_shards(rows)
 
     def bind_on_shards(self, rows: Rows) -> Iterator[BoundStatement]:
-        """Yield the statement for these rows as VALUES, or several of numbers of rows that recur."""
+        """Yield the statement for these rows as VALUES, or several of numbers of rows that
+        recur."""
         left = list(rows)
         while left:
             count = min(1 << (len(left).bit_length() - 1), INSERTED_ROWS_MAX)
@@ -208,8 +219,8 @@ def _prepare(sql: str, is_joinable: bool) -> PreparedStatement:
 
 
 class KnownBrands:
-    """Remembers the brands of the latest transactions by gatewayReference, so that a batch reads and writes them by
-    their key. A transaction's brand never changes."""
+    """Remembers the brands of the latest transactions by gatewayReference, so that a batch reads
+    and writes them by their key. A transaction's brand never changes."""
 
     def __init__(self, limit: int = 50_000) -> None:
         self._limit = limit

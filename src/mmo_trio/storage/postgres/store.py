@@ -1,4 +1,5 @@
-"""The store on PostgreSQL: a batch is one round trip to load, one to write and commit, and no wait in between."""
+"""The store on PostgreSQL: a batch is one round trip to load, one to write and commit, and no wait
+in between."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, later
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
-from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import (
+    CHECK_TIMEOUT_S,
+    DecideBatch,
+    OutcomeUnknown,
+    StoreUnavailable,
+    WorkItem,
+)
 from mmo_trio.storage.postgres import maintenance, ownership, partitions, queries
 from mmo_trio.storage.postgres.batch_load import LoadedBatch, NewReferences, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
@@ -72,11 +79,13 @@ class PostgresAdminStore(AdminStore):
     """Returns how calls of one operation are run, until its deadline."""
 
     async def hold_brand(self, hold: BrandHold) -> bool:
-        """Wait for the commits that may have looked before, also where the brand is on hold already: so nothing of it
-        begins to be submitted after this."""
+        """Wait for the commits that may have looked before, also where the brand is on hold
+        already: so nothing of it begins to be submitted after this."""
         is_new = await AdminStore.hold_brand(self, hold)
         run = self.begin_run()
-        await wait_for_holders(run, SUBMISSION_LOCK, await run(partial(find_holders, lock=SUBMISSION_LOCK)))
+        await wait_for_holders(
+            run, SUBMISSION_LOCK, await run(partial(find_holders, lock=SUBMISSION_LOCK))
+        )
         return is_new
 
 
@@ -90,14 +99,21 @@ class PostgresStore(Store):
     """None for a command, which owns nothing."""
 
     def __init__(
-        self, writer_pool: ConnectionPool, reader_pool: ConnectionPool, holder: int, timeout_s: float, tables: Tables
+        self,
+        writer_pool: ConnectionPool,
+        reader_pool: ConnectionPool,
+        holder: int,
+        timeout_s: float,
+        tables: Tables,
     ) -> None:
         schema = tables.schema
         super().__init__(schema, self._read_query, self._write_query)
         self.retention = PostgresRetentionStore(
             schema=schema, read=self._read_query, write=self._write_query, run=self._read
         )
-        self.admin = PostgresAdminStore(self._read_query, self._write_query, schema.clear_breaker, self._begin_run)
+        self.admin = PostgresAdminStore(
+            self._read_query, self._write_query, schema.clear_breaker, self._begin_run
+        )
         self._writer_pool = writer_pool
         self._reader_pool = reader_pool
         serves = holder != ownership.NO_HOLDER
@@ -116,25 +132,30 @@ class PostgresStore(Store):
         self._used_configuration = (ownership.NO_HOLDER, 0)
         """The lease and the generation that were recorded last."""
         self._in_doubt: list[tuple[CommitKey, Sequence[IntentKey]]] = []
-        """Commits in doubt for their callers, and the durable intents that nobody in this process acts upon."""
+        """Commits in doubt for their callers, and the durable intents that nobody in this process
+        acts upon."""
 
     @property
     def _holder(self) -> int:
         return ownership.NO_HOLDER if self.ownership is None else self.ownership.lease_number
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        """Make two round trips: load; then write and commit, unless another process was quicker. A further attempt
-        first makes the readers of records wait for it."""
+        """Make two round trips: load; then write and commit, unless another process was quicker. A
+        further attempt first makes the readers of records wait for it."""
         scheduled: list[IntentKey] = []
         is_repeated = False
 
-        async def attempt(connection: PostgresConnection, commit: Commit[Sequence[Decision]]) -> Sequence[Decision]:
+        async def attempt(
+            connection: PostgresConnection, commit: Commit[Sequence[Decision]]
+        ) -> Sequence[Decision]:
             nonlocal is_repeated
             if is_horizon_held := is_repeated:
                 await commit.begin_early(connection, ACQUIRE_WRITER_LOCK)
             elif (assumed := self._new_references.working_set(reads)) is not None:
                 with self._new_references.discard_if_wrong(commit):
-                    decisions = await write(connection, commit, decide(assumed.ledger), assumed, False)
+                    decisions = await write(
+                        connection, commit, decide(assumed.ledger), assumed, False
+                    )
                     if commit.results:  # Otherwise nothing has checked what was assumed.
                         return decisions
             is_repeated = True
@@ -157,9 +178,15 @@ class PostgresStore(Store):
             if not batch.is_empty:
                 self._tables.guard(commit, batch)
                 statements = batch_statements(
-                    batch, loaded, self._tables, holder=self._holder, is_horizon_held=is_horizon_held
+                    batch,
+                    loaded,
+                    self._tables,
+                    holder=self._holder,
+                    is_horizon_held=is_horizon_held,
                 )
-                await commit.run_whole_transaction(connection, batch.latest_stamp, statements, decisions)
+                await commit.run_whole_transaction(
+                    connection, batch.latest_stamp, statements, decisions
+                )
             return decisions
 
         try:
@@ -178,7 +205,8 @@ class PostgresStore(Store):
         return [reference for _, reference in found]
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
-        """Claim also what this process itself has scheduled, or claimed, in commits that were in doubt."""
+        """Claim also what this process itself has scheduled, or claimed, in commits that were in
+        doubt."""
         assert self._holder != ownership.NO_HOLDER, "only a serving process claims work"
         resolved = await self._resolve_in_doubt()
         claimed: list[WorkItem] = []
@@ -194,7 +222,9 @@ class PostgresStore(Store):
             if isinstance(error, CommitInDoubt):
                 intents = (work.intent for work in claimed)
                 keys = tuple(
-                    (each.gateway_reference, each.kind) for each in intents if not isinstance(each, PollProvider)
+                    (each.gateway_reference, each.kind)
+                    for each in intents
+                    if not isinstance(each, PollProvider)
                 )
                 self._in_doubt.append((error.key, keys))
             if resolved:  # They are left out from now on, so they must not be lost with this claim.
@@ -202,8 +232,8 @@ class PostgresStore(Store):
             raise
 
     async def _resolve_in_doubt(self) -> Sequence[WorkItem]:
-        """Return what commits in doubt have scheduled, once it is known that they took place, or nobody can know it any
-        more: what is stored of it is this process's to do either way."""
+        """Return what commits in doubt have scheduled, once it is known that they took place, or
+        nobody can know it any more: what is stored of it is this process's to do either way."""
         found: list[WorkItem] = []
         for doubt in tuple(self._in_doubt):
             commit_key, keys = doubt
@@ -211,7 +241,9 @@ class PostgresStore(Store):
             try:
                 is_committed = await run_to_end(partial(self._is_committed, commit_key))
                 if is_committed or maintenance.may_be_forgotten(commit_key.id):
-                    found += await self._read(partial(queries.open_intents, holder=self._holder, keys=keys))
+                    found += await self._read(
+                        partial(queries.open_intents, holder=self._holder, keys=keys)
+                    )
             except (StoreUnavailable, OutcomeUnknown):
                 break
             self._in_doubt.remove(doubt)
@@ -224,11 +256,14 @@ class PostgresStore(Store):
         return await self._read(lambda c: queries.look_up(c, look_ups, self._tables))
 
     async def list_records(self, query: ListRecords) -> Records:
-        """Read a page that ends with a payment of a clock that is ahead, beyond the horizon, once more behind it."""
+        """Read a page that ends with a payment of a clock that is ahead, beyond the horizon, once
+        more behind it."""
         run, horizon = self._begin_run(), self._records_horizon
 
         async def read(query: ListRecords) -> Records:
-            return await run(lambda connection: queries.run_in_snapshot(connection, list_records(query)))
+            return await run(
+                lambda connection: queries.run_in_snapshot(connection, list_records(query))
+            )
 
         try:
             await horizon.advance(run, query.end)
@@ -241,7 +276,9 @@ class PostgresStore(Store):
             whole = await read(evolve(query, end=end))
             return evolve(whole, has_next=whole.has_next or page.has_next)
         except OutcomeUnknown as error:
-            raise StoreUnavailable("the standby does not confirm how far records are complete") from error
+            raise StoreUnavailable(
+                "the standby does not confirm how far records are complete"
+            ) from error
 
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
         return await self._read(lambda c: queries.find_brands(c, brands))
@@ -261,13 +298,16 @@ class PostgresStore(Store):
         return self._primary.mark
 
     async def state(self) -> StoreState:
-        """Return it with the timeline of the server that was asked, which takes writes; from now on only a store is
-        used that has everything which this one has. One that was found in its place is returned instead."""
+        """Return it with the timeline of the server that was asked, which takes writes; from now on
+        only a store is used that has everything which this one has. One that was found in its place
+        is returned instead."""
         if self._primary.replaced_by is not None:
             return self._primary.replaced_by
         found = await self._read(read_store_state)
         known = self._primary.mark
-        if known is None or known.store_id != found.mark.store_id:  # A process that shares it has named it anew.
+        if (
+            known is None or known.store_id != found.mark.store_id
+        ):  # A process that shares it has named it anew.
             self._primary.mark = found.mark
         return found
 
@@ -277,7 +317,9 @@ class PostgresStore(Store):
         async def look(connection: PostgresConnection) -> None:
             ((_, read_only),) = await fetch_rows(connection, _CHECK)
             if read_only == "on":
-                raise psycopg.errors.ReadOnlySqlTransaction("the server is a standby, or takes no writes")
+                raise psycopg.errors.ReadOnlySqlTransaction(
+                    "the server is a standby, or takes no writes"
+                )
 
         await self._read(look, timeout_s=CHECK_TIMEOUT_S)
 
@@ -300,9 +342,9 @@ class PostgresStore(Store):
 
     @property
     def purge_steps(self) -> Sequence[Callable[[], Awaitable[object]]]:
-        """Return what is done now and then, each by itself: delete what no process needs any more, make the partitions
-        that are needed soon, and have the server gather the statistics of tables that have none, such as those of a
-        restored dump."""
+        """Return what is done now and then, each by itself: delete what no process needs any more,
+        make the partitions that are needed soon, and have the server gather the statistics of
+        tables that have none, such as those of a restored dump."""
         steps: Sequence[PostgresCall[object]] = (
             ownership.purge,
             partial(maintenance.purge_commit_records, tables=self._tables),
@@ -339,10 +381,16 @@ class PostgresStore(Store):
         return parse(await self._read(lambda c: queries.run_statement(c, bound)))
 
     async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:
-        return await self._read(lambda c: run_query_async(make_query(), partial(queries.run_statement, c)))
+        return await self._read(
+            lambda c: run_query_async(make_query(), partial(queries.run_statement, c))
+        )
 
-    async def _write_query(self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)) -> T:
-        return await self._write(lambda c: run_query_async(make_query(), partial(queries.run_statement, c)), stamp)
+    async def _write_query(
+        self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)
+    ) -> T:
+        return await self._write(
+            lambda c: run_query_async(make_query(), partial(queries.run_statement, c)), stamp
+        )
 
     async def _read(self, call: PostgresCall[T], *, timeout_s: float = math.inf) -> T:
         """Read; it may take `timeout_s` seconds if that is less than usual."""
@@ -376,7 +424,9 @@ class PostgresStore(Store):
 
         deadlines = CommitDeadlines.within(self._timeout_s)
         raiser = self._epoch_raiser
-        return await run_to_end(lambda: commit_until_known(self._writer_pool, attempt, deadlines, raiser))
+        return await run_to_end(
+            lambda: commit_until_known(self._writer_pool, attempt, deadlines, raiser)
+        )
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -1,4 +1,5 @@
-"""Our tables on one server; what a store does otherwise where they are distributed by brand is in `distribution`.
+"""Our tables on one server; what a store does otherwise where they are distributed by brand is in
+`distribution`.
 
 One of the two is chosen when the store is opened.
 """
@@ -40,10 +41,12 @@ class CallbackSearch:
 
 _READ_CLOCK = f"""
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-        count(*) FILTER (WHERE abs(ahead) <= {DIFFERENCE_MAX}), count(*) FILTER (WHERE abs(ahead) > {DIFFERENCE_MAX})
+        count(*) FILTER (WHERE abs(ahead) <= {DIFFERENCE_MAX}),
+        count(*) FILTER (WHERE abs(ahead) > {DIFFERENCE_MAX})
     FROM (
         SELECT utc - extract(epoch FROM saved_at) * 1000000 AS ahead FROM clock_records
-        WHERE boot_id <> ? AND saved_at > clock_timestamp() - interval '{CLOCK_RECORDS_RECENT_FOR // SECOND} s'
+        WHERE boot_id <> ? AND saved_at > clock_timestamp() -
+            interval '{CLOCK_RECORDS_RECENT_FOR // SECOND} s'
     ) AS recent
 """
 
@@ -73,7 +76,8 @@ POSTGRES_SCHEMA = SqlSchema(
             " OR split_part(encode(t.progress, 'escape'), ',', 3) <> w.wake_at::text"
         ),
         "transactions that wake twice": (
-            "(SELECT brand FROM wakes GROUP BY brand, gateway_reference HAVING count(*) > 1) AS twice"
+            "(SELECT brand FROM wakes GROUP BY brand, gateway_reference HAVING count(*) > "
+            "1) AS twice"
         ),
     },
 )
@@ -96,7 +100,8 @@ _CLAIM_ABANDONED = """
 _FIND_CALLBACKS = """
     WITH found AS MATERIALIZED (
         SELECT i.brand, i.id, i.gateway_reference
-        FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[]) AS wanted (brand, room, mark, taken)
+        FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[])
+            AS wanted (brand, room, mark, taken)
         CROSS JOIN LATERAL (
             SELECT brand, id, gateway_reference FROM intents
             WHERE kind = 'callback' AND (intents.brand, id) > (wanted.brand, wanted.mark)
@@ -106,21 +111,25 @@ _FIND_CALLBACKS = """
         ) AS i
     )
     SELECT gateway_reference, c.fence, order_row, progress, brand, found.id
-    FROM found JOIN channels AS c USING (brand) JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
+    FROM found JOIN channels AS c USING (brand) JOIN holders AS h ON h.id = c.holder
+    AND NOT h.is_over
         JOIN transactions USING (brand, gateway_reference)
     WHERE c.holder = %s ORDER BY found.id
 """
-"""The oldest callbacks come first: after all new ones they would never come. Only one index has the brand and the id in
-front, so the planner takes no other one, of which it would have to read every dead row that an old snapshot keeps.
+"""The oldest callbacks come first: after all new ones they would never come. Only one index has the
+brand and the id in front, so the planner takes no other one, of which it would have to read every
+dead row that an old snapshot keeps.
 
-The rows are locked so that this transaction's end waits for the standby: what it has seen is durable."""
+The rows are locked so that this transaction's end waits for the standby: what it has seen is
+durable."""
 
 _LAST_ID = """
     SELECT pg_sequence_last_value(ids)
     FROM (SELECT pg_get_serial_sequence('intents', 'id')::regclass AS ids) AS named
     WHERE has_sequence_privilege(ids, 'USAGE') OR has_sequence_privilege(ids, 'SELECT')
 """
-"""The latest id of an intent, whether it is committed or not; none where the role may not see it."""
+"""The latest id of an intent, whether it is committed or not; none where the role may not see
+it."""
 
 
 @frozen
@@ -133,12 +142,17 @@ class Tables:
     commit_tables: Sequence[str] = ("batches",)
     """Those in which commits leave the rows that tell their outcome."""
 
-    def bind(self, statement: BrandStatement | InsertStatement, rows: Rows) -> Iterator[BoundStatement]:
+    def bind(
+        self, statement: BrandStatement | InsertStatement, rows: Rows
+    ) -> Iterator[BoundStatement]:
         """Yield the statement for these rows, or one for each shard."""
         return statement.bind_on_one_server(rows)
 
-    def bind_counted(self, statement: BrandStatement, rows: Rows, count: CountRows = len) -> Iterator[BoundStatement]:
-        """Yield the same with what its check compares: the number of the rows of each, or another count."""
+    def bind_counted(
+        self, statement: BrandStatement, rows: Rows, count: CountRows = len
+    ) -> Iterator[BoundStatement]:
+        """Yield the same with what its check compares: the number of the rows of each, or another
+        count."""
         return statement.bind_on_one_server(rows, count)
 
     def guard(self, commit: Commit[Any], effect: NetEffect) -> None:
@@ -147,29 +161,41 @@ class Tables:
     async def waiting_brands(
         self, connection: PostgresConnection, values: Mapping[str, object]
     ) -> Sequence[str] | None:
-        """Return the brands that have callbacks waiting, as far as a claim with these values (`me`, `is_known`,
-        `known`, `fences` and `excluding`) may take their channels; None where the claim itself finds them."""
+        """Return the brands that have callbacks waiting, as far as a claim with these values (`me`,
+        `is_known`, `known`, `fences` and `excluding`) may take their channels; None where the claim
+        itself finds them."""
         return None
 
     async def find_callbacks(
         self, connection: PostgresConnection, search: CallbackSearch
     ) -> tuple[int | None, Sequence[Row]]:
-        """Return callbacks, the oldest first: gateway_reference, fence, order_row, progress, brand and id of each; and
-        an id up to which no others wait, None where that is not known."""
+        """Return callbacks, the oldest first: gateway_reference, fence, order_row, progress, brand
+        and id of each; and an id up to which no others wait, None where that is not known."""
         brands = list(search.room)
         taken = [" ".join(search.taken.get(brand, ())) for brand in brands]
-        values = (brands, list(search.room.values()), [search.marks[brand] for brand in brands], taken, search.holder)
+        values = (
+            brands,
+            list(search.room.values()),
+            [search.marks[brand] for brand in brands],
+            taken,
+            search.holder,
+        )
         async with connection.pipeline():
             last = await connection.execute(_LAST_ID.encode())
             found = await connection.execute(_FIND_CALLBACKS.encode(), values, binary=True)
         ((last_id,),) = await last.fetchall() or ((None,),)
         return last_id, await found.fetchall()
 
-    async def claim_abandoned(self, connection: PostgresConnection, holder: int, limit: int) -> Sequence[Row]:
-        """Claim durable intents whose holder's lease has ended, the oldest first; return gateway_reference, kind,
-        order_row and progress of each."""
+    async def claim_abandoned(
+        self, connection: PostgresConnection, holder: int, limit: int
+    ) -> Sequence[Row]:
+        """Claim durable intents whose holder's lease has ended, the oldest first; return
+        gateway_reference, kind, order_row and progress of each."""
         return await fetch_rows(connection, _CLAIM_ABANDONED, limit, holder)
 
-    async def counted_groups(self, connection: PostgresConnection) -> Sequence[tuple[str, Sequence[object]]]:
-        """Return the conditions, with their values, for rows of `figure_deltas` that one statement adds up."""
+    async def counted_groups(
+        self, connection: PostgresConnection
+    ) -> Sequence[tuple[str, Sequence[object]]]:
+        """Return the conditions, with their values, for rows of `figure_deltas` that one statement
+        adds up."""
         return [("", ())]

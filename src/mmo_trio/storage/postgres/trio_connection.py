@@ -1,18 +1,21 @@
-"""A connection to PostgreSQL that is used from Trio: psycopg's own, but each wait for the server is Trio's.
+"""A connection to PostgreSQL that is used from Trio: psycopg's own, but each wait for the server is
+Trio's.
 
-psycopg waits with asyncio in two places only: `AsyncConnection.wait`, which is replaced here, and when it connects or
-asks the server to cancel. Both of the latter are rare; each runs on an asyncio loop of its own, which runs on Trio.
+psycopg waits with asyncio in two places only: `AsyncConnection.wait`, which is replaced here, and
+when it connects or asks the server to cancel. Both of the latter are rare; each runs on an asyncio
+loop of its own, which runs on Trio.
 
-The trap: `import trio_asyncio` must come before `import psycopg`. psycopg binds `asyncio.get_running_loop` when it is
-imported, and trio-asyncio replaces that function when *it* is imported; the other way round every attempt to connect
-fails with "no running event loop". So this module imports both, in this order, the package imports this module before
-any other of its own, and `run_in_asyncio` checks whether other code imported psycopg first.
+The trap: `import trio_asyncio` must come before `import psycopg`. psycopg binds
+`asyncio.get_running_loop` when it is imported, and trio-asyncio replaces that function when *it* is
+imported; the other way round every attempt to connect fails with "no running event loop". So this
+module imports both, in this order, the package imports this module before any other of its own, and
+`run_in_asyncio` checks whether other code imported psycopg first.
 
-psycopg has no SQLSTATE of a connection that was never made, only the server's sentence in the server's language. libpq
-gives the SQLSTATE in its place when it is asked to, by a function that psycopg leaves to ctypes (see its
-`pgconn_ptr`). So a connection that has failed is made once more for the sake of the SQLSTATE. Texts of libpq itself,
-about TLS, are always in English, as this process sets no locale.
-"""
+psycopg has no SQLSTATE of a connection that was never made, only the server's sentence in the
+server's language. libpq gives the SQLSTATE in its place when it is asked to, by a function that
+psycopg leaves to ctypes (see its `pgconn_ptr`). So a connection that has failed is made once more
+for the sake of the SQLSTATE. Texts of libpq itself, about TLS, are always in English, as this
+process sets no locale."""
 
 from __future__ import annotations
 
@@ -77,7 +80,8 @@ _BY_LIBPQ_TEXT: Final = (
 
 @frozen
 class Timeline:
-    """The timeline that a server writes: each promotion of a copy begins another one, with a higher number."""
+    """The timeline that a server writes: each promotion of a copy begins another one, with a higher
+    number."""
 
     system: int
     """Which database cluster it belongs to; a number that `initdb` has made."""
@@ -89,7 +93,8 @@ class Timeline:
 
 
 class PostgresConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """A connection to PostgreSQL for Trio tasks; after a cancellation it can only be ended, see `end_session`."""
+    """A connection to PostgreSQL for Trio tasks; after a cancellation it can only be ended, see
+    `end_session`."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -135,11 +140,15 @@ def _keep_warning(warnings: list[str], diagnostic: Diagnostic) -> None:
 
 
 async def _wait_for_either(handle: int) -> Ready:
-    """Wait until the socket can be read from or written to, which is at once unless its buffer is full."""
+    """Wait until the socket can be read from or written to, which is at once unless its buffer is
+    full."""
     poll = select.poll()
     poll.register(handle, select.POLLIN | select.POLLOUT)
     for _, events in poll.poll(0):
-        return Ready((Ready.W if events & select.POLLOUT else 0) | (Ready.R if events & ~select.POLLOUT else 0))
+        return Ready(
+            (Ready.W if events & select.POLLOUT else 0)
+            | (Ready.R if events & ~select.POLLOUT else 0)
+        )
     ready = Ready.NONE
 
     async def wait_readable() -> None:
@@ -163,7 +172,10 @@ async def _wait_for_either(handle: int) -> Ready:
 async def run_in_asyncio(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run asyncio code to its end. Raises StoreUnusable when psycopg was imported too early."""
     if vars(psycopg.waiting)["get_running_loop"] is not asyncio.get_running_loop:
-        raise StoreUnusable("this program imported psycopg before trio_asyncio: import mmo_trio.storage.postgres first")
+        raise StoreUnusable(
+            "this program imported psycopg before trio_asyncio: import "
+            "mmo_trio.storage.postgres first"
+        )
     with unwrap_single_exception():
         async with trio_asyncio.open_loop() as loop:
             result: T = await loop.run_aio_coroutine(work())
@@ -186,8 +198,8 @@ async def _connect(conninfo: str) -> PostgresConnection:
 
 
 async def find_sqlstate(conninfo: str, error: psycopg.Error) -> str | None:
-    """Return the SQLSTATE of a connection that has failed with this error; None when there is none, or it can't be
-    learnt."""
+    """Return the SQLSTATE of a connection that has failed with this error; None when there is none,
+    or it can't be learnt."""
     text = str(error)
     for phrase, state in _BY_LIBPQ_TEXT:
         if phrase in text:
@@ -199,7 +211,9 @@ async def find_sqlstate(conninfo: str, error: psycopg.Error) -> str | None:
         return None
     try:
         async with asyncio.timeout(_DIAGNOSIS_TIMEOUT_S):
-            answer = await wait_conn_async(_connect_for_answer(conninfo, set_verbosity), _POLL_INTERVAL_S)
+            answer = await wait_conn_async(
+                _connect_for_answer(conninfo, set_verbosity), _POLL_INTERVAL_S
+            )
     except (psycopg.Error, TimeoutError):
         return None
     found = _SQLSTATE.findall(answer)
@@ -208,7 +222,8 @@ async def find_sqlstate(conninfo: str, error: psycopg.Error) -> str | None:
 
 @cache
 def _find_verbosity_function() -> SetVerbosity | None:
-    """Return libpq's PQsetErrorVerbosity, of the libpq that psycopg has loaded; None where it isn't to be had."""
+    """Return libpq's PQsetErrorVerbosity, of the libpq that psycopg has loaded; None where it isn't
+    to be had."""
     try:
         function = ctypes.CDLL(sys.modules[pq.PGconn.__module__].__file__).PQsetErrorVerbosity
     except (OSError, AttributeError):
@@ -218,7 +233,8 @@ def _find_verbosity_function() -> SetVerbosity | None:
 
 
 def _connect_for_answer(conninfo: str, set_verbosity: SetVerbosity) -> PQGenConn[str]:
-    """Connect and disconnect; return what the server said of it, "" when it accepted the connection."""
+    """Connect and disconnect; return what the server said of it, "" when it accepted the
+    connection."""
     pgconn = pq.PGconn.connect_start(conninfo.encode())
     try:
         if pointer := getattr(pgconn, "pgconn_ptr", None):
@@ -240,27 +256,32 @@ def _connect_for_answer(conninfo: str, set_verbosity: SetVerbosity) -> PQGenConn
 
 @asynccontextmanager
 async def use_until(connection: PostgresConnection, deadline: float) -> AsyncIterator[None]:
-    """Within the block, wait for the server until the deadline, by Trio's clock; then raise OperationalError, with the
-    statement still running. A cancellation from outside waits for the end of the block."""
+    """Within the block, wait for the server until the deadline, by Trio's clock; then raise
+    OperationalError, with the statement still running. A cancellation from outside waits for the
+    end of the block."""
     with trio.CancelScope(deadline=deadline, shield=True) as scope:
         yield
     if scope.cancelled_caught:
         raise psycopg.OperationalError("PostgreSQL didn't answer in time")
 
 
-async def fetch_rows(connection: PostgresConnection, statement: str, *values: object) -> list[tuple[Any, ...]]:
+async def fetch_rows(
+    connection: PostgresConnection, statement: str, *values: object
+) -> list[tuple[Any, ...]]:
     """Return all rows of a statement."""
     cursor = await connection.execute(statement.encode(), values, binary=True)
     return await cursor.fetchall()
 
 
-async def end_session(connection: PostgresConnection, *, may_cancel: trio.Event | None = None) -> None:
-    """End a connection in whatever state it is, and return when the server has ended its session, or is out of reach.
+async def end_session(
+    connection: PostgresConnection, *, may_cancel: trio.Event | None = None
+) -> None:
+    """End a connection in whatever state it is, and return when the server has ended its session,
+    or is out of reach.
 
-    The server notices that nobody speaks to it any more when its statement has ended. It is asked to cancel that
-    statement, once `may_cancel` is set if there is one. The request may reach the server late, but never a later
-    statement, as this session has none.
-    """
+    The server notices that nobody speaks to it any more when its statement has ended. It is asked
+    to cancel that statement, once `may_cancel` is set if there is one. The request may reach the
+    server late, but never a later statement, as this session has none."""
     try:
         if not connection.closed:
             with socket.socket(fileno=os.dup(connection.fileno())) as handle:
@@ -273,7 +294,9 @@ async def end_session(connection: PostgresConnection, *, may_cancel: trio.Event 
             await connection.close()
 
 
-async def _wait_for_end(connection: PostgresConnection, handle: socket.socket, may_cancel: trio.Event | None) -> None:
+async def _wait_for_end(
+    connection: PostgresConnection, handle: socket.socket, may_cancel: trio.Event | None
+) -> None:
     async def cancel() -> None:
         if may_cancel is not None:
             await may_cancel.wait()

@@ -1,5 +1,5 @@
-"""What a store offers to staff and to their commands: each method runs a conversation, whose module says what it
-does."""
+"""What a store offers to staff and to their commands: each method runs a conversation, whose module
+says what it does."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def _reading(make_query: Callable[P, SqlQuery[T]]) -> AdminMethod[P, T]:
 
 
 def _writing(make_query: Callable[P, SqlQuery[T]]) -> AdminMethod[P, T]:
-    """Return the method that runs this conversation, which writes no instant that counts as a stamp."""
+    """Return the method that runs this conversation, which writes no instant that counts as a
+    stamp."""
 
     async def write(self: AdminStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.write(lambda: make_query(*args, **kwargs))
@@ -46,7 +47,8 @@ def _writing(make_query: Callable[P, SqlQuery[T]]) -> AdminMethod[P, T]:
 
 
 def _dating(make_query: Callable[P, SqlQuery[T]]) -> AdminMethod[P, T]:
-    """Return the method that runs this conversation, which writes the instant `now`: it counts as a stamp."""
+    """Return the method that runs this conversation, which writes the instant `now`: it counts as a
+    stamp."""
 
     async def write(self: AdminStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
         now: Any = kwargs["now"]
@@ -82,7 +84,9 @@ class AdminStore:
 
     async def save_brands(self, changed: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
         """Add or replace brands, and remove some with their keys, all at once."""
-        await self.write(lambda: brand_keys.save_brands(changed, removed, clear_breaker=self.clear_breaker))
+        await self.write(
+            lambda: brand_keys.save_brands(changed, removed, clear_breaker=self.clear_breaker)
+        )
 
     add_key = _dating(brand_keys.add_key)
     retire_key = _dating(brand_keys.retire_key)

@@ -1,4 +1,5 @@
-"""The audit log in SQL: its head is one row, so that any number of processes append one after the other."""
+"""The audit log in SQL: its head is one row, so that any number of processes append one after the
+other."""
 
 from __future__ import annotations
 
@@ -6,14 +7,22 @@ from collections.abc import Mapping, Sequence
 
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditKey, AuditRow
 from mmo_trio.storage.interface.audit_chain import next_row
-from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, select, select_newest, values_of
+from mmo_trio.storage.sql.statements import (
+    Row,
+    SqlQuery,
+    Where,
+    execute,
+    select,
+    select_newest,
+    values_of,
+)
 
 _AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash, key_id, mac"
 
 
 def append_audit(event: AuditEvent, key: AuditKey) -> SqlQuery[AuditRow]:
-    """Append an event to the audit log; the action waits for this first. The update of the head keeps other processes
-    waiting until it is committed."""
+    """Append an event to the audit log; the action waits for this first. The update of the head
+    keeps other processes waiting until it is committed."""
     rows = yield from execute("UPDATE audit_head SET number = number + 1 RETURNING number, hash")
     [(number, hash)] = rows
     row = next_row(AuditHead(number - 1, hash), event, key)
@@ -33,7 +42,8 @@ def audit(
     actor: str | None = None,
     limit: int = 50,
 ) -> SqlQuery[Sequence[AuditRow]]:
-    """Return rows of the audit log, the newest first: those below a number, or those next above one."""
+    """Return rows of the audit log, the newest first: those below a number, or those next above
+    one."""
     where = Where().and_("number < ?", before).and_("number > ?", after)
     where.and_("about = ?", about).and_("actor = ?", actor)
     text = f"SELECT {_AUDIT_COLUMNS} FROM audit {where}"
@@ -43,7 +53,10 @@ def audit(
 def audit_after(number: int, *, limit: int) -> SqlQuery[Sequence[AuditRow]]:
     """Return rows above a number, in order."""
     return select(
-        _parse_audit_row, f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?", number, limit
+        _parse_audit_row,
+        f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?",
+        number,
+        limit,
     )
 
 
@@ -61,7 +74,8 @@ def sealed_audit_keys() -> SqlQuery[Mapping[str, bytes]]:
 def save_audit_key(id: str, sealed: bytes) -> SqlQuery[None]:
     """Keep a sealed audit key; replace the one with this id."""
     yield from execute(
-        "INSERT INTO audit_keys (id, sealed) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed",
+        "INSERT INTO audit_keys (id, sealed) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET sealed "
+        "= excluded.sealed",
         id,
         sealed,
     )

@@ -15,15 +15,18 @@ _KEY_COLUMNS = "api_keys.id, api_keys.brand, digest, sealed, added_at, retired_a
 """The columns of a `StoredApiKey`, in the order of its fields."""
 
 SELECT_BRANDS = (
-    f"SELECT brands.id, brands.brand, {_KEY_COLUMNS} FROM brands LEFT JOIN api_keys ON api_keys.brand = brands.id"
+    f"SELECT brands.id, brands.brand, {_KEY_COLUMNS} FROM brands LEFT JOIN api_keys ON "
+    f"api_keys.brand = brands.id"
 )
-"""Selects brands with their keys; `parse_brand_records` reads the rows, which are in the order of the keys' ids."""
+"""Selects brands with their keys; `parse_brand_records` reads the rows, which are in the order of
+the keys' ids."""
 
 _WAIT_IF_NEW = """
     INSERT INTO restored_brands (brand) SELECT DISTINCT ? FROM restored_brands
     WHERE NOT EXISTS (SELECT 1 FROM brands WHERE id = ?) ON CONFLICT (brand) DO NOTHING
 """
-"""A new brand waits as those of a restored store do: it may be one of after the backup, whose payments are missing."""
+"""A new brand waits as those of a restored store do: it may be one of after the backup, whose
+payments are missing."""
 
 
 def brands() -> SqlQuery[Sequence[BrandRecord]]:
@@ -45,15 +48,19 @@ def parse_brand_records(rows: Iterable[Row]) -> Mapping[str, BrandRecord]:
     return {id: BrandRecord(parse_brand(texts[id]), tuple(keys[id])) for id in texts}
 
 
-def save_brands(brands: Sequence[Brand], removed: Sequence[str], *, clear_breaker: str) -> SqlQuery[None]:
-    """Add, replace and remove brands, in the order of their ids; a removed brand's keys and breaker go with it."""
+def save_brands(
+    brands: Sequence[Brand], removed: Sequence[str], *, clear_breaker: str
+) -> SqlQuery[None]:
+    """Add, replace and remove brands, in the order of their ids; a removed brand's keys and breaker
+    go with it."""
     for id in sorted(removed):
         yield from execute("DELETE FROM brands WHERE id = ?", id)
         yield from execute(clear_breaker, id)
     for brand in sorted(brands, key=lambda each: each.id):
         yield from execute(_WAIT_IF_NEW, brand.id, brand.id)
         yield from execute(
-            "INSERT INTO brands (id, brand) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET brand = excluded.brand",
+            "INSERT INTO brands (id, brand) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET brand = "
+            "excluded.brand",
             brand.id,
             serialize_brand(brand),
         )
@@ -61,7 +68,8 @@ def save_brands(brands: Sequence[Brand], removed: Sequence[str], *, clear_breake
 
 
 def add_key(brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> SqlQuery[bool]:
-    """Add a key; return False when its digest is there already. Raises KeyError for an unknown brand."""
+    """Add a key; return False when its digest is there already. Raises KeyError for an unknown
+    brand."""
     # This update locks the brand's row, so that nobody removes the brand before the key is stored.
     locked = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING 1", brand)
     if not locked:
@@ -81,7 +89,8 @@ def add_key(brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> SqlQue
 def retire_key(brand: str, id: int, *, now: Instant) -> SqlQuery[bool]:
     """Retire a key; return False when the brand has no such key in use."""
     change = returns_row(
-        "UPDATE api_keys SET retired_at = ? WHERE id = ? AND brand = ? AND retired_at IS NULL RETURNING 1",
+        "UPDATE api_keys SET retired_at = ? WHERE id = ? AND brand = ? AND retired_at IS NULL "
+        "RETURNING 1",
         now,
         id,
         brand,
@@ -90,8 +99,8 @@ def retire_key(brand: str, id: int, *, now: Instant) -> SqlQuery[bool]:
 
 
 def mark_key_leaked(brand: str, id: int, *, now: Instant) -> SqlQuery[bool]:
-    """Retire a key as leaked, also one that is retired already; return False when the brand has no such key, or it is
-    marked already."""
+    """Retire a key as leaked, also one that is retired already; return False when the brand has no
+    such key, or it is marked already."""
     change = returns_row(
         "UPDATE api_keys SET retired_at = coalesce(retired_at, ?), leaked_at = ?"
         " WHERE id = ? AND brand = ? AND leaked_at IS NULL RETURNING 1",
@@ -105,20 +114,25 @@ def mark_key_leaked(brand: str, id: int, *, now: Instant) -> SqlQuery[bool]:
 
 def reseal_key(id: int, digest: bytes, sealed: bytes) -> SqlQuery[None]:
     """Replace what is stored of a key, in use or retired, when another master key seals it."""
-    yield from execute("UPDATE api_keys SET digest = ?, sealed = ? WHERE id = ?", digest, sealed, id)
+    yield from execute(
+        "UPDATE api_keys SET digest = ?, sealed = ? WHERE id = ?", digest, sealed, id
+    )
 
 
 def master_keys() -> SqlQuery[Sequence[StoredMasterKey]]:
-    """Return the master keys that the store's secrets are or were sealed with, the oldest first; none until the first
-    use of the store."""
-    rows = yield from execute("SELECT generation, id, added_at, ended_at FROM master_keys ORDER BY generation")
+    """Return the master keys that the store's secrets are or were sealed with, the oldest first;
+    none until the first use of the store."""
+    rows = yield from execute(
+        "SELECT generation, id, added_at, ended_at FROM master_keys ORDER BY generation"
+    )
     return [StoredMasterKey(*row) for row in rows]
 
 
 def add_master_key(added: StoredMasterKey) -> SqlQuery[bool]:
     """Add a master key; return False when its generation or its id is there already."""
     return returns_row(
-        "INSERT INTO master_keys (generation, id, added_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING 1",
+        "INSERT INTO master_keys (generation, id, added_at) VALUES (?, ?, ?) ON CONFLICT DO "
+        "NOTHING RETURNING 1",
         added.generation,
         added.id,
         added.added_at,
@@ -127,4 +141,6 @@ def add_master_key(added: StoredMasterKey) -> SqlQuery[bool]:
 
 def end_master_keys(*, below: int, now: Instant) -> SqlQuery[None]:
     """Record that master keys of generations below a number are not needed any more."""
-    yield from execute("UPDATE master_keys SET ended_at = ? WHERE generation < ? AND ended_at IS NULL", now, below)
+    yield from execute(
+        "UPDATE master_keys SET ended_at = ? WHERE generation < ? AND ended_at IS NULL", now, below
+    )

@@ -1,5 +1,5 @@
-"""Reads and raises the generation of what processes keep in memory, closes providers and keeps notes of them, and says
-which store it is and what follows when it was restored, in SQL."""
+"""Reads and raises the generation of what processes keep in memory, closes providers and keeps
+notes of them, and says which store it is and what follows when it was restored, in SQL."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from collections.abc import Sequence
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_trio.storage.interface import admin_types
 from mmo_trio.storage.sql.monitoring import hold_brand
-from mmo_trio.storage.sql.statements import ANY_OF, Row, SqlQuery, execute, returns_row, select, values_of
+from mmo_trio.storage.sql.statements import (
+    ANY_OF,
+    Row,
+    SqlQuery,
+    execute,
+    returns_row,
+    select,
+    values_of,
+)
 
 SELECT_STORE_STATE = "SELECT id, epoch, raised_at, former_ids FROM store_state"
 SELECT_CONFIGURATION = """
     SELECT configuration.generation, stopped.provider, stopped.brand FROM configuration LEFT JOIN (
-        SELECT name AS provider, NULL AS brand FROM closed_providers UNION ALL SELECT NULL, brand FROM restored_brands
+        SELECT name AS provider, NULL AS brand FROM closed_providers
+        UNION ALL SELECT NULL, brand FROM restored_brands
     ) AS stopped ON 1 = 1
 """
 """One statement, as each process repeats it every second."""
@@ -22,7 +31,9 @@ SELECT_CONFIGURATION = """
 def parse_configuration(rows: Sequence[Row]) -> admin_types.Configuration:
     """Return the configuration of rows of SELECT_CONFIGURATION."""
     closed = frozenset(provider for _, provider, _ in rows if provider is not None)
-    return admin_types.Configuration(rows[0][0], closed, frozenset(brand for *_, brand in rows if brand is not None))
+    return admin_types.Configuration(
+        rows[0][0], closed, frozenset(brand for *_, brand in rows if brand is not None)
+    )
 
 
 def raise_generation() -> SqlQuery[None]:
@@ -31,7 +42,8 @@ def raise_generation() -> SqlQuery[None]:
 
 
 def raising_generation(change: SqlQuery[bool]) -> SqlQuery[bool]:
-    """Run a conversation that tells whether it has changed anything, and if so, let every process read that again."""
+    """Run a conversation that tells whether it has changed anything, and if so, let every process
+    read that again."""
     has_changed = yield from change
     if has_changed:
         yield from raise_generation()
@@ -56,7 +68,9 @@ def close_provider(closed: admin_types.ClosedProvider) -> SqlQuery[bool]:
 
 def open_provider(name: str) -> SqlQuery[bool]:
     """Open a provider again; return False when it isn't closed."""
-    return raising_generation(returns_row("DELETE FROM closed_providers WHERE name = ? RETURNING 1", name))
+    return raising_generation(
+        returns_row("DELETE FROM closed_providers WHERE name = ? RETURNING 1", name)
+    )
 
 
 def provider_notes(*topics: admin_types.NoteTopic) -> SqlQuery[Sequence[admin_types.ProviderNote]]:
@@ -72,8 +86,9 @@ def provider_notes(*topics: admin_types.NoteTopic) -> SqlQuery[Sequence[admin_ty
 def note_provider(
     note: admin_types.ProviderNote, *, replacing: admin_types.ProviderNote | None = None
 ) -> SqlQuery[bool]:
-    """Write a note in place of the one with its provider, topic and subject. Return False, and write nothing, when that
-    is another one than the one to replace; None: whatever is there is replaced."""
+    """Write a note in place of the one with its provider, topic and subject. Return False, and
+    write nothing, when that is another one than the one to replace; None: whatever is there is
+    replaced."""
     values: list[object] = [note.provider, str(note.topic), note.subject, note.at, note.content]
     condition = ""
     if replacing is not None:
@@ -81,7 +96,8 @@ def note_provider(
         values += [replacing.at, replacing.content]
     return returns_row(
         "INSERT INTO provider_notes (provider, topic, subject, at, content) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (provider, topic, subject) DO UPDATE SET at = excluded.at, content = excluded.content"
+        " ON CONFLICT (provider, topic, subject) DO UPDATE SET at = excluded.at, content = "
+        "excluded.content"
         f"{condition} RETURNING 1",
         *values,
     )
@@ -89,7 +105,9 @@ def note_provider(
 
 def remove_provider_notes(provider: str, topic: admin_types.NoteTopic) -> SqlQuery[None]:
     """Remove the notes of a provider with this topic."""
-    yield from execute("DELETE FROM provider_notes WHERE provider = ? AND topic = ?", provider, str(topic))
+    yield from execute(
+        "DELETE FROM provider_notes WHERE provider = ? AND topic = ?", provider, str(topic)
+    )
 
 
 def parse_store_state(rows: Sequence[Row], timeline: int | None = None) -> StoreState:
@@ -99,17 +117,25 @@ def parse_store_state(rows: Sequence[Row], timeline: int | None = None) -> Store
 
 
 def begin_restoration(store_id: str, holds: Sequence[admin_types.BrandHold]) -> SqlQuery[None]:
-    """Give a store that was restored another id, and hold these brands: they take no payments, and what is not found of
-    theirs may be missing, until `finish_restoration`."""
-    yield from execute("UPDATE store_state SET former_ids = trim(former_ids || ' ' || id), id = ?", store_id)
+    """Give a store that was restored another id, and hold these brands: they take no payments, and
+    what is not found of theirs may be missing, until `finish_restoration`."""
+    yield from execute(
+        "UPDATE store_state SET former_ids = trim(former_ids || ' ' || id), id = ?", store_id
+    )
     for each in holds:
-        yield from execute("INSERT INTO restored_brands (brand) VALUES (?) ON CONFLICT (brand) DO NOTHING", each.brand)
+        yield from execute(
+            "INSERT INTO restored_brands (brand) VALUES (?) ON CONFLICT (brand) DO NOTHING",
+            each.brand,
+        )
         yield from hold_brand(each)
     yield from raise_generation()
 
 
 def finish_restoration(brand: str) -> SqlQuery[bool]:
-    """Let a brand of a restored store take payments again, unless staff hold it; return False when it does."""
-    yield from execute("DELETE FROM brand_holds WHERE brand = ? AND held_by = ?", brand, admin_types.RESTORATION)
+    """Let a brand of a restored store take payments again, unless staff hold it; return False when
+    it does."""
+    yield from execute(
+        "DELETE FROM brand_holds WHERE brand = ? AND held_by = ?", brand, admin_types.RESTORATION
+    )
     released = returns_row("DELETE FROM restored_brands WHERE brand = ? RETURNING 1", brand)
     return (yield from raising_generation(released))

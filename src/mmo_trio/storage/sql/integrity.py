@@ -1,4 +1,5 @@
-"""The search for damage, in SQL: rows that differ from what was written, and invariants between rows."""
+"""The search for damage, in SQL: rows that differ from what was written, and invariants between
+rows."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from mmo_trio.storage.sql.statements import SqlQuery, execute
 
 _PAGE_SIZE = 1_000
 _CHECKED_COLUMNS = (
-    "gateway_reference, brand, type, method, status, created_at, version, page_token, order_row, progress, object"
+    "gateway_reference, brand, type, method, status, created_at, version, page_token, order_row, "
+    "progress, object"
 )
 """The columns that `_transaction_error` checks, in its order."""
 
@@ -33,7 +35,8 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
     at = ["" for _ in schema.transaction_key]
     while page := (
         yield from execute(
-            f"SELECT {key}, {_CHECKED_COLUMNS} FROM transactions WHERE ({key}) > ({marks}) ORDER BY {key} LIMIT ?",
+            f"SELECT {key}, {_CHECKED_COLUMNS} FROM transactions WHERE ({key}) > ({marks}) ORDER "
+            f"BY {key} LIMIT ?",
             *at,
             _PAGE_SIZE,
         )
@@ -41,11 +44,17 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
         rows = (row[len(at) :] for row in page)
         found += [error for row in rows if (error := _transaction_error(row)) is not None]
         at = list(page[-1][: len(at)])
-    breakers = f"SELECT 'breaker of brand ' || brand, breaker FROM {schema.breaker_table} WHERE breaker IS NOT NULL"
+    breakers = (
+        f"SELECT 'breaker of brand ' || brand, breaker FROM {schema.breaker_table} WHERE breaker "
+        f"IS NOT NULL"
+    )
     readers: Sequence[tuple[str, Callable[[Any], object]]] = (
         ("SELECT 'brand ' || id, brand FROM brands", parse_brand),
         (breakers, parse_breaker),
-        ("SELECT 'claim ' || receipt || ' of provider ' || provider, claim FROM deposit_claims", parse_claim),
+        (
+            "SELECT 'claim ' || receipt || ' of provider ' || provider, claim FROM deposit_claims",
+            parse_claim,
+        ),
         ("SELECT 'reversals of payment ' || payment, reversals FROM reversals", parse_reversals),
     )
     for rows_with_names, parse in readers:
@@ -62,7 +71,8 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
 
 
 def _transaction_error(row: Sequence[Any]) -> str | None:
-    """Return what is wrong with a stored transaction, a row of _CHECKED_COLUMNS; None if nothing is."""
+    """Return what is wrong with a stored transaction, a row of _CHECKED_COLUMNS; None if nothing
+    is."""
     try:
         transaction = parse_transaction(row[8], row[9])
         order, progress = transaction.order, transaction.progress
@@ -77,7 +87,9 @@ def _transaction_error(row: Sequence[Any]) -> str | None:
             order.page.token if order.page else None,
         )
         rendered = not row[10] and not progress.stage.is_terminal
-        if tuple(row[:8]) == columns and (rendered or parse_object(row[10]) == transaction_object(transaction)):
+        if tuple(row[:8]) == columns and (
+            rendered or parse_object(row[10]) == transaction_object(transaction)
+        ):
             return None
         return f"transaction {row[0]}: its columns or its object differ from it"
     except (StoreCorrupt, ValueError, TypeError, LookupError) as error:
@@ -85,19 +97,23 @@ def _transaction_error(row: Sequence[Any]) -> str | None:
 
 
 def _violations(schema: SqlSchema) -> Mapping[str, str]:
-    """Return what follows FROM in a query for the rows that break an invariant, by its description."""
+    """Return what follows FROM in a query for the rows that break an invariant, by its
+    description."""
     same = " AND ".join(f"t.{column} = one.{column}" for column in schema.transaction_key)
     missing = f"WHERE NOT EXISTS (SELECT 1 FROM transactions AS t WHERE {same})"
     return {
         "durable intents without their transaction": f"intents AS one {missing}",
-        "merchantReferences without their transaction": f"reference_uses AS one {missing} AND NOT is_lost",
+        "merchantReferences without their transaction": f"reference_uses AS one {missing} AND "
+        f"NOT is_lost",
         "deposits without their transaction": (
-            f"deposits AS one LEFT JOIN transactions AS t ON {same} WHERE t.gateway_reference IS NULL"
+            f"deposits AS one LEFT JOIN transactions AS t ON {same} WHERE "
+            f"t.gateway_reference IS NULL"
         ),
         "receipts without their transaction": f"receipts AS one {missing}",
         "transactions without a line in the journal": (
             "transactions AS t WHERE NOT EXISTS"
-            " (SELECT 1 FROM journal AS j WHERE j.brand = t.brand AND j.gateway_reference = t.gateway_reference)"
+            " (SELECT 1 FROM journal AS j WHERE j.brand = t.brand AND j.gateway_reference = "
+            "t.gateway_reference)"
         ),
         **schema.invariant_violations,
     }

@@ -1,4 +1,5 @@
-"""Masks in SQL the personal data of what is too old, many rows in as few statements as the database allows."""
+"""Masks in SQL the personal data of what is too old, many rows in as few statements as the database
+allows."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ class RowUpdate:
 
     table: str
     keys: Mapping[str, str]
-    """PostgreSQL's types of the keys, by their expressions; `brand` is the first where the table is distributed, and
-    `at` is one of them where it is partitioned."""
+    """PostgreSQL's types of the keys, by their expressions; `brand` is the first where the table is
+    distributed, and `at` is one of them where it is partitioned."""
     changes: Mapping[str, str]
     """PostgreSQL's types of the columns that change, by their names."""
     returned: str = "1"
@@ -52,18 +53,25 @@ class RowUpdate:
     """Further assignments, the same for all rows."""
 
     def run(self, schema: SqlSchema, rows: Iterable[Sequence[object]]) -> SqlQuery[Sequence[Row]]:
-        """Change the rows with these keys, each to these values, and return those that have changed."""
+        """Change the rows with these keys, each to these values, and return those that have
+        changed."""
         found: list[Row] = []
         if not schema.takes_arrays:
             for row in rows:
-                found += yield from execute(self._single_text(), *row[len(self.keys) :], *row[: len(self.keys)])
+                found += yield from execute(
+                    self._single_text(), *row[len(self.keys) :], *row[: len(self.keys)]
+                )
             return found
         groups: dict[object, list[Sequence[object]]] = {}
         for row in rows:
             groups.setdefault(row[0] if schema.is_distributed else None, []).append(row)
         for brand, some in groups.items():
             columns = [list(column) for column in zip(*some, strict=True)]
-            bounds = [bound(columns[list(self.keys).index("at")]) for bound in (min, max)] if "at" in self.keys else []
+            bounds = (
+                [bound(columns[list(self.keys).index("at")]) for bound in (min, max)]
+                if "at" in self.keys
+                else []
+            )
             brands = [brand] if schema.is_distributed else []
             text = self._joined_text(with_brand=schema.is_distributed)
             found += yield from execute(text, *columns, *bounds, *brands)
@@ -72,22 +80,29 @@ class RowUpdate:
     def _single_text(self) -> str:
         changed = [f"{each} = ?" for each in self.changes]
         found = " AND ".join(f"{each} = ?" for each in self.keys)
-        return f"UPDATE {self.table} SET {self._assignments(changed)} WHERE {found} RETURNING {self.returned}"
+        return (
+            f"UPDATE {self.table} SET {self._assignments(changed)} WHERE {found} RETURNING "
+            f"{self.returned}"
+        )
 
     def _joined_text(self, *, with_brand: bool) -> str:
-        """Return the statement for arrays of keys and of new values. The bounds of `at` are there for the planner: it
-        looks into few partitions."""
+        """Return the statement for arrays of keys and of new values. The bounds of `at` are there
+        for the planner: it looks into few partitions."""
         types = [*self.keys.values(), *self.changes.values()]
         keys, changes = (
-            [f"{prefix}{nth}" for nth in range(len(of))] for prefix, of in (("key", self.keys), ("new", self.changes))
+            [f"{prefix}{nth}" for nth in range(len(of))]
+            for prefix, of in (("key", self.keys), ("new", self.changes))
         )
         found = [f"{each} = given.{name}" for each, name in zip(self.keys, keys, strict=True)]
         found += ["at >= ?", "at <= ?"] if "at" in self.keys else []
         found += ["brand = ?"] if with_brand else []
-        changed = [f"{each} = given.{name}" for each, name in zip(self.changes, changes, strict=True)]
+        changed = [
+            f"{each} = given.{name}" for each, name in zip(self.changes, changes, strict=True)
+        ]
         return (
             f"UPDATE {self.table} SET {self._assignments(changed)}"
-            f" FROM unnest({', '.join(f'?::{each}[]' for each in types)}) AS given ({', '.join(keys + changes)})"
+            f" FROM unnest({', '.join(f'?::{each}[]' for each in types)}) AS given "
+            f"({', '.join(keys + changes)})"
             f" WHERE {' AND '.join(found)} RETURNING {self.returned}"
         )
 
@@ -95,7 +110,12 @@ class RowUpdate:
         return ", ".join([*changed, self.constants] if self.constants else changed)
 
 
-_NUMBERED_KEYS: Final = {"brand": "text", "gateway_reference": "text", "id": "bigint", "at": "bigint"}
+_NUMBERED_KEYS: Final = {
+    "brand": "text",
+    "gateway_reference": "text",
+    "id": "bigint",
+    "at": "bigint",
+}
 _JOURNAL: Final = RowUpdate("journal", _NUMBERED_KEYS, {"detail": "text"})
 _CALLBACKS: Final = RowUpdate("callbacks", _NUMBERED_KEYS, {"url": "text", "detail": "text"})
 
@@ -103,10 +123,11 @@ _CALLBACKS: Final = RowUpdate("callbacks", _NUMBERED_KEYS, {"url": "text", "deta
 def mask_payments(
     schema: SqlSchema, before: Instant, position: str, *, limit: int, forget: Forget
 ) -> SqlQuery[RetentionStep]:
-    """Mask the oldest payments that have ended, and what repeats their data; not where something is still to be sent,
-    which needs it."""
+    """Mask the oldest payments that have ended, and what repeats their data; not where something is
+    still to be sent, which needs it."""
     rows = yield from execute(
-        "SELECT order_row, progress FROM transactions WHERE created_at < ? AND (created_at, gateway_reference) > (?, ?)"
+        "SELECT order_row, progress FROM transactions WHERE created_at < ? AND (created_at, "
+        "gateway_reference) > (?, ?)"
         " ORDER BY created_at, gateway_reference LIMIT ?",
         before,
         *parse_position(position),
@@ -115,8 +136,12 @@ def mask_payments(
     found = [serialization.parse_transaction(*row) for row in rows]
     unsent = yield from _with_open_intents(schema, found)
     unsent |= yield from _with_unfinished_reversals(_references_of(found))
-    ended = [each for each in found if each.progress.stage.is_terminal and each.reference not in unsent]
-    masked = yield from _replace(schema, [(each, after) for each in ended if (after := mask_transaction(each)) != each])
+    ended = [
+        each for each in found if each.progress.stage.is_terminal and each.reference not in unsent
+    ]
+    masked = yield from _replace(
+        schema, [(each, after) for each in ended if (after := mask_transaction(each)) != each]
+    )
     yield from _mask_claims_of(masked)
     forget(_references_of(ended))
     for brand, some in _by_shard(schema, ended):
@@ -127,7 +152,9 @@ def mask_payments(
     yield from _mask_reversals(_references_of(ended))
     last = found[-1] if found else None
     came_to = position if last is None else f"{last.order.created_at}/{last.reference}"
-    return RetentionStep(len(masked), came_to, is_last=len(found) < limit, has_skipped=len(ended) < len(found))
+    return RetentionStep(
+        len(masked), came_to, is_last=len(found) < limit, has_skipped=len(ended) < len(found)
+    )
 
 
 def parse_position(position: str) -> tuple[int, str]:
@@ -137,7 +164,8 @@ def parse_position(position: str) -> tuple[int, str]:
 
 
 def _with_open_intents(schema: SqlSchema, payments: Iterable[Transaction]) -> SqlQuery[Set[str]]:
-    """Return which of these payments have a durable intent, such as a callback that is to be sent."""
+    """Return which of these payments have a durable intent, such as a callback that is to be
+    sent."""
     found: set[str] = set()
     for brand, some in _by_shard(schema, payments):
         about = _of_payments(schema, brand, _references_of(some))
@@ -147,15 +175,18 @@ def _with_open_intents(schema: SqlSchema, payments: Iterable[Transaction]) -> Sq
 
 
 def _with_unfinished_reversals(references: Sequence[str]) -> SqlQuery[Set[str]]:
-    """Return which of these payments have a reversal that has not ended, for which an operator may ask for a number."""
+    """Return which of these payments have a reversal that has not ended, for which an operator may
+    ask for a number."""
     where = Where().among("payment", references).and_("unfinished > 0")
     rows = yield from execute(f"SELECT payment FROM reversals {where}", *where.values)
     return frozenset(str(payment) for (payment,) in rows)
 
 
-def _by_shard(schema: SqlSchema, transactions: Iterable[Transaction]) -> Iterable[tuple[str, Sequence[Transaction]]]:
-    """Yield the payments that one statement may name: those of a brand where they are distributed, and else all, with
-    an empty text for the brand."""
+def _by_shard(
+    schema: SqlSchema, transactions: Iterable[Transaction]
+) -> Iterable[tuple[str, Sequence[Transaction]]]:
+    """Yield the payments that one statement may name: those of a brand where they are distributed,
+    and else all, with an empty text for the brand."""
     found: dict[str, list[Transaction]] = {}
     for each in transactions:
         found.setdefault(each.order.brand if schema.is_distributed else "", []).append(each)
@@ -176,14 +207,19 @@ def _references_of(transactions: Iterable[Transaction]) -> list[str]:
 
 
 def _about_payments(schema: SqlSchema, brand: str, payments: Sequence[Transaction]) -> Where:
-    """Return the condition for rows about these payments in a table that is divided by time. Of its partitions those
-    are left out that end before the oldest of the payments."""
+    """Return the condition for rows about these payments in a table that is divided by time. Of its
+    partitions those are left out that end before the oldest of the payments."""
     oldest = min(each.order.created_at for each in payments)
-    return _of_payments(schema, brand, _references_of(payments)).and_("at >= ?", oldest - EARLIEST_LINE_BEFORE)
+    return _of_payments(schema, brand, _references_of(payments)).and_(
+        "at >= ?", oldest - EARLIEST_LINE_BEFORE
+    )
 
 
-def _replace(schema: SqlSchema, masked: Sequence[tuple[Transaction, Transaction]]) -> SqlQuery[Sequence[Transaction]]:
-    """Store the masked payments, but not those that have changed meanwhile; return those that were stored."""
+def _replace(
+    schema: SqlSchema, masked: Sequence[tuple[Transaction, Transaction]]
+) -> SqlQuery[Sequence[Transaction]]:
+    """Store the masked payments, but not those that have changed meanwhile; return those that were
+    stored."""
     update = RowUpdate(
         "transactions",
         {"brand": "text", "gateway_reference": "text", "version": "integer"},
@@ -211,23 +247,36 @@ def _replace(schema: SqlSchema, masked: Sequence[tuple[Transaction, Transaction]
 
 
 def _mask_journal(schema: SqlSchema, where: Where) -> SqlQuery[None]:
-    rows = yield from execute(f"SELECT brand, gateway_reference, id, at, detail FROM journal {where}", *where.values)
+    rows = yield from execute(
+        f"SELECT brand, gateway_reference, id, at, detail FROM journal {where}", *where.values
+    )
     masked = ((*key, detail, mask_members(detail)) for *key, detail in rows)
-    yield from _JOURNAL.run(schema, [(*key, after) for *key, before, after in masked if after != before])
+    yield from _JOURNAL.run(
+        schema, [(*key, after) for *key, before, after in masked if after != before]
+    )
 
 
 def _mask_callbacks(schema: SqlSchema, where: Where) -> SqlQuery[None]:
     rows = yield from execute(
-        f"SELECT brand, gateway_reference, id, at, url, detail FROM callbacks {where}", *where.values
+        f"SELECT brand, gateway_reference, id, at, url, detail FROM callbacks {where}",
+        *where.values,
     )
-    yield from _remove_bodies(schema, [(brand, reference, at) for brand, reference, _, at, *_ in rows])
-    masked = ((key, (url, detail), (mask_url(url), mask_text(detail))) for *key, url, detail in rows)
-    yield from _CALLBACKS.run(schema, [(*key, *after) for key, before, after in masked if after != before])
+    yield from _remove_bodies(
+        schema, [(brand, reference, at) for brand, reference, _, at, *_ in rows]
+    )
+    masked = (
+        (key, (url, detail), (mask_url(url), mask_text(detail))) for *key, url, detail in rows
+    )
+    yield from _CALLBACKS.run(
+        schema, [(*key, *after) for key, before, after in masked if after != before]
+    )
 
 
-def _remove_bodies(schema: SqlSchema, callbacks: Iterable[tuple[str, str, Instant]]) -> SqlQuery[None]:
-    """Remove the bodies of these callbacks (brand, gateway_reference, at), if they are there still. The bounds of `at`
-    are there for the planner: it looks into few partitions."""
+def _remove_bodies(
+    schema: SqlSchema, callbacks: Iterable[tuple[str, str, Instant]]
+) -> SqlQuery[None]:
+    """Remove the bodies of these callbacks (brand, gateway_reference, at), if they are there still.
+    The bounds of `at` are there for the planner: it looks into few partitions."""
     groups: dict[str, list[tuple[str, Instant]]] = {}
     for brand, reference, at in callbacks:
         groups.setdefault(brand if schema.is_distributed else "", []).append((reference, at))
@@ -239,19 +288,29 @@ def _remove_bodies(schema: SqlSchema, callbacks: Iterable[tuple[str, str, Instan
 
 
 def _mask_proposals(references: Sequence[str]) -> SqlQuery[None]:
-    about = Where().among("gateway_reference", references).and_("state <> ?", ProposalState.OPEN.value)
-    rows = yield from execute(f"SELECT id, reason, evidence, remark FROM proposals {about}", *about.values)
+    about = (
+        Where().among("gateway_reference", references).and_("state <> ?", ProposalState.OPEN.value)
+    )
+    rows = yield from execute(
+        f"SELECT id, reason, evidence, remark FROM proposals {about}", *about.values
+    )
     for id, *texts in rows:
         masked = [None if each is None else mask_text(each) for each in texts]
         if masked != texts:
-            yield from execute("UPDATE proposals SET reason = ?, evidence = ?, remark = ? WHERE id = ?", *masked, id)
+            yield from execute(
+                "UPDATE proposals SET reason = ?, evidence = ?, remark = ? WHERE id = ?",
+                *masked,
+                id,
+            )
 
 
 def _mask_reversals(references: Sequence[str]) -> SqlQuery[None]:
     """Mask what staff and operators wrote about reversals."""
     about = Where().among("payment", references)
     for payment, version, row in (
-        yield from execute(f"SELECT payment, version, reversals FROM reversals {about}", *about.values)
+        yield from execute(
+            f"SELECT payment, version, reversals FROM reversals {about}", *about.values
+        )
     ):
         known = serialization.parse_reversals(row)
         masked = tuple(map(mask_reversal, known))
@@ -288,7 +347,8 @@ def _mask_settled_claims(provider: str, receipts: Sequence[str]) -> SqlQuery[Non
         claim = serialization.parse_claim(row)
         if claim.wake_at is None and (masked := mask_claim(claim)) is not claim:
             yield from execute(
-                "UPDATE deposit_claims SET version = ?, claim = ? WHERE provider = ? AND receipt = ? AND version = ?",
+                "UPDATE deposit_claims SET version = ?, claim = ? WHERE provider = ? AND receipt "
+                "= ? AND version = ?",
                 masked.version,
                 serialization.serialize_claim(masked),
                 provider,
@@ -300,18 +360,25 @@ def _mask_settled_claims(provider: str, receipts: Sequence[str]) -> SqlQuery[Non
 def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[RetentionStep]:
     """Mask old entries that are closed, and the settled claims of the receipts that they name."""
     rows = yield from execute(
-        f"SELECT {SUSPENSE_COLUMNS} FROM suspense WHERE id > ? ORDER BY id LIMIT ?", int(position or 0), limit
+        f"SELECT {SUSPENSE_COLUMNS} FROM suspense WHERE id > ? ORDER BY id LIMIT ?",
+        int(position or 0),
+        limit,
     )
     changed, has_skipped = 0, False
     for entry in map(parse_suspense_entry, rows):
         if entry.closed_at is None or entry.last_at >= before:
             has_skipped = True
             continue
-        content, note = mask_members(entry.content), None if entry.note is None else mask_text(entry.note)
+        content, note = (
+            mask_members(entry.content),
+            None if entry.note is None else mask_text(entry.note),
+        )
         if (content, note) == (entry.content, entry.note):
             continue
         changed += 1
-        yield from execute("UPDATE suspense SET told = ?, note = ? WHERE id = ?", content, note, entry.id)
+        yield from execute(
+            "UPDATE suspense SET told = ?, note = ? WHERE id = ?", content, note, entry.id
+        )
         receipt = _receipt_in(entry.content)
         if receipt is not None:
             yield from _mask_settled_claims(entry.provider, [receipt])

@@ -1,5 +1,5 @@
-"""Reads and writes what staff watch and switch, in SQL: backlog, counts of payments, circuit breakers, balances and
-brands on hold."""
+"""Reads and writes what staff watch and switch, in SQL: backlog, counts of payments, circuit
+breakers, balances and brands on hold."""
 
 from __future__ import annotations
 
@@ -25,22 +25,32 @@ def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[admin_types.Ba
     [(callbacks,)] = yield from execute("SELECT count(*) FROM intents WHERE kind = 'callback'")
     [(suspense, claims, held_brands, former_ids, reversals)] = yield from execute(
         "SELECT (SELECT count(*) FROM suspense WHERE closed_at IS NULL),"
-        " (SELECT count(*) FROM deposit_claims WHERE wake_at IS NOT NULL), (SELECT count(*) FROM brand_holds),"
+        " (SELECT count(*) FROM deposit_claims WHERE wake_at IS NOT NULL), (SELECT count(*) FROM "
+        "brand_holds),"
         " (SELECT former_ids FROM store_state),"
         " (SELECT CAST(coalesce(sum(unfinished), 0) AS bigint) FROM reversals WHERE unfinished > 0)"
     )
     usage = [each.on_day(now // DAY) for each in (yield from brand_usage())]
     restorations = len(former_ids.split())
     return admin_types.Backlog(
-        pending, len(stuck), overdue, callbacks, suspense, claims, held_brands, restorations, usage, reversals
+        pending,
+        len(stuck),
+        overdue,
+        callbacks,
+        suspense,
+        claims,
+        held_brands,
+        restorations,
+        usage,
+        reversals,
     )
 
 
 def count_payments(
     query: admin_types.CountQuery, *, by: admin_types.CountDimension | None
 ) -> SqlQuery[Sequence[admin_types.PaymentCount]]:
-    """Count by brand, method or provider over the whole time of the query, or by where each span begins. Few rows are
-    added up: an hour of one method is one row for each class of latency."""
+    """Count by brand, method or provider over the whole time of the query, or by where each span
+    begins. Few rows are added up: an hour of one method is one row for each class of latency."""
     key = "began_at" if by is None else by.value
     where = Where().and_("span = ?", query.span)
     where.and_("began_at >= ?", query.begin).and_("began_at < ?", query.end)
@@ -61,7 +71,9 @@ def breakers(table: str) -> SqlQuery[Mapping[str, BreakerSnapshot]]:
     return {brand: parse_breaker(row) for brand, row in rows}
 
 
-def breaker_changes(*, brand: str | None = None, limit: int = 50) -> SqlQuery[Sequence[admin_types.BreakerChange]]:
+def breaker_changes(
+    *, brand: str | None = None, limit: int = 50
+) -> SqlQuery[Sequence[admin_types.BreakerChange]]:
     """Return when merchants' breakers opened and closed, the newest first."""
     where = Where().and_("brand = ?", brand)
     return select(
@@ -75,8 +87,11 @@ def breaker_changes(*, brand: str | None = None, limit: int = 50) -> SqlQuery[Se
 def provider_balances(since: Instant) -> SqlQuery[Sequence[AccountBalance]]:
     """Return the balances of our accounts since then, the oldest first."""
     return select(
-        lambda row: AccountBalance(row[0], row[1], Money(row[3], row[4]), Instant(row[2]), bool(row[5])),
-        "SELECT provider, account, at, minor, currency, is_float FROM provider_balances WHERE at >= ?"
+        lambda row: AccountBalance(
+            row[0], row[1], Money(row[3], row[4]), Instant(row[2]), bool(row[5])
+        ),
+        "SELECT provider, account, at, minor, currency, is_float FROM provider_balances "
+        "WHERE at >= ?"
         " ORDER BY at, provider, account",
         since,
     )
@@ -86,14 +101,23 @@ def record_balances(balances: Sequence[AccountBalance]) -> SqlQuery[None]:
     """Keep balances; one that is known is the same answer once more."""
     for each in balances:
         yield from execute(
-            "INSERT INTO provider_balances (provider, account, at, minor, currency, is_float) VALUES (?, ?, ?, ?, ?, ?)"
+            "INSERT INTO provider_balances (provider, account, at, minor, currency, is_float) "
+            "VALUES (?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (provider, account, at) DO NOTHING",
-            *(each.provider, each.account, each.at, each.amount.minor, each.amount.currency, int(each.is_float)),
+            *(
+                each.provider,
+                each.account,
+                each.at,
+                each.amount.minor,
+                each.amount.currency,
+                int(each.is_float),
+            ),
         )
 
 
 def brand_holds() -> SqlQuery[Sequence[admin_types.BrandHold]]:
-    """Return the brands that are on hold, by id. A decision that begins a submission finds them in the ledger."""
+    """Return the brands that are on hold, by id. A decision that begins a submission finds them in
+    the ledger."""
     rows = yield from execute("SELECT brand, held_at, held_by FROM brand_holds")
     return sorted((admin_types.BrandHold(*row) for row in rows), key=lambda each: each.brand)
 
@@ -101,7 +125,8 @@ def brand_holds() -> SqlQuery[Sequence[admin_types.BrandHold]]:
 def hold_brand(hold: admin_types.BrandHold) -> SqlQuery[bool]:
     """Put a brand on hold; return False when it is already."""
     return returns_row(
-        "INSERT INTO brand_holds (brand, held_at, held_by) VALUES (?, ?, ?) ON CONFLICT (brand) DO NOTHING RETURNING 1",
+        "INSERT INTO brand_holds (brand, held_at, held_by) VALUES (?, ?, ?) ON CONFLICT (brand) "
+        "DO NOTHING RETURNING 1",
         *values_of(hold),
     )
 
@@ -113,4 +138,7 @@ def release_brand(brand: str) -> SqlQuery[bool]:
 
 def brand_usage() -> SqlQuery[Sequence[admin_types.BrandUsage]]:
     """Return the counters of brands with limits."""
-    return select(lambda row: admin_types.BrandUsage(*row), "SELECT brand, counter, day, amount FROM brand_usage")
+    return select(
+        lambda row: admin_types.BrandUsage(*row),
+        "SELECT brand, counter, day, amount FROM brand_usage",
+    )

@@ -1,5 +1,5 @@
-"""The net effect of a batch of decisions, so that a store writes each row once, and what it adds to the counts of
-payments: few rows, however large the batch is. It is pure."""
+"""The net effect of a batch of decisions, so that a store writes each row once, and what it adds to
+the counts of payments: few rows, however large the batch is. It is pure."""
 
 from __future__ import annotations
 
@@ -35,19 +35,21 @@ class NetEffect:
     created: dict[str, Transaction] = Factory(dict)
     """New transactions by gatewayReference, as they are at the end of the batch."""
     advanced: dict[str, tuple[Transaction, Transaction]] = Factory(dict)
-    """Stored transactions that moved: as they must be stored, and as they are at the end of the batch."""
+    """Stored transactions that moved: as they must be stored, and as they are at the end of the
+    batch."""
     redated: dict[str, Transaction] = Factory(dict)
     """Those of the advanced whose order has changed as well, as its times were corrected."""
     references: list[changes.ReferenceConsumed] = Factory(list)
     usage: dict[UsageKey, changes.UsageChanged] = Factory(dict)
-    """What the batch adds to counters of brands on the latest day of each, and the most that each may reach."""
+    """What the batch adds to counters of brands on the latest day of each, and the most that each
+    may reach."""
     deposits: list[changes.DepositRecorded] = Factory(list)
     claims: dict[DepositKey, tuple[int, DepositClaim | None]] = Factory(dict)
-    """Claims of deposits that changed: the version that must be stored (0: none), and how they are at the end of the
-    batch (None: withdrawn)."""
+    """Claims of deposits that changed: the version that must be stored (0: none), and how they are
+    at the end of the batch (None: withdrawn)."""
     reversals: dict[str, tuple[int, tuple[Reversal, ...]]] = Factory(dict)
-    """Reversals that changed, by payment: the sum of the versions that must be stored (0: none), and all that the
-    payment has at the end of the batch."""
+    """Reversals that changed, by payment: the sum of the versions that must be stored (0: none),
+    and all that the payment has at the end of the batch."""
     concluded: set[IntentKey] = Factory(set)
     """Durable intents to remove, before the scheduled ones are added."""
     scheduled: dict[IntentKey, None] = Factory(dict)
@@ -60,12 +62,14 @@ class NetEffect:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to write. Every decision with changes has a journal entry."""
+        """Return whether there is nothing to write. Every decision with changes has a journal
+        entry."""
         return not self.journal and not self.scheduled
 
     @property
     def written_transactions(self) -> Iterator[Transaction]:
-        """Yield the transactions that are new or have moved, as they are at the end of the batch."""
+        """Yield the transactions that are new or have moved, as they are at the end of the
+        batch."""
         yield from self.created.values()
         for _, now in self.advanced.values():
             yield now
@@ -74,7 +78,11 @@ class NetEffect:
     def submitted_brands(self) -> frozenset[str]:
         """Return the brands of payments whose submission begins."""
         created = (each for each in self.created.values() if each.progress.submissions)
-        advanced = (now for was, now in self.advanced.values() if now.progress.submissions > was.progress.submissions)
+        advanced = (
+            now
+            for was, now in self.advanced.values()
+            if now.progress.submissions > was.progress.submissions
+        )
         return frozenset(each.order.brand for each in (*created, *advanced))
 
     @property
@@ -109,10 +117,14 @@ class NetEffect:
             case changes.DepositRecorded():
                 self.deposits.append(change)
             case changes.DepositClaimChanged(claim_before, claim_after):
-                stored, _ = self.claims.get(change.key, (claim_before.version if claim_before else 0, None))
+                stored, _ = self.claims.get(
+                    change.key, (claim_before.version if claim_before else 0, None)
+                )
                 self.claims[change.key] = (stored, claim_after)
             case changes.ReversalChanged(known, reversal):
-                stored, _ = self.reversals.get(reversal.payment, (sum(each.version for each in known), known))
+                stored, _ = self.reversals.get(
+                    reversal.payment, (sum(each.version for each in known), known)
+                )
                 self.reversals[reversal.payment] = (stored, change.reversals)
             case changes.QrRecorded():
                 pass  # The journal entry contains it.
@@ -167,7 +179,8 @@ def suspense_identity(recorded: changes.SuspenseRecorded) -> bytes:
 
 
 def batch_counts(effect: NetEffect) -> dict[FineKey, int]:
-    """Count new payments by when they were created, and those that end by when they end, in the shortest spans."""
+    """Count new payments by when they were created, and those that end by when they end, in the
+    shortest spans."""
     advanced = (after for _, after in effect.advanced.values())
     created = effect.created.values()
     counted = [(each.order, each.order.created_at, Status.PENDING, 0) for each in created]
@@ -176,7 +189,14 @@ def batch_counts(effect: NetEffect) -> dict[FineKey, int]:
             latency_s = latency_class(elapsed(each.order.created_at, ended_at))
             counted.append((each.order, ended_at, each.status, latency_s))
     return Counter(
-        (Instant(at - at % COUNT_SPANS[0]), order.brand, order.method, order.provider, status.value, latency_s)
+        (
+            Instant(at - at % COUNT_SPANS[0]),
+            order.brand,
+            order.method,
+            order.provider,
+            status.value,
+            latency_s,
+        )
         for order, at, status, latency_s in counted
     )
 
@@ -186,12 +206,21 @@ def sum_by_span(fine: dict[FineKey, int]) -> dict[CountKey, int]:
     counts: dict[CountKey, int] = {}
     for (began_at, brand, method, provider, status, latency_s), count in fine.items():
         for span in COUNT_SPANS:
-            key = (span, Instant(began_at - began_at % span), brand, method, provider, status, latency_s)
+            key = (
+                span,
+                Instant(began_at - began_at % span),
+                brand,
+                method,
+                provider,
+                status,
+                latency_s,
+            )
             counts[key] = counts.get(key, 0) + count
     return counts
 
 
 def latency_class(latency: Span) -> int:
-    """Return the upper bound in seconds of the class that a latency falls into; 0 beyond the last."""
+    """Return the upper bound in seconds of the class that a latency falls into; 0 beyond the
+    last."""
     index = bisect_left(LATENCY_BOUNDS_S, latency / SECOND)
     return LATENCY_BOUNDS_S[index] if index < len(LATENCY_BOUNDS_S) else 0

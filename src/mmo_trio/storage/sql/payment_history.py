@@ -1,4 +1,5 @@
-"""What staff read and write about payments, in SQL: timelines, callbacks, the suspense book and proposals."""
+"""What staff read and write about payments, in SQL: timelines, callbacks, the suspense book and
+proposals."""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ from collections.abc import Sequence
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposal, ProposalState, SuspenseEntry
+from mmo_trio.storage.interface.admin_types import (
+    AuditEvent,
+    AuditKey,
+    Proposal,
+    ProposalState,
+    SuspenseEntry,
+)
 from mmo_trio.storage.sql.audit_log import append_audit
 from mmo_trio.storage.sql.statements import (
     Row,
@@ -45,8 +52,8 @@ def callbacks(
 ) -> SqlQuery[Sequence[CallbackRecorded]]:
     """Return the newest recorded callbacks, in the order of their recording.
 
-    The responses' bodies come only with the callbacks of one transaction: each may be a megabyte (K4).
-    """
+    The responses' bodies come only with the callbacks of one transaction: each may be a megabyte
+    (K4)."""
     where = Where().and_("brand = ?", brand).and_("gateway_reference = ?", gateway_reference)
     body = "" if gateway_reference is None else f", {_BODY}"
     rows = yield from execute(
@@ -59,10 +66,15 @@ def callbacks(
 
 
 def failed_callbacks(
-    *, brand: str | None = None, before: int | None = None, after: int | None = None, limit: int = 50
+    *,
+    brand: str | None = None,
+    before: int | None = None,
+    after: int | None = None,
+    limit: int = 50,
 ) -> SqlQuery[Sequence[tuple[int, CallbackRecorded]]]:
-    """Return callbacks that were not delivered with their numbers, the newest first, without the responses' bodies:
-    those below a number, or those next above one. An index holds the failures only."""
+    """Return callbacks that were not delivered with their numbers, the newest first, without the
+    responses' bodies: those below a number, or those next above one. An index holds the failures
+    only."""
     where = Where().and_(f"outcome <> '{DeliveryOutcome.DELIVERED}'")
     where.and_("brand = ?", brand).and_("id < ?", before).and_("id > ?", after)
     columns = "id, gateway_reference, brand, at, outcome, url, status, duration_ms, detail"
@@ -77,7 +89,8 @@ def failed_callbacks(
 
 
 def _parse_callback(row: Row) -> CallbackRecorded:
-    """Return the callback of a row: its payment, brand and time, then the members of its attempt."""
+    """Return the callback of a row: its payment, brand and time, then the members of its
+    attempt."""
     body = (row[8] or b"",) if len(row) > 8 else ()
     attempt = DeliveryAttempt(DeliveryOutcome(row[3]), *row[4:8], *body)
     return CallbackRecorded(row[0], row[1], attempt, row[2])
@@ -106,8 +119,8 @@ def suspense_entries(
     after: int | None = None,
     limit: int = 50,
 ) -> SqlQuery[Sequence[SuspenseEntry]]:
-    """Return entries of the suspense book, the newest first: those with ids below a number, or those next above one;
-    with reasons only those that have one of them."""
+    """Return entries of the suspense book, the newest first: those with ids below a number, or
+    those next above one; with reasons only those that have one of them."""
     where = Where().and_("id < ?", before).and_("id > ?", after)
     if reasons:
         where.among("reason", [each.value for each in reasons])
@@ -120,7 +133,8 @@ def suspense_entries(
 def close_suspense(id: int, *, by: str, note: str, now: Instant) -> SqlQuery[bool]:
     """Close an open entry; return False when there is no open entry with this id."""
     return returns_row(
-        "UPDATE suspense SET closed_at = ?, closed_by = ?, note = ? WHERE id = ? AND closed_at IS NULL RETURNING 1",
+        "UPDATE suspense SET closed_at = ?, closed_by = ?, note = ? WHERE id = ? AND closed_at IS "
+        "NULL RETURNING 1",
         now,
         by,
         note,
@@ -129,11 +143,14 @@ def close_suspense(id: int, *, by: str, note: str, now: Instant) -> SqlQuery[boo
 
 
 def _select_suspense(clauses: str, *values: object) -> SqlQuery[Sequence[SuspenseEntry]]:
-    return select(parse_suspense_entry, f"SELECT {SUSPENSE_COLUMNS} FROM suspense {clauses}", *values)
+    return select(
+        parse_suspense_entry, f"SELECT {SUSPENSE_COLUMNS} FROM suspense {clauses}", *values
+    )
 
 
 SUSPENSE_COLUMNS = (
-    "id, reason, provider, told, gateway_reference, brand, first_at, last_at, times, closed_at, closed_by, note"
+    "id, reason, provider, told, gateway_reference, brand, first_at, last_at, times, closed_at, "
+    "closed_by, note"
 )
 
 
@@ -149,8 +166,8 @@ _PROPOSAL_COLUMNS = (
 
 
 def add_proposal(proposal: Proposal) -> SqlQuery[int | None]:
-    """Store a proposal and return its id; return None, and store nothing, while there is an unfinished one about the
-    same payment."""
+    """Store a proposal and return its id; return None, and store nothing, while there is an
+    unfinished one about the same payment."""
     rows = yield from execute(
         f"INSERT INTO proposals ({_PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING RETURNING id",
@@ -174,14 +191,20 @@ def proposals(
 
 def proposal(id: int) -> SqlQuery[Proposal | None]:
     """Return the proposal with this id."""
-    return select_one(_parse_proposal, f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals WHERE id = ?", id)
+    return select_one(
+        _parse_proposal, f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals WHERE id = ?", id
+    )
 
 
 def update_proposal(
-    expected_state: ProposalState, updated: Proposal, *, event: tuple[AuditEvent, AuditKey] | None = None
+    expected_state: ProposalState,
+    updated: Proposal,
+    *,
+    event: tuple[AuditEvent, AuditKey] | None = None,
 ) -> SqlQuery[bool]:
-    """Replace a proposal that is in the expected state, and append the event to the audit log, both or neither; return
-    False when it isn't in that state any more. Of two users who decide at once, one succeeds."""
+    """Replace a proposal that is in the expected state, and append the event to the audit log, both
+    or neither; return False when it isn't in that state any more. Of two users who decide at once,
+    one succeeds."""
     is_replaced = yield from returns_row(
         "UPDATE proposals SET state = ?, decided_by = ?, decided_at = ?, remark = ?"
         " WHERE id = ? AND state = ? RETURNING 1",

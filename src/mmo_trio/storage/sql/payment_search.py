@@ -1,4 +1,5 @@
-"""Finds payments for staff, in SQL: each search costs a bounded number of rows, however many there are."""
+"""Finds payments for staff, in SQL: each search costs a bounded number of rows, however many there
+are."""
 
 from __future__ import annotations
 
@@ -28,7 +29,11 @@ _OLDEST_FIRST = "ORDER BY t.created_at, t.gateway_reference LIMIT ?"
 
 
 def find_transactions(
-    *, reference: str | None = None, brand: str | None = None, status: Status | None = None, limit: int = 50
+    *,
+    reference: str | None = None,
+    brand: str | None = None,
+    status: Status | None = None,
+    limit: int = 50,
 ) -> SqlQuery[Sequence[Transaction]]:
     """Return transactions by either reference, brand or status, the newest first."""
     where = Where().and_("t.brand = ?", brand).and_("t.status = ?", status and status.value)
@@ -45,9 +50,13 @@ def find_transactions(
 def search_payments(
     text: str, *, msisdns: Sequence[str] = (), before: Position | None = None, limit: int = 50
 ) -> SqlQuery[PaymentPage]:
-    """Return payments by any reference (the gateway's, the merchant's, for reconciliation, the provider's), and by one
-    of these msisdns, newest first. Each has an index of its own, in the order of the page."""
-    of_named = "JOIN transactions AS t ON t.gateway_reference = named.gateway_reference AND t.brand = named.brand"
+    """Return payments by any reference (the gateway's, the merchant's, for reconciliation, the
+    provider's), and by one of these msisdns, newest first. Each has an index of its own, in the
+    order of the page."""
+    of_named = (
+        "JOIN transactions AS t ON t.gateway_reference = named.gateway_reference AND t.brand = "
+        "named.brand"
+    )
     found: list[Transaction] = []
     for source, column, value in (
         (f"reference_uses AS named {of_named}", "named.merchant_reference", text),
@@ -57,7 +66,8 @@ def search_payments(
         *(("transactions AS t", "t.msisdn", each) for each in msisdns),
     ):
         rows = yield from execute(
-            f"SELECT t.order_row, t.progress FROM {source} WHERE {column} = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
+            f"SELECT t.order_row, t.progress FROM {source} WHERE {column} = ? AND {_OLDER_THAN} "
+            f"{_NEWEST_FIRST}",
             value,
             *_position_values(before),
             limit + 1,
@@ -76,8 +86,8 @@ def _position_values(before: Position | None) -> tuple[Instant, str]:
 
 
 def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
-    """Return payments that match, newest first. An index is scanned in the order of creation, or upwards from `after`,
-    PAYMENTS_SCANNED_MAX rows at most."""
+    """Return payments that match, newest first. An index is scanned in the order of creation, or
+    upwards from `after`, PAYMENTS_SCANNED_MAX rows at most."""
     if payment_filter.provider is not None or payment_filter.error_code is not None:
         return (yield from _list_by_content(payment_filter))
     scanned, order = _scanned(payment_filter, payment_filter.after or payment_filter.before)
@@ -95,11 +105,14 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
         *matching.values,
         payment_filter.limit + 1,
     )
-    page = _newest_page(_parse_transactions(rows), payment_filter.limit, upwards=payment_filter.after is not None)
+    page = _newest_page(
+        _parse_transactions(rows), payment_filter.limit, upwards=payment_filter.after is not None
+    )
     if page.next_position is not None or not is_selective:
         return page
     last_scanned = yield from execute(
-        f"SELECT t.created_at, t.gateway_reference FROM transactions AS t {scanned} {order} OFFSET ?",
+        f"SELECT t.created_at, t.gateway_reference FROM transactions AS t {scanned} "
+        f"{order} OFFSET ?",
         *scanned.values,
         1,
         PAYMENTS_SCANNED_MAX - 1,
@@ -108,24 +121,34 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
 
 
 def _scanned(payment_filter: PaymentFilter, at: Position | None) -> tuple[Where, str]:
-    """Return the conditions that an index in the order of creation bounds, and the order of the scan."""
+    """Return the conditions that an index in the order of creation bounds, and the order of the
+    scan."""
     where = Where().and_("t.brand = ?", payment_filter.brand)
     where.and_(_OLDER_THAN if payment_filter.after is None else _NEWER_THAN, *_position_values(at))
-    where.and_("t.created_at >= ?", payment_filter.begin).and_("t.created_at < ?", payment_filter.end)
+    where.and_("t.created_at >= ?", payment_filter.begin).and_(
+        "t.created_at < ?", payment_filter.end
+    )
     return where, _NEWEST_FIRST if payment_filter.after is None else _OLDEST_FIRST
 
 
 def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
-    """Select by what only the rows' content says, such as the provider. The rows are read a thousand at a time; only
-    those that contain the text that is looked for are parsed."""
+    """Select by what only the rows' content says, such as the provider. The rows are read a
+    thousand at a time; only those that contain the text that is looked for are parsed."""
     order_text = None if payment_filter.provider is None else _json_bytes(payment_filter.provider)
-    progress_text = None if payment_filter.error_code is None else _json_bytes(payment_filter.error_code)
+    progress_text = (
+        None if payment_filter.error_code is None else _json_bytes(payment_filter.error_code)
+    )
     found: list[Transaction] = []
-    at, scanned_count, upwards = payment_filter.after or payment_filter.before, 0, payment_filter.after is not None
+    at, scanned_count, upwards = (
+        payment_filter.after or payment_filter.before,
+        0,
+        payment_filter.after is not None,
+    )
     while scanned_count < PAYMENTS_SCANNED_MAX and len(found) <= payment_filter.limit:
         scanned, order = _scanned(payment_filter, at)
         rows = yield from execute(
-            f"SELECT t.created_at, t.gateway_reference, t.order_row, t.progress FROM transactions AS t {scanned}"
+            f"SELECT t.created_at, t.gateway_reference, t.order_row, t.progress FROM transactions "
+            f"AS t {scanned}"
             f" {order}",
             *scanned.values,
             CONTENT_ROWS_READ_MAX,
@@ -133,7 +156,8 @@ def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
         candidates = [
             (order_row, progress)
             for _, _, order_row, progress in rows
-            if (order_text is None or order_text in order_row) and (progress_text is None or progress_text in progress)
+            if (order_text is None or order_text in order_row)
+            and (progress_text is None or progress_text in progress)
         ]
         found += filter(payment_filter.matches, _parse_transactions(candidates))
         if len(rows) < CONTENT_ROWS_READ_MAX:
@@ -151,9 +175,9 @@ def _json_bytes(text: str) -> bytes:
 def stuck_transactions(
     now: Instant, *, after: Position | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[Transaction]]:
-    """Return the transactions that are stuck (`mmo_sansio.payments.evidence.is_stuck`), the oldest first, a page at a
-    time: those after a position. They are scanned in the order of creation, as few pending payments wait for something
-    else than a result."""
+    """Return the transactions that are stuck (`mmo_sansio.payments.evidence.is_stuck`), the oldest
+    first, a page at a time: those after a position. They are scanned in the order of creation, as
+    few pending payments wait for something else than a result."""
     found: list[Transaction] = []
     at = after or Position(Instant(0), "")
     while len(found) < limit:
@@ -182,12 +206,17 @@ def _parse_transactions(rows: Sequence[Row]) -> list[Transaction]:
     return [parse_transaction(*row) for row in rows]
 
 
-def _newest_page(transactions: Iterable[Transaction], limit: int, *, upwards: bool = False) -> PaymentPage:
-    """Return the newest of these transactions, upwards the oldest, each once and the newest first."""
+def _newest_page(
+    transactions: Iterable[Transaction], limit: int, *, upwards: bool = False
+) -> PaymentPage:
+    """Return the newest of these transactions, upwards the oldest, each once and the newest
+    first."""
     different = {each.reference: each for each in transactions}
     ordered = sorted(different.values(), key=position_of, reverse=not upwards)
     page = ordered[:limit]
-    return PaymentPage(page[::-1] if upwards else page, position_of(page[-1]) if len(ordered) > limit else None)
+    return PaymentPage(
+        page[::-1] if upwards else page, position_of(page[-1]) if len(ordered) > limit else None
+    )
 
 
 def position_of(transaction: Transaction) -> Position:

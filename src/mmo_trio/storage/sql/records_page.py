@@ -13,11 +13,13 @@ from mmo_trio.storage.sql.serialization import OBJECT_COLUMNS, object_of_row
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, Where
 
 UNMEASURED_ROWS: Final = 100
-"""Rows that are read without a look at their sizes before: even the largest are fewer bytes than a page may have."""
+"""Rows that are read without a look at their sizes before: even the largest are fewer bytes than a
+page may have."""
 
 
 _STORED_SIZE: Final = (
-    "CASE WHEN length(object) > 0 THEN length(object) ELSE length(order_row) + length(progress) END AS size"
+    "CASE WHEN length(object) > 0 THEN length(object) ELSE length(order_row) + length(progress) "
+    "END AS size"
 )
 """The bytes that a row has in OBJECT_COLUMNS."""
 
@@ -28,7 +30,9 @@ def list_records(query: ListRecords) -> SqlQuery[Records]:
     rows, has_more = yield from _read_page(query, query.before or query.after, backwards=backwards)
     if not rows:
         place = place_beside(query)
-        opposite = place and (yield _select_rows(query, place, "1", backwards=not backwards, limit=1))
+        opposite = place and (
+            yield _select_rows(query, place, "1", backwards=not backwards, limit=1)
+        )
         return empty_page(query, has_opposite=bool(opposite))
     nearest = Position(*rows[0][:2])
     opposite = yield _select_rows(query, nearest, "1", backwards=not backwards, limit=1)
@@ -44,15 +48,20 @@ def list_records(query: ListRecords) -> SqlQuery[Records]:
     )
 
 
-def _read_page(query: ListRecords, beyond: Position | None, *, backwards: bool) -> SqlQuery[tuple[list[Row], bool]]:
-    """Return the rows of the page with their objects, nearest first, and whether further ones follow.
+def _read_page(
+    query: ListRecords, beyond: Position | None, *, backwards: bool
+) -> SqlQuery[tuple[list[Row], bool]]:
+    """Return the rows of the page with their objects, nearest first, and whether further ones
+    follow.
 
-    At most `bytes_max` of rows, as they are stored, and of objects are in memory at a time: the size of many rows is
-    read first, which loads no object."""
+    At most `bytes_max` of rows, as they are stored, and of objects are in memory at a time: the
+    size of many rows is read first, which loads no object."""
     found: list[Row] = []
     total = 0
     while True:
-        rows, has_more = yield from _read_rows(query, beyond, query.page_size + 1 - len(found), backwards=backwards)
+        rows, has_more = yield from _read_rows(
+            query, beyond, query.page_size + 1 - len(found), backwards=backwards
+        )
         rows.reverse()
         while rows:
             created_at, reference, *stored = rows.pop()
@@ -69,21 +78,27 @@ def _read_page(query: ListRecords, beyond: Position | None, *, backwards: bool) 
 def _read_rows(
     query: ListRecords, beyond: Position | None, limit: int, *, backwards: bool
 ) -> SqlQuery[tuple[list[Row], bool]]:
-    """Return so many rows beyond a position, or the first of them if all have too many bytes; and whether more follow
-    within the limit."""
+    """Return so many rows beyond a position, or the first of them if all have too many bytes; and
+    whether more follow within the limit."""
     if limit > UNMEASURED_ROWS + 1:
         measure = _select_rows(query, beyond, _STORED_SIZE, backwards=backwards, limit=limit)
-        ((total,),) = yield evolve(measure, text=f"SELECT coalesce(sum(size), 0) FROM ({measure.text}) AS page")
+        ((total,),) = yield evolve(
+            measure, text=f"SELECT coalesce(sum(size), 0) FROM ({measure.text}) AS page"
+        )
         if total > query.bytes_max:
             sizes = yield measure
             most = _count_fitting((row[2] for row in sizes), query)
-            return list((yield _select_rows(query, beyond, OBJECT_COLUMNS, backwards=backwards, limit=most))), True
-    return list((yield _select_rows(query, beyond, OBJECT_COLUMNS, backwards=backwards, limit=limit))), False
+            return list(
+                (yield _select_rows(query, beyond, OBJECT_COLUMNS, backwards=backwards, limit=most))
+            ), True
+    return list(
+        (yield _select_rows(query, beyond, OBJECT_COLUMNS, backwards=backwards, limit=limit))
+    ), False
 
 
 def _count_fitting(sizes: Iterable[int], query: ListRecords) -> int:
-    """Return how many of these objects are a page, nearest first: at most `page_size` and `bytes_max`, but one at
-    least, so that a walk goes on."""
+    """Return how many of these objects are a page, nearest first: at most `page_size` and
+    `bytes_max`, but one at least, so that a walk goes on."""
     total = count = 0
     for size in sizes:
         total += size
@@ -94,7 +109,8 @@ def _count_fitting(sizes: Iterable[int], query: ListRecords) -> int:
 
 
 def _take_objects(rows: list[Row]) -> tuple[bytes, ...]:
-    """Return the objects of rows; each row is dropped as soon as it is read, so that no page is in memory twice."""
+    """Return the objects of rows; each row is dropped as soon as it is read, so that no page is in
+    memory twice."""
     rows.reverse()
     objects: list[bytes] = []
     while rows:
@@ -105,7 +121,8 @@ def _take_objects(rows: list[Row]) -> tuple[bytes, ...]:
 def _select_rows(
     query: ListRecords, beyond: Position | None, column: str, *, backwards: bool, limit: int
 ) -> SqlStatement:
-    """Select created_at, gateway_reference and this column of matching rows beyond a position, nearest first."""
+    """Select created_at, gateway_reference and this column of matching rows beyond a position,
+    nearest first."""
     begin, end = query.begin, query.end
     if beyond is not None and backwards:
         end = Instant(min(end, beyond.created_at + 1))
@@ -115,7 +132,11 @@ def _select_rows(
     where.and_("created_at >= ?", begin).and_("created_at < ?", end)
     if beyond is not None:
         sign = "<" if backwards else ">"
-        where.and_(f"(created_at, gateway_reference) {sign} (?, ?)", beyond.created_at, beyond.gateway_reference)
+        where.and_(
+            f"(created_at, gateway_reference) {sign} (?, ?)",
+            beyond.created_at,
+            beyond.gateway_reference,
+        )
     where.and_("type = ?", query.type and query.type.value).and_("method = ?", query.method)
     where.and_("status = ?", query.status and query.status.value)
     order = "DESC" if backwards else "ASC"

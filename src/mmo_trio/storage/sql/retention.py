@@ -1,8 +1,7 @@
 """Removes and masks in SQL what is too old, in small steps, each a transaction of its own.
 
-One process at a time works at it, which holds a lease. A walk over rows goes on from a position: a text that only its
-store reads, "" for the beginning.
-"""
+One process at a time works at it, which holds a lease. A walk over rows goes on from a position: a
+text that only its store reads, "" for the beginning."""
 
 from __future__ import annotations
 
@@ -12,9 +11,22 @@ from attrs import frozen
 
 from mmo_sansio.values.clock import HOUR, Instant, Span
 from mmo_trio.storage.interface.retention import COUNTED_MAX, AgedRows, RetentionDuty, RetentionStep
-from mmo_trio.storage.sql.masked_rows import Forget, forget_nothing, mask_payments, mask_suspense, parse_position
+from mmo_trio.storage.sql.masked_rows import (
+    Forget,
+    forget_nothing,
+    mask_payments,
+    mask_suspense,
+    parse_position,
+)
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.statements import RunQuery, RunWrite, SqlQuery, Where, execute, returns_row
+from mmo_trio.storage.sql.statements import (
+    RunQuery,
+    RunWrite,
+    SqlQuery,
+    Where,
+    execute,
+    returns_row,
+)
 
 _LAST_RUN: Final = "last_run"
 
@@ -29,7 +41,8 @@ class RetentionStore:
     forget: Forget = forget_nothing
 
     async def take_lease(self, holder: str, duration: Span) -> bool:
-        """Begin or renew the lease of this holder; return False while another holds it, by the store's own clock."""
+        """Begin or renew the lease of this holder; return False while another holds it, by the
+        store's own clock."""
         return await self.write(lambda: _take_lease(self.schema, holder, duration))
 
     async def end_lease(self, holder: str) -> None:
@@ -57,11 +70,15 @@ class RetentionStore:
         """Count what is older than this, beginning where the walk goes on."""
         return await self.read(lambda: _count_aged(duty, before))
 
-    async def age(self, duty: RetentionDuty, before: Instant, position: str, *, limit: int) -> RetentionStep:
+    async def age(
+        self, duty: RetentionDuty, before: Instant, position: str, *, limit: int
+    ) -> RetentionStep:
         """Remove or mask what is older than this, of at most `limit` rows from a position on."""
         return await self.write(lambda: self._age(duty, before, position, limit))
 
-    def _age(self, duty: RetentionDuty, before: Instant, position: str, limit: int) -> SqlQuery[RetentionStep]:
+    def _age(
+        self, duty: RetentionDuty, before: Instant, position: str, limit: int
+    ) -> SqlQuery[RetentionStep]:
         match duty:
             case RetentionDuty.CALLBACK_BODIES:
                 return _remove_oldest("callback_bodies", before, limit=limit)
@@ -126,7 +143,8 @@ def _count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
             table, at = "figures", "began_at"
             where.and_("span = ?", HOUR).and_("began_at < ?", before)
     [(rows, first, last)] = yield from execute(
-        f"SELECT count(*), min(at), max(at) FROM (SELECT {at} AS at FROM {table} {where} LIMIT ?) AS aged",
+        f"SELECT count(*), min(at), max(at) FROM (SELECT {at} AS at FROM {table} {where} LIMIT "
+        f"?) AS aged",
         *where.values,
         COUNTED_MAX,
     )
@@ -135,7 +153,9 @@ def _count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
 
 def _remove_oldest(table: str, before: Instant, *, limit: int) -> SqlQuery[RetentionStep]:
     """Remove the oldest rows of a table."""
-    rows = yield from execute(f"SELECT at FROM {table} WHERE at < ? ORDER BY at LIMIT ?", before, limit)
+    rows = yield from execute(
+        f"SELECT at FROM {table} WHERE at < ? ORDER BY at LIMIT ?", before, limit
+    )
     if not rows:
         return RetentionStep(0, "", is_last=True)
     removed = yield from execute(f"DELETE FROM {table} WHERE at <= ? RETURNING 1", rows[-1][0])
@@ -144,17 +164,23 @@ def _remove_oldest(table: str, before: Instant, *, limit: int) -> SqlQuery[Reten
 
 def _remove_hourly_counts(before: Instant) -> SqlQuery[RetentionStep]:
     """Remove the counts of the oldest hour."""
-    [(oldest,)] = yield from execute("SELECT min(began_at) FROM figures WHERE span = ? AND began_at < ?", HOUR, before)
+    [(oldest,)] = yield from execute(
+        "SELECT min(began_at) FROM figures WHERE span = ? AND began_at < ?", HOUR, before
+    )
     if oldest is None:
         return RetentionStep(0, "", is_last=True)
-    rows = yield from execute("DELETE FROM figures WHERE span = ? AND began_at = ? RETURNING 1", HOUR, oldest)
+    rows = yield from execute(
+        "DELETE FROM figures WHERE span = ? AND began_at = ? RETURNING 1", HOUR, oldest
+    )
     return RetentionStep(len(rows), "", is_last=False)
 
 
 def _remove_breaker_changes(before: Instant, *, limit: int) -> SqlQuery[RetentionStep]:
-    """Remove the oldest changes of breakers. Each brand's newest stays: by it the next change is known as one."""
+    """Remove the oldest changes of breakers. Each brand's newest stays: by it the next change is
+    known as one."""
     rows = yield from execute(
-        "SELECT brand, at FROM breaker_changes AS old WHERE at < ? AND EXISTS (SELECT 1 FROM breaker_changes AS later"
+        "SELECT brand, at FROM breaker_changes AS old WHERE at < ? AND EXISTS (SELECT 1 FROM "
+        "breaker_changes AS later"
         " WHERE later.brand = old.brand AND later.at > old.at) ORDER BY at LIMIT ?",
         before,
         limit,

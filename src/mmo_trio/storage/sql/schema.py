@@ -31,26 +31,30 @@ class SqlSchema:
     clear_breaker: str
     """The statement that removes a brand's breaker."""
     clock_record_age: str
-    """The expression for the microseconds since a clock record was saved, by the database's own clock."""
+    """The expression for the microseconds since a clock record was saved, by the database's own
+    clock."""
     now: Callable[[], SqlStatement]
-    """Returns the expression for the present in microseconds, by the database's own clock where it has one, with its
-    values."""
+    """Returns the expression for the present in microseconds, by the database's own clock where it
+    has one, with its values."""
     clock_query: str
-    """The query that returns the database's own time and how many recent clock records of another start than the bound
-    one agree with it, and how many differ; empty where the database has no clock of its own."""
+    """The query that returns the database's own time and how many recent clock records of another
+    start than the bound one agree with it, and how many differ; empty where the database has no
+    clock of its own."""
     touch_clock_record: str
     """What a repeated save of a clock record sets besides its columns."""
     takes_arrays: bool
     """Whether one statement can change many rows, each to values of its own."""
     invariant_violations: Mapping[str, str]
-    """Rows that only this schema could have and that break an invariant: a description, and what follows FROM."""
+    """Rows that only this schema could have and that break an invariant: a description, and what
+    follows FROM."""
     is_distributed: bool = False
-    """Whether rows of payments are in the shards of their brands, so that each statement names one brand."""
+    """Whether rows of payments are in the shards of their brands, so that each statement names one
+    brand."""
 
 
 def migration_scripts(database: str) -> dict[int, str]:
-    """Return the migrations of `sqlite` or `postgres` by number; each brings a database from the number before to its
-    own."""
+    """Return the migrations of `sqlite` or `postgres` by number; each brings a database from the
+    number before to its own."""
     found = files("mmo_trio.storage").joinpath("schema", database).iterdir()
     named = {int(each.name[:4]): each for each in found if each.name.endswith(".sql")}
     return {number: named[number].read_text("utf-8") for number in sorted(named)}
@@ -61,7 +65,13 @@ def report_nothing(number: int, last: int) -> None:
 
 
 def log_migration(before: int, after: int, duration_s: float) -> None:
-    """Log that the schema of a store that was there before is another one; from there no command leads back."""
+    """Log that the schema of a store that was there before is another one; from there no command
+    leads back."""
     if 0 < before < after:
         versions = {"from": before, "to": after}
-        logger.warning("store_migrated", **versions, seconds=round(duration_s, 3), way_back="a backup of before")
+        logger.warning(
+            "store_migrated",
+            **versions,
+            seconds=round(duration_s, 3),
+            way_back="a backup of before",
+        )

@@ -1,16 +1,16 @@
-"""Transactions, claims, reversals, breakers and brands as a store holds them: the columns by which rows are found, and
-the compact text of all the rest, most with a checksum of its own.
+"""Transactions, claims, reversals, breakers and brands as a store holds them: the columns by which
+rows are found, and the compact text of all the rest, most with a checksum of its own.
 
-A text is eight hexadecimal digits of CRC-32, then JSON. A damaged one raises StoreCorrupt instead of giving wrong data.
-The arrays' order is the format; what is seldom written, claims, reversals, breakers and brands, has the names of the
-attributes.
+A text is eight hexadecimal digits of CRC-32, then JSON. A damaged one raises StoreCorrupt instead
+of giving wrong data. The arrays' order is the format; what is seldom written, claims, reversals,
+breakers and brands, has the names of the attributes.
 
-Look-ups and records send the transaction object, the bytes that the HTTP API's serializer has made (T4). It is stored
-with a transaction that has ended. That of a pending transaction, which changes with each step and is seldom read, is
-rendered for its readers; its row is empty. A row is compressed: most of an object are its names, which all objects have
-in common. They are the dictionary of the compression (RFC 1950), to which each row refers by its checksum: so another
-dictionary may follow this one, but none may ever change.
-"""
+Look-ups and records send the transaction object, the bytes that the HTTP API's serializer has made
+(T4). It is stored with a transaction that has ended. That of a pending transaction, which changes
+with each step and is seldom read, is rendered for its readers; its row is empty. A row is
+compressed: most of an object are its names, which all objects have in common. They are the
+dictionary of the compression (RFC 1950), to which each row refers by its checksum: so another
+dictionary may follow this one, but none may ever change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql.net_effect import NetEffect, suspense_identity
 
 OBJECT_COLUMNS = (
-    "object, CASE WHEN length(object) = 0 THEN order_row END, CASE WHEN length(object) = 0 THEN progress END"
+    "object, CASE WHEN length(object) = 0 THEN order_row END, CASE WHEN length(object) = 0 THEN "
+    "progress END"
 )
 """What `object_of_row` needs of a transaction: its object, or else what it is rendered from."""
 
@@ -46,7 +47,8 @@ UPSERT_USAGE = """
     ON CONFLICT (brand, counter) DO UPDATE SET
         amount = CASE WHEN excluded.day > brand_usage.day THEN excluded.amount
             WHEN excluded.day < brand_usage.day THEN brand_usage.amount
-            WHEN excluded.amount + brand_usage.amount > 0 THEN excluded.amount + brand_usage.amount ELSE 0 END,
+            WHEN excluded.amount + brand_usage.amount > 0 THEN excluded.amount + brand_usage.amount
+            ELSE 0 END,
         day = CASE WHEN excluded.day > brand_usage.day THEN excluded.day ELSE brand_usage.day END
 """
 """Adds to counters of brands: a later day begins at 0, and an earlier one counts no more."""
@@ -63,8 +65,8 @@ _json_string = json.encoder.encode_basestring_ascii
 
 
 def order_columns(transaction: Transaction) -> tuple[object, ...]:
-    """Return gateway_reference, brand, type, method, created_at, page_token, msisdn, reconciliation_reference and
-    order_row, which never change."""
+    """Return gateway_reference, brand, type, method, created_at, page_token, msisdn,
+    reconciliation_reference and order_row, which never change."""
     order = transaction.order
     return (
         order.gateway_reference,
@@ -82,7 +84,12 @@ def order_columns(transaction: Transaction) -> tuple[object, ...]:
 def progress_columns(transaction: Transaction) -> tuple[object, ...]:
     """Return status, version, progress and object, which each step writes."""
     progress = transaction.progress
-    return (progress.stage.status.value, progress.version, serialize_progress(progress), serialize_object(transaction))
+    return (
+        progress.stage.status.value,
+        progress.version,
+        serialize_progress(progress),
+        serialize_object(transaction),
+    )
 
 
 def journal_columns(line: JournalEntry) -> tuple[object, ...]:
@@ -100,7 +107,8 @@ def journal_columns(line: JournalEntry) -> tuple[object, ...]:
 
 
 def callback_body_rows(effect: NetEffect) -> list[tuple[str, str, int, bytes]]:
-    """Return brand, gateway_reference, at and body of the responses to callbacks that had a body."""
+    """Return brand, gateway_reference, at and body of the responses to callbacks that had a
+    body."""
     return [
         (each.brand, each.gateway_reference, each.at, each.attempt.body)
         for each in effect.callbacks
@@ -124,8 +132,8 @@ def callback_columns(callback: CallbackRecorded) -> tuple[object, ...]:
 
 
 def suspense_rows(effect: NetEffect) -> list[tuple[Any, ...]]:
-    """Return identity, reason, provider, content, gateway_reference, brand, first_at, last_at and times of entries that
-    are not equal."""
+    """Return identity, reason, provider, content, gateway_reference, brand, first_at, last_at and
+    times of entries that are not equal."""
     book: dict[bytes, list[SuspenseRecorded]] = {}
     for each in effect.suspense:
         book.setdefault(suspense_identity(each), []).append(each)
@@ -146,12 +154,14 @@ def suspense_rows(effect: NetEffect) -> list[tuple[Any, ...]]:
 
 
 def usage_rows(effect: NetEffect) -> list[tuple[str, str, int, int]]:
-    """Return brand, counter, day and amount of what a batch adds to counters, in the order of their keys."""
+    """Return brand, counter, day and amount of what a batch adds to counters, in the order of their
+    keys."""
     return [(*key, each.share.day, each.share.amount) for key, each in sorted(effect.usage.items())]
 
 
 def _msisdn_key(order: model.Order) -> str | None:
-    """Return the customer's number without its plus sign; None for a tax payout (M5), and once it is masked."""
+    """Return the customer's number without its plus sign; None for a tax payout (M5), and once it
+    is masked."""
     if order.type is model.Type.TAX or order.party == MASKED_PARTY:
         return None
     return _to_storable(order.party.msisdn.removeprefix("+"))
@@ -280,7 +290,8 @@ def _money(amount: Money | None) -> str:
 def parse_transaction(order: bytes, progress: bytes) -> Transaction:
     """Return the transaction of these two rows."""
     return Transaction(
-        _parse_order(json.loads(without_checksum(order))), _parse_progress(json.loads(without_checksum(progress)))
+        _parse_order(json.loads(without_checksum(order))),
+        _parse_progress(json.loads(without_checksum(progress))),
     )
 
 
@@ -320,7 +331,8 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         wake_at=row[2],
         polls=row[3],
         provider_reference=row[4],
-        provider_data=data and model.ProviderData(data[0], data[1], _parse_money(data[2]), data[3], data[4], data[5]),
+        provider_data=data
+        and model.ProviderData(data[0], data[1], _parse_money(data[2]), data[3], data[4], data[5]),
         final=_parse_money(row[6]),
         completed_at=row[7],
         completion_source=None if source is None else model.Source(source),
@@ -340,7 +352,8 @@ def _parse_progress(row: list[Any]) -> model.Progress:
 
 
 def parse_recorded_request(order: bytes, progress: bytes) -> RecordedRequest:
-    """Return what a back-test needs of the transaction of these two rows; much less is built than for a transaction."""
+    """Return what a back-test needs of the transaction of these two rows; much less is built than
+    for a transaction."""
     asked, state = json.loads(without_checksum(order)), json.loads(without_checksum(progress))
     return RecordedRequest(
         asked[0],
@@ -357,7 +370,9 @@ def parse_recorded_request(order: bytes, progress: bytes) -> RecordedRequest:
 def _parse_evidence(row: list[Any] | None) -> model.Evidence | None:
     if row is None:
         return None
-    return model.Evidence(row[0], row[1], _parse_money(row[2]), bool(row[3]), row[4], bool(row[5]), bool(row[6]))
+    return model.Evidence(
+        row[0], row[1], _parse_money(row[2]), bool(row[3]), row[4], bool(row[5]), bool(row[6])
+    )
 
 
 def _parse_money(row: list[Any] | None) -> Money | None:
@@ -375,8 +390,9 @@ def parse_claim(row: bytes) -> DepositClaim:
 
 
 def reversal_columns(reversals: Sequence[Reversal]) -> tuple[object, ...]:
-    """Return what the row of a payment's reversals holds, after the payment: version, `asked_at`, `wake_at`, the number
-    of those that have not ended, and all of them, each value under the name of its attribute."""
+    """Return what the row of a payment's reversals holds, after the payment: version, `asked_at`,
+    `wake_at`, the number of those that have not ended, and all of them, each value under the name
+    of its attribute."""
     wakes = [each.wake_at for each in reversals if each.wake_at is not None]
     return (
         sum(each.version for each in reversals),
@@ -407,18 +423,21 @@ def _with_names(value: object) -> bytes:
 
 
 def serialize_brand(brand: model.Brand) -> str:
-    """Return a brand as the text of a JSON object, without its keys: each value under the name of its attribute."""
+    """Return a brand as the text of a JSON object, without its keys: each value under the name of
+    its attribute."""
     return _encode_json(to_plain(brand))
 
 
 @lru_cache(maxsize=1_024)
 def parse_brand(row: str) -> model.Brand:
-    """Return the brand of this text; raises StoreCorrupt when it is none. Results are cached, as every delivery reads
-    its brand."""
+    """Return the brand of this text; raises StoreCorrupt when it is none. Results are cached, as
+    every delivery reads its brand."""
     try:
         return from_plain(model.Brand, json.loads(row))
     except (ValueError, KeyError, TypeError) as error:
-        raise StoreCorrupt("a stored brand can't be read", "run `mmo brands apply` again") from error
+        raise StoreCorrupt(
+            "a stored brand can't be read", "run `mmo brands apply` again"
+        ) from error
 
 
 _DICTIONARY = (
@@ -438,14 +457,24 @@ _MEMORY_LEVEL = 4
 
 
 def serialize_object(transaction: Transaction) -> bytes:
-    """Return the object of a transaction that has ended as its row, and an empty one while it is pending (T4)."""
-    return compress_object(transaction_object(transaction)) if transaction.progress.stage.is_terminal else b""
+    """Return the object of a transaction that has ended as its row, and an empty one while it is
+    pending (T4)."""
+    return (
+        compress_object(transaction_object(transaction))
+        if transaction.progress.stage.is_terminal
+        else b""
+    )
 
 
 def compress_object(rendered: bytes) -> bytes:
     """Return a transaction object as its row."""
     compressor = zlib.compressobj(
-        _COMPRESSION_LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY
+        _COMPRESSION_LEVEL,
+        zlib.DEFLATED,
+        _WINDOW_BITS,
+        _MEMORY_LEVEL,
+        zlib.Z_DEFAULT_STRATEGY,
+        _DICTIONARY,
     )
     return with_checksum(compressor.compress(rendered) + compressor.flush())
 
@@ -470,5 +499,6 @@ def object_of_row(row: Sequence[bytes | None]) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _render_pending(order: bytes, progress: bytes) -> bytes:
-    """Render once for each version of a transaction that merchants look up again and again until it has ended."""
+    """Render once for each version of a transaction that merchants look up again and again until it
+    has ended."""
     return transaction_object(parse_transaction(order, progress))

@@ -35,9 +35,12 @@ class RunQuery(Protocol):
 
 
 class RunWrite(Protocol):
-    """Runs a conversation that writes, in one transaction; makes it again when the transaction has to be repeated."""
+    """Runs a conversation that writes, in one transaction; makes it again when the transaction has
+    to be repeated."""
 
-    def __call__(self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)) -> Awaitable[T]:
+    def __call__(
+        self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)
+    ) -> Awaitable[T]:
         """Commit what the conversation writes; no later decision has a stamp below this one."""
 
 
@@ -54,9 +57,11 @@ def select(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[list[
 def select_newest(
     parse: Callable[[Row], T], text: str, key: str, *values: Any, after: object | None, limit: int
 ) -> SqlQuery[Sequence[T]]:
-    """Return parsed rows of a table with the highest keys first: the highest of all, or where they come after a key,
-    those next to it."""
-    rows = yield from execute(f"{text} ORDER BY {key}{' DESC' if after is None else ''} LIMIT ?", *values, limit)
+    """Return parsed rows of a table with the highest keys first: the highest of all, or where they
+    come after a key, those next to it."""
+    rows = yield from execute(
+        f"{text} ORDER BY {key}{' DESC' if after is None else ''} LIMIT ?", *values, limit
+    )
     return [parse(row) for row in (rows if after is None else reversed(rows))]
 
 
@@ -68,7 +73,9 @@ def select_one(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[T
 
 def values_of(record: AttrsInstance) -> list[Any]:
     """Return the values of a record's attributes in their order, each as a database takes it."""
-    return [each.value if isinstance(each, Enum) else each for each in astuple(record, recurse=False)]
+    return [
+        each.value if isinstance(each, Enum) else each for each in astuple(record, recurse=False)
+    ]
 
 
 def returns_row(text: str, *values: Any) -> SqlQuery[bool]:
@@ -87,7 +94,9 @@ def run_query(query: SqlQuery[T], run: Callable[[SqlStatement], Sequence[Row]]) 
         return result
 
 
-async def run_query_async(query: SqlQuery[T], run: Callable[[SqlStatement], Awaitable[Sequence[Row]]]) -> T:
+async def run_query_async(
+    query: SqlQuery[T], run: Callable[[SqlStatement], Awaitable[Sequence[Row]]]
+) -> T:
     """Run a conversation to its end, on an event loop."""
     try:
         statement = next(query)
@@ -100,7 +109,8 @@ async def run_query_async(query: SqlQuery[T], run: Callable[[SqlStatement], Awai
 
 @define
 class Where:
-    """The conditions of a statement, all of which must hold; as text it is the statement's WHERE clause."""
+    """The conditions of a statement, all of which must hold; as text it is the statement's WHERE
+    clause."""
 
     conditions: list[str] = Factory(list)
     values: list[Any] = Factory(list)
@@ -114,8 +124,9 @@ class Where:
         return self
 
     def among(self, column: str, values: Iterable[Any]) -> Where:
-        """Add that a column is one of these values, however many they are: a statement has one text for all numbers of
-        them. SQLite writes the condition in its own way; see `run_statement` there."""
+        """Add that a column is one of these values, however many they are: a statement has one text
+        for all numbers of them. SQLite writes the condition in its own way; see `run_statement`
+        there."""
         self.conditions.append(f"{column} {ANY_OF}")
         self.values.append(list(values))
         return self

@@ -1,5 +1,5 @@
-"""What the gateway needs of a store, written once for all SQL databases: the conversations, and look-ups that are
-answered together."""
+"""What the gateway needs of a store, written once for all SQL databases: the conversations, and
+look-ups that are answered together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, earlier
 from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_sansio.values.reversals import Reversal
-from mmo_trio.storage.interface.admin_types import BrandRecord, Configuration, KeyOwner, ServingProcess
+from mmo_trio.storage.interface.admin_types import (
+    BrandRecord,
+    Configuration,
+    KeyOwner,
+    ServingProcess,
+)
 from mmo_trio.storage.interface.store import (
     CLOCK_RECORDS_KEPT_FOR,
     ChannelOwnership,
@@ -45,7 +50,8 @@ QueryT = TypeVar("QueryT")
 ResultT = TypeVar("ResultT")
 
 COALESCED_MAX = 64
-"""Look-ups in one hop: with more, the first would wait longer, and the hop is cheap enough for each."""
+"""Look-ups in one hop: with more, the first would wait longer, and the hop is cheap enough for
+each."""
 
 _SELECT_KEY_OWNER = """
     SELECT brands.brand, api_keys.id FROM api_keys JOIN brands ON brands.id = api_keys.brand
@@ -58,18 +64,20 @@ _BEGIN_LISTING = """
     ON CONFLICT (provider) DO UPDATE SET begun_at = excluded.begun_at
     WHERE deposit_listings.begun_at <= excluded.begun_at - ? RETURNING listed_until
 """
-_SAVE_LISTED = "UPDATE deposit_listings SET listed_until = ? WHERE provider = ? AND listed_until < ?"
+_SAVE_LISTED = (
+    "UPDATE deposit_listings SET listed_until = ? WHERE provider = ? AND listed_until < ?"
+)
 
 
 class Store(ABC):
     """A whole store, open: what the databases do differently is abstract.
 
-    Every method raises StoreUnavailable when the store can't serve, and StoreCorrupt when what it reads is damaged.
-    """
+    Every method raises StoreUnavailable when the store can't serve, and StoreCorrupt when what it
+    reads is damaged."""
 
     batches_in_flight: int
-    """How many concurrent calls of `transact` are useful. With more than one, each commit fails, and is decided again,
-    when what it was decided from has changed."""
+    """How many concurrent calls of `transact` are useful. With more than one, each commit fails,
+    and is decided again, when what it was decided from has changed."""
     ownership: ChannelOwnership | None
     """How processes share the store; None when this process has it to itself."""
     admin: AdminStore
@@ -78,13 +86,19 @@ class Store(ABC):
     """What removes old rows."""
 
     def __init__(
-        self, schema: SqlSchema, read: RunQuery, write: RunWrite, forget_payments: Forget = forget_nothing
+        self,
+        schema: SqlSchema,
+        read: RunQuery,
+        write: RunWrite,
+        forget_payments: Forget = forget_nothing,
     ) -> None:
         self._schema = schema
         self._run_query = read
         self._run_write = write
         self.admin = AdminStore(read, write, schema.clear_breaker)
-        self.retention = RetentionStore(schema=schema, read=read, write=write, forget=forget_payments)
+        self.retention = RetentionStore(
+            schema=schema, read=read, write=write, forget=forget_payments
+        )
         self._look_up_coalescer = Coalescer[AnyLookUp, Row | None](self._look_up_all)
         self._brand_coalescer = Coalescer[str, BrandRecord | None](self._find_brands)
 
@@ -92,41 +106,45 @@ class Store(ABC):
 
     @abstractmethod
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        """Load what is read, decide, and make changes and durable intents of all decisions durable at once.
+        """Load what is read, decide, and make changes and durable intents of all decisions durable
+        at once.
 
-        Durable intents belong to this process until they are concluded or it dies; on a shared store, callbacks belong
-        to the process that owns their merchant's channel instead. StoreUnavailable says that nothing was stored;
-        OutcomeUnknown says that nobody can learn it, and if the batch was stored after all, `claim_abandoned` returns
-        its intents. An exception of `decide` itself stores nothing and comes through.
-        """
+        Durable intents belong to this process until they are concluded or it dies; on a shared
+        store, callbacks belong to the process that owns their merchant's channel instead.
+        StoreUnavailable says that nothing was stored; OutcomeUnknown says that nobody can learn it,
+        and if the batch was stored after all, `claim_abandoned` returns its intents. An exception
+        of `decide` itself stores nothing and comes through."""
 
     async def clock_record(self, boot_id: str) -> StoredClockRecord | None:
-        """Return what was saved of the clocks during this start of the machine, or else the latest of another start or
-        machine; None when nothing was saved."""
+        """Return what was saved of the clocks during this start of the machine, or else the latest
+        of another start or machine; None when nothing was saved."""
         return await self._run_query(lambda: _clock_record(self._schema, boot_id))
 
     async def read_clock(self, boot_id: str) -> StoreClock | None:
-        """Return the store's time, and how many machines other than the one of this start lately agreed with it; None
-        when the store has no clock of its own."""
+        """Return the store's time, and how many machines other than the one of this start lately
+        agreed with it; None when the store has no clock of its own."""
         return await self._run_query(lambda: _read_clock(self._schema, boot_id))
 
     async def save_clock_record(self, record: ClockRecord) -> None:
-        """Save the clocks as they are, in place of what was saved during the same start of the machine."""
+        """Save the clocks as they are, in place of what was saved during the same start of the
+        machine."""
         await self._run_write(lambda: _save_clock_record(self._schema, record))
 
     async def held_until(self) -> Instant:
-        """Return the wall time before which nothing new may be dated, as records up to there were served (R7); 0 when
-        there is none."""
+        """Return the wall time before which nothing new may be dated, as records up to there were
+        served (R7); 0 when there is none."""
         return await self._run_query(lambda: _held_until(self._schema))
 
     async def release_held(self, now: Instant) -> None:
-        """Let new payments be dated from now on, although records beyond were served: a wrong clock has shown them."""
+        """Let new payments be dated from now on, although records beyond were served: a wrong clock
+        has shown them."""
         await self._run_write(lambda: _release_held(self._schema, now))
 
     # What is to be done, and by which process
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
-        """Return the merchants' breakers as their last outcomes left them, by brand, in the gateway's own time (K5)."""
+        """Return the merchants' breakers as their last outcomes left them, by brand, in the
+        gateway's own time (K5)."""
         return await self._run_query(lambda: monitoring.breakers(self._schema.breaker_table))
 
     @abstractmethod
@@ -135,36 +153,42 @@ class Store(ABC):
 
     @abstractmethod
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
-        """Return gatewayReferences of transactions whose `wake_at` has come, the earliest first. A shared store returns
-        those in this process's share, and those that are long overdue."""
+        """Return gatewayReferences of transactions whose `wake_at` has come, the earliest first. A
+        shared store returns those in this process's share, and those that are long overdue."""
 
     async def due_claims(self, now: Instant, *, limit: int) -> Sequence[DepositClaim]:
-        """Return claims of deposits whose `wake_at` has come, the earliest first. All processes that share a store get
-        the same: the decision to wake one lets only one of them act."""
-        statement = "SELECT claim FROM deposit_claims WHERE wake_at <= ? ORDER BY wake_at, receipt LIMIT ?"
+        """Return claims of deposits whose `wake_at` has come, the earliest first. All processes
+        that share a store get the same: the decision to wake one lets only one of them act."""
+        statement = (
+            "SELECT claim FROM deposit_claims WHERE wake_at <= ? ORDER BY wake_at, receipt LIMIT ?"
+        )
         return await self._fetch(_parse_claims, statement, now, limit)
 
     async def due_reversals(self, now: Instant, *, limit: int) -> Sequence[Reversal]:
-        """Return reversals whose `wake_at` has come, of so many payments, the earliest first, as `due_claims` does."""
-        statement = "SELECT reversals FROM reversals WHERE wake_at <= ? ORDER BY wake_at, payment LIMIT ?"
+        """Return reversals whose `wake_at` has come, of so many payments, the earliest first, as
+        `due_claims` does."""
+        statement = (
+            "SELECT reversals FROM reversals WHERE wake_at <= ? ORDER BY wake_at, payment LIMIT ?"
+        )
         found = await self._fetch(_parse_reversals, statement, now, limit)
         return [each for each in found if each.wake_at is not None and each.wake_at <= now]
 
     async def begin_listing(self, provider: str, now: Instant, *, interval: Span) -> Instant | None:
-        """Begin to list what was paid to this provider's account, in one process at a time: return from when on, which
-        is now at first; None while the last listing began less than this interval ago. Times are the gateway's own."""
+        """Begin to list what was paid to this provider's account, in one process at a time: return
+        from when on, which is now at first; None while the last listing began less than this
+        interval ago. Times are the gateway's own."""
         rows = await self._run_write(lambda: execute(_BEGIN_LISTING, provider, now, now, interval))
         return Instant(rows[0][0]) if rows else None
 
     async def save_listed(self, provider: str, until: Instant) -> None:
-        """Save that all was listed that was paid before this time: the next listing begins with it, unless it would
-        begin later anyway."""
+        """Save that all was listed that was paid before this time: the next listing begins with it,
+        unless it would begin later anyway."""
         await self._run_write(lambda: execute(_SAVE_LISTED, until, provider, until))
 
     @abstractmethod
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
-        """Claim durable intents that belong to no living process, oldest first; each is returned once. A shared store
-        returns no callbacks: `ownership` does."""
+        """Claim durable intents that belong to no living process, oldest first; each is returned
+        once. A shared store returns no callbacks: `ownership` does."""
 
     # Merchants' requests and payers' pages
 
@@ -182,12 +206,14 @@ class Store(ABC):
         return await self._only_transaction("gateway_reference = ?", gateway_reference)
 
     async def transactions(self, gateway_references: Sequence[str]) -> Mapping[str, Transaction]:
-        """Return those of these transactions that are stored, of any brand, by gatewayReference: at most some hundred
-        at a time."""
+        """Return those of these transactions that are stored, of any brand, by gatewayReference: at
+        most some hundred at a time."""
         if not gateway_references:
             return {}
         places = ", ".join("?" * len(gateway_references))
-        statement = f"SELECT order_row, progress FROM transactions WHERE gateway_reference IN ({places})"
+        statement = (
+            f"SELECT order_row, progress FROM transactions WHERE gateway_reference IN ({places})"
+        )
         found = await self._fetch(_parse_transactions, statement, *gateway_references)
         return {each.reference: each for each in found}
 
@@ -196,8 +222,8 @@ class Store(ABC):
         return await self._only_transaction("page_token = ?", token)
 
     async def transaction_by_suffix(self, suffix: str) -> Transaction | None:
-        """Return the transaction whose gatewayReference ends with these twelve characters; None when none or several
-        do."""
+        """Return the transaction whose gatewayReference ends with these twelve characters; None
+        when none or several do."""
         return await self._only_transaction(f"{self._schema.reference_suffix} = ?", suffix)
 
     async def _only_transaction(self, condition: str, value: str) -> Transaction | None:
@@ -212,41 +238,49 @@ class Store(ABC):
 
     async def reversals(self, payment: str) -> Sequence[Reversal]:
         """Return the reversals of a payment, in the order of their numbers."""
-        return await self._fetch(_parse_reversals, "SELECT reversals FROM reversals WHERE payment = ?", payment)
+        return await self._fetch(
+            _parse_reversals, "SELECT reversals FROM reversals WHERE payment = ?", payment
+        )
 
     async def list_reversals(
         self, *, only_unfinished: bool = False, before: Position | None = None, limit: int
     ) -> Sequence[Reversal]:
-        """Return the reversals of so many payments, those that were asked for last first. A position is the time of a
-        payment's newest reversal and its gatewayReference."""
+        """Return the reversals of so many payments, those that were asked for last first. A
+        position is the time of a payment's newest reversal and its gatewayReference."""
         at = before or AFTER_NEWEST
         statement = (
-            f"SELECT reversals FROM reversals WHERE {'unfinished > 0 AND ' if only_unfinished else ''}"
+            f"SELECT reversals FROM reversals WHERE "
+            f"{'unfinished > 0 AND ' if only_unfinished else ''}"
             "(asked_at, payment) < (?, ?) ORDER BY asked_at DESC, payment DESC LIMIT ?"
         )
-        return await self._fetch(_parse_reversals, statement, at.created_at, at.gateway_reference, limit)
+        return await self._fetch(
+            _parse_reversals, statement, at.created_at, at.gateway_reference, limit
+        )
 
     async def key_owner(self, *digests: bytes) -> KeyOwner | None:
-        """Return the brand, enabled or not, that has a key in use with one of these digests, and the key's id. They are
-        digests of one key with different master keys."""
+        """Return the brand, enabled or not, that has a key in use with one of these digests, and
+        the key's id. They are digests of one key with different master keys."""
         statement = _SELECT_KEY_OWNER.format(", ".join("?" * len(digests)))
         return await self._fetch(_parse_key_owner, statement, *digests)
 
     async def brand_record(self, brand: str) -> BrandRecord | None:
-        """Return a brand with its keys, retired ones too, the oldest first; None when there is no such brand."""
+        """Return a brand with its keys, retired ones too, the oldest first; None when there is no
+        such brand."""
         return await self._brand_coalescer(brand)
 
     # What every process keeps in memory, and which process knows that it has changed
 
     async def configuration(self) -> Configuration:
-        """Return the generation of brands, keys and closed providers. What is read of these after this call is of that
-        generation or a later one."""
-        return await self._fetch(configuration.parse_configuration, configuration.SELECT_CONFIGURATION)
+        """Return the generation of brands, keys and closed providers. What is read of these after
+        this call is of that generation or a later one."""
+        return await self._fetch(
+            configuration.parse_configuration, configuration.SELECT_CONFIGURATION
+        )
 
     @abstractmethod
     async def use_configuration(self, generation: int, *, process: str) -> None:
-        """Record that this process, by this name, uses nothing of an earlier generation any more. To repeat it costs
-        nothing."""
+        """Record that this process, by this name, uses nothing of an earlier generation any more.
+        To repeat it costs nothing."""
 
     @abstractmethod
     async def serving_processes(self) -> Sequence[ServingProcess]:
@@ -257,8 +291,8 @@ class Store(ABC):
     @property
     @abstractmethod
     def raised_mark(self) -> StoreMark | None:
-        """Return how far the store has come, as far as this process knows: by the last commit that raised its epoch
-        and was confirmed; None while it doesn't know."""
+        """Return how far the store has come, as far as this process knows: by the last commit that
+        raised its epoch and was confirmed; None while it doesn't know."""
 
     async def state(self) -> StoreState:
         """Return which store this is, and how far it has come."""
@@ -266,16 +300,16 @@ class Store(ABC):
 
     @abstractmethod
     async def check(self) -> None:
-        """Return when the store can be reached and, as far as that is seen without a write, written to: this writes
-        nothing, and takes at most CHECK_TIMEOUT_S."""
+        """Return when the store can be reached and, as far as that is seen without a write, written
+        to: this writes nothing, and takes at most CHECK_TIMEOUT_S."""
 
     @abstractmethod
     async def integrity_errors(self) -> Sequence[str]:
         """Return a sentence for each error in the stored data. Reads all of it."""
 
     async def rows_without_partition(self) -> Sequence[str]:
-        """Return a sentence for each table with rows for whose time no partition was made; none where tables have no
-        partitions."""
+        """Return a sentence for each table with rows for whose time no partition was made; none
+        where tables have no partitions."""
         return ()
 
     @abstractmethod
@@ -317,9 +351,11 @@ def _read_clock(schema: SqlSchema, boot_id: str) -> SqlQuery[StoreClock | None]:
 
 
 def _save_clock_record(schema: SqlSchema, record: ClockRecord) -> SqlQuery[None]:
-    """Replace the record of this start of the machine, and remove those of machines that are long gone."""
+    """Replace the record of this start of the machine, and remove those of machines that are long
+    gone."""
     yield from execute(
-        f"INSERT INTO clock_records ({_CLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (boot_id) DO UPDATE SET"
+        f"INSERT INTO clock_records ({_CLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
+        f"(boot_id) DO UPDATE SET"
         " monotonic = excluded.monotonic, time = excluded.time, utc = excluded.utc,"
         f" served_until = excluded.served_until{schema.touch_clock_record}",
         record.boot_id,
@@ -337,7 +373,9 @@ def _save_clock_record(schema: SqlSchema, record: ClockRecord) -> SqlQuery[None]
 
 def _held_until(schema: SqlSchema) -> SqlQuery[Instant]:
     columns = [f"SELECT max({column}) AS at FROM {table}" for table, column in schema.held_until]
-    ((latest,),) = yield from execute(f"SELECT coalesce(max(at), 0) FROM ({' UNION ALL '.join(columns)}) AS each_at")
+    ((latest,),) = yield from execute(
+        f"SELECT coalesce(max(at), 0) FROM ({' UNION ALL '.join(columns)}) AS each_at"
+    )
     return Instant(int(latest))
 
 
@@ -380,12 +418,13 @@ class _Waiter(ParkingSpot[None], Generic[QueryT, ResultT]):
 
 @define(eq=False)
 class Coalescer(Generic[QueryT, ResultT]):
-    """Lets a task that finds no active execution execute the requests of all tasks that wait by then; the others sleep
-    meanwhile. It needs no task and no timer of its own: a single request doesn't wait for others."""
+    """Lets a task that finds no active execution execute the requests of all tasks that wait by
+    then; the others sleep meanwhile. It needs no task and no timer of its own: a single request
+    doesn't wait for others."""
 
     execute: Callable[[Sequence[QueryT]], Awaitable[Sequence[ResultT]]]
-    """Returns a result for each request, in order. Raises only StoreUnavailable for what others cause; it ends by
-    itself."""
+    """Returns a result for each request, in order. Raises only StoreUnavailable for what others
+    cause; it ends by itself."""
     coalesced_max: int = COALESCED_MAX
     _waiting: deque[_Waiter[QueryT, ResultT]] = Factory(deque)
     _is_executing: bool = False
@@ -406,7 +445,8 @@ class Coalescer(Generic[QueryT, ResultT]):
             self._waiting.remove(waiter)
 
     async def _execute_waiting(self) -> None:
-        """Execute the requests that came first. Other tasks wait for the results, so a cancellation waits for them."""
+        """Execute the requests that came first. Other tasks wait for the results, so a cancellation
+        waits for them."""
         waiting = self._waiting
         batch = [waiting.popleft() for _ in range(min(self.coalesced_max, len(waiting)))]
         self._is_executing = True

@@ -1,4 +1,5 @@
-"""Connections to the SQLite file, their settings and the meaning of their errors; and where a store's calls run."""
+"""Connections to the SQLite file, their settings and the meaning of their errors; and where a
+store's calls run."""
 
 from __future__ import annotations
 
@@ -39,11 +40,16 @@ _PRAGMAS = """
     PRAGMA wal_autocheckpoint = 2000;
     PRAGMA journal_size_limit = 67108864;
 """
-"""Every commit is on the disk before its reply; the write-ahead log is emptied every 2,000 pages (8 MB) and cut back to
-64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of pages. What is removed is
-overwritten with zeros."""
+"""Every commit is on the disk before its reply; the write-ahead log is emptied every 2,000 pages (8
+MB) and cut back to 64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of
+pages. What is removed is overwritten with zeros."""
 
-_TRANSIENT_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_INTERRUPT}
+_TRANSIENT_CODES = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_INTERRUPT,
+}
 _RECONNECT_CODES = {
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_READONLY,
@@ -56,8 +62,8 @@ _CORRUPTION_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def connect(path: Path, *, query_only: bool = False) -> sqlite3.Connection:
-    """Open a connection in autocommit mode, so that the caller writes BEGIN and COMMIT. The file must exist; SQLite
-    gives its mode to its log."""
+    """Open a connection in autocommit mode, so that the caller writes BEGIN and COMMIT. The file
+    must exist; SQLite gives its mode to its log."""
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode=rw",
         uri=True,
@@ -96,8 +102,8 @@ def translate_errors() -> Iterator[None]:
 
 
 def raise_translated(error: sqlite3.Error) -> NoReturn:
-    """Raise one of SQLite's errors as a store's, as `translate_errors` does, for the hottest path: a context manager
-    costs 7 us each time."""
+    """Raise one of SQLite's errors as a store's, as `translate_errors` does, for the hottest path:
+    a context manager costs 7 us each time."""
     code = primary_code(error)
     if code in _TRANSIENT_CODES or code in _RECONNECT_CODES:
         raise StoreUnavailable(f"SQLite: {error}") from error
@@ -107,7 +113,8 @@ def raise_translated(error: sqlite3.Error) -> NoReturn:
 
 
 def run_statement(connection: sqlite3.Connection, statement: SqlStatement) -> Sequence[Row]:
-    """Return the rows of a statement, inside the connection's transaction. A list is one value: an array of JSON."""
+    """Return the rows of a statement, inside the connection's transaction. A list is one value: an
+    array of JSON."""
     text = statement.text.replace(ANY_OF, "IN (SELECT value FROM json_each(?))")
     values = [json.dumps(each) if isinstance(each, list) else each for each in statement.values]
     return connection.execute(text, values).fetchall()
@@ -127,8 +134,8 @@ class CallRunner(Protocol):
     """Runs synchronous calls for tasks."""
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return what the call returns, or raise what it raises. A task that is cancelled goes on at once; its call is
-        run all the same, and its result dropped."""
+        """Return what the call returns, or raise what it raises. A task that is cancelled goes on
+        at once; its call is run all the same, and its result dropped."""
 
     def end(self) -> None:
         """Release what the calls ran in, after those that are there. No further one may come."""
@@ -136,12 +143,14 @@ class CallRunner(Protocol):
 
 @define(eq=False)
 class CallThreads:
-    """Threads that run the calls of tasks, begun in the order in which they came. Each begins with the first call that
-    finds the others busy. A call that hangs does not keep the process from ending.
+    """Threads that run the calls of tasks, begun in the order in which they came. Each begins with
+    the first call that finds the others busy. A call that hangs does not keep the process from
+    ending.
 
-    `trio.to_thread.run_sync` takes a limiter, copies the context and finds a thread for each call. And it tells the
-    result by a message to Trio's loop, which wakes a task of the loop first and the caller one turn later; here the
-    thread wakes the caller itself, by a byte into a socket on which it waits."""
+    `trio.to_thread.run_sync` takes a limiter, copies the context and finds a thread for each call.
+    And it tells the result by a message to Trio's loop, which wakes a task of the loop first and
+    the caller one turn later; here the thread wakes the caller itself, by a byte into a socket on
+    which it waits."""
 
     name: str
     threads_max: int = 1
@@ -150,12 +159,12 @@ class CallThreads:
     _waiting: int = 0
     """Calls whose tasks wait, and those whose tasks were cancelled."""
     _idle_paths: list[_ReturnPath] = Factory(list)
-    """The ways back of calls that have ended, for the next ones: one for each thread. A crowd of calls leaves no
-    further descriptor open."""
+    """The ways back of calls that have ended, for the next ones: one for each thread. A crowd of
+    calls leaves no further descriptor open."""
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return what the call returns, or raise what it raises. A task that is cancelled goes on at once; its call is
-        run all the same, and its result dropped."""
+        """Return what the call returns, or raise what it raises. A task that is cancelled goes on
+        at once; its call is run all the same, and its result dropped."""
         await trio.lowlevel.checkpoint_if_cancelled()
         path = self._idle_paths.pop() if self._idle_paths else _ReturnPath()
         results: list[outcome.Outcome[T]] = []
@@ -169,8 +178,12 @@ class CallThreads:
         if self._threads < min(self._waiting, self.threads_max):
             self._threads += 1
             context = copy_context()  # Log lines name their process by it.
-            threading.Thread(target=context.run, args=(self._run_calls,), name=self.name, daemon=True).start()
-        await path.wait()  # After a cancellation the path is not used again: its byte comes too late.
+            threading.Thread(
+                target=context.run, args=(self._run_calls,), name=self.name, daemon=True
+            ).start()
+        await (
+            path.wait()
+        )  # After a cancellation the path is not used again: its byte comes too late.
         self._waiting -= 1
         if len(self._idle_paths) < self.threads_max:
             self._idle_paths.append(path)
@@ -188,7 +201,8 @@ class CallThreads:
 
 
 class _ReturnPath:
-    """Wakes one waiting task from the thread. Its sockets are closed when neither needs it any more."""
+    """Wakes one waiting task from the thread. Its sockets are closed when neither needs it any
+    more."""
 
     def __init__(self) -> None:
         self._receiving, self._sending = socket.socketpair()
@@ -199,7 +213,8 @@ class _ReturnPath:
         self._sending.close()
 
     def wake(self) -> None:
-        """Wake the task that waits, or the next one that will; called in the thread, once for each wait."""
+        """Wake the task that waits, or the next one that will; called in the thread, once for each
+        wait."""
         self._sending.send(b"\0")
 
     async def wait(self) -> None:
@@ -218,4 +233,5 @@ class SqliteSystem:
     make_readers: Callable[[], CallRunner] = partial(CallThreads, "SQLite reader", READERS_MAX)
     """Makes what runs the calls that read."""
     clock: GatewayClock = Factory(GatewayClock)
-    """Its `wall` is recorded as the store's time, its `monotonic` measures how long a call takes."""
+    """Its `wall` is recorded as the store's time, its `monotonic` measures how long a call
+    takes."""

@@ -1,7 +1,9 @@
-"""Watches the files of a served database: which process may serve them, and whether they are still where they were.
+"""Watches the files of a served database: which process may serve them, and whether they are still
+where they were.
 
-SQLite keeps what it has open when somebody removes or replaces a file: it would go on to commit into a file that nobody
-finds again. And two processes that come to one file by different names must find one lock."""
+SQLite keeps what it has open when somebody removes or replaces a file: it would go on to commit
+into a file that nobody finds again. And two processes that come to one file by different names must
+find one lock."""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ FileIdentity: TypeAlias = tuple[int, int]
 _LOCKED_BYTE: Final = 1 << 62
 """A byte of the database file that SQLite never locks; no file is as long."""
 FREE_BYTES_MIN: Final = 16 * 1024 * 1024
-"""Bytes that the disk must have free: the write-ahead log grows by 8 MB before it is emptied, and the database grows
-when that happens."""
+"""Bytes that the disk must have free: the write-ahead log grows by 8 MB before it is emptied, and
+the database grows when that happens."""
 
 _LOG_SUFFIXES: Final = ("-wal", "-shm")
 
@@ -34,7 +36,8 @@ def real_path(path: Path) -> Path:
 def create_file(path: Path) -> None:
     """Make an empty file for its owner only, unless there is one. Raises StoreUnavailable.
 
-    An existing file is not opened: closing it would end the locks that SQLite holds on it in this process."""
+    An existing file is not opened: closing it would end the locks that SQLite holds on it in this
+    process."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
@@ -46,11 +49,12 @@ def create_file(path: Path) -> None:
 class ServingLock:
     """Is held as long as this process serves the file; the system releases it with the process.
 
-    The lock is on the database file itself, so it is found by every name of the file. `<database>.lock` is locked as
-    well, for systems that have no locks of an open file (OFD)."""
+    The lock is on the database file itself, so it is found by every name of the file.
+    `<database>.lock` is locked as well, for systems that have no locks of an open file (OFD)."""
 
     def __init__(self, path: Path) -> None:
-        """Raises StoreUnusable when another process serves the file, StoreUnavailable when it can't be opened."""
+        """Raises StoreUnusable when another process serves the file, StoreUnavailable when it can't
+        be opened."""
         self._descriptors: list[int] = []
         try:
             self._lock_companion(path)
@@ -110,21 +114,25 @@ class ServingProbe:
 
 
 def require_one_name(path: Path) -> None:
-    """Raise StoreUnusable for a file with several names: under each, SQLite would keep another write-ahead log."""
+    """Raise StoreUnusable for a file with several names: under each, SQLite would keep another
+    write-ahead log."""
     if path.stat().st_nlink > 1:
         raise StoreUnusable(
-            f"{path} has several names (hard links), and would have another log under each: remove all but one of them"
+            f"{path} has several names (hard links), and would have another log under each: "
+            f"remove all but one of them"
         )
 
 
 def require_space(path: Path) -> None:
-    """Raise StoreUnavailable when the disk is nearly full. Does not see a limit of the user or process."""
+    """Raise StoreUnavailable when the disk is nearly full. Does not see a limit of the user or
+    process."""
     found = os.statvfs(path)
     free_blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
     free_bytes = free_blocks * found.f_frsize
     if found.f_blocks and free_bytes < FREE_BYTES_MIN:
         raise StoreUnavailable(
-            f"the disk of {path} has only {free_bytes} bytes free; at least {FREE_BYTES_MIN} are needed"
+            f"the disk of {path} has only {free_bytes} bytes free; at least {FREE_BYTES_MIN} "
+            f"are needed"
         )
 
 
@@ -143,13 +151,15 @@ class OpenFiles:
         """Whether they were in their places when last looked at."""
 
     def record(self) -> None:
-        """Note the log that SQLite has just opened. Raises StoreUnavailable when the files are no longer in place."""
+        """Note the log that SQLite has just opened. Raises StoreUnavailable when the files are no
+        longer in place."""
         if self._log is None:
             self._log = self._log_identities()
         self.verify()
 
     def forget_log(self) -> None:
-        """Expect another log from the next connection on, as SQLite removes it with its last connection."""
+        """Expect another log from the next connection on, as SQLite removes it with its last
+        connection."""
         if self.look():
             self._log = None
 
@@ -166,12 +176,14 @@ class OpenFiles:
             raise StoreUnavailable(self._description)
 
     def verify_committed(self) -> None:
-        """Raise OutcomeUnknown when what was just committed may be in a file that nobody finds again."""
+        """Raise OutcomeUnknown when what was just committed may be in a file that nobody finds
+        again."""
         if not self.look():
             raise OutcomeUnknown(self._description)
 
     def require_in_place(self) -> None:
-        """Raise StoreUnavailable when the files were not in place at the last look, without another one."""
+        """Raise StoreUnavailable when the files were not in place at the last look, without another
+        one."""
         if not self.in_place:
             raise StoreUnavailable(self._description)
 
@@ -181,7 +193,8 @@ class OpenFiles:
     @property
     def _description(self) -> str:
         return (
-            f"{self._path} or its -wal or -shm was removed or replaced while it was served: put it back,"
+            f"{self._path} or its -wal or -shm was removed or replaced while it was served: "
+            f"put it back,"
             " or stop the gateway and restore a backup"
         )
 

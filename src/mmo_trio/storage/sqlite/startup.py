@@ -12,9 +12,20 @@ from pathlib import Path
 import trio
 
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.sql.schema import ReportMigration, log_migration, migration_scripts, report_nothing
+from mmo_trio.storage.sql.schema import (
+    ReportMigration,
+    log_migration,
+    migration_scripts,
+    report_nothing,
+)
 from mmo_trio.storage.sqlite.connection import SqliteSystem, translate_errors
-from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, create_file, real_path, require_one_name
+from mmo_trio.storage.sqlite.files import (
+    OpenFiles,
+    ServingLock,
+    create_file,
+    real_path,
+    require_one_name,
+)
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
 
 SQLITE_VERSION_MIN = (3, 38, 0)
@@ -35,11 +46,11 @@ async def open_sqlite(
 ) -> AsyncIterator[SqliteStore]:
     """Open the file, and make it when it isn't there.
 
-    The one serving process migrates the schema and claims what its predecessor left. `report_migration` is called in
-    another thread. A command may open the file at the same time: the serving process claims the durable intents that it
-    writes. `system` is the machine's; a test gives another. Raises StoreUnusable when another process serves the file,
-    its schema isn't ours or it has several names, StoreUnavailable when it can't be opened.
-    """
+    The one serving process migrates the schema and claims what its predecessor left.
+    `report_migration` is called in another thread. A command may open the file at the same time:
+    the serving process claims the durable intents that it writes. `system` is the machine's; a test
+    gives another. Raises StoreUnusable when another process serves the file, its schema isn't ours
+    or it has several names, StoreUnavailable when it can't be opened."""
     system = system or SqliteSystem()
     opening = partial(_open_in_thread, system, Path(path), serving, timeout_s, report_migration)
     with trio.CancelScope(shield=True):  # Whoever gave up would leave the file locked.
@@ -67,7 +78,9 @@ def _open_in_thread(
         undo.callback(writer.close)
         version = stored_version(writer)
         if not serving and 0 < version < max(scripts()):
-            raise StoreUnusable(f"{path} has schema {version}: bring it up to date with `mmo db migrate`")
+            raise StoreUnusable(
+                f"{path} has schema {version}: bring it up to date with `mmo db migrate`"
+            )
         if writer.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             raise StoreUnusable(f"{path} can't have a write-ahead log: put it on a local disk")
         migrate(writer, report)
@@ -84,10 +97,13 @@ def scripts() -> dict[int, str]:
 
 
 def stored_version(connection: sqlite3.Connection) -> int:
-    """Return the schema version of the file; 0 for an empty one. Raises StoreUnusable when it isn't ours to use."""
+    """Return the schema version of the file; 0 for an empty one. Raises StoreUnusable when it isn't
+    ours to use."""
     if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
         needed = ".".join(map(str, SQLITE_VERSION_MIN))
-        raise StoreUnusable(f"this Python has SQLite {sqlite3.sqlite_version}; {needed} or later is needed")
+        raise StoreUnusable(
+            f"this Python has SQLite {sqlite3.sqlite_version}; {needed} or later is needed"
+        )
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -95,14 +111,15 @@ def stored_version(connection: sqlite3.Connection) -> int:
         raise StoreUnusable("the file is a database of another program: name another file")
     if version > max(scripts()):
         raise StoreUnusable(
-            f"the database has schema {version}, which this version doesn't know: install a later mmo-gateway"
+            f"the database has schema {version}, which this version doesn't know: install a later "
+            f"mmo-gateway"
         )
     return version
 
 
 def migrate(connection: sqlite3.Connection, report: ReportMigration = report_nothing) -> None:
-    """Apply the missing migrations, each in a transaction of its own; two processes may try at once. Where none is
-    missing it does not wait for whoever writes."""
+    """Apply the missing migrations, each in a transaction of its own; two processes may try at
+    once. Where none is missing it does not wait for whoever writes."""
     before, begin = stored_version(connection), time.monotonic()
     if before == max(scripts()):
         return

@@ -1,5 +1,5 @@
-"""The statements that only SQLite needs: those of a batch, which read its working set and write the net effect of its
-decisions, and those of readers."""
+"""The statements that only SQLite needs: those of a batch, which read its working set and write the
+net effect of its decisions, and those of readers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts, sum_by_span
 from mmo_trio.storage.sql.statements import Row
 
 ROWS_PER_STATEMENT: Final = 16
-"""Rows that one statement inserts or looks for at most: each number of rows is a statement of its own, which stays
-prepared. To look for rows of VALUES takes half of the time that it takes for those of an array of JSON."""
+"""Rows that one statement inserts or looks for at most: each number of rows is a statement of its
+own, which stays prepared. To look for rows of VALUES takes half of the time that it takes for those
+of an array of JSON."""
 
 _SELECT_TRANSACTIONS = """
     SELECT order_row, progress FROM ({rows}) AS wanted
@@ -48,7 +49,8 @@ _SELECT_CLAIMS = """
     CROSS JOIN deposit_claims ON provider = wanted.column1 AND receipt = wanted.column2
 """
 _SELECT_REVERSALS = """
-    SELECT payment, reversals FROM ({rows}) AS wanted CROSS JOIN reversals ON payment = wanted.column1
+    SELECT payment, reversals FROM ({rows}) AS wanted CROSS JOIN reversals
+    ON payment = wanted.column1
 """
 _SELECT_USAGE = """
     SELECT brand, counter, day, amount FROM ({rows}) AS wanted
@@ -61,8 +63,9 @@ _SELECT_INTENTS = """
 
 
 CACHED_MAX = 2_048
-"""Transactions in the cache: a payment's first decisions follow within a second or so. Each is some thirty objects,
-which the garbage collector scans again and again, so more of them would cost what they save."""
+"""Transactions in the cache: a payment's first decisions follow within a second or so. Each is some
+thirty objects, which the garbage collector scans again and again, so more of them would cost what
+they save."""
 
 
 @define
@@ -74,7 +77,8 @@ class RecentTransactions:
     _data_version: int | None = None
 
     def drop_if_stale(self, connection: sqlite3.Connection) -> None:
-        """Empty the cache if another process has written meanwhile; to be called inside each transaction."""
+        """Empty the cache if another process has written meanwhile; to be called inside each
+        transaction."""
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != self._data_version:
             self.clear()
@@ -104,13 +108,15 @@ class RecentTransactions:
 
 
 def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTransactions) -> Ledger:
-    """Return the working set for these reads, with the transactions of known deposits and of the newest uses of
-    references."""
+    """Return the working set for these reads, with the transactions of known deposits and of the
+    newest uses of references."""
     ledger = Ledger()
     used: list[str] = []
     for row in _run_for_rows(connection, _SELECT_REFERENCE_USES, [*reads.references]):
         brand, merchant_reference, gateway_reference, at, earlier = row
-        ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, Status(earlier))
+        ledger.references[brand, merchant_reference] = ReferenceUse(
+            gateway_reference, at, Status(earlier)
+        )
         used.append(gateway_reference)
     for row in _run_for_rows(connection, _SELECT_DEPOSITS, [*reads.deposits]):
         provider, provider_reference, gateway_reference = row
@@ -118,14 +124,20 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
     for (row,) in _run_for_rows(connection, _SELECT_CLAIMS, [*reads.claims]):
         claim = serialization.parse_claim(row)
         ledger.claims[claim.provider, claim.receipt] = claim
-    for payment, row in _run_for_rows(connection, _SELECT_REVERSALS, [(each,) for each in reads.reversals]):
+    for payment, row in _run_for_rows(
+        connection, _SELECT_REVERSALS, [(each,) for each in reads.reversals]
+    ):
         ledger.reversals[payment] = serialization.parse_reversals(row)
     for gateway_reference, kind in _run_for_rows(connection, _SELECT_INTENTS, [*reads.intents]):
-        ledger.intents[gateway_reference, IntentKind(kind)] = durable_intent(IntentKind(kind), gateway_reference)
+        ledger.intents[gateway_reference, IntentKind(kind)] = durable_intent(
+            IntentKind(kind), gateway_reference
+        )
     for brand, counter, day, amount in _run_for_rows(connection, _SELECT_USAGE, [*reads.usage]):
         ledger.usage[brand, counter] = UsageCount(day, amount)
     if reads.held_brands:
-        ledger.held_brands = frozenset(brand for (brand,) in connection.execute("SELECT brand FROM brand_holds"))
+        ledger.held_brands = frozenset(
+            brand for (brand,) in connection.execute("SELECT brand FROM brand_holds")
+        )
     wanted = reads.transactions.union(ledger.deposits.values(), used)
     unread: list[tuple[str]] = []
     for reference in wanted:
@@ -136,13 +148,18 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
     for order, progress in _run_for_rows(connection, _SELECT_TRANSACTIONS, unread):
         transaction = serialization.parse_transaction(order, progress)
         ledger.transactions[transaction.reference] = transaction
-    ledger.prefetched = reads if wanted == reads.transactions else evolve(reads, transactions=wanted)
+    ledger.prefetched = (
+        reads if wanted == reads.transactions else evolve(reads, transactions=wanted)
+    )
     return ledger
 
 
-def _run_for_rows(connection: sqlite3.Connection, template: str, rows: Sequence[tuple[object, ...]]) -> list[Any]:
-    """Run a statement for these rows in their order, several at once, and return what it finds: Python gives up its
-    lock and takes it again for every step of a statement, and for several rows there are fewer."""
+def _run_for_rows(
+    connection: sqlite3.Connection, template: str, rows: Sequence[tuple[object, ...]]
+) -> list[Any]:
+    """Run a statement for these rows in their order, several at once, and return what it finds:
+    Python gives up its lock and takes it again for every step of a statement, and for several rows
+    there are fewer."""
     found: list[Any] = []
     for start in range(0, len(rows), ROWS_PER_STATEMENT):
         some = rows[start : start + ROWS_PER_STATEMENT]
@@ -158,7 +175,8 @@ def _fill_template(template: str, columns: int, rows: int) -> str:
 
 
 def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
-    """Write each row of the batch. Raises AssertionError when a transaction isn't in the version of its decision."""
+    """Write each row of the batch. Raises AssertionError when a transaction isn't in the version of
+    its decision."""
     if effect.created:
         _run_for_rows(
             connection,
@@ -166,7 +184,11 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
             " page_token, msisdn, reconciliation_reference, order_row, wake_at, provider_receipt,"
             " status, version, progress, object) {rows}",
             [
-                (*serialization.order_columns(each), *_search_columns(each), *serialization.progress_columns(each))
+                (
+                    *serialization.order_columns(each),
+                    *_search_columns(each),
+                    *serialization.progress_columns(each),
+                )
                 for each in effect.created.values()
             ],
         )
@@ -175,11 +197,18 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
             "UPDATE transactions SET wake_at = ?, provider_receipt = ?, status = ?, version = ?,"
             " progress = ?, object = ? WHERE gateway_reference = ? AND version = ?",
             [
-                (*_search_columns(now), *serialization.progress_columns(now), reference, was.progress.version)
+                (
+                    *_search_columns(now),
+                    *serialization.progress_columns(now),
+                    reference,
+                    was.progress.version,
+                )
                 for reference, (was, now) in effect.advanced.items()
             ],
         )
-        assert moved.rowcount == len(effect.advanced), "a transaction isn't in the version of its decision"
+        assert moved.rowcount == len(effect.advanced), (
+            "a transaction isn't in the version of its decision"
+        )
     if effect.redated:
         connection.executemany(
             "UPDATE transactions SET created_at = ?, order_row = ? WHERE gateway_reference = ?",
@@ -194,20 +223,32 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
             "INSERT OR REPLACE INTO reference_uses"
             " (brand, merchant_reference, gateway_reference, at, earlier, is_lost) {rows}",
             [
-                (each.brand, each.merchant_reference, each.gateway_reference, each.at, each.earlier.value, each.is_lost)
+                (
+                    each.brand,
+                    each.merchant_reference,
+                    each.gateway_reference,
+                    each.at,
+                    each.earlier.value,
+                    each.is_lost,
+                )
                 for each in effect.references
             ],
         )
     if effect.deposits:
         connection.executemany(
-            "INSERT INTO deposits (provider, provider_reference, gateway_reference) VALUES (?, ?, ?)",
-            [(each.provider, each.provider_reference, each.gateway_reference) for each in effect.deposits],
+            "INSERT INTO deposits (provider, provider_reference, gateway_reference) VALUES "
+            "(?, ?, ?)",
+            [
+                (each.provider, each.provider_reference, each.gateway_reference)
+                for each in effect.deposits
+            ],
         )
     for key, (_, claim) in effect.claims.items():
         _write_claim(connection, key, claim)
     if effect.reversals:
         connection.executemany(
-            "INSERT OR REPLACE INTO reversals (payment, version, asked_at, wake_at, unfinished, reversals)"
+            "INSERT OR REPLACE INTO reversals (payment, version, asked_at, wake_at, unfinished, "
+            "reversals)"
             " VALUES (?, ?, ?, ?, ?, ?)",
             [
                 (payment, *serialization.reversal_columns(reversals))
@@ -216,7 +257,8 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
         )
     if effect.usage:
         connection.executemany(
-            serialization.UPSERT_USAGE.format(source="VALUES (?, ?, ?, ?)"), serialization.usage_rows(effect)
+            serialization.UPSERT_USAGE.format(source="VALUES (?, ?, ?, ?)"),
+            serialization.usage_rows(effect),
         )
     _write_intents(connection, effect, is_claimed=is_claimed)
     _write_history(connection, effect)
@@ -249,14 +291,20 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
     if effect.breakers:
         connection.executemany(
             "INSERT OR REPLACE INTO breakers (brand, breaker) VALUES (?, ?)",
-            [(brand, serialization.serialize_breaker(each.breaker)) for brand, each in effect.breakers.items()],
+            [
+                (brand, serialization.serialize_breaker(each.breaker))
+                for brand, each in effect.breakers.items()
+            ],
         )
         connection.executemany(
             "INSERT OR IGNORE INTO breaker_changes (brand, at, state)"
             " SELECT column1, column2, column3 FROM (VALUES (?, ?, ?))"
             " WHERE column3 <> coalesce((SELECT state FROM breaker_changes WHERE brand = column1"
             " ORDER BY at DESC LIMIT 1), 'closed')",
-            [(brand, effect.latest_stamp, each.breaker.state.value) for brand, each in effect.breakers.items()],
+            [
+                (brand, effect.latest_stamp, each.breaker.state.value)
+                for brand, each in effect.breakers.items()
+            ],
         )
 
 
@@ -265,35 +313,44 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
     if effect.journal:
         _run_for_rows(
             connection,
-            "INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after, detail) {rows}",
+            "INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, "
+            "stage_after, detail) {rows}",
             [*map(serialization.journal_columns, effect.journal)],
         )
     if effect.suspense:
         connection.executemany(
             "INSERT INTO suspense"
-            " (identity, reason, provider, told, gateway_reference, brand, first_at, last_at, times)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (identity) DO UPDATE SET times = times + excluded.times,"
-            " first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)",
+            " (identity, reason, provider, told, gateway_reference, brand, first_at, "
+            "last_at, times)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (identity) DO UPDATE SET times = "
+            "times + excluded.times,"
+            " first_at = min(first_at, excluded.first_at), last_at = max(last_at, "
+            "excluded.last_at)",
             serialization.suspense_rows(effect),
         )
     if effect.callbacks:
         _run_for_rows(
             connection,
-            "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at) {rows}",
+            "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, "
+            "detail, at) {rows}",
             [*map(serialization.callback_columns, effect.callbacks)],
         )
     if bodies := serialization.callback_body_rows(effect):
         connection.executemany(
-            "INSERT INTO callback_bodies (brand, gateway_reference, at, body) VALUES (?, ?, ?, ?)", bodies
+            "INSERT INTO callback_bodies (brand, gateway_reference, at, body) VALUES (?, ?, ?, ?)",
+            bodies,
         )
 
 
-def _write_claim(connection: sqlite3.Connection, key: DepositKey, claim: DepositClaim | None) -> None:
+def _write_claim(
+    connection: sqlite3.Connection, key: DepositKey, claim: DepositClaim | None
+) -> None:
     if claim is None:
         connection.execute("DELETE FROM deposit_claims WHERE provider = ? AND receipt = ?", key)
     else:
         connection.execute(
-            "INSERT OR REPLACE INTO deposit_claims (provider, receipt, version, wake_at, claim) VALUES (?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO deposit_claims (provider, receipt, version, wake_at, claim) "
+            "VALUES (?, ?, ?, ?, ?)",
             (*key, claim.version, claim.wake_at, serialization.serialize_claim(claim)),
         )
 
@@ -313,14 +370,18 @@ def _write_counts(connection: sqlite3.Connection, effect: NetEffect) -> None:
 
 def next_wake(connection: sqlite3.Connection, after: Instant) -> Instant | None:
     """Return the earliest `wake_at` that is later than `after`."""
-    row = connection.execute("SELECT min(wake_at) FROM transactions WHERE wake_at > ?", (after,)).fetchone()
+    row = connection.execute(
+        "SELECT min(wake_at) FROM transactions WHERE wake_at > ?", (after,)
+    ).fetchone()
     return None if row[0] is None else Instant(int(row[0]))
 
 
 def due(connection: sqlite3.Connection, now: Instant, limit: int) -> Sequence[str]:
     """Return the references of due transactions, the earliest first."""
     rows = connection.execute(
-        "SELECT gateway_reference FROM transactions WHERE wake_at <= ? ORDER BY wake_at, id LIMIT ?", (now, limit)
+        "SELECT gateway_reference FROM transactions WHERE wake_at <= ? ORDER BY wake_at, "
+        "id LIMIT ?",
+        (now, limit),
     )
     return [reference for (reference,) in rows]
 
@@ -331,10 +392,13 @@ _SELECT_WORK = """
 """
 
 
-def unclaimed_intents(connection: sqlite3.Connection, after_id: int, limit: int) -> Sequence[tuple[int, WorkItem]]:
+def unclaimed_intents(
+    connection: sqlite3.Connection, after_id: int, limit: int
+) -> Sequence[tuple[int, WorkItem]]:
     """Return unclaimed durable intents with greater ids, oldest first, each with its id."""
     rows = connection.execute(
-        f"{_SELECT_WORK} WHERE is_held = 0 AND intents.id > ? ORDER BY intents.id LIMIT ?", (after_id, limit)
+        f"{_SELECT_WORK} WHERE is_held = 0 AND intents.id > ? ORDER BY intents.id LIMIT ?",
+        (after_id, limit),
     )
     return [(row[0], _parse_work_item(row)) for row in rows]
 
@@ -344,7 +408,8 @@ def open_intents(connection: sqlite3.Connection, keys: Sequence[IntentKey]) -> S
     found: list[WorkItem] = []
     for reference, kind in keys:
         rows = connection.execute(
-            f"{_SELECT_WORK} WHERE intents.gateway_reference = ? AND kind = ?", (reference, kind.value)
+            f"{_SELECT_WORK} WHERE intents.gateway_reference = ? AND kind = ?",
+            (reference, kind.value),
         )
         found.extend(map(_parse_work_item, rows))
     return found
@@ -352,7 +417,10 @@ def open_intents(connection: sqlite3.Connection, keys: Sequence[IntentKey]) -> S
 
 def _parse_work_item(row: tuple[Any, ...]) -> WorkItem:
     _, reference, kind, order, progress = row
-    return WorkItem(durable_intent(IntentKind(kind), reference), serialization.parse_transaction(order, progress))
+    return WorkItem(
+        durable_intent(IntentKind(kind), reference),
+        serialization.parse_transaction(order, progress),
+    )
 
 
 def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Sequence[Row | None]:
@@ -363,11 +431,13 @@ def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Seq
 def _look_up_statement(query: AnyLookUp) -> tuple[str, tuple[str, str]]:
     if isinstance(query, LookUp):
         return (
-            f"SELECT {serialization.OBJECT_COLUMNS} FROM transactions WHERE gateway_reference = ? AND brand = ?",
+            f"SELECT {serialization.OBJECT_COLUMNS} FROM transactions WHERE gateway_reference = ? "
+            f"AND brand = ?",
             (query.gateway_reference, query.brand),
         )
     return (
-        f"SELECT {serialization.OBJECT_COLUMNS} FROM reference_uses AS used JOIN transactions USING (gateway_reference)"
+        f"SELECT {serialization.OBJECT_COLUMNS} FROM reference_uses AS used JOIN transactions "
+        f"USING (gateway_reference)"
         " WHERE used.merchant_reference = ? AND used.brand = ? ORDER BY used.at DESC LIMIT 1",
         (query.merchant_reference, query.brand),
     )

@@ -1,4 +1,5 @@
-"""The store on SQLite: one writer thread that makes a whole batch durable in one hop, and concurrent readers."""
+"""The store on SQLite: one writer thread that makes a whole batch durable in one hop, and
+concurrent readers."""
 
 from __future__ import annotations
 
@@ -16,14 +17,24 @@ from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, SECOND, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
-from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import (
+    CHECK_TIMEOUT_S,
+    DecideBatch,
+    StoreUnavailable,
+    WorkItem,
+)
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.net_effect import NetEffect, net_effect
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, execute, run_query
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import statements
-from mmo_trio.storage.sqlite.connection import SqliteCall, SqliteSystem, run_statement, translate_errors
+from mmo_trio.storage.sqlite.connection import (
+    SqliteCall,
+    SqliteSystem,
+    run_statement,
+    translate_errors,
+)
 from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, ServingProbe, require_space
 from mmo_trio.storage.sqlite.statements import advance_latest_stamp, load_batch, write_batch
 from mmo_trio.storage.sqlite.writer import SqliteWriter, WriteAttempt
@@ -55,8 +66,15 @@ class SqliteStore(Store):
         serving_lock: ServingLock | None,
         timeout_s: float,
     ) -> None:
-        self._writer = SqliteWriter(system, path, files, writer, timeout_s, serves=serving_lock is not None)
-        super().__init__(sqlite_schema(system.clock), self._read_query, self._write_query, self._writer.recent.discard)
+        self._writer = SqliteWriter(
+            system, path, files, writer, timeout_s, serves=serving_lock is not None
+        )
+        super().__init__(
+            sqlite_schema(system.clock),
+            self._read_query,
+            self._write_query,
+            self._writer.recent.discard,
+        )
         self._system = system
         self._path = path
         self._files = files
@@ -100,7 +118,8 @@ class SqliteStore(Store):
         return await self._read(lambda c: statements.due(c, now, limit))
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
-        """Claim work for a serving process. Ids up to `_last_claimed_id` are claimed, so nothing has to be written."""
+        """Claim work for a serving process. Ids up to `_last_claimed_id` are claimed, so nothing
+        has to be written."""
         assert self._serving_lock is not None, "only a serving process claims work"
         settled = [each for each in self._writer.in_doubt if each.has_ended]
         keys = [key for each in settled for key in each.scheduled]
@@ -139,7 +158,8 @@ class SqliteStore(Store):
         return self._writer.raised_mark
 
     async def check(self) -> None:
-        """Begin and commit an empty transaction, which writes nothing, and look at the files and the disk."""
+        """Begin and commit an empty transaction, which writes nothing, and look at the files and
+        the disk."""
         with trio.move_on_after(CHECK_TIMEOUT_S):
             await self._writer.write(lambda _: self._check_files())
             return
@@ -150,8 +170,8 @@ class SqliteStore(Store):
         return await self._readers.run(self._check_integrity)
 
     async def aclose(self) -> None:
-        """Close the file and release the serving lock, once the current write has ended. A write that hangs lasts until
-        the end of the process."""
+        """Close the file and release the serving lock, once the current write has ended. A write
+        that hangs lasts until the end of the process."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -170,7 +190,9 @@ class SqliteStore(Store):
     async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:
         return await self._read(lambda c: run_query(make_query(), partial(run_statement, c)))
 
-    async def _write_query(self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)) -> T:
+    async def _write_query(
+        self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)
+    ) -> T:
         def work(connection: sqlite3.Connection) -> T:
             result = run_query(make_query(), partial(run_statement, connection))
             advance_latest_stamp(connection, stamp)
@@ -193,7 +215,9 @@ class SqliteStore(Store):
         with translate_errors():
             connection = self._acquire_reader()
             try:
-                connection.set_progress_handler(lambda: clock.monotonic() > deadline, _PROGRESS_HANDLER_STEPS)
+                connection.set_progress_handler(
+                    lambda: clock.monotonic() > deadline, _PROGRESS_HANDLER_STEPS
+                )
                 connection.execute("BEGIN")
                 result = call(connection)
                 connection.execute("COMMIT")
@@ -267,7 +291,8 @@ def sqlite_schema(clock: GatewayClock) -> SqlSchema:
 
 
 def _first_date(batch: NetEffect) -> Instant:
-    """Return the wall time before which a batch dates no payment. Its creations are in the order of their dates."""
+    """Return the wall time before which a batch dates no payment. Its creations are in the order of
+    their dates."""
     if batch.redated:
         return Instant(0)
     first = next(iter(batch.created.values()), None)
@@ -275,4 +300,7 @@ def _first_date(batch: NetEffect) -> Instant:
 
 
 def _parse_serving(rows: Sequence[Row]) -> Sequence[ServingProcess]:
-    return [ServingProcess(name or "the process that serves the file", generation) for name, generation in rows]
+    return [
+        ServingProcess(name or "the process that serves the file", generation)
+        for name, generation in rows
+    ]

@@ -1,5 +1,5 @@
-"""Writes to the SQLite file: one at a time, each a transaction in one hop to the thread that writes; its caller waits
-for a limited time."""
+"""Writes to the SQLite file: one at a time, each a transaction in one hop to the thread that
+writes; its caller waits for a limited time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from mmo_trio.storage.sqlite.statements import RecentTransactions
 
 T = TypeVar("T")
 
-_RAISE_EPOCH = "UPDATE store_state SET epoch = epoch + 1, raised_at = ? RETURNING id, epoch, raised_at"
+_RAISE_EPOCH = (
+    "UPDATE store_state SET epoch = epoch + 1, raised_at = ? RETURNING id, epoch, raised_at"
+)
 
 
 class SqliteWriter:
@@ -57,15 +59,17 @@ class SqliteWriter:
         self.in_doubt: list[WriteAttempt] = []
         """Attempts whose caller doesn't know their outcome, and so can't do what they scheduled."""
         self.raised_mark: StoreMark | None = None
-        """How far the store had come when a commit of this process raised its epoch last; None while none has."""
+        """How far the store had come when a commit of this process raised its epoch last; None
+        while none has."""
         self._raise_epoch_at = -math.inf if serves else math.inf
-        """When the next commit raises the epoch, by the boot clock; a command, which keeps no mark, never does."""
+        """When the next commit raises the epoch, by the boot clock; a command, which keeps no mark,
+        never does."""
         self._active: WriteAttempt | None = None
         """The one that the thread works at."""
 
     async def write(self, call: SqliteCall[T], attempt: WriteAttempt | None = None) -> T:
-        """Run the call in the thread and commit; after the timeout the thread goes on alone. Raises StoreUnavailable
-        when nothing was stored, OutcomeUnknown when nobody can learn that."""
+        """Run the call in the thread and commit; after the timeout the thread goes on alone. Raises
+        StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that."""
         attempt = attempt or WriteAttempt()
         write = partial(self._write, call, attempt)
         in_doubt = True
@@ -88,8 +92,9 @@ class SqliteWriter:
         raise StoreUnavailable(f"the store didn't answer within {self.timeout_s:g} s")
 
     async def wait_for_creations(self, before: Instant) -> None:
-        """Return once no write is active that may have dated a payment before this wall time. One that begins later
-        dates nothing there once `before` has passed and is marked as served. Raises StoreUnavailable."""
+        """Return once no write is active that may have dated a payment before this wall time. One
+        that begins later dates nothing there once `before` has passed and is marked as served.
+        Raises StoreUnavailable."""
         active = self._active
         if active is None or active.creates_from >= before:
             return
@@ -103,8 +108,8 @@ class SqliteWriter:
         self._is_closed = True
 
     async def finish(self, close: Callable[[], None]) -> None:
-        """Call `close` in the thread after all writes, then end the thread. A caller that is cancelled goes on; what a
-        write that hangs leaves to do is done when it has ended."""
+        """Call `close` in the thread after all writes, then end the thread. A caller that is
+        cancelled goes on; what a write that hangs leaves to do is done when it has ended."""
         try:
             await self._calls.run(close)
         finally:
@@ -124,7 +129,11 @@ class SqliteWriter:
                 connection.execute("BEGIN IMMEDIATE")
                 changes = connection.total_changes
                 result = call(connection)
-                mark = self._raise_epoch(connection) if connection.total_changes > changes else self.raised_mark
+                mark = (
+                    self._raise_epoch(connection)
+                    if connection.total_changes > changes
+                    else self.raised_mark
+                )
                 attempt.begin_commit()
                 self._commit(connection)
                 self._files.verify_committed()
@@ -139,7 +148,8 @@ class SqliteWriter:
             attempt.has_ended, self._active = True, None
 
     def _raise_epoch(self, connection: sqlite3.Connection) -> StoreMark | None:
-        """Raise the epoch of the store, a second after it was raised last; return how far the store has come then."""
+        """Raise the epoch of the store, a second after it was raised last; return how far the store
+        has come then."""
         clock = self._system.clock
         now = clock.monotonic()
         if now < self._raise_epoch_at:
@@ -212,13 +222,15 @@ class WriteAttempt:
             raise StoreUnavailable("the caller has given up")
 
     def begin_commit(self) -> None:
-        """Mark the begin of the commit, in the thread; raises StoreUnavailable when the caller has given up."""
+        """Mark the begin of the commit, in the thread; raises StoreUnavailable when the caller has
+        given up."""
         with self._lock:
             self.require_wanted()
             self._is_committing = True
 
     def abandon(self) -> bool:
-        """Mark the end of the caller's wait; return True when it is too late to prevent the commit."""
+        """Mark the end of the caller's wait; return True when it is too late to prevent the
+        commit."""
         with self._lock:
             self._is_abandoned = True
             return self._is_committing

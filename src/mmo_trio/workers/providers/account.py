@@ -1,12 +1,12 @@
 """Sends requests to a provider through an account with it.
 
-Every request to the provider leaves through its account: with a token, within the rate limit, and when the breaker
-permits it. A request that the account rejects certainly did not leave, and the error says so, because an unnecessary
-poll costs little but a second submission costs money (S6). No message contains a token.
+Every request to the provider leaves through its account: with a token, within the rate limit, and
+when the breaker permits it. A request that the account rejects certainly did not leave, and the
+error says so, because an unnecessary poll costs little but a second submission costs money (S6). No
+message contains a token.
 
-Providers limit questions apart from submissions, so a wait that one of these kinds is asked for holds back that kind
-only, and a question that comes too often says nothing about the provider.
-"""
+Providers limit questions apart from submissions, so a wait that one of these kinds is asked for
+holds back that kind only, and a question that comes too often says nothing about the provider."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ import trio
 from attrs import Factory, define, evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, retry_after
-from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, Finished, Provider, SignInFailed, resume
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    ExchangeFailed,
+    Finished,
+    Provider,
+    SignInFailed,
+    resume,
+)
 from mmo_sansio.resilience.circuit_breaker import CircuitBreaker
 from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values import clock
@@ -40,7 +47,8 @@ UNAVAILABLE_STATUSES = frozenset({429, 502, 503, 504})
 """Statuses that say that the provider is unavailable. A 500 may concern one payment only."""
 
 BURST_WINDOW_S = 5.0
-"""Seconds of which the unused part may be used at once, where the requests of a provider are limited."""
+"""Seconds of which the unused part may be used at once, where the requests of a provider are
+limited."""
 
 TOO_MANY_REQUESTS: Final = 429
 WAIT_STATUSES: Final = frozenset({TOO_MANY_REQUESTS, 503})
@@ -88,14 +96,16 @@ class _Lane:
 
 
 def rate_limit(per_minute: int) -> TokenBucket:
-    """Return what limits the requests to a provider; the unused part of the last BURST_WINDOW_S may be used at once."""
+    """Return what limits the requests to a provider; the unused part of the last BURST_WINDOW_S may
+    be used at once."""
     per_second = per_minute / 60
     return TokenBucket(per_second, burst=1 + BURST_WINDOW_S * per_second)
 
 
 @define(eq=False)
 class ProviderAccount:
-    """Sends the requests of one configured provider: submissions by `exchange`, questions about them by `ask`."""
+    """Sends the requests of one configured provider: submissions by `exchange`, questions about
+    them by `ask`."""
 
     provider: Provider
     send_request: SendRequest = field(repr=False)
@@ -113,12 +123,14 @@ class ProviderAccount:
     _questions: _Lane = Factory(_Lane)
     _sign_ins: _Lane = Factory(_Lane)
     counts: Counter[str] = Factory(Counter)
-    """Since the process started: `exchanges`, the answered requests, with those of signing in; `unavailable`, those
-    among them that said that the provider is unavailable; `failed`, requests without a usable answer; `not_sent`, those
-    that breaker, rate limit or a wait rejected; `sign_ins`, the issued tokens; `sign_ins_failed`."""
+    """Since the process started: `exchanges`, the answered requests, with those of signing in;
+    `unavailable`, those among them that said that the provider is unavailable; `failed`, requests
+    without a usable answer; `not_sent`, those that breaker, rate limit or a wait rejected;
+    `sign_ins`, the issued tokens; `sign_ins_failed`."""
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:
-        """Return the provider's answer. Raises ExchangeFailed, which says whether the request may have arrived.
+        """Return the provider's answer. Raises ExchangeFailed, which says whether the request may
+        have arrived.
 
         When the provider rejects the token, the request is sent once more with a new token.
         """
@@ -150,7 +162,9 @@ class ProviderAccount:
                 if slot.token is not None and slot.token.is_fresh(self.now()):
                     return slot.token
                 if trio.current_time() < slot.failure_expires_at:
-                    raise ExchangeFailed(slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with)
+                    raise ExchangeFailed(
+                        slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with
+                    )
                 shared = self.shared_tokens and await self.shared_tokens.read(scope)
                 if shared and shared.value != slot.refused and shared.is_fresh(self.now()):
                     slot.token = shared
@@ -175,7 +189,10 @@ class ProviderAccount:
             return token
         except SignInFailed as error:
             logger.error("sign_in_rejected", provider=self.provider.name, reason=error.reason)
-            slot.failure, slot.refused_with = f"Signing in was refused: {error.reason}", error.status
+            slot.failure, slot.refused_with = (
+                f"Signing in was refused: {error.reason}",
+                error.status,
+            )
         except ExchangeFailed as error:
             slot.failure, slot.refused_with = f"Signing in failed: {error.reason}", None
         self.counts["sign_ins_failed"] += 1
@@ -234,7 +251,8 @@ class ProviderAccount:
         await trio.sleep_until(turn)
 
     def _check_turn(self, turn: float, reason: str) -> None:
-        """Raise ExchangeFailed when a request whose turn is at this time of Trio's clock would come too late."""
+        """Raise ExchangeFailed when a request whose turn is at this time of Trio's clock would come
+        too late."""
         if turn + 1 >= trio.current_effective_deadline():
             self.counts["not_sent"] += 1
             raise ExchangeFailed(reason, may_have_arrived=False)
@@ -245,7 +263,9 @@ def _with_token(request: HttpRequest, token: AccessToken) -> HttpRequest:
     return evolve(request, headers=(*request.headers, authorization))
 
 
-async def drive_async(conversation: Generator[HttpRequest, HttpResponse, ResultT], exchange: SendRequest) -> ResultT:
+async def drive_async(
+    conversation: Generator[HttpRequest, HttpResponse, ResultT], exchange: SendRequest
+) -> ResultT:
     """Run a conversation to its end and return its result. Raises what the conversation raises."""
     step = resume(conversation)
     while not isinstance(step, Finished):

@@ -1,9 +1,10 @@
-"""Checks the accounts with providers, holds back what a provider says that it can't process, stops questions that would
-lock a credential, and records for a while that a person has asked for what goes to and comes from an operator.
+"""Checks the accounts with providers, holds back what a provider says that it can't process, stops
+questions that would lock a credential, and records for a while that a person has asked for what
+goes to and comes from an operator.
 
-What is learnt and recorded are notes in the store: all processes know what one has learnt, one of them asks for all,
-and a command finds what all have recorded. The lines of a recording are redacted before they go anywhere.
-"""
+What is learnt and recorded are notes in the store: all processes know what one has learnt, one of
+them asks for all, and a command finds what all have recorded. The lines of a recording are redacted
+before they go anywhere."""
 
 from __future__ import annotations
 
@@ -41,11 +42,12 @@ from mmo_trio.workers.providers.account import ProviderAccount, SendRequest, dri
 logger = structlog.get_logger(__name__)
 
 ROUND_S: Final = 2.0
-"""Seconds between two looks at what other processes and people have noted; what was recorded in between is written
-together."""
+"""Seconds between two looks at what other processes and people have noted; what was recorded in
+between is written together."""
 
 FIRST_CHECK_AFTER_S: Final = 30.0
-"""Seconds after the start before the first check, or question for a balance: payments that wait go first."""
+"""Seconds after the start before the first check, or question for a balance: payments that wait go
+first."""
 
 CHECKED_AT_MOST_EVERY: Final = HOUR
 CHECKED_EVERY: Final = DAY
@@ -55,7 +57,8 @@ CHECK_TIMEOUT_S: Final = 60.0
 AVAILABILITY_ASKED_EVERY: Final = Span(30 * SECOND)
 
 HELD_FOR: Final = Span(5 * MINUTE)
-"""How long payments are held back since the provider last said so: one that says nothing any more is tried."""
+"""How long payments are held back since the provider last said so: one that says nothing any more
+is tried."""
 
 REQUESTED: Final = "requested"
 """The content of a note of a check that a person has asked for."""
@@ -85,10 +88,15 @@ class AccountChecks:
     @property
     def findings(self) -> Sequence[AccountFinding]:
         """Return what is known of the accounts of this process."""
-        return [read_finding_note(each) for each in self._notes.values() if each.provider in self.accounts]
+        return [
+            read_finding_note(each)
+            for each in self._notes.values()
+            if each.provider in self.accounts
+        ]
 
     def hold_of(self, provider: str, type: Type) -> trio.Event | None:
-        """Return what is set once such payments may be sent to the provider again; None: they may be sent."""
+        """Return what is set once such payments may be sent to the provider again; None: they may
+        be sent."""
         return self._holds.get((provider, type))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -104,19 +112,31 @@ class AccountChecks:
                 may_ask_after = CHECKED_EVERY if is_settled else may_ask_after
 
     async def ask(self, provider: str, request: HttpRequest) -> HttpResponse:
-        """Return the answer to a question. Raises CredentialStopped instead of asking with a credential that the
-        operator has refused, and ExchangeFailed."""
+        """Return the answer to a question. Raises CredentialStopped instead of asking with a
+        credential that the operator has refused, and ExchangeFailed."""
         account = self.accounts[provider]
         adapter = account.provider
-        if self._stopped and isinstance(adapter, LocksCredentials) and adapter.credential_of(request) in self._stopped:
-            reason = "It is not asked, because it has refused the password and would lock the API operator."
+        if (
+            self._stopped
+            and isinstance(adapter, LocksCredentials)
+            and adapter.credential_of(request) in self._stopped
+        ):
+            reason = (
+                "It is not asked, because it has refused the password and would lock the API "
+                "operator."
+            )
             raise CredentialStopped(reason, may_have_arrived=False)
         return await account.ask(request)
 
     async def learn(self, finding: AccountFinding) -> None:
-        """Keep a finding; a known one is written again after an hour. Raises what the store raises."""
+        """Keep a finding; a known one is written again after an hour. Raises what the store
+        raises."""
         log = logger.bind(
-            provider=finding.provider, part=finding.part, code=finding.code, meaning=finding.words, once_a_minute=True
+            provider=finding.provider,
+            part=finding.part,
+            code=finding.code,
+            meaning=finding.words,
+            once_a_minute=True,
         )
         if finding.state is AccountState.REFUSED:
             log.error("operator_refuses_account")
@@ -129,40 +149,59 @@ class AccountChecks:
         if (latest := finding.after(before)) is before:
             return
         note = finding_note(latest, self.now())
-        is_old = known is None or bool(latest.held) or elapsed(known.at, note.at) >= CHECKED_AT_MOST_EVERY
+        is_old = (
+            known is None
+            or bool(latest.held)
+            or elapsed(known.at, note.at) >= CHECKED_AT_MOST_EVERY
+        )
         works_as_before = before is not None and before.state is finding.state is AccountState.WORKS
         if is_old or not (works_as_before or (known is not None and known.content == note.content)):
             await self.store.note_provider(note)
             self._keep([*self._notes.values(), note])
 
     async def _run_round(self, checks: trio.Nursery, checked_every: Span | None) -> None:
-        """Read what is known, and begin the checks that are due; None: only those that a person has asked for."""
+        """Read what is known, and begin the checks that are due; None: only those that a person has
+        asked for."""
         try:
             read_from = self.now()
-            notes = await self.store.provider_notes(NoteTopic.CHECK, NoteTopic.FINDING, NoteTopic.AVAILABILITY)
+            notes = await self.store.provider_notes(
+                NoteTopic.CHECK, NoteTopic.FINDING, NoteTopic.AVAILABILITY
+            )
             learned_since = (each for each in self._notes.values() if each.at >= read_from)
-            self._keep([*(each for each in notes if each.topic is NoteTopic.FINDING), *learned_since])
+            self._keep(
+                [*(each for each in notes if each.topic is NoteTopic.FINDING), *learned_since]
+            )
             asked = {each.provider: each for each in notes if each.topic is NoteTopic.AVAILABILITY}
             for name in self.with_availability:
                 known, now = asked.get(name, ProviderNote(name, NoteTopic.AVAILABILITY)), self.now()
                 is_due = elapsed(known.at, now) >= AVAILABILITY_ASKED_EVERY
-                if is_due and await self.store.note_provider(evolve(known, at=now), replacing=known):
+                if is_due and await self.store.note_provider(
+                    evolve(known, at=now), replacing=known
+                ):
                     adapter = self.accounts[name].provider
                     assert isinstance(adapter, ReportsAvailability)
-                    checks.start_soon(self._learn_all, name, adapter.ask_availability(now=now), partial(self.ask, name))
+                    checks.start_soon(
+                        self._learn_all,
+                        name,
+                        adapter.ask_availability(now=now),
+                        partial(self.ask, name),
+                    )
             last = {each.provider: each for each in notes if each.topic is NoteTopic.CHECK}
             for name in self.accounts:
                 known, now = last.get(name, ProviderNote(name, NoteTopic.CHECK)), self.now()
                 is_due = checked_every is not None and elapsed(known.at, now) >= checked_every
                 if known.content != REQUESTED and not is_due:
                     continue
-                if await self.store.note_provider(evolve(known, at=now, content=""), replacing=known):
+                if await self.store.note_provider(
+                    evolve(known, at=now, content=""), replacing=known
+                ):
                     checks.start_soon(self._check, name, known.content == REQUESTED)
         except Exception as error:
             log_store_failure(logger, "account_notes_unread", error)
 
     async def _check(self, name: str, is_asked_for: bool) -> None:
-        """Ask the questions of one account; those of a person also with what the operator has refused."""
+        """Ask the questions of one account; those of a person also with what the operator has
+        refused."""
         adapter = self.accounts[name].provider
         assert isinstance(adapter, ChecksAccount)
         send = self.accounts[name].ask if is_asked_for else partial(self.ask, name)
@@ -178,7 +217,9 @@ class AccountChecks:
 
     def _keep(self, notes: Sequence[ProviderNote]) -> None:
         self._notes = {(each.provider, each.subject): each for each in notes}
-        self._stopped = frozenset(each.stopped_credential for each in self.findings if each.stopped_credential)
+        self._stopped = frozenset(
+            each.stopped_credential for each in self.findings if each.stopped_credential
+        )
         held = {(each.provider, type) for each in notes for type in self._held_by(each)}
         for ended in self._holds.keys() - held:
             logger.info("provider_hold_ended", provider=ended[0], type=ended[1].value)
@@ -219,7 +260,12 @@ class AccountRecorder:
             account.observe = partial(self.observe, name)
 
     def observe(
-        self, name: str, request: HttpRequest, answer: HttpResponse | ExchangeFailed, *, is_from_operator: bool = False
+        self,
+        name: str,
+        request: HttpRequest,
+        answer: HttpResponse | ExchangeFailed,
+        *,
+        is_from_operator: bool = False,
     ) -> None:
         """Record an exchange, if this account is recorded and there is room."""
         recording = self._recordings.get(name)
@@ -227,9 +273,16 @@ class AccountRecorder:
             return
         offset_ms = elapsed(recording.began_at, self.now()) // MILLISECOND
         try:
-            line = recording.redactor.to_line(RecordedExchange(is_from_operator, offset_ms, request, answer))
+            line = recording.redactor.to_line(
+                RecordedExchange(is_from_operator, offset_ms, request, answer)
+            )
         except Exception as error:  # A payment goes on, whatever is in it.
-            logger.error("exchange_not_recorded", provider=name, fault=describe_fault(error), once_a_minute=True)
+            logger.error(
+                "exchange_not_recorded",
+                provider=name,
+                fault=describe_fault(error),
+                once_a_minute=True,
+            )
             return
         recording.lines.append(line)
         recording.recorded_bytes += len(line)
@@ -239,7 +292,10 @@ class AccountRecorder:
         task_status.started()
         while True:
             try:
-                asked = {each.provider: each for each in await self.store.provider_notes(NoteTopic.RECORDING)}
+                asked = {
+                    each.provider: each
+                    for each in await self.store.provider_notes(NoteTopic.RECORDING)
+                }
                 for name in self.accounts:
                     await self._write(name)
                     self._switch(name, asked.get(name))
@@ -265,7 +321,9 @@ class AccountRecorder:
         lines, recording.lines = recording.lines, []
         subject = f"{process}-{recording.chunks:06}"
         recording.chunks += 1
-        await self.store.note_provider(ProviderNote(name, NoteTopic.RECORDED, subject, self.now(), "\n".join(lines)))
+        await self.store.note_provider(
+            ProviderNote(name, NoteTopic.RECORDED, subject, self.now(), "\n".join(lines))
+        )
 
 
 def finding_note(finding: AccountFinding, at: Instant) -> ProviderNote:

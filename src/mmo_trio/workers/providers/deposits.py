@@ -1,12 +1,12 @@
-"""Finds out about deposits: whether an unconfirmed one was paid, which ones nobody has told of, and what each is for
-(S4).
+"""Finds out about deposits: whether an unconfirmed one was paid, which ones nobody has told of, and
+what each is for (S4).
 
-The claims and the times of the questions are in the store, so that a killed process loses none. Several processes may
-find the same claim due: the decision to wake it lets only one of them ask.
+The claims and the times of the questions are in the store, so that a killed process loses none.
+Several processes may find the same claim due: the decision to wake it lets only one of them ask.
 
-Providers that can tell list what was paid to their accounts: this finds prompts of which nothing was heard, and
-deposits whose notification never came. What is listed is decided like a confirmed notification, so it may come twice.
-"""
+Providers that can tell list what was paid to their accounts: this finds prompts of which nothing
+was heard, and deposits whose notification never came. What is listed is decided like a confirmed
+notification, so it may come twice."""
 
 from __future__ import annotations
 
@@ -20,9 +20,23 @@ from attrs import Factory, define
 from mmo_sansio.messages.inputs import DepositClaimWoke, Input, ProviderHinted
 from mmo_sansio.messages.replies import ClaimDue
 from mmo_sansio.providers.common import deposits
-from mmo_sansio.providers.common.interface import DepositReport, ExchangeFailed, Provider, VerifiesDeposits
+from mmo_sansio.providers.common.interface import (
+    DepositReport,
+    ExchangeFailed,
+    Provider,
+    VerifiesDeposits,
+)
 from mmo_sansio.providers.common.operations import operation_key
-from mmo_sansio.values.clock import FIRST_INSTANT, HOUR, MINUTE, Instant, Span, earlier, elapsed, later
+from mmo_sansio.values.clock import (
+    FIRST_INSTANT,
+    HOUR,
+    MINUTE,
+    Instant,
+    Span,
+    earlier,
+    elapsed,
+    later,
+)
 from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_trio.engine.engine import Submit
 from mmo_trio.storage.interface.store import log_store_failure
@@ -42,7 +56,8 @@ SCAN_INTERVAL_MIN_S = 0.05
 """Seconds between two looks while more is due than may be asked about at once."""
 
 QUESTIONS_MAX = 32
-"""Open questions at once: a flood of forged notifications must leave the accounts' requests to payments."""
+"""Open questions at once: a flood of forged notifications must leave the accounts' requests to
+payments."""
 
 RETRY_DELAY_S = 5.0
 """Seconds before the next round when the store can't serve."""
@@ -62,7 +77,8 @@ LISTED_FOR: Final = Span(48 * HOUR)
 
 @define(eq=False)
 class DepositClaimWorker:
-    """Runs once in each process that has a provider whose notifications of deposits are unsigned."""
+    """Runs once in each process that has a provider whose notifications of deposits are
+    unsigned."""
 
     store: Store
     submit: Submit
@@ -75,9 +91,11 @@ class DepositClaimWorker:
     _postponed: Postponed[tuple[str, str]] = Factory(Postponed)
     """Claims that could not be woken: each round passes over those whose time has not come."""
 
-    async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run rounds until `drain` is set, and then until cancelled wait for what was asked. A question that is
-        cancelled is asked again."""
+    async def run(
+        self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Run rounds until `drain` is set, and then until cancelled wait for what was asked. A
+        question that is cancelled is asked again."""
         async with trio.open_nursery() as questions:
             task_status.started()
             while not drain.is_set():
@@ -96,7 +114,9 @@ class DepositClaimWorker:
         found = await self.store.due_claims(self.now(), limit=limit) if room else ()
         if room and len(found) < limit:  # All that are due were found.
             self._postponed.retain([(each.provider, each.receipt) for each in found])
-        due = [each for each in found if not self._postponed.must_wait((each.provider, each.receipt))][:room]
+        due = [
+            each for each in found if not self._postponed.must_wait((each.provider, each.receipt))
+        ][:room]
         async with trio.open_nursery() as inputs:
             for claim in due:
                 inputs.start_soon(self._wake, claim, questions)
@@ -121,17 +141,25 @@ class DepositClaimWorker:
         provider = self.providers.get(claim.provider)
         try:
             if not isinstance(provider, VerifiesDeposits):
-                logger.error("deposit_not_verifiable", provider=claim.provider, receipt=claim.receipt)
+                logger.error(
+                    "deposit_not_verifiable", provider=claim.provider, receipt=claim.receipt
+                )
                 return
             answer = None
             with trio.move_on_after(CONVERSATION_TIMEOUT_S):
                 conversation = provider.verify_deposit(claim, now=self.now())
                 answer = await drive_async(conversation, self.exchange_for(claim.provider))
             if answer is not None:
-                owner = None if claim.payment else await deposit_owner(self.store, deposits.claimed_deposit(claim))
+                owner = (
+                    None
+                    if claim.payment
+                    else await deposit_owner(self.store, deposits.claimed_deposit(claim))
+                )
                 await self.submit(deposits.answer_input(answer, claim, owner))
         except Exception as error:
-            logger.error("deposit_question_failed", provider=claim.provider, fault=describe_fault(error))
+            logger.error(
+                "deposit_question_failed", provider=claim.provider, fault=describe_fault(error)
+            )
         finally:
             self._open_questions -= 1
 
@@ -145,7 +173,8 @@ class DepositLister:
     accounts: Sequence[OpenAccount]
     """Those whose adapter is a ListsDeposits."""
     now: Callable[[], Instant]
-    """Returns the gateway's own time, which the store has; `utc` returns the wall time, which providers have."""
+    """Returns the gateway's own time, which the store has; `utc` returns the wall time, which
+    providers have."""
     utc: Callable[[], Instant]
     next_reference: Callable[[], str]
     scan_interval_s: float = SCAN_INTERVAL_S
@@ -163,10 +192,16 @@ class DepositLister:
                 due_at = later(now, LIST_INTERVAL)
                 try:
                     await self._list_if_due(account, now)
-                except ExchangeFailed as failure:  # The next listing begins where the last one that succeeded ended.
-                    logger.warning("deposits_not_listed", provider=account.provider.name, reason=failure.reason)
+                except (
+                    ExchangeFailed
+                ) as failure:  # The next listing begins where the last one that succeeded ended.
+                    logger.warning(
+                        "deposits_not_listed", provider=account.provider.name, reason=failure.reason
+                    )
                 except Exception as error:
-                    log_store_failure(logger, "deposit_listing_failed", error, provider=account.provider.name)
+                    log_store_failure(
+                        logger, "deposit_listing_failed", error, provider=account.provider.name
+                    )
             await trio.sleep(self.scan_interval_s)
 
     async def _list_if_due(self, account: OpenAccount, now: Instant) -> None:
@@ -179,7 +214,9 @@ class DepositLister:
         listing = provider.list_deposits(later(begin, ahead), later(end, ahead))
         for each in await drive_async(listing, account.account.ask):
             if isinstance(each, DepositReport):
-                for input_ in await deposit_inputs(self.store, provider, each, self.next_reference()):
+                for input_ in await deposit_inputs(
+                    self.store, provider, each, self.next_reference()
+                ):
                     await self.submit(input_)
             else:
                 await self.submit(each)
@@ -189,8 +226,8 @@ class DepositLister:
 async def deposit_inputs(
     store: Store, provider: Provider, deposit: DepositReport, gateway_reference: str
 ) -> Sequence[Input]:
-    """Return the input for a deposit, and a hint to the payment that it names: the deposit may be its result. The
-    gatewayReference is a fresh one."""
+    """Return the input for a deposit, and a hint to the payment that it names: the deposit may be
+    its result. The gatewayReference is a fresh one."""
     payment = await payment_named_by(store, provider, deposit)
     notified = deposits.deposit_input(
         deposit,
@@ -199,7 +236,11 @@ async def deposit_inputs(
         gateway_reference=gateway_reference,
         payment=None if payment is None else payment.reference,
     )
-    if payment is None or payment.progress.provider_data is None or payment.progress.stage.is_terminal:
+    if (
+        payment is None
+        or payment.progress.provider_data is None
+        or payment.progress.stage.is_terminal
+    ):
         return (notified,)
     operation = provider.operations.get(operation_key(payment))
     if operation is None or not operation.can_be_polled:
@@ -207,8 +248,11 @@ async def deposit_inputs(
     return notified, ProviderHinted(payment.reference, provider.name)
 
 
-async def payment_named_by(store: Store, provider: Provider, deposit: DepositReport) -> Transaction | None:
-    """Return the payment whose reference the payer gave; None when it is none of this provider's."""
+async def payment_named_by(
+    store: Store, provider: Provider, deposit: DepositReport
+) -> Transaction | None:
+    """Return the payment whose reference the payer gave; None when it is none of this
+    provider's."""
     if not deposits.may_be_reference_suffix(deposit):
         return None
     payment = await store.transaction_by_suffix(deposit.bill_reference.upper())

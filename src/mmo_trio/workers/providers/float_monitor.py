@@ -1,8 +1,8 @@
-"""Asks for the balances of our accounts with providers, and says when a float is low or has made a provider refuse a
-pay-out.
+"""Asks for the balances of our accounts with providers, and says when a float is low or has made a
+provider refuse a pay-out.
 
-All of it is in the store, so one process asks for all, and each crossing of a threshold is said once.
-"""
+All of it is in the store, so one process asks for all, and each crossing of a threshold is said
+once."""
 
 from __future__ import annotations
 
@@ -81,27 +81,38 @@ class FloatMonitor:
                         await self._ask_due(inquiries)
                     self.floats = await known_floats(self.store, self.now())
                     latest = [each.forecast.latest for each in self.floats]
-                    self.known_at |= {each.key: each.at for each in latest if each.provider in self.providers}
+                    self.known_at |= {
+                        each.key: each.at for each in latest if each.provider in self.providers
+                    }
                 except Exception as error:
                     log_store_failure(logger, "float_round_failed", error)
                 with trio.move_on_after(ROUND_S):
                     await self._refused.wait()
 
     def note_result(self, work: WorkItem) -> None:
-        """Say at once that a provider has refused to pay because a float lacks money, if this is such a result."""
+        """Say at once that a provider has refused to pay because a float lacks money, if this is
+        such a result."""
         order, progress = work.transaction.order, work.transaction.progress
         is_refusal = progress.error_code is ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
         is_told = progress.completion_source in (Source.POLL, Source.WEBHOOK)
-        if not (isinstance(work.intent, DeliverCallback) and is_refusal and is_told) or order.type is Type.PAYIN:
+        if (
+            not (isinstance(work.intent, DeliverCallback) and is_refusal and is_told)
+            or order.type is Type.PAYIN
+        ):
             return
         provider, reference, told = order.provider, order.gateway_reference, progress.provider_data
-        logger.error("float_refused", provider=provider, reference=reference, code=told and told.error_code)
+        logger.error(
+            "float_refused", provider=provider, reference=reference, code=told and told.error_code
+        )
         self.refusals[provider] += 1
-        self._unwritten[provider] = ProviderNote(provider, NoteTopic.FLOAT_REFUSAL, "", self.now(), reference)
+        self._unwritten[provider] = ProviderNote(
+            provider, NoteTopic.FLOAT_REFUSAL, "", self.now(), reference
+        )
         self._refused.set()
 
     async def learn(self, report: balances.BalanceReport) -> None:
-        """Keep balances, and say which floats have become low by them. Raises what the store raises."""
+        """Keep balances, and say which floats have become low by them. Raises what the store
+        raises."""
         await self.store.record_balances(report.balances)
         reported = {each.key for each in report.balances}
         for each in await known_floats(self.store, self.now()) if reported else ():
@@ -115,7 +126,9 @@ class FloatMonitor:
         note = evolve(known.note, at=self.now(), content=LOW if is_low else "")
         if is_low is known.is_low or not await self.store.note_provider(note, replacing=known.note):
             return
-        log = logger.bind(provider=latest.provider, account=latest.account, balance=str(latest.amount))
+        log = logger.bind(
+            provider=latest.provider, account=latest.account, balance=str(latest.amount)
+        )
         if is_low:
             log.error("float_low", hours_left=hours_left and round(hours_left, 1))
         else:
@@ -151,16 +164,22 @@ class FloatMonitor:
 
 
 async def known_floats(store: AdminStore, now: Instant) -> Sequence[KnownFloat]:
-    """Return what is known of each account by the balances of the last hours. Raises what the store raises."""
-    notes = {(each.provider, each.subject): each for each in await store.provider_notes(NoteTopic.FLOAT)}
+    """Return what is known of each account by the balances of the last hours. Raises what the store
+    raises."""
+    notes = {
+        (each.provider, each.subject): each for each in await store.provider_notes(NoteTopic.FLOAT)
+    }
     known = []
-    for each in balances.forecast_floats(await store.provider_balances(earlier(now, balances.FORECAST_WINDOW))):
+    for each in balances.forecast_floats(
+        await store.provider_balances(earlier(now, balances.FORECAST_WINDOW))
+    ):
         none = ProviderNote(each.latest.provider, NoteTopic.FLOAT, each.latest.account)
         known.append(KnownFloat(each, notes.get(each.latest.key, none)))
     return known
 
 
 async def float_refusals(store: AdminStore, now: Instant) -> Mapping[str, ProviderNote]:
-    """Return the last refusal for lack of float of each provider that has one of late. Raises what the store raises."""
+    """Return the last refusal for lack of float of each provider that has one of late. Raises what
+    the store raises."""
     notes = await store.provider_notes(NoteTopic.FLOAT_REFUSAL)
     return {each.provider: each for each in notes if elapsed(each.at, now) < REFUSAL_SHOWN_FOR}

@@ -1,4 +1,5 @@
-"""Opens the configured providers: checks their options, reads secrets from files, and gives each its own way out."""
+"""Opens the configured providers: checks their options, reads secrets from files, and gives each
+its own way out."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint,
 from mmo_trio.workers.providers.shared_tokens import SharedTokens
 
 FILE_SUFFIX = "_file"
-"""`KEY_file` names a file whose text is the value of KEY, so that a secret is neither in the settings nor in the
-environment."""
+"""`KEY_file` names a file whose text is the value of KEY, so that a secret is neither in the
+settings nor in the environment."""
 
 SECRET_BYTES_MAX = 64 * 1024
 
@@ -79,7 +80,9 @@ class AccountEnvironment:
 
 
 def open_accounts(
-    sections: Mapping[str, ProviderSection], titles: Mapping[str, str], environment: AccountEnvironment
+    sections: Mapping[str, ProviderSection],
+    titles: Mapping[str, str],
+    environment: AccountEnvironment,
 ) -> Mapping[str, OpenAccount]:
     """Open every account with an operator, by name. Raises SettingsError."""
     opened: dict[str, OpenAccount] = {}
@@ -95,9 +98,11 @@ def open_accounts(
     return opened
 
 
-def open_account(section: ProviderSection, title: str, environment: AccountEnvironment) -> OpenAccount:
-    """Open the account of `[provider.NAME]`. In addition to the options of its kind it takes `title` and the options of
-    every kind. Raises SettingsError."""
+def open_account(
+    section: ProviderSection, title: str, environment: AccountEnvironment
+) -> OpenAccount:
+    """Open the account of `[provider.NAME]`. In addition to the options of its kind it takes
+    `title` and the options of every kind. Raises SettingsError."""
     try:
         options = _read_option_files(section.options)
         webhook_name = Options(options).text("hooks_name", section.name)
@@ -126,10 +131,17 @@ def open_account(section: ProviderSection, title: str, environment: AccountEnvir
         environment.monotonic,
         CircuitBreaker(breaker),
         rate_limit(per_minute) if per_minute else None,
-        shared_tokens=SharedTokens(store, environment.keyring, provider) if (store := environment.store) else None,
+        shared_tokens=SharedTokens(store, environment.keyring, provider)
+        if (store := environment.store)
+        else None,
     )
     return OpenAccount(
-        adapter, provider, account, webhook_name, WebhookEndpoint(provider, tokens, allowed), float_watch
+        adapter,
+        provider,
+        account,
+        webhook_name,
+        WebhookEndpoint(provider, tokens, allowed),
+        float_watch,
     )
 
 
@@ -170,7 +182,9 @@ def _integer_in_range(options: Mapping[str, Any], option: CommonOption) -> int:
     return number
 
 
-def open_sandbox_account(section: ProviderSection, title: str, *, is_lenient: bool) -> SandboxProvider:
+def open_sandbox_account(
+    section: ProviderSection, title: str, *, is_lenient: bool
+) -> SandboxProvider:
     """Open the account with the sandbox operator. Raises SettingsError."""
     try:
         options = _read_option_files(section.options)
@@ -200,7 +214,9 @@ def _read_option_files(written: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _list(options: Mapping[str, Any], key: str, parse: Callable[[Any], tuple[T, ...]], remedy: str) -> tuple[T, ...]:
+def _list(
+    options: Mapping[str, Any], key: str, parse: Callable[[Any], tuple[T, ...]], remedy: str
+) -> tuple[T, ...]:
     try:
         return parse(options.get(key, []))
     except InvalidSettingValue as fault:

@@ -1,7 +1,7 @@
 """Sends reversals to providers and asks after them (S6).
 
-What is due, and what was sent, is in the store, so that a killed process loses none. Several processes may find the
-same reversal due: the decision to wake it lets only one of them send or ask.
+What is due, and what was sent, is in the store, so that a killed process loses none. Several
+processes may find the same reversal due: the decision to wake it lets only one of them send or ask.
 """
 
 from __future__ import annotations
@@ -65,11 +65,15 @@ class ReversalWorker:
     _active: set[str] = Factory(set)
     """The ids of reversals that are worked at, or wait after a fault."""
     _held: int = 0
-    """How many that were due in the last round may not be sent for now: they take no room from others."""
+    """How many that were due in the last round may not be sent for now: they take no room from
+    others."""
     _next_attempt: Callable[[], str] = Factory(request_id_generator)
 
-    async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run rounds until `drain` is set; then give what is under way some time. What is cancelled is asked after."""
+    async def run(
+        self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Run rounds until `drain` is set; then give what is under way some time. What is cancelled
+        is asked after."""
         async with trio.open_nursery() as conversations:
             task_status.started()
             while not drain.is_set():
@@ -85,7 +89,11 @@ class ReversalWorker:
         """Begin to work at what is due and may be sent now, as far as there is room."""
         limit = CONVERSATIONS_MAX + len(self._active) + self._held
         due = await self.store.due_reversals(self.worker.now(), limit=limit)
-        held = {each.id for each in due if each.state is ReversalState.APPROVED and not self._may_send(each.provider)}
+        held = {
+            each.id
+            for each in due
+            if each.state is ReversalState.APPROVED and not self._may_send(each.provider)
+        }
         self._held = len(held)
         for each in due:
             if each.id not in held | self._active and len(self._active) < 2 * CONVERSATIONS_MAX:
@@ -93,7 +101,10 @@ class ReversalWorker:
                 conversations.start_soon(self._handle, each)
 
     def _may_send(self, provider: str) -> bool:
-        return not self.worker.is_closed(provider) and self.worker.hold_of(provider, Type.PAYOUT) is None
+        return (
+            not self.worker.is_closed(provider)
+            and self.worker.hold_of(provider, Type.PAYOUT) is None
+        )
 
     async def _handle(self, due: Reversal) -> None:
         attempt = self._next_attempt()
@@ -105,7 +116,9 @@ class ReversalWorker:
                 report = await self._converse(reply, reply.reversal.may_send(attempt), began_at)
                 label = REVERSAL_LABELS[type(report)]
                 self.reports[due.provider, label] += 1
-                logger.info("reversal_reported", provider=due.provider, reversal=due.id, report=label)
+                logger.info(
+                    "reversal_reported", provider=due.provider, reversal=due.id, report=label
+                )
                 await self.worker.record_input(lambda: report, tries_max=TRIES_IN_PLACE)
         except Exception as error:
             logger.error("reversal_work_failed", reversal=due.id, fault=describe_fault(error))
@@ -113,7 +126,9 @@ class ReversalWorker:
         finally:
             self._active.discard(due.id)
 
-    async def _converse(self, woken: ReversalApplied, is_to_be_sent: bool, began_at: float) -> reversals.ReversalReport:
+    async def _converse(
+        self, woken: ReversalApplied, is_to_be_sent: bool, began_at: float
+    ) -> reversals.ReversalReport:
         """Send the reversal or ask after it, and return the report, whatever happens."""
         reversal, name = woken.reversal, woken.reversal.provider
         payment = with_reported_money(reversal, woken.transaction)
@@ -122,8 +137,14 @@ class ReversalWorker:
         if operation is None or not isinstance(provider, ReversesPayments):
             no_offer = "No account that is configured takes reversals of this payment."
             return about.failed(no_offer) if is_to_be_sent else about.cannot_tell()
-        if is_to_be_sent and not operation.can_be_partial and reversal.amount != payment.progress.final:
-            return about.failed(f"The operator moves back all of a payment or nothing: {payment.progress.final}.")
+        if (
+            is_to_be_sent
+            and not operation.can_be_partial
+            and reversal.amount != payment.progress.final
+        ):
+            return about.failed(
+                f"The operator moves back all of a payment or nothing: {payment.progress.final}."
+            )
         if not is_to_be_sent and not operation.can_be_polled:
             return about.cannot_tell()
         begin = provider.reverse if is_to_be_sent else provider.poll_reversal
@@ -132,11 +153,16 @@ class ReversalWorker:
         report: reversals.ReversalReport
         try:
             conversation = begin(reversal, payment, now=self.worker.now())
-            report = await drive_by_deadline(conversation, exchange, deadline, self.worker.counts[name])
+            report = await drive_by_deadline(
+                conversation, exchange, deadline, self.worker.counts[name]
+            )
         except Exception as fault:
             logger.error("reversal_conversation_failed", provider=name, fault=describe_fault(fault))
             report = about.unreachable(f"A fault of ours: {type(fault).__name__}.")
-        if isinstance(report, reversals.ReversalAccepted | reversals.ReversalUnreachable) and report.poll_after is None:
+        if (
+            isinstance(report, reversals.ReversalAccepted | reversals.ReversalUnreachable)
+            and report.poll_after is None
+        ):
             return evolve(report, poll_after=operation.poll_interval(reversal.polls))
         return report
 

@@ -1,9 +1,9 @@
 """Submits payments to providers, polls them, and reports the results to the engine.
 
-A request that may move money leaves only after the engine has recorded the submission (`Applied`). A payment is in one
-conversation at a time. A conversation ends before the payment rules consider its submission lost, and nothing is sent
-after its deadline: a process that was stopped and goes on must not send a payment that has been polled meanwhile (S6).
-"""
+A request that may move money leaves only after the engine has recorded the submission (`Applied`).
+A payment is in one conversation at a time. A conversation ends before the payment rules consider
+its submission lost, and nothing is sent after its deadline: a process that was stopped and goes on
+must not send a payment that has been polled meanwhile (S6)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,20 @@ from mmo_sansio.messages import inputs
 from mmo_sansio.messages.intents import PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Applied, Reply
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Provider
-from mmo_sansio.providers.common.operations import OperationKey, resubmission_ends_at, with_poll_interval
+from mmo_sansio.providers.common.operations import (
+    OperationKey,
+    resubmission_ends_at,
+    with_poll_interval,
+)
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Operation, Order, Stage, Transaction, Type
 from mmo_trio.engine.engine import Submit
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem, log_store_failure
+from mmo_trio.storage.interface.store import (
+    OutcomeUnknown,
+    StoreUnavailable,
+    WorkItem,
+    log_store_failure,
+)
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.ids import request_id_generator
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
@@ -36,22 +45,23 @@ from mmo_trio.workers.providers.account import ResultT, SendRequest, drive_async
 logger = structlog.get_logger(__name__)
 
 CONVERSATIONS_MAX = 256
-"""Simultaneous conversations with one provider: enough to fill the engine's batches. A slow provider delays its own
-payments only."""
+"""Simultaneous conversations with one provider: enough to fill the engine's batches. A slow
+provider delays its own payments only."""
 
 WAITING_MAX = 10_000
 """Work items that may wait for a conversation with one provider."""
 
 ENDED_POLL_INTERVAL_S = 2.0
-"""Seconds between two polls of one payment that has ended, as the payment rules have it for pending ones."""
+"""Seconds between two polls of one payment that has ended, as the payment rules have it for pending
+ones."""
 
 ENDED_POLL_PAUSE_S = 0.1
-"""Seconds between two polls of payments that have ended, of one provider: they leave its rate, and the processor, to
-payments that somebody waits for, also when thousands have expired together."""
+"""Seconds between two polls of payments that have ended, of one provider: they leave its rate, and
+the processor, to payments that somebody waits for, also when thousands have expired together."""
 
 CONVERSATION_TIMEOUT_S = 20.0
-"""Seconds for a conversation, from before its submission is recorded; shorter than SUBMISSION_TIMEOUT of the payment
-rules."""
+"""Seconds for a conversation, from before its submission is recorded; shorter than
+SUBMISSION_TIMEOUT of the payment rules."""
 
 DRAIN_GRACE_S = 20.0
 """Seconds that active conversations have once the worker drains."""
@@ -63,14 +73,16 @@ STORE_RETRY_DELAY_MAX_S = 15.0
 """The longest delay in seconds while the store is unavailable."""
 
 SUBMISSION_RETRY_DELAY_MAX_S = 300.0
-"""The longest delay in seconds before a payment that certainly did not reach its provider is submitted again: each
-submission adds lines to its journal. Also the longest before an input that cannot be decided is repeated."""
+"""The longest delay in seconds before a payment that certainly did not reach its provider is
+submitted again: each submission adds lines to its journal. Also the longest before an input that
+cannot be decided is repeated."""
 
 HOLD_CHECKED_EVERY_S = 30.0
 """Seconds between two looks whether a payment that is held back will not be sent at all."""
 
 TRIES_IN_PLACE = 4
-"""How often an input that cannot be decided is tried, in some 4 s, before its conversation makes room for others."""
+"""How often an input that cannot be decided is tried, in some 4 s, before its conversation makes
+room for others."""
 
 REPORT_LABELS: Mapping[type[inputs.ProviderReport], str] = MappingProxyType(
     {
@@ -120,10 +132,13 @@ class EndedPolls:
     """The latest poll of each payment that has to wait."""
 
     def delay_s(self, work: WorkItem, now: float) -> float:
-        """Return 0 when the payment may be polled now, and remember that it is; otherwise the seconds for which it
-        stays in `waiting`, or -1 when it only takes the place of one that waits already."""
+        """Return 0 when the payment may be polled now, and remember that it is; otherwise the
+        seconds for which it stays in `waiting`, or -1 when it only takes the place of one that
+        waits already."""
         reference = work.intent.gateway_reference
-        while self._polled_at and next(iter(self._polled_at.values())) + ENDED_POLL_INTERVAL_S <= now:
+        while (
+            self._polled_at and next(iter(self._polled_at.values())) + ENDED_POLL_INTERVAL_S <= now
+        ):
             del self._polled_at[next(iter(self._polled_at))]
         if reference not in self._polled_at:
             self._polled_at[reference] = now
@@ -149,7 +164,8 @@ class ProviderWorker:
     is_closed: Callable[[str], bool] = lambda _: False
     """Tells whether a user has closed the provider with this name for new payments."""
     hold_of: Callable[[str, Type], trio.Event | None] = lambda *_: None
-    """Returns what is set once the provider with this name can process payments of this type again; None: it can."""
+    """Returns what is set once the provider with this name can process payments of this type again;
+    None: it can."""
     _conversations: trio.Nursery | None = None
     """Runs the conversations; None while none may start."""
     _timers: trio.Nursery | None = None
@@ -161,7 +177,8 @@ class ProviderWorker:
     """Names each attempt to record a submission."""
     _ended_polls: EndedPolls = Factory(EndedPolls)
     _reserved: dict[str, float] = Factory(dict)
-    """The start of the reservation by Trio's clock, by gatewayReference of payments that are not durable yet."""
+    """The start of the reservation by Trio's clock, by gatewayReference of payments that are not
+    durable yet."""
     _conversation_finished: trio.Event = Factory(trio.Event)
     """Set, and replaced, whenever work is finished."""
     counts: dict[str, ProviderCounts] = field(init=False)
@@ -177,12 +194,15 @@ class ProviderWorker:
     def try_enqueue(self, work: WorkItem) -> bool:
         """Accept work, or return False so that the caller offers it again later.
 
-        A poll is dropped when its payment has work in progress or the queue is full, as the payment will be polled
-        again. A submission, or the poll of a payment that has ended, follows the unfinished work of its payment,
-        because that work may be its cause, or end without an answer. A payment that has ended is polled at most once in
-        two seconds, however many hints come, and after all others.
-        """
-        is_poll, is_of_ended = isinstance(work.intent, PollProvider), isinstance(work.intent, PollEnded)
+        A poll is dropped when its payment has work in progress or the queue is full, as the payment
+        will be polled again. A submission, or the poll of a payment that has ended, follows the
+        unfinished work of its payment, because that work may be its cause, or end without an
+        answer. A payment that has ended is polled at most once in two seconds, however many hints
+        come, and after all others."""
+        is_poll, is_of_ended = (
+            isinstance(work.intent, PollProvider),
+            isinstance(work.intent, PollEnded),
+        )
         reference = work.intent.gateway_reference
         if reference in self._claimed:
             if not is_poll:
@@ -202,11 +222,11 @@ class ProviderWorker:
         return True
 
     def try_reserve(self, reference: str, provider: str, operation: OperationKey) -> bool:
-        """Reserve a conversation for the submission of a payment that is about to be created, if one is free and none
-        waits for it. `send_reserved` or `release` has to follow.
+        """Reserve a conversation for the submission of a payment that is about to be created, if
+        one is free and none waits for it. `send_reserved` or `release` has to follow.
 
-        Where the provider cannot be polled nothing is reserved: if this process died before it sends, nobody could
-        learn that."""
+        Where the provider cannot be polled nothing is reserved: if this process died before it
+        sends, nobody could learn that."""
         known = self.providers.get(provider)
         if self._conversations is None or known is None or self.is_closed(provider):
             return False
@@ -223,8 +243,8 @@ class ProviderWorker:
         return True
 
     def send_reserved(self, transaction: Transaction) -> None:
-        """Submit a payment whose submission is on record since its creation, in the conversation that was reserved for
-        it."""
+        """Submit a payment whose submission is on record since its creation, in the conversation
+        that was reserved for it."""
         reference, queue = transaction.reference, self._queues[transaction.order.provider]
         began_at = self._reserved.pop(reference)
         if self._conversations is None:
@@ -241,8 +261,9 @@ class ProviderWorker:
             self._start_conversations(queue)
 
     def report_unsent(self, reference: str, provider: str) -> None:
-        """Report, as soon as the store can, that nothing was sent of a payment that may have become durable with its
-        submission on record: a worker submits it then. While this process ends it is polled instead."""
+        """Report, as soon as the store can, that nothing was sent of a payment that may have become
+        durable with its submission on record: a worker submits it then. While this process ends it
+        is polled instead."""
         if self._timers:
             report = inputs.ProviderNeverReceived(reference, provider, version=1)
             self._timers.start_soon(self.record_input, lambda: report)
@@ -272,7 +293,8 @@ class ProviderWorker:
         grace_s: float = DRAIN_GRACE_S,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Run conversations until `drain` is set; then start none, and give the active ones `grace_s` seconds.
+        """Run conversations until `drain` is set; then start none, and give the active ones
+        `grace_s` seconds.
 
         Work that was not started stays in the store; cancelled submissions will be polled.
         """
@@ -297,8 +319,8 @@ class ProviderWorker:
             self._start_conversations(queue)
 
     def _may_poll_ended(self, work: WorkItem) -> bool:
-        """Return whether an ended payment may be polled now; otherwise it is polled once with its latest hint, later,
-        or not at all while this process ends."""
+        """Return whether an ended payment may be polled now; otherwise it is polled once with its
+        latest hint, later, or not at all while this process ends."""
         delay_s = self._ended_polls.delay_s(work, trio.current_time())
         if delay_s > 0 and self._timers:
             self._timers.start_soon(self._poll_ended_later, work.intent.gateway_reference, delay_s)
@@ -312,10 +334,18 @@ class ProviderWorker:
     def _claim(self, queue: _ProviderQueue, work: WorkItem) -> None:
         reference = work.intent.gateway_reference
         self._claimed[reference] = None
-        never_received = work.transaction.progress.submissions  # None of them, or it would not be submitted again.
-        must_wait = isinstance(work.intent, SubmitToProvider) and (never_received or self._hold(work) is not None)
+        never_received = (
+            work.transaction.progress.submissions
+        )  # None of them, or it would not be submitted again.
+        must_wait = isinstance(work.intent, SubmitToProvider) and (
+            never_received or self._hold(work) is not None
+        )
         if must_wait and self._timers:
-            wait_s = _retry_delay_s(never_received, SUBMISSION_RETRY_DELAY_MAX_S) if never_received else 0.0
+            wait_s = (
+                _retry_delay_s(never_received, SUBMISSION_RETRY_DELAY_MAX_S)
+                if never_received
+                else 0.0
+            )
             self._postponed[reference] = work
             self._timers.start_soon(self._enqueue_later, queue, work, wait_s)
         else:
@@ -348,7 +378,8 @@ class ProviderWorker:
             await (self._submit(queue, work) if is_submission else self._poll(work))
 
     async def _poll_ended(self, queue: _ProviderQueue) -> None:
-        """Poll the payments that have ended; what the provider reports goes to the suspense book (S5)."""
+        """Poll the payments that have ended; what the provider reports goes to the suspense book
+        (S5)."""
         while queue.ended and self._conversations:
             if not queue.waiting:
                 work = queue.ended.pop(next(iter(queue.ended)))
@@ -358,7 +389,9 @@ class ProviderWorker:
             await trio.sleep(ENDED_POLL_PAUSE_S)
         queue.is_polling_ended = False
 
-    async def _handle_reserved(self, queue: _ProviderQueue, transaction: Transaction, began_at: float) -> None:
+    async def _handle_reserved(
+        self, queue: _ProviderQueue, transaction: Transaction, began_at: float
+    ) -> None:
         with self._work_of(queue, transaction.reference):
             await self._send(transaction, began_at)
 
@@ -381,15 +414,20 @@ class ProviderWorker:
     async def _submit(self, queue: _ProviderQueue, work: WorkItem) -> None:
         """Record the submission; if that was applied, run the conversation and report its result.
 
-        An applied submission was certainly not started before: only this attempt may be repeated, and its time counts
-        from when it may have been recorded first. A conversation whose time is over sends nothing, and says so.
-        """
+        An applied submission was certainly not started before: only this attempt may be repeated,
+        and its time counts from when it may have been recorded first. A conversation whose time is
+        over sends nothing, and says so."""
         reference, attempt = work.intent.gateway_reference, self._next_attempt()
-        if self._hold(work) is not None:  # It has begun while this work waited, which is postponed now.
+        if (
+            self._hold(work) is not None
+        ):  # It has begun while this work waited, which is postponed now.
             self._claimed[reference] = work
             return
         reply, began_at = await self.record_input(
-            lambda: inputs.BeginSubmission(reference, self._withheld(work.transaction.order), attempt), queue=queue
+            lambda: inputs.BeginSubmission(
+                reference, self._withheld(work.transaction.order), attempt
+            ),
+            queue=queue,
         )
         if isinstance(reply, Applied) and reply.transaction.progress.stage is Stage.SUBMITTING:
             await self._send(reply.transaction, began_at)
@@ -399,7 +437,9 @@ class ProviderWorker:
         provider = self.providers[transaction.order.provider]
         self.counts[provider.name].submissions += 1
         conversation = provider.submit(transaction, now=self.now())
-        report = await self._converse(conversation, self.exchange_for(provider.name), transaction, began_at)
+        report = await self._converse(
+            conversation, self.exchange_for(provider.name), transaction, began_at
+        )
         if isinstance(
             report, inputs.ProviderNeverReceived
         ):  # Its record may wait for the store until the payment is polled.
@@ -413,7 +453,8 @@ class ProviderWorker:
         return inputs.WithheldReason.TOO_LATE if self.now() >= resubmission_ends_at(order) else None
 
     def _hold(self, work: WorkItem) -> trio.Event | None:
-        """Return what holds back this submission; None where nothing does, or it will be withheld anyway."""
+        """Return what holds back this submission; None where nothing does, or it will be withheld
+        anyway."""
         order = work.transaction.order
         return None if self._withheld(order) else self.hold_of(order.provider, order.type)
 
@@ -422,9 +463,13 @@ class ProviderWorker:
         self.counts[provider.name].polls += 1
         conversation = provider.poll(_with_hint(work), now=self.now())
         began_at = trio.current_time()
-        report = await self._converse(conversation, self.ask_for(provider.name), work.transaction, began_at)
+        report = await self._converse(
+            conversation, self.ask_for(provider.name), work.transaction, began_at
+        )
         is_of_ended = isinstance(work.intent, PollEnded)
-        await self._report(partial(self._conclude_poll if is_of_ended else self.record_input, lambda: report))
+        await self._report(
+            partial(self._conclude_poll if is_of_ended else self.record_input, lambda: report)
+        )
 
     async def _converse(
         self, conversation: Conversation, exchange: SendRequest, about: Transaction, began_at: float
@@ -437,12 +482,17 @@ class ProviderWorker:
         counts.reports[REPORT_LABELS[type(report)]] += 1
         if isinstance(report, inputs.ProviderUnreachable):
             subject = about.reference
-            logger.warning("provider_unreachable", provider=provider.name, reference=subject, reason=report.reason)
+            logger.warning(
+                "provider_unreachable",
+                provider=provider.name,
+                reference=subject,
+                reason=report.reason,
+            )
         return report
 
     async def _report(self, record: Callable[..., Awaitable[object]]) -> None:
-        """Record a report. One that cannot be decided is repeated beside the conversations, however long: no report is
-        lost while this process lives, and its payment is polled meanwhile."""
+        """Record a report. One that cannot be decided is repeated beside the conversations, however
+        long: no report is lost while this process lives, and its payment is polled meanwhile."""
         try:
             await record(tries_max=TRIES_IN_PLACE)
         except Exception:
@@ -451,20 +501,35 @@ class ProviderWorker:
             else:
                 self._conversations.start_soon(record)
 
-    async def _conclude_poll(self, report: Callable[[], inputs.ProviderReport], *, tries_max: float = math.inf) -> None:
-        """Record the report about a payment that has ended, and that it was asked about unless it is asked again."""
+    async def _conclude_poll(
+        self, report: Callable[[], inputs.ProviderReport], *, tries_max: float = math.inf
+    ) -> None:
+        """Record the report about a payment that has ended, and that it was asked about unless it
+        is asked again."""
         reference, waiting = report().gateway_reference, self._queues[report().provider].ended
         await self.record_input(report, tries_max=tries_max)
-        if reference not in waiting and not self._claimed.get(reference) and reference not in self._ended_polls.waiting:
-            await self.record_input(lambda: inputs.EndedPollConcluded(reference), tries_max=tries_max)
+        if (
+            reference not in waiting
+            and not self._claimed.get(reference)
+            and reference not in self._ended_polls.waiting
+        ):
+            await self.record_input(
+                lambda: inputs.EndedPollConcluded(reference), tries_max=tries_max
+            )
 
     async def record_input(
-        self, input_: Callable[[], inputs.Input], *, queue: _ProviderQueue | None = None, tries_max: float = math.inf
+        self,
+        input_: Callable[[], inputs.Input],
+        *,
+        queue: _ProviderQueue | None = None,
+        tries_max: float = math.inf,
     ) -> tuple[Reply, float]:
-        """Submit an input to the engine, again and again until it is decided: to repeat one whose outcome is unknown
-        does no harm. Raises the error of an input that could not be decided so many times, whatever the store does.
+        """Submit an input to the engine, again and again until it is decided: to repeat one whose
+        outcome is unknown does no harm. Raises the error of an input that could not be decided so
+        many times, whatever the store does.
 
-        `queue`: that of the conversation, which leaves its place to others while its input cannot be decided.
+        `queue`: that of the conversation, which leaves its place to others while its input cannot
+        be decided.
 
         Returns the reply, and Trio's time from which on the input may be on record.
         """
@@ -475,15 +540,23 @@ class ProviderWorker:
             try:
                 return await self.submit(given), began_at
             except Exception as error:
-                log_store_failure(logger, "provider_input_store_failed", error, input=type(given).__name__)
+                log_store_failure(
+                    logger, "provider_input_store_failed", error, input=type(given).__name__
+                )
                 if not isinstance(error, StoreUnavailable):
                     in_doubt_since = began_at
                 is_fault = not isinstance(error, StoreUnavailable | OutcomeUnknown)
                 attempt, faults = attempt + 1, faults + is_fault
                 if faults >= tries_max:
                     raise
-            delay_s = _retry_delay_s(attempt, SUBMISSION_RETRY_DELAY_MAX_S if is_fault else STORE_RETRY_DELAY_MAX_S)
-            with nullcontext() if queue is None or faults < TRIES_IN_PLACE else self._place_left(queue):
+            delay_s = _retry_delay_s(
+                attempt, SUBMISSION_RETRY_DELAY_MAX_S if is_fault else STORE_RETRY_DELAY_MAX_S
+            )
+            with (
+                nullcontext()
+                if queue is None or faults < TRIES_IN_PLACE
+                else self._place_left(queue)
+            ):
                 await trio.sleep(delay_s)
 
     @contextmanager
@@ -498,17 +571,23 @@ class ProviderWorker:
 
 
 async def run_conversation(
-    conversation: Conversation, exchange: SendRequest, transaction: Transaction, deadline: float, counts: ProviderCounts
+    conversation: Conversation,
+    exchange: SendRequest,
+    transaction: Transaction,
+    deadline: float,
+    counts: ProviderCounts,
 ) -> inputs.ProviderReport:
-    """Run a conversation about a transaction. Whatever happens, it ends in a report; after the deadline, by Trio's
-    clock, nothing more is sent."""
+    """Run a conversation about a transaction. Whatever happens, it ends in a report; after the
+    deadline, by Trio's clock, nothing more is sent."""
     try:
         return await drive_by_deadline(conversation, exchange, deadline, counts)
     except Exception as fault:
         name, reference = transaction.order.provider, transaction.reference
         log = logger.bind(provider=name, reference=reference)
         log.error("provider_conversation_failed", fault=describe_fault(fault))
-        return inputs.ProviderUnreachable(reference, name, f"A fault of ours: {type(fault).__name__}.")
+        return inputs.ProviderUnreachable(
+            reference, name, f"A fault of ours: {type(fault).__name__}."
+        )
 
 
 async def drive_by_deadline(
@@ -517,8 +596,8 @@ async def drive_by_deadline(
     deadline: float,
     counts: ProviderCounts,
 ) -> ResultT:
-    """Run a conversation to its end, count its exchanges, and return its result; after the deadline, by Trio's clock,
-    nothing more is sent. Raises what the conversation raises."""
+    """Run a conversation to its end, count its exchanges, and return its result; after the
+    deadline, by Trio's clock, nothing more is sent. Raises what the conversation raises."""
 
     async def exchange_and_count(request: HttpRequest) -> HttpResponse:
         began = trio.current_time()
@@ -534,7 +613,9 @@ async def drive_by_deadline(
     return await drive_async(conversation, exchange_and_count)
 
 
-async def _exchange_by_deadline(deadline: float, exchange: SendRequest, request: HttpRequest) -> HttpResponse:
+async def _exchange_by_deadline(
+    deadline: float, exchange: SendRequest, request: HttpRequest
+) -> HttpResponse:
     """Return the answer if it arrives by the deadline; an unsent request is not sent after it."""
     if trio.current_time() >= deadline:
         raise ExchangeFailed("Its time was over before it was sent.", may_have_arrived=False)
@@ -553,7 +634,10 @@ def _with_hint(work: WorkItem) -> Transaction:
     about, intent = work.transaction, work.intent
     if not isinstance(intent, PollEnded):
         return about
-    hint, known = intent.hint or about.progress.hint, intent.provider_reference or about.progress.provider_reference
+    hint, known = (
+        intent.hint or about.progress.hint,
+        intent.provider_reference or about.progress.provider_reference,
+    )
     return evolve(about, progress=evolve(about.progress, hint=hint, provider_reference=known))
 
 
@@ -564,9 +648,12 @@ class PaymentCreator:
     submit: Callable[[inputs.CreatePayment, MonotonicInstant], Awaitable[Reply]]
     worker: ProviderWorker
 
-    def create(self, input_: inputs.CreatePayment, received_at: MonotonicInstant) -> Awaitable[Reply]:
-        """Return the reply to a creation whose request was read at that time since the machine started, once it is
-        durable, and begin its submission where a conversation is free. Raises what `Engine.submit` does."""
+    def create(
+        self, input_: inputs.CreatePayment, received_at: MonotonicInstant
+    ) -> Awaitable[Reply]:
+        """Return the reply to a creation whose request was read at that time since the machine
+        started, once it is durable, and begin its submission where a conversation is free. Raises
+        what `Engine.submit` does."""
         provider = _provider_of(input_)
         if provider is None:
             return self.submit(input_, received_at)
@@ -594,12 +681,16 @@ class PaymentCreator:
 
 
 def _provider_of(input_: inputs.CreatePayment) -> str | None:
-    """Return the provider that the payment is sent to at once; None when its payer is to act first, or the brand does
-    not have its method."""
+    """Return the provider that the payment is sent to at once; None when its payer is to act first,
+    or the brand does not have its method."""
     draft = input_.draft
     if draft.operation is Operation.WEB_PAYIN:
         return None
     for each in input_.brand.methods:
-        if each.key == draft.method and each.country == draft.country and draft.operation in each.operations:
+        if (
+            each.key == draft.method
+            and each.country == draft.country
+            and draft.operation in each.operations
+        ):
             return each.provider
     return None

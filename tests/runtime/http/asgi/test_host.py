@@ -1,4 +1,5 @@
-"""An ASGI application behind the gateway's own listener: bodies, streams, deadlines, and clients that leave."""
+"""An ASGI application behind the gateway's own listener: bodies, streams, deadlines, and clients
+that leave."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ from tests.support.http_listener import (
     post,
 )
 
-PATIENT = ListenerLimits(idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, write_timeout_s=9, linger_timeout_s=9)
+PATIENT = ListenerLimits(
+    idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, write_timeout_s=9, linger_timeout_s=9
+)
 LARGE = 20_000_000
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
@@ -52,7 +55,10 @@ class Pages:
 
         @app.route("/echo/<path:rest>", methods=["GET", "POST"])
         async def echo(rest: str) -> Response:
-            said = f"{request.method} {request.scheme} {rest} {request.query_string.decode()} {request.remote_addr}"
+            said = (
+                f"{request.method} {request.scheme} {rest} {request.query_string.decode()} "
+                f"{request.remote_addr}"
+            )
             response = Response(f"{said} {len(await request.get_data())}")
             response.set_cookie("a", "1")
             return response
@@ -97,7 +103,9 @@ class Pages:
 
 
 @asynccontextmanager
-async def hosting(app: Any, limits: ListenerLimits = PATIENT, **further: Any) -> AsyncIterator[RunningListener]:
+async def hosting(
+    app: Any, limits: ListenerLimits = PATIENT, **further: Any
+) -> AsyncIterator[RunningListener]:
     """The app on a listener of its own, as long as the block lasts."""
     sockets = await trio.open_tcp_listeners(0, host="127.0.0.1")
     here = RunningListener(SmallService(), sockets[0].socket.getsockname()[1])
@@ -132,7 +140,10 @@ async def test_a_page_arrives_whole_and_the_connection_goes_on() -> None:
         assert "connection" not in answer.headers
         assert (await client.ask(post(b"12345", target=b"/echo/x"))).body.endswith(b" 5")
         head = await client.ask(get(b"/echo/x", method=b"HEAD"))
-        assert (head.body, head.headers["content-length"]) == (b"", str(len(b"HEAD http x  127.0.0.1 0")))
+        assert (head.body, head.headers["content-length"]) == (
+            b"",
+            str(len(b"HEAD http x  127.0.0.1 0")),
+        )
         assert (await client.ask(get(b"/nowhere"))).status == 404
 
 
@@ -196,7 +207,9 @@ async def test_a_stream_ends_when_its_client_sends_and_sends() -> None:
 
 @pytest.mark.finding("security-3")
 @pytest.mark.parametrize("path", [b"/large", b"/endless"])
-async def test_a_client_that_does_not_read_is_sent_away(path: bytes, jumping_clock: MockClock) -> None:
+async def test_a_client_that_does_not_read_is_sent_away(
+    path: bytes, jumping_clock: MockClock
+) -> None:
     async with hosting(Pages().app) as here:
         client = await here.connect()
         await client.send(get(path))
@@ -207,14 +220,20 @@ async def test_a_client_that_does_not_read_is_sent_away(path: bytes, jumping_clo
 async def test_a_body_is_refused_by_its_length_and_by_its_time(jumping_clock: MockClock) -> None:
     async with hosting(Pages().app) as here:
         assert_problem(await here.ask(post(b"x" * 1025, target=b"/echo/x")), 413, "body_too_large")
-        assert_problem(await here.ask(post(b"x" * 10, target=b"/echo/x")[:-1]), 408, "request_timeout")
+        assert_problem(
+            await here.ask(post(b"x" * 10, target=b"/echo/x")[:-1]), 408, "request_timeout"
+        )
 
 
 @pytest.mark.finding("security-3")
 async def test_http2_in_the_clear_is_not_spoken() -> None:
     async with hosting(Pages().app) as here:
         assert_problem(await here.ask(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 400, "bad_request")
-        upgrade = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABk")
+        upgrade = (
+            b"Connection: Upgrade, HTTP2-Settings",
+            b"Upgrade: h2c",
+            b"HTTP2-Settings: AAMAAABk",
+        )
         answer = await here.ask(get(b"/echo/x", *upgrade))
         assert answer.status == 200
         assert b"h2c" not in answer.body
@@ -236,13 +255,17 @@ async def silent(scope: Any, receive: Receive, send: Send) -> None:
 
 async def short(scope: Any, receive: Receive, send: Send) -> None:
     """Sends less than it says."""
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"Content-Length", b"5")]})
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"Content-Length", b"5")]}
+    )
     await send({"type": "http.response.body", "body": b"abc", "more_body": True})
 
 
 async def long(scope: Any, receive: Receive, send: Send) -> None:
     """Sends more than it says."""
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"Content-Length", b"2")]})
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"Content-Length", b"2")]}
+    )
     await send({"type": "http.response.body", "body": b"abc"})
 
 

@@ -1,4 +1,5 @@
-"""Connections by HTTP/2: requests as they came, deadlines, faults, and connections that come and go."""
+"""Connections by HTTP/2: requests as they came, deadlines, faults, and connections that come and
+go."""
 
 from __future__ import annotations
 
@@ -168,7 +169,9 @@ async def test_a_connection_fails_alone(path: bytes) -> None:
         assert (await neighbour.ask(b"GET", b"/", [RIGHT])).status == 200
 
 
-async def test_body_after_its_answer_disturbs_nothing_else_on_the_connection(jumping_clock: MockClock) -> None:
+async def test_body_after_its_answer_disturbs_nothing_else_on_the_connection(
+    jumping_clock: MockClock,
+) -> None:
     async with http2_listening() as here, client_of(here) as client:
         stream = await client.begin(b"POST", b"/", [], ends=False)
         assert (await client.answer(stream)).status == 401
@@ -209,7 +212,9 @@ async def test_drained_it_answers_what_it_has_begun_says_goodbye_and_ends() -> N
         await here.ended.wait()
 
 
-async def test_a_proxy_may_go_on_for_a_moment_after_the_drain_has_begun(jumping_clock: MockClock) -> None:
+async def test_a_proxy_may_go_on_for_a_moment_after_the_drain_has_begun(
+    jumping_clock: MockClock,
+) -> None:
     async with http2_listening() as here, client_of(here) as client:
         assert (await client.ask(b"GET", b"/", [RIGHT])).status == 200
         here.patience_s = 9
@@ -222,7 +227,10 @@ async def test_a_proxy_may_go_on_for_a_moment_after_the_drain_has_begun(jumping_
 
 
 async def test_a_client_that_does_not_read_cannot_keep_it_from_ending() -> None:
-    async with http2_listening(ListenerLimits(drain_timeout_s=0.05)) as here, client_of(here) as client:
+    async with (
+        http2_listening(ListenerLimits(drain_timeout_s=0.05)) as here,
+        client_of(here) as client,
+    ):
         await client.begin(b"GET", b"/large", [RIGHT], ends=True)
         assert (await client.ask(b"GET", b"/nothing", [RIGHT])).status == 204
         here.drain.set()

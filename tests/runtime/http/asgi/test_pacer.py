@@ -1,4 +1,5 @@
-"""Turns of an application's requests: few at a time, clients by turns, and not more than their share of time."""
+"""Turns of an application's requests: few at a time, clients by turns, and not more than their
+share of time."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ async def test_the_share_is_kept(autojump_clock: MockClock) -> None:
     took_s = trio.current_time() - begin
     assert len(done) == 400
     assert processor.used_s == pytest.approx(4)
-    assert 0.1 < (processor.used_s - BURST_S) / took_s < 0.21, "what runs meanwhile is counted as well"
+    assert 0.1 < (processor.used_s - BURST_S) / took_s < 0.21, (
+        "what runs meanwhile is counted as well"
+    )
 
 
 async def test_after_a_quiet_time_nobody_waits(autojump_clock: MockClock) -> None:
@@ -65,7 +68,9 @@ async def test_without_a_limit_nobody_waits(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.finding("security-3")
-async def test_a_client_with_many_requests_does_not_hold_up_another_one(autojump_clock: MockClock) -> None:
+async def test_a_client_with_many_requests_does_not_hold_up_another_one(
+    autojump_clock: MockClock,
+) -> None:
     processor, done = Processor(), list[str]()
     pacer = Pacer(0.2, processor)
     async with trio.open_nursery() as nursery:
@@ -92,7 +97,9 @@ async def test_a_request_that_is_given_up_leaves_its_place(autojump_clock: MockC
     assert len(done) == PLACES + 1
 
 
-async def test_a_place_is_free_again_though_its_pause_was_cut_off(autojump_clock: MockClock) -> None:
+async def test_a_place_is_free_again_though_its_pause_was_cut_off(
+    autojump_clock: MockClock,
+) -> None:
     processor, done = Processor(used_s=0), list[str]()
     pacer = Pacer(0.001, processor)
     turn = await pacer.take_turn("a")

@@ -67,10 +67,16 @@ SERVERS: dict[str, tuple[Callable[[], ssl.SSLContext], str]] = {
         "Hostname mismatch",
     ),
     "self-signed": (lambda: self_signed(HOST), "self-signed"),
-    "unknown authority": (lambda: server_with_certificate(trustme.CA().issue_cert(HOST)), "unable to get local issuer"),
+    "unknown authority": (
+        lambda: server_with_certificate(trustme.CA().issue_cert(HOST)),
+        "unable to get local issuer",
+    ),
     "SHA-1 signature": (lambda: signed_with_sha1(authority(), HOST), "too weak"),
     "TLS 1.0 and 1.1 only": (old_tls, "TLS says"),
-    "client certificate required": (lambda: asking_for_a_certificate(ssl.VerifyMode.CERT_REQUIRED), "answer"),
+    "client certificate required": (
+        lambda: asking_for_a_certificate(ssl.VerifyMode.CERT_REQUIRED),
+        "answer",
+    ),
 }
 
 
@@ -81,7 +87,9 @@ async def test_a_receiver_that_cant_prove_itself_gets_nothing(name: str) -> None
     make, reason = SERVERS[name]
     async with running_receiver(answers(OK), make()) as receiver:
         with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(callback_to(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
+                callback_to(receiver.url)
+            )
         assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
         assert reason in attempt.detail
         assert receiver.requests == []
@@ -101,7 +109,9 @@ async def test_no_certificate_is_sent_to_a_receiver_that_asks_for_one() -> None:
     context = asking_for_a_certificate(ssl.VerifyMode.CERT_OPTIONAL)
     async with running_receiver(behave, context) as receiver:
         with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(callback_to(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
+                callback_to(receiver.url)
+            )
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert shown == [None]
 
@@ -121,7 +131,9 @@ async def test_a_receiver_that_speaks_http_2_only_fails_cleanly() -> None:
     context.set_alpn_protocols(["h2"])
     async with running_receiver(behave, context) as receiver:
         with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(callback_to(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
+                callback_to(receiver.url)
+            )
         assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
         assert offered == [None]
 
@@ -131,7 +143,9 @@ async def test_an_address_as_host_needs_a_certificate_for_the_address() -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
         nobody = FixedResolver()
         with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(nobody).deliver(callback_to(f"https://127.0.0.1:{receiver.port}/"))
+            attempt = await client_with(nobody).deliver(
+                callback_to(f"https://127.0.0.1:{receiver.port}/")
+            )
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert nobody.asked == []
 

@@ -87,9 +87,19 @@ ROWS = [
         b"most",
     ),
     Row("drips its body", drips(b"a", before=head_with()), DELIVERED, 200, b"a" * 15),
-    Row("2xx and an endless body", floods(head_with(), b"x" * 65536), DELIVERED, 200, b"x" * MEBIBYTE),
     Row(
-        "non-2xx and an endless body", floods(b"HTTP/1.1 500 Oops\r\n\r\n", b"x" * 65536), NON_2XX, 500, b"x" * MEBIBYTE
+        "2xx and an endless body",
+        floods(head_with(), b"x" * 65536),
+        DELIVERED,
+        200,
+        b"x" * MEBIBYTE,
+    ),
+    Row(
+        "non-2xx and an endless body",
+        floods(b"HTTP/1.1 500 Oops\r\n\r\n", b"x" * 65536),
+        NON_2XX,
+        500,
+        b"x" * MEBIBYTE,
     ),
     Row(
         "an endless body in chunks of one byte",
@@ -112,15 +122,27 @@ ROWS = [
         200,
         b"hello",
     ),
-    Row("Content-Length of a thousand digits", answers(head_with(b"Content-Length: " + b"1" * 1000)), TRANSPORT_ERROR),
+    Row(
+        "Content-Length of a thousand digits",
+        answers(head_with(b"Content-Length: " + b"1" * 1000)),
+        TRANSPORT_ERROR,
+    ),
     Row("Content-Length: minus one", answers(head_with(b"Content-Length: -1")), TRANSPORT_ERROR),
-    Row("a gzip bomb", answers_and_closes(head_with(b"Content-Encoding: gzip") + BOMB), DELIVERED, 200, BOMB),
+    Row(
+        "a gzip bomb",
+        answers_and_closes(head_with(b"Content-Encoding: gzip") + BOMB),
+        DELIVERED,
+        200,
+        BOMB,
+    ),
     Row(
         "101 Switching Protocols",
         answers(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n"),
         TRANSPORT_ERROR,
     ),
-    Row("one header of more than 16 KiB", answers(head_with(b"X: " + b"a" * 16384)), TRANSPORT_ERROR),
+    Row(
+        "one header of more than 16 KiB", answers(head_with(b"X: " + b"a" * 16384)), TRANSPORT_ERROR
+    ),
     Row("an endless head", floods(b"HTTP/1.1 200 OK\r\n", FIELD + b"\r\n"), TRANSPORT_ERROR),
     Row("an endless header", floods(b"HTTP/1.1 200 OK\r\nX: ", b"a" * 65536), TRANSPORT_ERROR),
     Row("100 headers", answers(head_with(b"Content-Length: 0", *[FIELD] * 99)), DELIVERED, 200),
@@ -136,7 +158,11 @@ ROWS = [
         answers(head_with(b"Content-Length: 0", b"Transfer-Encoding: chunked")),
         TRANSPORT_ERROR,
     ),
-    Row("two Content-Lengths", answers(head_with(*[b"Content-Length: %d" % n for n in (0, 1)])), TRANSPORT_ERROR),
+    Row(
+        "two Content-Lengths",
+        answers(head_with(*[b"Content-Length: %d" % n for n in (0, 1)])),
+        TRANSPORT_ERROR,
+    ),
     Row("status 999", answers(b"HTTP/1.1 999 What\r\n\r\n"), TRANSPORT_ERROR),
     Row("status 099", answers(b"HTTP/1.1 099 What\r\n\r\n"), TRANSPORT_ERROR),
     Row("status 2000", answers(b"HTTP/1.1 2000 OK\r\n\r\n"), TRANSPORT_ERROR),
@@ -147,10 +173,18 @@ ROWS = [
     Row("closes without a word", answers_and_closes(b""), TRANSPORT_ERROR),
     Row("closes within its head", answers_and_closes(EMPTY_OK[:20]), TRANSPORT_ERROR),
     Row("HTTP/1.0", answers_and_closes(b"HTTP/1.0 200 OK\r\n\r\nfine"), DELIVERED, 200, b"fine"),
-    Row("200 without reason", answers(b"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n"), DELIVERED, 200),
+    Row(
+        "200 without reason", answers(b"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n"), DELIVERED, 200
+    ),
     Row("204 with a body", answers(b"HTTP/1.1 204 No\r\n\r\nbody"), DELIVERED, 204),
     *(
-        Row(f"{status}", answers(b"HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\nok" % status), DELIVERED, status, b"ok")
+        Row(
+            f"{status}",
+            answers(b"HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\nok" % status),
+            DELIVERED,
+            status,
+            b"ok",
+        )
         for status in (200, 201, 202, 203, 205, 206, 299)
     ),
     Row("RST before the handshake", resets_at_once, TRANSPORT_ERROR),
@@ -161,7 +195,10 @@ ROWS = [
     *(
         Row(
             f"{status} to {to}",
-            answers(b"HTTP/1.1 %d X\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % (status, to.encode())),
+            answers(
+                b"HTTP/1.1 %d X\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"
+                % (status, to.encode())
+            ),
             NON_2XX,
             status,
         )
@@ -182,8 +219,12 @@ ROWS = [
         )
         for status in (400, 401, 403, 404, 410, 429, 500, 502, 503, 599)
     ),
-    Row("10 interim answers", answers(b"HTTP/1.1 103 Early\r\n\r\n" * 10, EMPTY_OK), DELIVERED, 200),
-    Row("11 interim answers", answers(b"HTTP/1.1 103 Early\r\n\r\n" * 11, EMPTY_OK), TRANSPORT_ERROR),
+    Row(
+        "10 interim answers", answers(b"HTTP/1.1 103 Early\r\n\r\n" * 10, EMPTY_OK), DELIVERED, 200
+    ),
+    Row(
+        "11 interim answers", answers(b"HTTP/1.1 103 Early\r\n\r\n" * 11, EMPTY_OK), TRANSPORT_ERROR
+    ),
     Row("endless interim answers", floods(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), TRANSPORT_ERROR),
     Row("an interim answer only", answers(b"HTTP/1.1 102 Processing\r\n\r\n"), TIMEOUT),
     Row(
@@ -199,12 +240,18 @@ ROWS = [
 @pytest.mark.finding("audit-http-1")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 async def test_a_delivery_ends_as_its_receiver_deserves(row: Row, jumping_clock: MockClock) -> None:
-    client = HttpClient(rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"]))
+    client = HttpClient(
+        rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
+    )
     async with running_receiver(row.behave, server_context()) as receiver:
         started = trio.current_time()
         attempt = await client.deliver(callback_to(receiver.url))
         assert trio.current_time() - started <= 15.0
-        assert (attempt.outcome, attempt.status, attempt.body) == (row.outcome, row.status, row.body)
+        assert (attempt.outcome, attempt.status, attempt.body) == (
+            row.outcome,
+            row.status,
+            row.body,
+        )
         assert attempt.detail.endswith(".")
         assert "key-of-the-merchant" not in attempt.detail
         await trio.sleep(3600)

@@ -47,7 +47,9 @@ def client_with(resolver: Resolver, rules: EgressRules = PRIVATE) -> HttpClient:
 async def test_a_delivery_has_exactly_these_fields_and_this_body() -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
         with trio.fail_after(HANGS_AFTER_S):
-            await client_with(FixedResolver(["127.0.0.1"])).deliver(callback_to(receiver.url + "?a=%2F"))
+            await client_with(FixedResolver(["127.0.0.1"])).deliver(
+                callback_to(receiver.url + "?a=%2F")
+            )
         (request,) = receiver.requests
     head, _, body = request.partition(b"\r\n\r\n")
     request_line, *fields = head.split(b"\r\n")
@@ -97,7 +99,9 @@ async def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with running_receiver(answers(OK), server_context()) as receiver:
         with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(callback_to(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
+                callback_to(receiver.url)
+            )
     assert attempt.outcome is DeliveryOutcome.DELIVERED
 
 
@@ -106,7 +110,9 @@ async def test_a_redirect_to_itself_is_one_request() -> None:
     redirect = b"HTTP/1.1 308 X\r\nLocation: /callbacks\r\nContent-Length: 0\r\n\r\n"
     async with running_receiver(answers(redirect), server_context()) as receiver:
         with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(callback_to(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
+                callback_to(receiver.url)
+            )
         assert (attempt.outcome, attempt.status) == (DeliveryOutcome.NON_2XX, 308)
         await trio.testing.wait_all_tasks_blocked()
         assert (len(receiver.requests), receiver.connections) == (1, 1)
@@ -134,7 +140,9 @@ DIALLED = {
 async def test_any_forbidden_address_behind_a_name_refuses_the_delivery(name: str) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
         with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(DIALLED[name]), PUBLIC).deliver(callback_to(receiver.url))
+            attempt = await client_with(FixedResolver(DIALLED[name]), PUBLIC).deliver(
+                callback_to(receiver.url)
+            )
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         assert attempt.detail.endswith(".")
         assert receiver.connections == 0
@@ -145,13 +153,17 @@ async def test_any_forbidden_address_behind_a_name_refuses_the_delivery(name: st
 async def test_allow_private_still_refuses_metadata_behind_a_name(bad: str) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
         with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.1", bad])).deliver(callback_to(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.1", bad])).deliver(
+                callback_to(receiver.url)
+            )
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         assert receiver.connections == 0
 
 
 @pytest.mark.spec("K7", "C8")
-@pytest.mark.parametrize("url", ["http://merchant.example/", "https://localhost/", "https://10.0.0.1/", "nonsense"])
+@pytest.mark.parametrize(
+    "url", ["http://merchant.example/", "https://localhost/", "https://10.0.0.1/", "nonsense"]
+)
 async def test_a_url_the_rules_refuse_is_refused_again_when_it_is_due(url: str) -> None:
     nobody = FixedResolver()
     with trio.fail_after(HANGS_AFTER_S):
@@ -174,12 +186,16 @@ async def test_row_51_a_name_is_looked_up_once_and_the_checked_address_dialled()
 async def test_the_peer_is_checked_after_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
 
-        async def elsewhere(network: OutsideNetwork, _addresses: object, port: int) -> TransportStream:
+        async def elsewhere(
+            network: OutsideNetwork, _addresses: object, port: int
+        ) -> TransportStream:
             return await connect(network, [IPv4Address("127.0.0.1")], port)
 
         monkeypatch.setattr(client, "connect", elsewhere)
         with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.2"])).deliver(callback_to(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.2"])).deliver(
+                callback_to(receiver.url)
+            )
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         assert receiver.requests == []
 
@@ -225,7 +241,9 @@ async def test_row_53_a_look_up_that_leads_nowhere_fails_in_time(
 @pytest.mark.finding("audit-http-7")
 async def test_an_address_that_refuses_is_passed_over_at_once(jumping_clock: MockClock) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
-        attempt = await client_with(FixedResolver(["::1", "127.0.0.2", "127.0.0.1"])).deliver(callback_to(receiver.url))
+        attempt = await client_with(FixedResolver(["::1", "127.0.0.2", "127.0.0.1"])).deliver(
+            callback_to(receiver.url)
+        )
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert trio.current_time() == 0
 
@@ -238,6 +256,8 @@ async def test_an_address_that_stays_silent_is_passed_over(jumping_clock: MockCl
             silent.bind(("127.0.0.3", receiver.port))
             silent.listen(0)
             filler.connect(("127.0.0.3", receiver.port))  # its queue is full now: SYNs are dropped
-            attempt = await client_with(FixedResolver(["127.0.0.3", "127.0.0.1"])).deliver(callback_to(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.3", "127.0.0.1"])).deliver(
+                callback_to(receiver.url)
+            )
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert trio.current_time() < 15

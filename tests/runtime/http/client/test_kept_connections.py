@@ -1,4 +1,5 @@
-"""Connections that are kept for the next callback (K2, K3, K7): when they are, and what is checked before."""
+"""Connections that are kept for the next callback (K2, K3, K7): when they are, and what is checked
+before."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ class Keeper:
 
 
 def a_client() -> HttpClient:
-    return HttpClient(rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"]))
+    return HttpClient(
+        rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
+    )
 
 
 async def delivered(client: HttpClient, url: str, *, brand: str = "acme") -> None:
@@ -68,11 +71,22 @@ async def test_the_next_callback_travels_on_the_connection_that_its_receiver_kee
         b"HTTP/1.1 204 No Content\r\nKeep-Alive: max=5\r\n\r\n",
         b"HTTP/1.1 204 No Content\r\nKeep-Alive: timeout=5\r\nConnection: close\r\n\r\n",
         b"HTTP/1.1 204 No Content\r\nKeep-Alive: timeout=5\r\nConnection: x, Close\r\n\r\n",
-        b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\nKeep-Alive: timeout=5\r\nConnection: keep-alive\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\nKeep-Alive: timeout=5\r\nConnection: "
+        b"keep-alive\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nKeep-Alive: timeout=5\r\n\r\nxx",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nKeep-Alive: timeout=5\r\n\r\n0\r\n\r\n",
     ],
-    ids=["silence", "no time", "short", "no timeout", "closes", "closes too", "http 1.0", "excess", "chunked"],
+    ids=[
+        "silence",
+        "no time",
+        "short",
+        "no timeout",
+        "closes",
+        "closes too",
+        "http 1.0",
+        "excess",
+        "chunked",
+    ],
 )
 async def test_no_connection_is_kept_whose_receiver_does_not_promise_it(answer: bytes) -> None:
     client, keeper = a_client(), Keeper(answer)
@@ -83,7 +97,10 @@ async def test_no_connection_is_kept_whose_receiver_does_not_promise_it(answer: 
 
 
 async def test_no_connection_is_kept_after_another_answer_than_2xx() -> None:
-    client, keeper = a_client(), Keeper(KEEPS.replace(b"204 No Content", b"503 Busy\r\nContent-Length: 0"), KEEPS)
+    client, keeper = (
+        a_client(),
+        Keeper(KEEPS.replace(b"204 No Content", b"503 Busy\r\nContent-Length: 0"), KEEPS),
+    )
     async with running_receiver(keeper.behave, server_context()) as receiver:
         with trio.fail_after(HANGS_AFTER_S):
             attempt = await client.deliver(callback_to(receiver.url), brand="acme")
@@ -173,7 +190,9 @@ async def test_an_old_connection_is_replaced(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.spec("K7")
-async def test_each_connection_is_replaced_after_five_to_ten_seconds(mock_clock: trio.testing.MockClock) -> None:
+async def test_each_connection_is_replaced_after_five_to_ten_seconds(
+    mock_clock: trio.testing.MockClock,
+) -> None:
     client, keeper = a_client(), Keeper()
     brands = [f"brand-{number}" for number in range(8)]
     async with running_receiver(keeper.behave, server_context()) as receiver:
@@ -206,9 +225,12 @@ async def test_an_idle_connection_is_used_for_half_of_the_time_that_its_receiver
 
 @pytest.mark.spec("K3")
 @pytest.mark.parametrize(
-    ("announced_s", "kept_s"), [(1, 0.0), (2, 0.5), (3, 1.5), (4, 2.0), (5, 2.5), (10, 5.0), (75, 5.0), (999_999, 5.0)]
+    ("announced_s", "kept_s"),
+    [(1, 0.0), (2, 0.5), (3, 1.5), (4, 2.0), (5, 2.5), (10, 5.0), (75, 5.0), (999_999, 5.0)],
 )
-def test_a_connection_is_kept_for_much_less_than_its_receiver_announces(announced_s: int, kept_s: float) -> None:
+def test_a_connection_is_kept_for_much_less_than_its_receiver_announces(
+    announced_s: int, kept_s: float
+) -> None:
     final = ResponseHeadReader().receive(KEEPS.replace(b"timeout=5", b"timeout=%d" % announced_s))
     assert final is not None
     assert keep_time_s(final) == kept_s

@@ -29,7 +29,8 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 
 class HangingNames:
-    """Answers at once, but for names that begin with `hangs`; keeps how many look-ups run and which were made."""
+    """Answers at once, but for names that begin with `hangs`; keeps how many look-ups run and which
+    were made."""
 
     def __init__(self) -> None:
         self.released = trio.Event()
@@ -47,31 +48,41 @@ class HangingNames:
             self.running -= 1
 
 
-async def ask(names: NameLookups, host: str, owner: str, record: Callable[[list[str]], None] = lambda _: None) -> None:
+async def ask(
+    names: NameLookups, host: str, owner: str, record: Callable[[list[str]], None] = lambda _: None
+) -> None:
     with trio.move_on_after(15):
         record(await names.addresses(host, 443, owner=owner))
 
 
 @pytest.mark.finding("hostile-F6", "security-22")
-async def test_names_that_hang_leave_places_for_every_other_merchant(autojump_clock: MockClock) -> None:
+async def test_names_that_hang_leave_places_for_every_other_merchant(
+    autojump_clock: MockClock,
+) -> None:
     resolver = HangingNames()
     names = NameLookups(resolver)
     found: list[list[str]] = []
     async with trio.open_nursery() as nursery:
         for merchant in range(20):
             for number in range(64):
-                nursery.start_soon(ask, names, f"hangs{number}.of{merchant}.example", f"merchant {merchant}")
+                nursery.start_soon(
+                    ask, names, f"hangs{number}.of{merchant}.example", f"merchant {merchant}"
+                )
         await wait_all_tasks_blocked()
         assert resolver.running < LOOKUPS_MAX, "some places stay free"
         for number in range(40):
-            nursery.start_soon(ask, names, f"healthy{number}.example", "another merchant", found.append)
+            nursery.start_soon(
+                ask, names, f"healthy{number}.example", "another merchant", found.append
+            )
         with trio.fail_after(0.1):
             while len(found) < 40:
                 await trio.lowlevel.checkpoint()
 
 
 @pytest.mark.finding("hostile-F6")
-async def test_a_look_up_that_was_given_up_still_counts_against_who_asked(autojump_clock: MockClock) -> None:
+async def test_a_look_up_that_was_given_up_still_counts_against_who_asked(
+    autojump_clock: MockClock,
+) -> None:
     resolver = HangingNames()
     names = NameLookups(resolver, places=32)
     for round_ in range(10):
@@ -104,7 +115,9 @@ async def test_all_who_need_a_name_share_one_look_up(autojump_clock: MockClock) 
 
 
 @pytest.mark.finding("hostile-F6")
-async def test_who_waits_for_a_place_gets_one_when_a_look_up_ends(autojump_clock: MockClock) -> None:
+async def test_who_waits_for_a_place_gets_one_when_a_look_up_ends(
+    autojump_clock: MockClock,
+) -> None:
     resolver = HangingNames()
     names = NameLookups(resolver, places=8)
     found: list[list[str]] = []
@@ -135,7 +148,9 @@ async def test_everybody_learns_that_a_name_does_not_exist() -> None:
 
 
 @pytest.mark.finding("hostile-F6", "security-22")
-async def test_a_healthy_merchant_is_called_while_the_names_of_twenty_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_healthy_merchant_is_called_while_the_names_of_twenty_hang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The system's resolver hangs in threads, which nobody can end."""
     released, real = threading.Event(), socket.getaddrinfo
 
@@ -150,7 +165,9 @@ async def test_a_healthy_merchant_is_called_while_the_names_of_twenty_hang(monke
     outcomes: list[DeliveryOutcome] = []
 
     async def call(url: str, brand: str, deadline_s: float) -> None:
-        outcomes.append((await client.deliver(callback_to(url), brand=brand, deadline_s=deadline_s)).outcome)
+        outcomes.append(
+            (await client.deliver(callback_to(url), brand=brand, deadline_s=deadline_s)).outcome
+        )
 
     try:
         async with running_receiver(
@@ -182,7 +199,9 @@ async def test_the_systems_resolver_knows_localhost_while_other_threads_are_busy
 async def test_the_client_asks_for_the_same_name_again_for_every_request() -> None:
     resolver = FixedResolver(["127.0.0.1"])
     client = HttpClient(rules=PRIVATE, context=trusting_context(), resolver=resolver)
-    async with running_receiver(answers_and_closes(b"HTTP/1.1 204 No Content\r\n\r\n"), server_context()) as receiver:
+    async with running_receiver(
+        answers_and_closes(b"HTTP/1.1 204 No Content\r\n\r\n"), server_context()
+    ) as receiver:
         for _ in range(2):
             await client.deliver(callback_to(receiver.url), brand="one")
     assert resolver.asked == [HOST, HOST]

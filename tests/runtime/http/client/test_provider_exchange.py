@@ -48,7 +48,9 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 def client() -> HttpClient:
     """A client whose rules would refuse loopback to a merchant."""
-    return HttpClient(rules=EgressRules(), context=trusting_context(), resolver=FixedResolver(["127.0.0.1"]))
+    return HttpClient(
+        rules=EgressRules(), context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
+    )
 
 
 def submission(url: str) -> HttpRequest:
@@ -149,7 +151,10 @@ async def test_nothing_is_sent_when_nobody_listens() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         request = submission(f"https://{HOST}:{unused.getsockname()[1]}/")
-        with trio.fail_after(HANGS_AFTER_S), pytest.raises(ExchangeFailed, match="Connecting failed") as failure:
+        with (
+            trio.fail_after(HANGS_AFTER_S),
+            pytest.raises(ExchangeFailed, match="Connecting failed") as failure,
+        ):
             await client().call_provider(request)
     assert not failure.value.may_have_arrived
 
@@ -165,7 +170,10 @@ async def test_a_url_that_is_none_fails_before_anything_is_sent(url: str) -> Non
 @pytest.mark.spec("S6")
 async def test_a_field_that_cant_be_written_fails_before_anything_is_sent() -> None:
     request = HttpRequest("POST", b"https://provider.example/", ((b"x-key", b"a\r\nb: c"),), b"")
-    with trio.fail_after(HANGS_AFTER_S), pytest.raises(ExchangeFailed, match="Writing the request") as failure:
+    with (
+        trio.fail_after(HANGS_AFTER_S),
+        pytest.raises(ExchangeFailed, match="Writing the request") as failure,
+    ):
         await client().call_provider(request)
     assert not failure.value.may_have_arrived
 
@@ -179,14 +187,18 @@ async def test_what_was_late_when_the_process_went_on_is_not_sent(mock_clock: Mo
         return True
 
     async with running_receiver(answers(), server_context()) as receiver:
-        exchange = await client().exchange(submission(receiver.url), skip_egress_rules=True, may_send=stands_still)
+        exchange = await client().exchange(
+            submission(receiver.url), skip_egress_rules=True, may_send=stands_still
+        )
     assert isinstance(exchange, NoResponseReceived)
     assert not exchange.may_have_arrived
     assert receiver.requests == []
 
 
 @pytest.mark.spec("S6")
-async def test_a_process_that_was_stopped_and_goes_on_sends_nothing_too_late(tmp_path: Path) -> None:
+async def test_a_process_that_was_stopped_and_goes_on_sends_nothing_too_late(
+    tmp_path: Path,
+) -> None:
     connected, goes_on = trio.Event(), trio.Event()
 
     async def behave(visit: ReceiverConnection) -> None:
@@ -226,7 +238,10 @@ async def test_a_call_that_is_cancelled_leaves_no_connection_behind() -> None:
         closed.set()
 
     begun = trio.Event()
-    async with running_receiver(behave, server_context()) as receiver, trio.open_nursery() as nursery:
+    async with (
+        running_receiver(behave, server_context()) as receiver,
+        trio.open_nursery() as nursery,
+    ):
         nursery.start_soon(client().call_provider, submission(receiver.url))
         with trio.fail_after(HANGS_AFTER_S):
             await begun.wait()
@@ -237,7 +252,8 @@ async def test_a_call_that_is_cancelled_leaves_no_connection_behind() -> None:
 
 @pytest.mark.finding("security-1")
 @pytest.mark.parametrize(
-    ("size", "is_read"), [(PROVIDER_RESPONSE_BYTES_MAX - 1, True), (PROVIDER_RESPONSE_BYTES_MAX + 1, False)]
+    ("size", "is_read"),
+    [(PROVIDER_RESPONSE_BYTES_MAX - 1, True), (PROVIDER_RESPONSE_BYTES_MAX + 1, False)],
 )
 async def test_an_answer_that_is_parsed_has_at_most_256_kib(size: int, is_read: bool) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size

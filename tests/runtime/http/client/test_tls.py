@@ -26,10 +26,14 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 def a_client() -> HttpClient:
-    return HttpClient(rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"]))
+    return HttpClient(
+        rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
+    )
 
 
-async def test_the_end_of_the_handshake_and_the_request_leave_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_end_of_the_handshake_and_the_request_leave_in_one_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sent: list[int] = []
     send_now = PlainStream.try_send
 

@@ -42,7 +42,9 @@ class Receiver:
 
 
 def a_client() -> HttpClient:
-    return HttpClient(rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"]))
+    return HttpClient(
+        rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
+    )
 
 
 def shown_by(version: ssl.TLSVersion) -> ssl.SSLContext:
@@ -64,7 +66,9 @@ async def test_the_next_callback_goes_on_with_the_session(version: ssl.TLSVersio
 
 
 @pytest.mark.spec("K7")
-async def test_a_certificate_is_looked_at_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_certificate_is_looked_at_again_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(outside_network, "SESSION_LIFETIME_S", -1)
     client, receiver = a_client(), Receiver()
     async with running_receiver(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3)) as here:
@@ -79,7 +83,9 @@ async def test_another_server_in_its_place_must_prove_itself() -> None:
     client, receiver = a_client(), Receiver()
     other_server = server_with_certificate(authority().issue_cert("merchant.example"))
     with reserved_port() as port, trio.fail_after(HANGS_AFTER_S):
-        async with running_receiver(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3), port=port) as here:
+        async with running_receiver(
+            receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3), port=port
+        ) as here:
             await client.deliver(callback_to(here.url))
         async with running_receiver(receiver.behave, other_server, port=port) as here:
             attempt = await client.deliver(callback_to(here.url))

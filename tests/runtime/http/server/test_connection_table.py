@@ -10,7 +10,9 @@ from attrs import define
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.server.connection_limits import ConnectionTable
 
-LIMITS = ListenerLimits(connections=8, connections_per_address=3, idle_timeout_s=30, short_idle_timeout_s=5)
+LIMITS = ListenerLimits(
+    connections=8, connections_per_address=3, idle_timeout_s=30, short_idle_timeout_s=5
+)
 
 
 @define(eq=False)

@@ -26,7 +26,9 @@ class Expiries(list[tuple[str, float]]):
         self.append((name, trio.current_time()))
 
 
-async def test_a_deadline_expires_once_at_its_moment(autojump_clock: MockClock, timer: DeadlineTimer) -> None:
+async def test_a_deadline_expires_once_at_its_moment(
+    autojump_clock: MockClock, timer: DeadlineTimer
+) -> None:
     seen = Expiries()
     MovableDeadline(timer, lambda: seen.note("late")).move(9.0)
     MovableDeadline(timer, lambda: seen.note("early")).move(2.5)
@@ -51,7 +53,9 @@ async def test_a_deadline_that_was_moved_on_expires_at_its_last_moment_only(
     assert seen == [("it", 50.0)]
 
 
-async def test_a_deadline_can_be_set_again_after_it_has_passed(autojump_clock: MockClock, timer: DeadlineTimer) -> None:
+async def test_a_deadline_can_be_set_again_after_it_has_passed(
+    autojump_clock: MockClock, timer: DeadlineTimer
+) -> None:
     seen = Expiries()
     deadline = MovableDeadline(timer, lambda: seen.note("it"))
     deadline.move(1.0)
@@ -63,7 +67,9 @@ async def test_a_deadline_can_be_set_again_after_it_has_passed(autojump_clock: M
     assert seen == [("it", 1.0), ("it", 2.0), ("it", 7.0)]
 
 
-async def test_a_closed_deadline_never_passes(autojump_clock: MockClock, timer: DeadlineTimer) -> None:
+async def test_a_closed_deadline_never_passes(
+    autojump_clock: MockClock, timer: DeadlineTimer
+) -> None:
     seen = Expiries()
     deadline = MovableDeadline(timer, lambda: seen.note("it"))
     deadline.move(1.0)
@@ -73,7 +79,9 @@ async def test_a_closed_deadline_never_passes(autojump_clock: MockClock, timer: 
     assert seen == []
 
 
-async def test_closed_deadlines_take_no_memory_for_long(autojump_clock: MockClock, timer: DeadlineTimer) -> None:
+async def test_closed_deadlines_take_no_memory_for_long(
+    autojump_clock: MockClock, timer: DeadlineTimer
+) -> None:
     seen = Expiries()
     kept = MovableDeadline(timer, lambda: seen.note("kept"))
     kept.move(50.0)

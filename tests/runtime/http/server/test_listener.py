@@ -50,7 +50,9 @@ async def test_an_absolute_target_is_handed_on_as_its_path() -> None:
 async def test_a_connection_lives_on_and_pipelined_requests_are_answered_in_order() -> None:
     async with listening() as here:
         client = await here.connect()
-        chunked = get(b"/3", b"Transfer-Encoding: chunked", method=b"POST") + b"2\r\nab\r\n0\r\n\r\n"
+        chunked = (
+            get(b"/3", b"Transfer-Encoding: chunked", method=b"POST") + b"2\r\nab\r\n0\r\n\r\n"
+        )
         requests = [get(b"/1"), post(b"xyz", target=b"/2"), chunked, b"\r\n" + get(b"/4")]
         await client.send(b"".join(requests))
         answers = [await client.answer() for _ in requests]
@@ -73,7 +75,8 @@ class TurnCounter(trio.abc.Instrument):
 
 
 async def test_a_crowd_of_connections_is_accepted_together() -> None:
-    """With one for each turn of the loop, the last would wait while the first are served again and again."""
+    """With one for each turn of the loop, the last would wait while the first are served again and
+    again."""
     crowd, counter = 60, TurnCounter()
     async with listening() as here:
         waiting = [socket.create_connection(("127.0.0.1", here.port)) for _ in range(crowd)]
@@ -87,7 +90,9 @@ async def test_a_crowd_of_connections_is_accepted_together() -> None:
             each.close()
 
 
-async def test_each_of_a_crowd_sends_without_delay_and_keeps_what_the_client_has_not_taken() -> None:
+async def test_each_of_a_crowd_sends_without_delay_and_keeps_what_the_client_has_not_taken() -> (
+    None
+):
     """As Trio has it for a connection that it accepts itself."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     with socket.create_connection(listener.socket.getsockname()[:2]):
@@ -210,7 +215,9 @@ async def test_a_target_of_8_kib_works() -> None:
 
 @pytest.mark.spec("C6")
 @pytest.mark.parametrize("part", [b"", b"GET", post(b"abc")[:-1]])
-async def test_a_client_that_leaves_in_the_middle_of_its_request_leaves_nothing_behind(part: bytes) -> None:
+async def test_a_client_that_leaves_in_the_middle_of_its_request_leaves_nothing_behind(
+    part: bytes,
+) -> None:
     async with listening() as here:
         client = await here.connect()
         await client.send(part)

@@ -38,7 +38,9 @@ async def test_draining_answers_what_has_begun_and_closes_the_rest() -> None:
         await here.ended.wait()
 
 
-async def test_a_patient_listener_leaves_the_idle_one_last_request(jumping_clock: MockClock) -> None:
+async def test_a_patient_listener_leaves_the_idle_one_last_request(
+    jumping_clock: MockClock,
+) -> None:
     async with listening(LIMITS) as here:
         idle, fresh = await here.connect(), await here.connect()
         await idle.ask(get())

@@ -36,12 +36,15 @@ from tests.support.http_listener import (
 )
 from tests.support.time_limits import HANGS_AFTER_S
 
-PATIENT = ListenerLimits(idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, write_timeout_s=9, linger_timeout_s=9)
+PATIENT = ListenerLimits(
+    idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, write_timeout_s=9, linger_timeout_s=9
+)
 """Limits that no test reaches but those it shortens."""
 SOON_S = 0.5
 """The limit that is tested."""
 STALL_S = 1.0
-"""The same where the kernel's time counts, which is not virtual: so long may a busy machine stall."""
+"""The same where the kernel's time counts, which is not virtual: so long may a busy machine
+stall."""
 
 
 @asynccontextmanager
@@ -77,7 +80,9 @@ async def drip(client: Client, data: bytes, at_once: int = 0) -> None:
 
 @pytest.mark.spec("P4")
 @pytest.mark.parametrize("after_one", [False, True])
-async def test_a_slow_head_is_a_408_however_steadily_it_drips(after_one: bool, jumping_clock: MockClock) -> None:
+async def test_a_slow_head_is_a_408_however_steadily_it_drips(
+    after_one: bool, jumping_clock: MockClock
+) -> None:
     async with listening_with(head_timeout_s=SOON_S) as here, trio.open_nursery() as nursery:
         client = await here.connect()
         if after_one:
@@ -104,7 +109,9 @@ async def test_a_slow_body_is_a_408_however_steadily_it_drips(jumping_clock: Moc
 
 
 @pytest.mark.spec("P4")
-async def test_a_client_invited_to_send_its_body_that_sends_none_is_a_408(jumping_clock: MockClock) -> None:
+async def test_a_client_invited_to_send_its_body_that_sends_none_is_a_408(
+    jumping_clock: MockClock,
+) -> None:
     async with listening_with(body_timeout_s=SOON_S) as here:
         client = await here.connect()
         head = get(b"/", b"Content-Length: 3", b"Expect: 100-continue", method=b"POST")
@@ -134,7 +141,9 @@ async def test_a_reader_who_keeps_up_gets_a_large_answer() -> None:
 
 
 @pytest.mark.parametrize("after_one", [False, True])
-async def test_an_idle_connection_is_closed_without_a_word(after_one: bool, jumping_clock: MockClock) -> None:
+async def test_an_idle_connection_is_closed_without_a_word(
+    after_one: bool, jumping_clock: MockClock
+) -> None:
     async with listening_with(idle_timeout_s=SOON_S) as here:
         client = await here.connect()
         if after_one:
@@ -142,8 +151,12 @@ async def test_an_idle_connection_is_closed_without_a_word(after_one: bool, jump
         assert await client.is_closed()
 
 
-async def test_no_deadline_of_the_connection_cuts_the_service_short(jumping_clock: MockClock) -> None:
-    soon = attrs.evolve(PATIENT, idle_timeout_s=SOON_S, head_timeout_s=SOON_S, body_timeout_s=SOON_S)
+async def test_no_deadline_of_the_connection_cuts_the_service_short(
+    jumping_clock: MockClock,
+) -> None:
+    soon = attrs.evolve(
+        PATIENT, idle_timeout_s=SOON_S, head_timeout_s=SOON_S, body_timeout_s=SOON_S
+    )
     async with listening(soon) as here:
         client = await here.connect()
         await client.send(post(b"abc", target=b"/wait"))
@@ -153,7 +166,9 @@ async def test_no_deadline_of_the_connection_cuts_the_service_short(jumping_cloc
         assert (await client.answer()).json["length"] == 3
 
 
-async def test_a_client_that_never_stops_sending_is_cut_off_at_last(jumping_clock: MockClock) -> None:
+async def test_a_client_that_never_stops_sending_is_cut_off_at_last(
+    jumping_clock: MockClock,
+) -> None:
     async with listening_with(linger_timeout_s=SOON_S) as here:
         client = await here.connect()
         assert (await client.ask(b"bad\r\n")).status == 400
@@ -189,7 +204,9 @@ async def test_a_full_listener_makes_room_where_most_wait_longest(silence: bytes
             await client.send(silence)
             if silence == get():
                 await client.answer()
-        newcomer = Client(await trio.open_tcp_stream("127.0.0.1", here.port, local_address="127.0.0.3"))
+        newcomer = Client(
+            await trio.open_tcp_stream("127.0.0.1", here.port, local_address="127.0.0.3")
+        )
         assert (await newcomer.ask(get())).status == 200
         assert await many[0].is_closed()
         for client in (one, newcomer):
@@ -255,7 +272,9 @@ async def test_a_listener_outlives_a_want_of_descriptors(
             for _ in range(2):
                 assert (await here.ask(get())).status == 200
             assert await idle.is_closed()
-    assert ("accept_paused", errno.errorcode[number]) in [(line["event"], line.get("error")) for line in lines]
+    assert ("accept_paused", errno.errorcode[number]) in [
+        (line["event"], line.get("error")) for line in lines
+    ]
 
 
 def accept_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +292,9 @@ def accept_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.spec("P5", "C12")
-async def test_a_request_that_waited_too_long_to_be_accepted_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_waited_too_long_to_be_accepted_is_a_503(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its client may have given it up, and sent it to another process."""
     accept_late(monkeypatch)
     monkeypatch.setattr("mmo_trio.http.server.listener.ACCEPT_PAUSE_S", 2 * STALL_S)
@@ -286,18 +307,24 @@ async def test_a_request_that_waited_too_long_to_be_accepted_is_a_503(monkeypatc
         assert (await here.ask(get())).status == 200, "the next one has not waited"
 
 
-async def test_a_request_that_waited_a_little_to_be_accepted_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_waited_a_little_to_be_accepted_is_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     accept_late(monkeypatch)
     async with listening_with() as here:
         assert (await here.ask(post(b"abc"))).json["length"] == 3
 
 
-async def test_an_accept_that_fails_for_another_reason_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_accept_that_fails_for_another_reason_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def broken(self: trio.SocketListener) -> trio.SocketStream:
         raise OSError(errno.EBADF, "closed under us")
 
     monkeypatch.setattr(trio.SocketListener, "accept", broken)
-    with pytest.RaisesGroup(pytest.RaisesExc(OSError, match="closed under us"), flatten_subgroups=True):
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(OSError, match="closed under us"), flatten_subgroups=True
+    ):
         async with listening_with():
             await trio.sleep_forever()
 
@@ -320,7 +347,9 @@ SCARCE = """
 """
 
 
-async def test_a_process_out_of_descriptors_sends_the_idle_away_and_serves_on(tmp_path: Path) -> None:
+async def test_a_process_out_of_descriptors_sends_the_idle_away_and_serves_on(
+    tmp_path: Path,
+) -> None:
     """The real thing: forty descriptors, sixty clients that stay."""
     root = Path(__file__).parents[4]
     log = tmp_path / "log"
@@ -370,7 +399,9 @@ async def test_a_listener_leaves_descriptors_to_what_is_more_important() -> None
             await nursery.start(serve)
             with capture_logs() as lines:
                 while others.enter_context(socket.socket()).fileno() < reserved:
-                    pass  # Numbers below may have become free: what other tests left is closed at some time.
+                    # Numbers below may have become free: what other tests left is closed at some
+                    # time.
+                    pass
                 client = Client(await trio.open_tcp_stream("127.0.0.1", port))
                 assert await client.is_closed()
             assert {"event": "accept_paused", "error": "reserve", "log_level": "warning"} in lines

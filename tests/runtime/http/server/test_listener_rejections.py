@@ -5,13 +5,23 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.http_listener import BODY_LIMIT, KEY, SECRET, assert_problem, get, listening, post
+from tests.support.http_listener import (
+    BODY_LIMIT,
+    KEY,
+    SECRET,
+    assert_problem,
+    get,
+    listening,
+    post,
+)
 
 WRONG_KEY = b"POST / HTTP/1.1\r\nHost: h\r\nX-Api-Key: wrong\r\n"
 
 
 @pytest.mark.spec("A1")
-@pytest.mark.parametrize("framing", [b"Content-Length: 999999\r\n", b"Transfer-Encoding: chunked\r\n"])
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 999999\r\n", b"Transfer-Encoding: chunked\r\n"]
+)
 async def test_a_wrong_key_is_a_401_before_the_body_is_looked_at(framing: bytes) -> None:
     async with listening() as here:
         client = await here.connect()
@@ -152,8 +162,11 @@ H2C_OFFERS = [
 @pytest.mark.spec("G3")
 @pytest.mark.finding("specification-A3")
 @pytest.mark.parametrize("offer", H2C_OFFERS, ids=range(len(H2C_OFFERS)))
-async def test_an_offer_of_http2_in_the_clear_is_ignored_and_goes_no_further(offer: tuple[bytes, ...]) -> None:
-    """The answer is HTTP/1.1, nothing after it is read as HTTP/2, and no handler learns of the offer."""
+async def test_an_offer_of_http2_in_the_clear_is_ignored_and_goes_no_further(
+    offer: tuple[bytes, ...],
+) -> None:
+    """The answer is HTTP/1.1, nothing after it is read as HTTP/2, and no handler learns of the
+    offer."""
     async with listening() as here:
         client = await here.connect()
         assert (await client.ask(post(b"abc", *offer))).status == 200
@@ -185,7 +198,9 @@ REFUSED = [
 
 @pytest.mark.spec("G3", "P4")
 @pytest.mark.parametrize(("request_", "status", "segment"), REFUSED, ids=range(len(REFUSED)))
-async def test_what_the_listener_refuses_itself_is_a_problem(request_: bytes, status: int, segment: str) -> None:
+async def test_what_the_listener_refuses_itself_is_a_problem(
+    request_: bytes, status: int, segment: str
+) -> None:
     async with listening() as here:
         client = await here.connect()
         answer = await client.ask(request_)

@@ -44,7 +44,9 @@ def trusting(authority: trustme.CA) -> ssl.SSLContext:
     return context
 
 
-async def test_a_connection_lives_on_under_tls(tls: Callable[[], ssl.SSLContext], trusting: ssl.SSLContext) -> None:
+async def test_a_connection_lives_on_under_tls(
+    tls: Callable[[], ssl.SSLContext], trusting: ssl.SSLContext
+) -> None:
     async with listening(LIMITS, tls) as here:
         client = await here.connect(trusting)
         assert (await client.ask(post(b"abc"))).json["length"] == 3

@@ -95,12 +95,16 @@ FIELDS = (
 
 @pytest.mark.parametrize("fields", FIELDS)
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_read_whose_fields_are_known_is_parsed_as_if_it_were_the_first(target: bytes, fields: bytes) -> None:
+def test_a_read_whose_fields_are_known_is_parsed_as_if_it_were_the_first(
+    target: bytes, fields: bytes
+) -> None:
     limits = HeadLimits(target_bytes=70, head_bytes=130, fields=3)
     head_or_problem(b"GET /first HTTP/1.1\r\n" + fields + b"\r\n", limits)
     again = head_or_problem(b"GET " + target + b" HTTP/1.1\r\n" + fields + b"\r\n", limits)
     # A HEAD is parsed whole each time; it is one byte longer.
-    whole = head_or_problem(b"HEAD " + target + b" HTTP/1.1\r\n" + fields + b"\r\n", evolve(limits, head_bytes=131))
+    whole = head_or_problem(
+        b"HEAD " + target + b" HTTP/1.1\r\n" + fields + b"\r\n", evolve(limits, head_bytes=131)
+    )
     if isinstance(again, RequestHead):
         assert whole == evolve(again, method="HEAD")
     else:
@@ -110,7 +114,12 @@ def test_a_read_whose_fields_are_known_is_parsed_as_if_it_were_the_first(target:
 
 def test_the_fields_of_reads_are_parsed_once_for_all_targets() -> None:
     reader = RequestReader(HeadLimits())
-    reader.receive(b"".join(b"GET /%d HTTP/1.1\r\nHost: once\r\nX-Api-Key: key\r\n\r\n" % number for number in (1, 2)))
+    reader.receive(
+        b"".join(
+            b"GET /%d HTTP/1.1\r\nHost: once\r\nX-Api-Key: key\r\n\r\n" % number
+            for number in (1, 2)
+        )
+    )
     first, second = reader.next_head(), reader.next_head()
     assert first is not None
     assert second is not None
@@ -121,7 +130,9 @@ def test_the_fields_of_reads_are_parsed_once_for_all_targets() -> None:
 
 def test_a_head_says_how_its_connection_goes_on() -> None:
     inbox = RequestReader(HeadLimits())
-    inbox.receive(b"PUT /x HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\n")
+    inbox.receive(
+        b"PUT /x HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\n"
+    )
     opening = inbox.next_head()
     assert opening is not None
     assert (opening.version, opening.keep_alive, opening.expects_continue) == (b"1.1", True, True)
@@ -131,7 +142,11 @@ def test_a_head_says_how_its_connection_goes_on() -> None:
 
 @pytest.mark.parametrize(
     ("framing", "left"),
-    [(b"Content-Length: 3\r\n\r\nabc", b""), (b"Content-Length: 3\r\n\r\nabcGET", b"GET"), (b"\r\n", b"")],
+    [
+        (b"Content-Length: 3\r\n\r\nabc", b""),
+        (b"Content-Length: 3\r\n\r\nabcGET", b"GET"),
+        (b"\r\n", b""),
+    ],
 )
 def test_a_body_that_is_all_there_can_be_skipped(framing: bytes, left: bytes) -> None:
     inbox = RequestReader(HeadLimits())
@@ -141,7 +156,9 @@ def test_a_body_that_is_all_there_can_be_skipped(framing: bytes, left: bytes) ->
     assert inbox.is_empty == (not left)
 
 
-@pytest.mark.parametrize("framing", [b"Content-Length: 3\r\n\r\nab", b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"])
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 3\r\n\r\nab", b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"]
+)
 def test_a_body_that_is_yet_to_come_can_not_be_skipped(framing: bytes) -> None:
     inbox = RequestReader(HeadLimits())
     inbox.receive(b"GET / HTTP/1.1\r\n" + HOST + framing)

@@ -29,7 +29,12 @@ def test_below_its_limit_everybody_waits() -> None:
 async def test_beyond_it_the_largest_holder_loses_its_oldest_response() -> None:
     budget, lost = WriteBudget(100), list[str]()
     with ExitStack() as held, capture_logs() as lines:
-        for name, holder, size in (("modest", "b", 30), ("old", "a", 20), ("young", "a", 40), ("last", "c", 20)):
+        for name, holder, size in (
+            ("modest", "b", 30),
+            ("old", "a", 20),
+            ("young", "a", 40),
+            ("last", "c", 20),
+        ):
             held.enter_context(budget.hold(size, holder, partial(lost.append, name)))
         assert lost == ["old"]
         assert budget.waiting_bytes == 90
@@ -51,7 +56,9 @@ def _not_expected() -> None:
 
 
 @pytest.mark.finding("security-3", "hostile-F3")
-async def test_slow_readers_lose_their_responses_and_others_are_answered(jumping_clock: MockClock) -> None:
+async def test_slow_readers_lose_their_responses_and_others_are_answered(
+    jumping_clock: MockClock,
+) -> None:
     async with listening(LIMITS) as here:
         slow = [await here.connect() for _ in range(3)]
         for client in slow:
@@ -70,9 +77,15 @@ async def test_slow_senders_of_large_bodies_lose_their_requests_and_others_are_a
     size = 256 * 1024
     limits = attrs.evolve(LIMITS, body_timeout_s=30, write_buffer_bytes=2 * size)
     async with listening(limits, service=SmallService(body_limit=size)) as here:
-        chunked = get(b"/", b"Transfer-Encoding: chunked", method=b"POST") + b"%x\r\n" % size + b"x" * size
+        chunked = (
+            get(b"/", b"Transfer-Encoding: chunked", method=b"POST")
+            + b"%x\r\n" % size
+            + b"x" * size
+        )
         slow = [await here.connect() for _ in range(3)]
-        for client, begin in zip(slow, (chunked[:-9], post(b"x" * size)[:-9], post(b"x" * size)[:-9]), strict=True):
+        for client, begin in zip(
+            slow, (chunked[:-9], post(b"x" * size)[:-9], post(b"x" * size)[:-9]), strict=True
+        ):
             await client.send(begin)
             await wait_all_tasks_blocked()
         assert (await slow[0].answer()).status == 408
@@ -82,8 +95,12 @@ async def test_slow_senders_of_large_bodies_lose_their_requests_and_others_are_a
 
 
 async def test_a_large_response_arrives_whole_and_the_connection_goes_on() -> None:
-    async with listening(attrs.evolve(LIMITS, write_buffer_bytes=1), service=SmallService()) as here:
+    async with listening(
+        attrs.evolve(LIMITS, write_buffer_bytes=1), service=SmallService()
+    ) as here:
         client = await here.connect()
         assert (await client.ask(get(b"/large"))).body == b"x" * LARGE
-        assert (await client.ask(get(b"/large", method=b"HEAD"))).headers["content-length"] == str(LARGE)
+        assert (await client.ask(get(b"/large", method=b"HEAD"))).headers["content-length"] == str(
+            LARGE
+        )
         assert (await client.ask(get())).status == 200

@@ -15,7 +15,9 @@ from mmo_trio.pages.docs.code_samples import LANGUAGES, ExampleRequest, json_tex
 from mmo_trio.pages.docs.openapi_view import EndpointView, build_reference
 from mmo_trio.pages.docs.pages import LEXERS, highlighted
 
-DOCUMENT = openapi_document(base_url="https://pay.example", error_docs_url="https://docs.example/errors")
+DOCUMENT = openapi_document(
+    base_url="https://pay.example", error_docs_url="https://docs.example/errors"
+)
 ENDPOINTS = build_reference(DOCUMENT).endpoints
 
 
@@ -79,5 +81,9 @@ def test_json_for_people_is_the_same_json() -> None:
 def test_a_quotation_mark_in_a_value_stays_within_it() -> None:
     body = {"id": 'a"b\\c', "x": 1}
     sample = python_sample(ExampleRequest("POST", "https://pay.example/", {}, "key", body))
-    (call,) = [each for each in ast.walk(ast.parse(sample)) if isinstance(each, ast.Dict) and len(each.keys) == 2]
+    (call,) = [
+        each
+        for each in ast.walk(ast.parse(sample))
+        if isinstance(each, ast.Dict) and len(each.keys) == 2
+    ]
     assert ast.literal_eval(call) == body

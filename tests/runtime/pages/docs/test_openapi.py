@@ -22,14 +22,25 @@ from mmo_sansio.http.egress_rules import URL_LENGTH_MAX
 from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS, SCENARIOS
 from mmo_sansio.testing.builders import a_transaction
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Flow, Operation, QrCode, Source, Stage, Status, Transaction, Type
+from mmo_sansio.values.model import (
+    Flow,
+    Operation,
+    QrCode,
+    Source,
+    Stage,
+    Status,
+    Transaction,
+    Type,
+)
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.pages.docs.code_samples import LANGUAGES
 from mmo_trio.pages.docs.openapi_view import build_reference
 from tests.support import openapi_conformance
 
 DOCS = "https://docs.example/errors"
-DOCUMENT = openapi_document(base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=SCENARIO_TEXTS)
+DOCUMENT = openapi_document(
+    base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=SCENARIO_TEXTS
+)
 SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
 ROOT = "/gateway/mmo/v2"
 
@@ -42,12 +53,18 @@ def check(schema: dict[str, Any], value: Any) -> None:
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
     """(path, method, operation) of every endpoint."""
-    return [(path, method, operation) for path, item in DOCUMENT["paths"].items() for method, operation in item.items()]
+    return [
+        (path, method, operation)
+        for path, item in DOCUMENT["paths"].items()
+        for method, operation in item.items()
+    ]
 
 
 @pytest.mark.parametrize("scenarios", [None, SCENARIO_TEXTS])
 def test_the_document_is_sound(scenarios: Mapping[str, str] | None) -> None:
-    document = openapi_document(base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=scenarios)
+    document = openapi_document(
+        base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=scenarios
+    )
     validate(document)
     text = document_text(document, indent=1)
     assert json.loads(text, parse_float=Decimal) == document
@@ -78,7 +95,10 @@ def test_the_transaction_object_has_the_members_of_the_serializer() -> None:
     written = json.loads(transaction_object(a_transaction()))
     schema = SCHEMAS["Transaction"]
     assert list(schema["properties"]) == list(written) == schema["required"]
-    assert openapi_conformance.DOCUMENT["components"]["schemas"]["Transaction"]["additionalProperties"] is False
+    assert (
+        openapi_conformance.DOCUMENT["components"]["schemas"]["Transaction"]["additionalProperties"]
+        is False
+    )
     check(schema, written)
     party, money = SCHEMAS["Party"], SCHEMAS["Money"]
     assert list(party["properties"]) == list(written["party"])
@@ -91,7 +111,9 @@ def test_a_qr_code_is_what_is_really_sent() -> None:
     order = evolve(made.order, display_qr_url="https://shop.example/qr")
     for payload in ("00020101021226", None):
         progress = evolve(made.progress, qr=QrCode(payload, None))
-        sent = json.loads(qr_code_request(Transaction(order, progress), b"key", image="iVBORw0KGgo=").body)
+        sent = json.loads(
+            qr_code_request(Transaction(order, progress), b"key", image="iVBORw0KGgo=").body
+        )
         check(SCHEMAS["QrCode"], sent)
         assert list(SCHEMAS["QrCode"]["properties"]) == list(sent)
 
@@ -137,7 +159,9 @@ def test_every_component_is_used() -> None:
 @pytest.mark.finding("newcomers-3")
 def test_tools_learn_what_is_exact_what_is_a_time_and_what_a_request_looks_like() -> None:
     assert "jsonSchemaDialect" not in DOCUMENT, "Prism checks no body where it is named"
-    assert [SCHEMAS[each]["properties"]["value"]["format"] for each in ("Money", "RequestedMoney")] == ["decimal"] * 2
+    assert [
+        SCHEMAS[each]["properties"]["value"]["format"] for each in ("Money", "RequestedMoney")
+    ] == ["decimal"] * 2
     times = [SCHEMAS["Transaction"]["properties"][each] for each in ("createdAt", "completedAt")]
     assert [each["format"] for each in times] == ["date-time"] * 2
     for path, method, operation in operations():
@@ -179,7 +203,8 @@ def test_limits_are_the_specifications() -> None:
 
 @pytest.mark.finding("screens-16")
 def test_the_currency_of_a_request_is_in_capitals() -> None:
-    """Small letters are the code of no currency, so what says that they fit would send somebody into a refusal."""
+    """Small letters are the code of no currency, so what says that they fit would send somebody
+    into a refusal."""
     currency = {"$ref": "#/components/schemas/RequestedMoney/properties/currency"}
     check(currency, "KES")
     with pytest.raises(ValidationError):
@@ -201,7 +226,10 @@ def test_every_shape_agrees_with_its_example(name: str) -> None:
 @pytest.mark.spec("K1", "K2", "Q1", "S4")
 def test_callbacks_and_the_push_are_told_of() -> None:
     callbacks = DOCUMENT["paths"][f"{ROOT}/qr/payin/{{method}}"]["post"]["callbacks"]
-    for name, member, shape in (("result", "resultUrl", "Transaction"), ("qrCode", "displayQrUrl", "QrCode")):
+    for name, member, shape in (
+        ("result", "resultUrl", "Transaction"),
+        ("qrCode", "displayQrUrl", "QrCode"),
+    ):
         called = callbacks[name][f"{{$request.body#/{member}}}"]["post"]
         sent = called["requestBody"]["content"]["application/json"]["schema"]
         assert sent == {"$ref": f"#/components/schemas/{shape}"}
@@ -214,11 +242,16 @@ def test_callbacks_and_the_push_are_told_of() -> None:
 @pytest.mark.spec("E1", "G4")
 @pytest.mark.finding("specification-A10")
 def test_a_client_made_from_the_document_outlives_a_new_member_and_a_new_code() -> None:
-    """The pages ask merchants to ignore members that they do not know, and the catalogue may grow."""
-    written = json.loads(transaction_object(a_transaction(Stage.FAILED, error_code=ErrorCode.USER_BUSY)))
+    """The pages ask merchants to ignore members that they do not know, and the catalogue may
+    grow."""
+    written = json.loads(
+        transaction_object(a_transaction(Stage.FAILED, error_code=ErrorCode.USER_BUSY))
+    )
     check(SCHEMAS["Transaction"], written | {"errorCode": "user_asleep", "refundedAmount": None})
     problem = dict(SCHEMAS["Problem"]["examples"][0])
-    check(SCHEMAS["Problem"], problem | {"type": f"{DOCS}/config_unsupported_colour", "traceId": "x"})
+    check(
+        SCHEMAS["Problem"], problem | {"type": f"{DOCS}/config_unsupported_colour", "traceId": "x"}
+    )
     check(SCHEMAS["QrCode"], SCHEMAS["QrCode"]["examples"][0] | {"deepLink": "mpesa://"})
 
 
@@ -245,9 +278,15 @@ def test_the_page_shows_patterns_and_the_limits_of_labels() -> None:
 def test_the_examples_write_amounts_with_their_currencys_decimals() -> None:
     reference = build_reference(DOCUMENT)
     texts = [document_text(DOCUMENT, indent=1), *(each.example or "" for each in reference.schemas)]
-    texts += [language.write(each.example) for each in reference.endpoints for language in LANGUAGES.values()]
+    texts += [
+        language.write(each.example)
+        for each in reference.endpoints
+        for language in LANGUAGES.values()
+    ]
     texts += [each.response_example for each in reference.endpoints]
-    amounts = re.findall(r'"?value"?(?:: | => )([0-9.]+),\s*"?currency"?(?:: | => )"KES"', "".join(texts))
+    amounts = re.findall(
+        r'"?value"?(?:: | => )([0-9.]+),\s*"?currency"?(?:: | => )"KES"', "".join(texts)
+    )
     assert len(amounts) > 5 * len(LANGUAGES)
     assert [each for each in amounts if not re.fullmatch(r"[0-9]+\.[0-9]{2}", each)] == []
 

@@ -59,9 +59,12 @@ def test_each_next_step_is_told_in_every_language(code: str) -> None:
     assert all(each.endswith(".") for each in steps.values())
     if code != "en":
         assert not set(steps.values()) & set(ENGLISH.next_steps.values())
-    # That trying again will not help is said in the same words before each thing that helps, and never else.
+    # That trying again will not help is said in the same words before each thing that helps, and
+    # never else.
     begins = {step: text.partition(".")[0] for step, text in steps.items()}
-    useless = {text for step, text in begins.items() if step not in (PayerStep.TRY_AGAIN, PayerStep.WAIT)}
+    useless = {
+        text for step, text in begins.items() if step not in (PayerStep.TRY_AGAIN, PayerStep.WAIT)
+    }
     assert len(useless) == 1
     assert not useless & {begins[PayerStep.TRY_AGAIN], begins[PayerStep.WAIT]}
 
@@ -73,7 +76,9 @@ def test_nobody_is_told_that_an_unclear_payment_was_not_paid(code: str) -> None:
     texts = LANGUAGES[code]
     for each, why in EXPLANATIONS.items():
         is_unclear = why.payer_step is PayerStep.WAIT
-        told = status_sentence(PayerStatus.UNCLEAR if is_unclear else PayerStatus.FAILED, each, texts)
+        told = status_sentence(
+            PayerStatus.UNCLEAR if is_unclear else PayerStatus.FAILED, each, texts
+        )
         assert told == f"{texts.unclear if is_unclear else texts.not_paid} {texts.reasons[each]}"
 
 
@@ -156,7 +161,8 @@ def test_time_is_rounded_up(left: Span, written: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("waited", "written"), [(MINUTE, "1 min"), (2 * MINUTE - 1, "1 min"), (2 * HOUR, "120 min"), (3 * HOUR - 1, "2 h")]
+    ("waited", "written"),
+    [(MINUTE, "1 min"), (2 * MINUTE - 1, "1 min"), (2 * HOUR, "120 min"), (3 * HOUR - 1, "2 h")],
 )
 def test_time_that_has_passed_is_rounded_down(waited: Span, written: str) -> None:
     assert format_time_waited(waited, ENGLISH) == written
@@ -176,7 +182,8 @@ CLDR_FORMS = {
         "other": [100, 101, 102, 200],
     },
 }
-"""Numbers by their forms, as CLDR has them; Portuguese is that of Portugal, which is spoken in Africa."""
+"""Numbers by their forms, as CLDR has them; Portuguese is that of Portugal, which is spoken in
+Africa."""
 
 
 @pytest.mark.parametrize("code", LANGUAGES)

@@ -38,7 +38,9 @@ def test_addresses_change_with_what_they_show() -> None:
         ('{"order":" a \\n b "}', "a b"),
     ],
 )
-def test_what_is_paid_for_is_the_value_of_the_label_that_the_brand_names(labels: str | None, shown: str) -> None:
+def test_what_is_paid_for_is_the_value_of_the_label_that_the_brand_names(
+    labels: str | None, shown: str
+) -> None:
     assert shop_of(evolve(BRAND, appearance=LOOK)).order_text(labels) == shown
     assert shop_of(BRAND).order_text(labels) == ""
 

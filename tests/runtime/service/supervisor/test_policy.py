@@ -72,7 +72,9 @@ WORKERS_STOP = {10: ("operator", SERVING), 11: ("w1", STOPPING), 12: ("w2", STOP
 
 DRAINED = [SendCommand(11, ProcessCommand.DRAIN), SendCommand(12, ProcessCommand.DRAIN)]
 
-ROWS: Sequence[tuple[str, SupervisorState, Sequence[SupervisorEvent], Sequence[SupervisorAction]]] = [
+ROWS: Sequence[
+    tuple[str, SupervisorState, Sequence[SupervisorEvent], Sequence[SupervisorAction]]
+] = [
     ("one serves: not ready yet", state(STARTED, is_announced=False), [ProcessServing(11)], []),
     (
         "all serve: ready",
@@ -81,8 +83,18 @@ ROWS: Sequence[tuple[str, SupervisorState, Sequence[SupervisorEvent], Sequence[S
         [AnnounceReady()],
     ),
     ("ready is said once", state(BOTH | {12: ("w2", STARTING)}), [ProcessServing(12)], []),
-    ("a worker that died is replaced at once", state(BOTH), [ProcessExited(11, -9)], [StartProcess("w1")]),
-    ("so is a worker that ended by itself", state(BOTH), [ProcessExited(12, 0)], [StartProcess("w2")]),
+    (
+        "a worker that died is replaced at once",
+        state(BOTH),
+        [ProcessExited(11, -9)],
+        [StartProcess("w1")],
+    ),
+    (
+        "so is a worker that ended by itself",
+        state(BOTH),
+        [ProcessExited(12, 0)],
+        [StartProcess("w2")],
+    ),
     ("so is the operator", state(BOTH), [ProcessExited(10, -9)], [StartProcess("operator")]),
     ("a retired worker is not", state(SUCCESSOR_SERVES), [ProcessExited(11, 0)], []),
     (
@@ -91,7 +103,12 @@ ROWS: Sequence[tuple[str, SupervisorState, Sequence[SupervisorEvent], Sequence[S
         [ReloadRequested()],
         [SendCommand(11, ProcessCommand.RELOAD), SendCommand(12, ProcessCommand.RELOAD)],
     ),
-    ("a rolling restart starts one successor", state(BOTH), [RollingRestartRequested()], [StartProcess("w1")]),
+    (
+        "a rolling restart starts one successor",
+        state(BOTH),
+        [RollingRestartRequested()],
+        [StartProcess("w1")],
+    ),
     (
         "and no second one meanwhile",
         state(BOTH),
@@ -122,7 +139,12 @@ ROWS: Sequence[tuple[str, SupervisorState, Sequence[SupervisorEvent], Sequence[S
         [ProcessExited(21, 3), TimePassed()],
         [],
     ),
-    ("a worker that dies meanwhile has its successor", state(SUCCESSOR_STARTS), [ProcessExited(11, -9)], []),
+    (
+        "a worker that dies meanwhile has its successor",
+        state(SUCCESSOR_STARTS),
+        [ProcessExited(11, -9)],
+        [],
+    ),
     (
         "a successor that fails then is replaced",
         state(SUCCESSOR_STARTS),
@@ -163,21 +185,36 @@ ROWS: Sequence[tuple[str, SupervisorState, Sequence[SupervisorEvent], Sequence[S
         ],
     ),
     ("stop has effect once", state(BOTH), [StopRequested(), StopRequested()], DRAINED),
-    ("stopping: no worker is replaced", state(WORKERS_STOP, is_stopping=True), [ProcessExited(11, 0)], []),
+    (
+        "stopping: no worker is replaced",
+        state(WORKERS_STOP, is_stopping=True),
+        [ProcessExited(11, 0)],
+        [],
+    ),
     (
         "stopping: the operator is replaced, as workers need it",
         state(WORKERS_STOP, is_stopping=True),
         [ProcessExited(10, -9)],
         [StartProcess("operator")],
     ),
-    ("stopping: no rolling restart", state(WORKERS_STOP, is_stopping=True), [RollingRestartRequested()], []),
+    (
+        "stopping: no rolling restart",
+        state(WORKERS_STOP, is_stopping=True),
+        [RollingRestartRequested()],
+        [],
+    ),
     (
         "the operator goes after the last worker",
         state(OPERATOR | {11: ("w1", STOPPING)}, is_stopping=True),
         [ProcessExited(11, 0)],
         [SendCommand(10, ProcessCommand.DRAIN)],
     ),
-    ("the end", state({10: ("operator", STOPPING)}, is_stopping=True), [ProcessExited(10, 0)], [ExitService(0)]),
+    (
+        "the end",
+        state({10: ("operator", STOPPING)}, is_stopping=True),
+        [ProcessExited(10, 0)],
+        [ExitService(0)],
+    ),
     (
         "an end by SIGTERM is no failure",
         state({11: ("w1", STOPPING)}, is_stopping=True),
@@ -193,7 +230,9 @@ ROWS: Sequence[tuple[str, SupervisorState, Sequence[SupervisorEvent], Sequence[S
 ]
 
 
-@pytest.mark.parametrize(("before", "events", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize(
+    ("before", "events", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
 def test_actions_that_follow_from_events(
     before: SupervisorState, events: Sequence[SupervisorEvent], expected: Sequence[SupervisorAction]
 ) -> None:

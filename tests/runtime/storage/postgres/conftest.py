@@ -1,4 +1,5 @@
-"""Marks every test of the PostgreSQL store as long: each has a database of its own, and many a server."""
+"""Marks every test of the PostgreSQL store as long: each has a database of its own, and many a
+server."""
 
 from __future__ import annotations
 

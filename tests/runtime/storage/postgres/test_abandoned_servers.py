@@ -28,9 +28,13 @@ with postgres_process() as server:
 
 
 def kill_tests_that(what: str) -> tuple[int, Path]:
-    """Start a process that runs a server, as tests do; kill it, and return the server's port and folder."""
+    """Start a process that runs a server, as tests do; kill it, and return the server's port and
+    folder."""
     with subprocess.Popen(
-        [sys.executable, "-c", SERVE, what], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-c", SERVE, what],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as tests:
         assert tests.stdout is not None
         port, folder = tests.stdout.readline().split()

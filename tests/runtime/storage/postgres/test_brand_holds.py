@@ -30,12 +30,17 @@ pytestmark = [pytest.mark.finding("postgres-5"), pytest.mark.spec("S6")]
 HOLD = BrandHold("acme", NOON, "ada")
 
 
-async def submit_while_held(store: PostgresStore, url: str, input_: Input, now: Instant) -> Sequence[Decision]:
-    """Decide an input whose brand staff put on hold between its first load and its commit, on another node."""
+async def submit_while_held(
+    store: PostgresStore, url: str, input_: Input, now: Instant
+) -> Sequence[Decision]:
+    """Decide an input whose brand staff put on hold between its first load and its commit, on
+    another node."""
 
     def decide_once(ledger: Ledger) -> Sequence[Decision]:
         with psycopg.connect(url) as other:
-            other.execute("INSERT INTO brand_holds VALUES ('acme', 1, 'ada') ON CONFLICT DO NOTHING")
+            other.execute(
+                "INSERT INTO brand_holds VALUES ('acme', 1, 'ada') ON CONFLICT DO NOTHING"
+            )
         decision = decide(ledger, input_, now=now)
         ledger.apply(decision.changes, decision.intents)
         return [decision]
@@ -44,7 +49,9 @@ async def submit_while_held(store: PostgresStore, url: str, input_: Input, now: 
         return await store.transact(reads(input_), decide_once)
 
 
-async def test_a_commit_that_had_loaded_before_submits_nothing_of_a_brand_on_hold(migrated_database: str) -> None:
+async def test_a_commit_that_had_loaded_before_submits_nothing_of_a_brand_on_hold(
+    migrated_database: str,
+) -> None:
     async with open_postgres(migrated_database, serving=True) as store:
         await submit_batch(store, (creation(1), NOON))
         begin = BeginSubmission(reference(1))
@@ -53,7 +60,9 @@ async def test_a_commit_that_had_loaded_before_submits_nothing_of_a_brand_on_hol
         assert decision.reply.transaction.progress.stage is Stage.FAILED
 
 
-async def test_a_create_with_a_reserved_provider_submits_nothing_of_a_brand_on_hold(migrated_database: str) -> None:
+async def test_a_create_with_a_reserved_provider_submits_nothing_of_a_brand_on_hold(
+    migrated_database: str,
+) -> None:
     async with open_postgres(migrated_database, serving=True) as store:
         create = evolve(creation(1), reserved_provider="sandbox")
         (decision,) = await submit_while_held(store, migrated_database, create, NOON)
@@ -63,9 +72,13 @@ async def test_a_create_with_a_reserved_provider_submits_nothing_of_a_brand_on_h
         assert created.progress.stage is Stage.CREATED
 
 
-async def test_who_holds_a_brand_waits_for_commits_that_looked_before_and_delays_none(migrated_database: str) -> None:
+async def test_who_holds_a_brand_waits_for_commits_that_looked_before_and_delays_none(
+    migrated_database: str,
+) -> None:
     async with open_postgres(migrated_database, serving=True) as store:
-        await submit_batch(store, (creation(1), NOON), (creation(2, brand_id="globex"), after_noon(1)))
+        await submit_batch(
+            store, (creation(1), NOON), (creation(2, brand_id="globex"), after_noon(1))
+        )
         with psycopg.connect(migrated_database) as commit, trio.fail_after(HANGS_AFTER_S):
             commit.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", SUBMISSION_LOCK)
             held: list[bool] = []
@@ -85,5 +98,9 @@ async def test_who_holds_a_brand_waits_for_commits_that_looked_before_and_delays
                 assert not held, "it waits for the commit"
                 commit.rollback()
         assert held == [True]
-        stages = [each.transaction.progress.stage for each in (stopped, begun) if isinstance(each, Applied)]
+        stages = [
+            each.transaction.progress.stage
+            for each in (stopped, begun)
+            if isinstance(each, Applied)
+        ]
         assert stages == [Stage.FAILED, Stage.SUBMITTING]

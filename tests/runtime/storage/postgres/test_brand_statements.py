@@ -1,5 +1,5 @@
-"""Statements about rows of brands: one for all where there is one server, one for each brand where tables are
-distributed."""
+"""Statements about rows of brands: one for all where there is one server, one for each brand where
+tables are distributed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from mmo_trio.storage.postgres.statements import BrandStatement, InsertStatement
 pytestmark = pytest.mark.finding("postgres-F7")
 
 _SELECT = BrandStatement("""
-    SELECT t.brand, id FROM unnest(%s::text[], %s::bigint[]) AS wanted (brand, id) JOIN t USING (brand, id)
+    SELECT t.brand, id FROM unnest(%s::text[], %s::bigint[]) AS wanted (brand, id)
+    JOIN t USING (brand, id)
     [WHERE t.brand = ($1)[1]]
 """)
 _UPDATE = BrandStatement("""
@@ -18,7 +19,8 @@ _UPDATE = BrandStatement("""
     WHERE t.brand = new.brand [AND t.brand = ($1)[1]] AND %s::bigint > 0
 """)
 _INSERT = InsertStatement(
-    "INSERT INTO t (brand, body) SELECT * FROM unnest(%s::text[], %s::bytea[]) ON CONFLICT DO NOTHING"
+    "INSERT INTO t (brand, body) SELECT * FROM unnest(%s::text[], %s::bytea[]) ON CONFLICT "
+    "DO NOTHING"
 )
 
 ROWS = [("acme", 1), ("best", 2), ("acme", 3)]
@@ -46,7 +48,9 @@ def test_the_number_of_rows_is_that_of_each_statement() -> None:
     assert b"[AND" not in whole.statement.text
     acme, best = _UPDATE.bind_on_shards(ROWS, len)
     assert (acme.values[2], best.values[2]) == ((2).to_bytes(8), (1).to_bytes(8))
-    assert b"WHERE t.brand = new.brand AND t.brand = ($1)[1] AND $3::bigint > 0" in acme.statement.text
+    assert (
+        b"WHERE t.brand = new.brand AND t.brand = ($1)[1] AND $3::bigint > 0" in acme.statement.text
+    )
 
 
 def test_rows_are_inserted_as_values_in_numbers_that_recur() -> None:
@@ -54,7 +58,10 @@ def test_rows_are_inserted_as_values_in_numbers_that_recur() -> None:
     [whole] = _INSERT.bind_on_one_server(rows)
     assert b"SELECT * FROM unnest($1::text[], $2::bytea[])" in whole.statement.text
     two, one = _INSERT.bind_on_shards(rows)
-    assert b"VALUES ($1::text, $2::bytea), ($3::text, $4::bytea) ON CONFLICT DO NOTHING" in two.statement.text
+    assert (
+        b"VALUES ($1::text, $2::bytea), ($3::text, $4::bytea) ON CONFLICT DO NOTHING"
+        in two.statement.text
+    )
     assert two.values == [b"acme", b"1", b"best", None]
     assert one.values == [b"acme", b"3"]
     [again] = _INSERT.bind_on_shards(rows[:1])

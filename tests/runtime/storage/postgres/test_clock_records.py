@@ -21,7 +21,8 @@ from tests.conformance.inputs import creation, reference, succeeded
 
 
 class WrongClock(GatewayClock):
-    """Shows a time far ahead, by default four days, as the clock of a machine that has just been started."""
+    """Shows a time far ahead, by default four days, as the clock of a machine that has just been
+    started."""
 
     def __init__(self, ahead: Span = Span(4 * DAY)) -> None:
         super().__init__()
@@ -60,12 +61,17 @@ async def engines(*pairs: tuple[PostgresStore, GatewayClock]) -> AsyncIterator[l
 async def test_a_wrong_clock_beside_a_right_one_ends_nothing_and_leaves_nothing_behind(
     database: str, ahead: Span
 ) -> None:
-    async with open_postgres(database, serving=True) as one, open_postgres(database, serving=True) as other:
+    async with (
+        open_postgres(database, serving=True) as one,
+        open_postgres(database, serving=True) as other,
+    ):
         right, wrong = GatewayClock(), WrongClock(ahead)
         await one.save_clock_record(evolve(right.record(), boot_id="another machine"))
         async with engines((one, right), (other, wrong)) as (here, there):
             await here.submit(creation(1))
-            assert isinstance(await there.submit(creation(2, merchant_reference="order/1 ü")), Rejected)
+            assert isinstance(
+                await there.submit(creation(2, merchant_reference="order/1 ü")), Rejected
+            )
             assert not await other.due(wrong.time(), limit=10), "nothing ends early"
             await there.submit(creation(3))
             await here.submit(BeginSubmission(reference(3)))
@@ -83,14 +89,23 @@ async def test_a_wrong_clock_beside_a_right_one_ends_nothing_and_leaves_nothing_
 
 @pytest.mark.spec("S3")
 @pytest.mark.finding("postgres-F5")
-async def test_a_machine_whose_clock_differs_from_the_servers_does_not_begin_to_serve(database: str) -> None:
+async def test_a_machine_whose_clock_differs_from_the_servers_does_not_begin_to_serve(
+    database: str,
+) -> None:
     async with open_postgres(database, serving=True) as store:
         await require_right_clock(GatewayClock(), store)
-        for ahead, side in ((Span(4 * DAY), "345600 s ahead of"), (Span(-20 * MINUTE), "1200 s behind")):
-            with pytest.raises(StoreUnusable, match=f"this machine's clock is {side} the clock of the database"):
+        for ahead, side in (
+            (Span(4 * DAY), "345600 s ahead of"),
+            (Span(-20 * MINUTE), "1200 s behind"),
+        ):
+            with pytest.raises(
+                StoreUnusable, match=f"this machine's clock is {side} the clock of the database"
+            ):
                 await require_right_clock(WrongClock(ahead), store)
         await store.save_clock_record(evolve(WrongClock().record(), boot_id="machine 1"))
-        await require_right_clock(WrongClock(), store)  # Its neighbour says the same: the server's may be wrong.
+        await require_right_clock(
+            WrongClock(), store
+        )  # Its neighbour says the same: the server's may be wrong.
         await store.save_clock_record(evolve(GatewayClock().record(), boot_id="machine 2"))
         found = await compare_with_store(WrongClock(), store)
         assert found is not None

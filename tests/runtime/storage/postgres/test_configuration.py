@@ -1,5 +1,5 @@
-"""PostgreSQL as its users configure it: each row of the table in docs/postgresql.md works, or is refused with a
-sentence that says what to set."""
+"""PostgreSQL as its users configure it: each row of the table in docs/postgresql.md works, or is
+refused with a sentence that says what to set."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ async def refusal(url: str, *, serving: bool = True) -> str:
 
 
 def set_for_database(url: str, **settings: str) -> None:
-    """Let every session of the database begin with these settings, as far as the server knows them."""
+    """Let every session of the database begin with these settings, as far as the server knows
+    them."""
     known = {name for (name,) in execute(url, "SELECT name FROM pg_settings")}
     for name, value in settings.items():
         if name in known:
@@ -58,7 +59,9 @@ def set_for_database(url: str, **settings: str) -> None:
 
 @operating_row("`search_path`, by role, database or address")
 @pytest.mark.parametrize("is_in_address", [False, True])
-async def test_the_tables_are_where_the_search_path_says(database: str, is_in_address: bool) -> None:
+async def test_the_tables_are_where_the_search_path_says(
+    database: str, is_in_address: bool
+) -> None:
     execute(database, "CREATE SCHEMA mine")
     if is_in_address:
         url = with_parameters(database, options="-csearch_path=mine")
@@ -68,7 +71,8 @@ async def test_the_tables_are_where_the_search_path_says(database: str, is_in_ad
     await live_through_payments(url)
     assert execute(
         database,
-        "SELECT nspname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE relname = 'transactions'",
+        "SELECT nspname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE relname = "
+        "'transactions'",
     ) == [("mine",)]
 
 
@@ -94,7 +98,9 @@ async def test_a_path_to_nowhere_is_refused(database: str) -> None:
 async def test_the_tables_of_another_program_are_left_alone(database: str) -> None:
     execute(database, "CREATE TABLE transactions (amount numeric)")
     assert "a database, or a schema (search_path), of its own" in await refusal(database)
-    assert execute(database, "SELECT count(*) FROM pg_class WHERE relname IN ('mmo_schema', 'journal')") == [(0,)]
+    assert execute(
+        database, "SELECT count(*) FROM pg_class WHERE relname IN ('mmo_schema', 'journal')"
+    ) == [(0,)]
 
 
 def rights_in_tables(role: str) -> str:
@@ -168,11 +174,14 @@ async def test_rows_that_may_be_hidden_are_refused(database: str) -> None:
         pass
     with role_of(database) as role:
         execute(database, *all_rights(role), "ALTER TABLE transactions ENABLE ROW LEVEL SECURITY")
-        assert "row security may hide rows of transactions" in await refusal(as_role(database, role))
+        assert "row security may hide rows of transactions" in await refusal(
+            as_role(database, role)
+        )
 
 
 @operating_row(
-    "`statement_timeout`, `lock_timeout`, `idle_in_transaction_session_timeout`, `idle_session_timeout`,"
+    "`statement_timeout`, `lock_timeout`, `idle_in_transaction_session_timeout`, "
+    "`idle_session_timeout`,"
     " `transaction_timeout`"
 )
 async def test_deadlines_of_a_role_end_nothing(database: str) -> None:
@@ -184,7 +193,10 @@ async def test_deadlines_of_a_role_end_nothing(database: str) -> None:
         "idle_session_timeout",
         "transaction_timeout",
     )
-    pids = "SELECT pid FROM pg_stat_activity WHERE application_name = 'mmo-gateway' AND datname = current_database()"
+    pids = (
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'mmo-gateway' AND datname = "
+        "current_database()"
+    )
     async with open_postgres(database, serving=True):
         pass
     with psycopg.connect(database, autocommit=True) as observer:
@@ -208,10 +220,14 @@ async def test_every_session_reads_what_is_committed(database: str, level: str) 
 
 @operating_row("`default_transaction_read_only`, or a standby that nobody has promoted")
 @pytest.mark.parametrize("parameters", [{}, {"target_session_attrs": "any"}])
-async def test_sessions_that_cannot_write_are_refused(database: str, parameters: dict[str, str]) -> None:
+async def test_sessions_that_cannot_write_are_refused(
+    database: str, parameters: dict[str, str]
+) -> None:
     set_for_database(database, default_transaction_read_only="on")
     with pytest.raises((StoreUnusable, StoreUnavailable), match="default_transaction_read_only"):
-        async with open_postgres(with_parameters(database, **parameters), serving=True, timeout_s=1):
+        async with open_postgres(
+            with_parameters(database, **parameters), serving=True, timeout_s=1
+        ):
             pass
 
 
@@ -224,7 +240,8 @@ async def test_commits_wait_for_the_disk_and_the_standby(database: str, value: s
 
 
 @operating_row(
-    "`client_encoding`, `datestyle`, `intervalstyle`, `timezone`, `bytea_output`, `standard_conforming_strings`"
+    "`client_encoding`, `datestyle`, `intervalstyle`, `timezone`, `bytea_output`, "
+    "`standard_conforming_strings`"
 )
 @pytest.mark.parametrize("is_in_address", [False, True])
 async def test_forms_of_text_change_nothing(database: str, is_in_address: bool) -> None:
@@ -238,7 +255,9 @@ async def test_forms_of_text_change_nothing(database: str, is_in_address: bool) 
         "extra_float_digits": "0",
     }
     set_for_database(database, **settings)
-    await live_through_payments(with_parameters(database, client_encoding="LATIN1") if is_in_address else database)
+    await live_through_payments(
+        with_parameters(database, client_encoding="LATIN1") if is_in_address else database
+    )
 
 
 @operating_row("a database that is not encoded in UTF8")
@@ -248,7 +267,9 @@ async def test_an_encoding_without_every_character_is_refused(
     postgres: PostgresServer, database: str, encoding: str, serving: bool
 ) -> None:
     name = f"{database_name(database)}_{encoding.lower()}"
-    execute(postgres.url, f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
+    execute(
+        postgres.url, f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'"
+    )
     try:
         found = await refusal(database.replace(database_name(database), name), serving=serving)
     finally:
@@ -264,8 +285,13 @@ async def test_no_answer_depends_on_the_collation(postgres: PostgresServer, data
     url = database.replace(database_name(database), name)
     create = f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' "
     try:
-        execute(postgres.url, f"{create} LOCALE_PROVIDER icu ICU_LOCALE 'en-US-u-ka-shifted' LOCALE 'C'")
-    except (psycopg.errors.SyntaxError, psycopg.errors.FeatureNotSupported):  # Version 14, and builds without ICU.
+        execute(
+            postgres.url, f"{create} LOCALE_PROVIDER icu ICU_LOCALE 'en-US-u-ka-shifted' LOCALE 'C'"
+        )
+    except (
+        psycopg.errors.SyntaxError,
+        psycopg.errors.FeatureNotSupported,
+    ):  # Version 14, and builds without ICU.
         execute(postgres.url, f"{create} LOCALE 'C.UTF-8'")
     try:
         await queries.check_records_paging(lambda: open_postgres(url, serving=True))
@@ -273,11 +299,15 @@ async def test_no_answer_depends_on_the_collation(postgres: PostgresServer, data
         async with open_postgres(url, serving=True) as store:
             for number, brand in enumerate(brands, start=100):
                 await submit_batch(store, (creation(number, brand_id=brand), after_noon(number)))
-                await submit_batch(store, (BeginSubmission(reference(number)), after_noon(200 + number)))
+                await submit_batch(
+                    store, (BeginSubmission(reference(number)), after_noon(200 + number))
+                )
                 await submit_batch(store, (succeeded(number), after_noon(300 + number)))
             assert store.ownership is not None
             assert {each.brand for each in await store.ownership.claim()} >= {*brands}
-            assert len(await store.ownership.find_callbacks(dict.fromkeys(brands, 1))) == len(brands)
+            assert len(await store.ownership.find_callbacks(dict.fromkeys(brands, 1))) == len(
+                brands
+            )
     finally:
         execute(postgres.url, f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -289,8 +319,18 @@ async def test_a_process_works_with_few_connections_and_says_so(database: str) -
         with capture_logs() as logged:
             async with open_postgres(as_role(database, role), serving=True) as store:
                 await create_payments(store, range(3))
-                assert len((await store.list_records(ListRecords("acme", NOON, after_noon(9)))).objects) == 3
-        assert {"event": "database_connections_limited", "log_level": "warning", "allowed": 4, "needed": 8} in logged
+                assert (
+                    len(
+                        (await store.list_records(ListRecords("acme", NOON, after_noon(9)))).objects
+                    )
+                    == 3
+                )
+        assert {
+            "event": "database_connections_limited",
+            "log_level": "warning",
+            "allowed": 4,
+            "needed": 8,
+        } in logged
 
 
 @operating_row("a limit of connections below 2")

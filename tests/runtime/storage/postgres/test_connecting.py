@@ -1,5 +1,5 @@
-"""What lies between the gateway and its PostgreSQL: names, passwords, TLS and poolers. What can't work is refused at
-once, with a sentence that says what to set."""
+"""What lies between the gateway and its PostgreSQL: names, passwords, TLS and poolers. What can't
+work is refused at once, with a sentence that says what to set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.errors import translate_error
 from mmo_trio.storage.postgres.trio_connection import find_sqlstate
-from tests.support.configured_database import execute, live_through_payments, operating_row, with_parameters
+from tests.support.configured_database import (
+    execute,
+    live_through_payments,
+    operating_row,
+    with_parameters,
+)
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.pgbouncer import pgbouncer
 from tests.support.postgres_process import PostgresProcess, postgres_folder
@@ -49,7 +54,11 @@ def server() -> Iterator[PostgresProcess]:
         running.create()
         running.start()
         try:
-            execute(running.tcp_url, "CREATE ROLE known LOGIN PASSWORD 'right'", "CREATE ROLE barred LOGIN")
+            execute(
+                running.tcp_url,
+                "CREATE ROLE known LOGIN PASSWORD 'right'",
+                "CREATE ROLE barred LOGIN",
+            )
             yield running
         finally:
             running.stop()
@@ -69,7 +78,8 @@ def address(server: PostgresProcess, database: str, user: str = "postgres") -> s
 
 
 async def refusal(url: str) -> str:
-    """Return why the store was refused at once: another attempt would have been made for a server that is away."""
+    """Return why the store was refused at once: another attempt would have been made for a server
+    that is away."""
     with pytest.raises(StoreUnusable) as refused:
         async with open_postgres(url, serving=True, timeout_s=300):
             pass
@@ -81,10 +91,22 @@ async def refusal(url: str) -> str:
 @pytest.mark.parametrize(
     ("user", "wanted", "remedy"),
     [
-        ("known:wrong", "postgres", "give the right password in database.url, ~/.pgpass or PGPASSWORD"),
+        (
+            "known:wrong",
+            "postgres",
+            "give the right password in database.url, ~/.pgpass or PGPASSWORD",
+        ),
         ("known", "postgres", "give the right password in database.url, ~/.pgpass or PGPASSWORD"),
-        ("nobody", "postgres", "look at the server's pg_hba.conf, the role's right to log in, and sslmode"),
-        ("barred", "postgres", "look at the server's pg_hba.conf, the role's right to log in, and sslmode"),
+        (
+            "nobody",
+            "postgres",
+            "look at the server's pg_hba.conf, the role's right to log in, and sslmode",
+        ),
+        (
+            "barred",
+            "postgres",
+            "look at the server's pg_hba.conf, the role's right to log in, and sslmode",
+        ),
         ("postgres", "nothing", "create the database, or correct its name in database.url"),
     ],
 )
@@ -97,12 +119,20 @@ async def test_who_may_not_connect_learns_it_at_once(
 
 
 async def test_a_refusal_is_understood_in_any_language(server: PostgresProcess) -> None:
-    """psycopg knows no SQLSTATE of a connection that failed, and the server's sentence may be German."""
+    """psycopg knows no SQLSTATE of a connection that failed, and the server's sentence may be
+    German."""
     conninfo = f"host=127.0.0.1 port={server.port} user=known password=wrong dbname=postgres"
-    sentence = psycopg.OperationalError('connection failed: FATAL:  Passwort-Authentifizierung für Benutzer "known"')
+    sentence = psycopg.OperationalError(
+        'connection failed: FATAL:  Passwort-Authentifizierung für Benutzer "known"'
+    )
     refused = psycopg.OperationalError("Connection refused")
-    assert await trio.to_thread.run_sync(lambda: asyncio.run(find_sqlstate(conninfo, sentence))) == "28P01"
-    assert await trio.to_thread.run_sync(lambda: asyncio.run(find_sqlstate(conninfo, refused))) is None
+    assert (
+        await trio.to_thread.run_sync(lambda: asyncio.run(find_sqlstate(conninfo, sentence)))
+        == "28P01"
+    )
+    assert (
+        await trio.to_thread.run_sync(lambda: asyncio.run(find_sqlstate(conninfo, refused))) is None
+    )
 
 
 @operating_row("a server that starts, stops or fails over")
@@ -114,7 +144,9 @@ async def test_a_server_that_starts_is_waited_for(server: PostgresProcess, datab
                 pass
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, server.start)
-            async with open_postgres(address(server, database), serving=True, timeout_s=60) as store:
+            async with open_postgres(
+                address(server, database), serving=True, timeout_s=60
+            ) as store:
                 await store.check()
     except BaseException:
         server.stop()
@@ -122,8 +154,12 @@ async def test_a_server_that_starts_is_waited_for(server: PostgresProcess, datab
         raise
 
 
-@pytest.mark.parametrize("lost", [psycopg.errors.DuplicatePreparedStatement, psycopg.errors.InvalidSqlStatementName])
-def test_a_statement_that_another_session_has_is_a_sign_of_a_pooler(lost: type[psycopg.Error]) -> None:
+@pytest.mark.parametrize(
+    "lost", [psycopg.errors.DuplicatePreparedStatement, psycopg.errors.InvalidSqlStatementName]
+)
+def test_a_statement_that_another_session_has_is_a_sign_of_a_pooler(
+    lost: type[psycopg.Error],
+) -> None:
     translated = translate_error(lost("prepared statement"))
     assert isinstance(translated, StoreUnavailable)
     assert "set pool_mode = session" in str(translated)
@@ -131,8 +167,8 @@ def test_a_statement_that_another_session_has_is_a_sign_of_a_pooler(lost: type[p
 
 @pytest.fixture
 def context(tmp_path: Path) -> ssl.SSLContext:
-    """Return the TLS of a server that is named `localhost`; whoever signed its certificate is in `ca.pem`, and another
-    authority in `other.pem`."""
+    """Return the TLS of a server that is named `localhost`; whoever signed its certificate is in
+    `ca.pem`, and another authority in `other.pem`."""
     authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
     authority.cert_pem.write_to_path(f"{tmp_path / 'ca.pem'}")
@@ -146,10 +182,14 @@ async def test_a_server_that_proves_its_name_is_trusted(
 ) -> None:
     async with tls_proxy(server.port, context) as port:
         url = f"postgresql://postgres@localhost:{port}/{database}"
-        await live_through_payments(with_parameters(url, sslmode="verify-full", sslrootcert=f"{tmp_path / 'ca.pem'}"))
+        await live_through_payments(
+            with_parameters(url, sslmode="verify-full", sslrootcert=f"{tmp_path / 'ca.pem'}")
+        )
 
 
-@operating_row("`sslmode=verify-full` with the wrong authority or host name, or a server without TLS")
+@operating_row(
+    "`sslmode=verify-full` with the wrong authority or host name, or a server without TLS"
+)
 @pytest.mark.parametrize(
     ("host", "file", "has_tls", "reason"),
     [
@@ -171,7 +211,9 @@ async def test_a_server_that_does_not_prove_its_name_is_refused(
 ) -> None:
     async with tls_proxy(server.port, context if has_tls else None) as port:
         url = f"postgresql://postgres@{host}:{port}/{database}"
-        assert reason in await refusal(with_parameters(url, sslmode="verify-full", sslrootcert=f"{tmp_path / file}"))
+        assert reason in await refusal(
+            with_parameters(url, sslmode="verify-full", sslrootcert=f"{tmp_path / file}")
+        )
 
 
 @operating_row("pgbouncer with `pool_mode = session`")
@@ -182,7 +224,8 @@ async def test_a_pooler_of_sessions_works(server: PostgresProcess, database: str
 
 @operating_row("pgbouncer with `pool_mode = transaction` or `statement`")
 @pytest.mark.parametrize(
-    ("pool_mode", "is_round_robin"), [("transaction", False), ("transaction", True), ("statement", False)]
+    ("pool_mode", "is_round_robin"),
+    [("transaction", False), ("transaction", True), ("statement", False)],
 )
 async def test_a_pooler_of_transactions_is_refused(
     server: PostgresProcess, database: str, pool_mode: str, is_round_robin: bool, tmp_path: Path
@@ -193,9 +236,16 @@ async def test_a_pooler_of_transactions_is_refused(
         if pool_mode == "statement" or is_round_robin:
             return
         async with trio.open_nursery() as nursery:
-            for command in (("db", "migrate"), ("db", "check"), ("serve",), ("serve", "--workers", "2")):
+            for command in (
+                ("db", "migrate"),
+                ("db", "check"),
+                ("serve",),
+                ("serve", "--workers", "2"),
+            ):
                 nursery.start_soon(_is_refused, url, tmp_path, command)
-    assert execute(address(server, database), "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == [(0,)]
+    assert execute(
+        address(server, database), "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+    ) == [(0,)]
 
 
 async def _is_refused(url: str, folder: Path, command: tuple[str, ...]) -> None:

@@ -1,4 +1,5 @@
-"""A process never has more sessions than it says, and nobody waits in vain for a server that is lost."""
+"""A process never has more sessions than it says, and nobody waits in vain for a server that is
+lost."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool
-from mmo_trio.storage.postgres.connections import READER_CONNECTIONS, WRITER_CONNECTIONS, WRITER_SETUP, build_conninfo
+from mmo_trio.storage.postgres.connections import (
+    READER_CONNECTIONS,
+    WRITER_CONNECTIONS,
+    WRITER_SETUP,
+    build_conninfo,
+)
 from mmo_trio.storage.postgres.pipeline import PreparedStatement, execute_pipeline
 from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
 from mmo_trio.storage.postgres.queries import run_statement
@@ -40,9 +46,13 @@ CONNECTIONS_MAX = 8
 """As docs/postgresql.md says it."""
 
 _SESSIONS = (
-    "SELECT pid FROM pg_stat_activity WHERE application_name = 'mmo-gateway' AND backend_type = 'client backend'"
+    "SELECT pid FROM pg_stat_activity WHERE application_name = 'mmo-gateway' AND backend_type = "
+    "'client backend'"
 )
-_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'mmo-gateway' AND wait_event_type = 'Lock'"
+_WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'mmo-gateway' AND "
+    "wait_event_type = 'Lock'"
+)
 
 
 def test_the_limit_is_what_is_documented() -> None:
@@ -99,7 +109,9 @@ class Load:
         """What was accepted is there, and what was refused is not."""
         for number, answer in self.answers.items():
             if answer in ("Accepted", "StoreUnavailable"):
-                assert (await self.store.transaction(reference(number)) is not None) == (answer == "Accepted"), number
+                assert (await self.store.transaction(reference(number)) is not None) == (
+                    answer == "Accepted"
+                ), number
 
 
 @asynccontextmanager
@@ -118,7 +130,9 @@ async def loaded(url: str, timeout_s: float) -> AsyncIterator[Load]:
                 await load.more("Accepted", 20)
                 yield load
                 callers.cancel_scope.cancel()
-            with trio.fail_after(HANGS_AFTER_S):  # Readers have a pool of their own, which finds the server by itself.
+            with trio.fail_after(
+                HANGS_AFTER_S
+            ):  # Readers have a pool of their own, which finds the server by itself.
                 while not await load.is_answered():  # noqa: ASYNC110  (simpler than an event for each)
                     await trio.sleep(0.01)
             set_timeout(store, HANGS_AFTER_S)
@@ -128,14 +142,19 @@ async def loaded(url: str, timeout_s: float) -> AsyncIterator[Load]:
 
 @asynccontextmanager
 async def sessions_counted(server: PostgresProcess) -> AsyncIterator[Callable[[], int]]:
-    """Look all the time how many sessions the process has; the function returns the most there were."""
+    """Look all the time how many sessions the process has; the function returns the most there
+    were."""
     most = 0
 
     async def look() -> None:
         nonlocal most
-        with psycopg.connect(server.tcp_url, autocommit=True, application_name="observer") as connection:
+        with psycopg.connect(
+            server.tcp_url, autocommit=True, application_name="observer"
+        ) as connection:
             while True:
-                found = await trio.to_thread.run_sync(lambda: connection.execute(_SESSIONS).fetchall())
+                found = await trio.to_thread.run_sync(
+                    lambda: connection.execute(_SESSIONS).fetchall()
+                )
                 most = max(most, len(found))
                 await trio.sleep(0.02)
 
@@ -149,7 +168,10 @@ async def sessions_counted(server: PostgresProcess) -> AsyncIterator[Callable[[]
 @pytest.mark.finding("postgres-F4")
 async def test_a_standby_that_is_away_does_not_fill_the_server_with_sessions() -> None:
     with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
-        async with sessions_counted(cluster.primary) as most, loaded(cluster.url, timeout_s=1) as load:
+        async with (
+            sessions_counted(cluster.primary) as most,
+            loaded(cluster.url, timeout_s=1) as load,
+        ):
             await trio.to_thread.run_sync(cluster.kill_standby)
             await load.more("StoreUnavailable", 100)
             await trio.sleep(3)  # Several times the deadline of a call.
@@ -160,7 +182,9 @@ async def test_a_standby_that_is_away_does_not_fill_the_server_with_sessions() -
 
 async def pause_sessions(server: PostgresProcess, paused: set[int]) -> None:
     """Pause each session that the process has or makes."""
-    with psycopg.connect(server.tcp_url, autocommit=True, application_name="observer") as connection:
+    with psycopg.connect(
+        server.tcp_url, autocommit=True, application_name="observer"
+    ) as connection:
         while True:
             found = await trio.to_thread.run_sync(lambda: connection.execute(_SESSIONS).fetchall())
             for (pid,) in found:
@@ -208,12 +232,17 @@ async def test_reads_that_were_given_up_do_not_wait_on() -> None:
 async def test_sessions_of_a_machine_that_vanished_do_not_stay_for_hours() -> None:
     with postgres_process() as server, trio.fail_after(HANGS_AFTER_S):
         pool = ConnectionPool(
-            PrimaryFinder(split_servers(build_conninfo(server.tcp_url))), 1, WRITER_SETUP, suspect_after_s=5
+            PrimaryFinder(split_servers(build_conninfo(server.tcp_url))),
+            1,
+            WRITER_SETUP,
+            suspect_after_s=5,
         )
         async with pool.serve():
             for name, value in (("tcp_user_timeout", "10000"), ("tcp_keepalives_idle", "5")):
                 statement = SqlStatement(f"SELECT current_setting('{name}')")
-                found = await pool.call(partial(run_statement, statement=statement), trio.current_time() + 30)
+                found = await pool.call(
+                    partial(run_statement, statement=statement), trio.current_time() + 30
+                )
                 assert found == [(value,)]
 
 
@@ -235,10 +264,14 @@ async def test_a_server_that_is_down_refuses_at_once_and_serves_as_soon_as_it_is
 
 
 @pytest.mark.spec("S2")
-async def test_a_transaction_that_a_call_leaves_open_costs_no_prepared_statement(migrated_database: str) -> None:
+async def test_a_transaction_that_a_call_leaves_open_costs_no_prepared_statement(
+    migrated_database: str,
+) -> None:
     """As that of a batch which was decided again, and then changes nothing."""
     begin, select = PreparedStatement("BEGIN"), PreparedStatement("SELECT 1")
-    pool = ConnectionPool(PrimaryFinder(split_servers(build_conninfo(migrated_database))), 1, WRITER_SETUP, 5.0)
+    pool = ConnectionPool(
+        PrimaryFinder(split_servers(build_conninfo(migrated_database))), 1, WRITER_SETUP, 5.0
+    )
 
     async def leave_open(connection: PostgresConnection) -> int:
         await execute_pipeline(connection, [begin.bind(), select.bind()])

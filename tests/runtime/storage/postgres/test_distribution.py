@@ -20,7 +20,10 @@ _LINE = changes.JournalEntry(Instant(1), "C2bConfirmed", "provider:mtn", None, N
 
 
 async def test_a_server_without_citus_is_named_with_the_remedy(database: str) -> None:
-    with trio.fail_after(HANGS_AFTER_S), pytest.raises(StoreUnusable, match="CREATE EXTENSION citus"):
+    with (
+        trio.fail_after(HANGS_AFTER_S),
+        pytest.raises(StoreUnusable, match="CREATE EXTENSION citus"),
+    ):
         await distribute_store(database)
     async with open_postgres(database, serving=True, create=False) as store:
         await store.check()
@@ -35,12 +38,16 @@ def test_a_commit_leaves_its_row_in_the_shard_of_its_first_brand() -> None:
     effect = NetEffect()
     effect.add(_LINE)
     assert commit_brand(effect) is None
-    effect.add(changes.JournalEntry(Instant(1), "Create", "merchant:acme", "REF", "acme", None, None, ""))
+    effect.add(
+        changes.JournalEntry(Instant(1), "Create", "merchant:acme", "REF", "acme", None, None, "")
+    )
     assert commit_brand(effect) == "acme"
 
 
 def test_a_commit_that_writes_the_coordinators_tables_leaves_its_row_there() -> None:
     effect = NetEffect()
-    effect.add(changes.JournalEntry(Instant(1), "Create", "merchant:acme", "REF", "acme", None, None, ""))
+    effect.add(
+        changes.JournalEntry(Instant(1), "Create", "merchant:acme", "REF", "acme", None, None, "")
+    )
     effect.add(changes.DepositRecorded("mtn", "receipt", "REF"))
     assert commit_brand(effect) is None

@@ -1,4 +1,5 @@
-"""Each error that PostgreSQL may answer with has a treatment: none is met for the first time in an emergency."""
+"""Each error that PostgreSQL may answer with has a treatment: none is met for the first time in an
+emergency."""
 
 from __future__ import annotations
 
@@ -8,13 +9,20 @@ import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 import psycopg
 import pytest
 
-from mmo_trio.storage.postgres.errors import KINDS_BY_CLASS, KINDS_BY_SQLSTATE, PostgresErrorKind, classify_error
+from mmo_trio.storage.postgres.errors import (
+    KINDS_BY_CLASS,
+    KINDS_BY_SQLSTATE,
+    PostgresErrorKind,
+    classify_error,
+)
 
 CODES = sorted(
     {
         each.sqlstate
         for each in vars(psycopg.errors).values()
-        if isinstance(each, type) and issubclass(each, psycopg.Error) and isinstance(each.sqlstate, str)
+        if isinstance(each, type)
+        and issubclass(each, psycopg.Error)
+        and isinstance(each.sqlstate, str)
     }
 )
 """All that psycopg knows."""

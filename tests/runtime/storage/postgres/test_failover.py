@@ -104,7 +104,9 @@ kind = "sandbox"
 
 
 @pytest.mark.finding("security-9", "hostile-F5")
-async def test_a_gateway_says_that_its_database_is_gone_and_does_not_fill_the_log(tmp_path: Path) -> None:
+async def test_a_gateway_says_that_its_database_is_gone_and_does_not_fill_the_log(
+    tmp_path: Path,
+) -> None:
     create_master_key(tmp_path / "master.key")
     config, log = tmp_path / "mmo.toml", tmp_path / "log"
     with postgres_cluster() as cluster:
@@ -124,9 +126,13 @@ async def test_a_gateway_says_that_its_database_is_gone_and_does_not_fill_the_lo
             with trio.fail_after(HANGS_AFTER_S):
                 while (await ask(readyz)).status != 200:  # noqa: ASYNC110
                     await trio.sleep(0.1)
-    assert READINESS_TTL_S + CHECK_TIMEOUT_S < 2, "an answer holds a second, and the next takes less than another"
+    assert READINESS_TTL_S + CHECK_TIMEOUT_S < 2, (
+        "an answer holds a second, and the next takes less than another"
+    )
     events = Counter[tuple[str, str]]()
     for line in map(json.loads, log.read_text(encoding="utf-8").splitlines()):
         event = line["event"] if line["logger"].startswith("mmo_trio") else line["logger"]
         events[event, line["timestamp"][:19]] += 1
-    assert max(events.values()) <= 2, events.most_common(3)  # Two seconds may begin within one of the clock.
+    assert max(events.values()) <= 2, events.most_common(
+        3
+    )  # Two seconds may begin within one of the clock.

@@ -19,7 +19,12 @@ from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
-from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import (
+    CHECK_TIMEOUT_S,
+    OutcomeUnknown,
+    StoreUnavailable,
+    WorkItem,
+)
 from mmo_trio.storage.postgres import PostgresStore, commits, open_postgres
 from tests.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from tests.conformance.inputs import creation, reference, succeeded
@@ -53,7 +58,9 @@ async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: st
             while sum(proxy.cuts.values()) < wanted:
                 number += 1
                 try:
-                    (reply,) = await submit_batch(store, (creation(number), later(NOON, Span(number))))
+                    (reply,) = await submit_batch(
+                        store, (creation(number), later(NOON, Span(number)))
+                    )
                     answers[number] = type(reply).__name__
                 except (StoreUnavailable, OutcomeUnknown) as error:
                     answers[number] = type(error).__name__
@@ -61,7 +68,9 @@ async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: st
         assert set(answers.values()) == {"Accepted"}, Counter(answers.values())
         assert set(proxy.cuts) == set(Cut) - {Cut.NOT}
         await trio.sleep(0.2)  # Whatever came late has come.
-        listed = await store.list_records(ListRecords("acme", Instant(0), clock.LAST_INSTANT, page_size=5_000))
+        listed = await store.list_records(
+            ListRecords("acme", Instant(0), clock.LAST_INSTANT, page_size=5_000)
+        )
         assert len(listed.objects) == len(answers)
         for number in answers:
             found = await store.admin.find_transactions(reference=f"order/{number} ü")
@@ -72,9 +81,16 @@ async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: st
 
 
 @pytest.mark.spec("P5")
-async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not_lost(database: str) -> None:
-    async with database_proxy(database) as proxy, open_postgres(proxy.url, serving=True, timeout_s=2) as store:
-        await submit_batch(store, (creation(1), NOON), (BeginSubmission(reference(1)), later(NOON, Span(1))))
+async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not_lost(
+    database: str,
+) -> None:
+    async with (
+        database_proxy(database) as proxy,
+        open_postgres(proxy.url, serving=True, timeout_s=2) as store,
+    ):
+        await submit_batch(
+            store, (creation(1), NOON), (BeginSubmission(reference(1)), later(NOON, Span(1)))
+        )
 
         def cut_for_good() -> Cut:
             proxy.accepts = False
@@ -99,7 +115,10 @@ async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not
 async def test_what_a_claim_in_doubt_has_claimed_is_found_later(database: str) -> None:
     async with open_postgres(database, serving=True) as one:
         await submit_batch(one, (creation(1), NOON))
-    async with database_proxy(database) as proxy, open_postgres(proxy.url, serving=True, timeout_s=2) as store:
+    async with (
+        database_proxy(database) as proxy,
+        open_postgres(proxy.url, serving=True, timeout_s=2) as store,
+    ):
 
         def cut_for_good() -> Cut:
             proxy.accepts = False
@@ -119,7 +138,10 @@ async def test_what_a_claim_in_doubt_has_claimed_is_found_later(database: str) -
 
 @pytest.mark.spec("P5", "S6")
 async def test_work_of_a_settled_commit_is_not_lost_with_the_claim_after_it(database: str) -> None:
-    async with database_proxy(database) as proxy, open_postgres(proxy.url, serving=True, timeout_s=2) as store:
+    async with (
+        database_proxy(database) as proxy,
+        open_postgres(proxy.url, serving=True, timeout_s=2) as store,
+    ):
 
         def cut_for_good() -> Cut:
             proxy.accepts = False
@@ -131,7 +153,8 @@ async def test_work_of_a_settled_commit_is_not_lost_with_the_claim_after_it(data
         proxy.choose = lambda: Cut.NOT
         await proxy.cut_all()
         proxy.accepts = True
-        proxy.choose = cut_for_good  # The next commit is that of the claim: what settles the first one only reads.
+        # The next commit is that of the claim: what settles the first one only reads.
+        proxy.choose = cut_for_good
         with trio.fail_after(HANGS_AFTER_S):
             (work,) = await store.claim_abandoned(limit=10)
         assert work.transaction.reference == reference(1)
@@ -142,8 +165,12 @@ async def test_work_of_a_settled_commit_is_not_lost_with_the_claim_after_it(data
 async def test_work_of_a_commit_in_doubt_is_not_lost_with_the_record_of_it(
     migrated_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server was away for longer than records of commits are kept, and another process is the first to purge."""
-    async with database_proxy(migrated_database) as proxy, open_postgres(proxy.url, serving=True, timeout_s=2) as store:
+    """The server was away for longer than records of commits are kept, and another process is the
+    first to purge."""
+    async with (
+        database_proxy(migrated_database) as proxy,
+        open_postgres(proxy.url, serving=True, timeout_s=2) as store,
+    ):
 
         def cut_for_good() -> Cut:
             proxy.accepts = False
@@ -157,7 +184,9 @@ async def test_work_of_a_commit_in_doubt_is_not_lost_with_the_record_of_it(
                 await submit_batch(store, (creation(1), NOON))
         proxy.choose = lambda: Cut.NOT
         await proxy.cut_all()
-        await execute(migrated_database, "UPDATE batches SET touched_at = now() - interval '2 hours'")
+        await execute(
+            migrated_database, "UPDATE batches SET touched_at = now() - interval '2 hours'"
+        )
         async with open_postgres(migrated_database, serving=False) as other:
             await other.purge()
         proxy.accepts = True
@@ -185,7 +214,9 @@ async def test_a_server_that_hangs_is_unavailable_and_nothing_was_stored(databas
         await submit_batch(store, (creation(1), NOON))
         with psycopg.connect(database) as other:
             lock = b"LOCK TABLE transactions, journal, horizon IN ACCESS EXCLUSIVE MODE"
-            await trio.to_thread.run_sync(other.execute, lock)  # It may wait for the store's own maintenance.
+            await trio.to_thread.run_sync(
+                other.execute, lock
+            )  # It may wait for the store's own maintenance.
             set_timeout(store, 1)
             with trio.fail_after(HANGS_AFTER_S):
                 for call in (
@@ -204,7 +235,9 @@ async def test_a_server_that_hangs_is_unavailable_and_nothing_was_stored(databas
 
 
 @pytest.mark.spec("P5")
-async def test_sessions_that_are_ended_are_made_anew_unnoticed(database: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_sessions_that_are_ended_are_made_anew_unnoticed(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with open_postgres(database, serving=True) as store:
         with trio.fail_after(HANGS_AFTER_S):
             for number in range(10):
@@ -221,7 +254,9 @@ async def test_sessions_that_are_ended_are_made_anew_unnoticed(database: str, ca
 
 
 @pytest.mark.spec("P5")
-async def test_a_primary_that_was_demoted_is_unavailable_until_it_is_one_again(database: str) -> None:
+async def test_a_primary_that_was_demoted_is_unavailable_until_it_is_one_again(
+    database: str,
+) -> None:
     """Sessions that can only read any more are not kept."""
     name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
     async with open_postgres(database, serving=True) as store:
@@ -303,7 +338,9 @@ async def test_readiness_writes_nothing(database: str) -> None:
         before = await trio.to_thread.run_sync(horizon)
         for _ in range(50):
             await store.check()
-        assert await trio.to_thread.run_sync(horizon) == before, "an update makes another version of the row"
+        assert await trio.to_thread.run_sync(horizon) == before, (
+            "an update makes another version of the row"
+        )
 
 
 @pytest.mark.finding("security-9", "hostile-F5")

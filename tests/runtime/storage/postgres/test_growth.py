@@ -1,4 +1,5 @@
-"""What a payment leaves behind: its steps are HOT updates, and what commits count is inserted and added up later."""
+"""What a payment leaves behind: its steps are HOT updates, and what commits count is inserted and
+added up later."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ async def test_every_step_of_a_payment_is_a_hot_update(database: str) -> None:
 
 
 @pytest.mark.finding("postgres-F8")
-async def test_commits_count_by_inserting_and_the_sum_is_the_same_after_the_roll_up(database: str) -> None:
+async def test_commits_count_by_inserting_and_the_sum_is_the_same_after_the_roll_up(
+    database: str,
+) -> None:
     """No commit updates a row that another one updates, so a long snapshot makes none slower."""
     with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(database, serving=True) as store:
@@ -88,7 +91,9 @@ async def test_commits_count_by_inserting_and_the_sum_is_the_same_after_the_roll
             assert {span: await counts(span) for span in (HOUR, DAY)} == before
             await submit_batch(store, (creation(7), NOON))
             await store.roll_up_counts()
-            assert {each.count for each in await counts(DAY) if each.status is Status.PENDING} == {4}
+            assert {each.count for each in await counts(DAY) if each.status is Status.PENDING} == {
+                4
+            }
 
 
 async def test_the_object_of_a_pending_payment_is_rendered_and_that_of_one_that_has_ended_is_kept(
@@ -116,7 +121,9 @@ def test_ids_of_commits_are_in_the_order_of_time() -> None:
     assert first_commit_id(at) <= made[0] < first_commit_id(later(at, Span(1_000)))
 
 
-async def test_rows_of_commits_are_deleted_when_nobody_asks_and_the_latest_stamp_stays(database: str) -> None:
+async def test_rows_of_commits_are_deleted_when_nobody_asks_and_the_latest_stamp_stays(
+    database: str,
+) -> None:
     with trio.fail_after(HANGS_AFTER_S), psycopg.connect(database, autocommit=True) as connection:
         async with open_postgres(database, serving=True) as store:
             for number in range(3):
@@ -126,7 +133,8 @@ async def test_rows_of_commits_are_deleted_when_nobody_asks_and_the_latest_stamp
             age_s = maintenance.COMMIT_RECORDS_KEPT_FOR / 1_000_000 + 60
             for name, stamp in (("a", NOON + 9), ("b", NOON + 8)):
                 connection.execute(
-                    "UPDATE batches SET touched_at = touched_at - make_interval(secs => %s), id = %s WHERE stamp = %s",
+                    "UPDATE batches SET touched_at = touched_at - make_interval(secs => %s), id = "
+                    "%s WHERE stamp = %s",
                     (age_s, f"0000000{name}-0000-7000-8000-000000000000", stamp),
                 )
             await store.purge()
@@ -135,11 +143,15 @@ async def test_rows_of_commits_are_deleted_when_nobody_asks_and_the_latest_stamp
 
 
 @pytest.mark.finding("postgres-F9")
-async def test_the_space_of_masked_payments_is_used_again_when_a_fiftieth_is_free(database: str) -> None:
+async def test_the_space_of_masked_payments_is_used_again_when_a_fiftieth_is_free(
+    database: str,
+) -> None:
     """Old rows die a little every day, and new ones take their place."""
     async with open_postgres(database, serving=True):
         pass
     with psycopg.connect(database) as connection:
-        found = connection.execute("SELECT reloptions FROM pg_class WHERE oid = 'transactions'::regclass").fetchone()
+        found = connection.execute(
+            "SELECT reloptions FROM pg_class WHERE oid = 'transactions'::regclass"
+        ).fetchone()
     assert found is not None
     assert "autovacuum_vacuum_scale_factor=0.02" in (found[0] or ()), found

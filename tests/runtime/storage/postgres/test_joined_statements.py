@@ -1,4 +1,5 @@
-"""Batches as one statement: what is joined, and that nothing is lost of what the single statements do."""
+"""Batches as one statement: what is joined, and that nothing is lost of what the single statements
+do."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ import psycopg
 import pytest
 import trio
 
-from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, CreatePayment, Input, ProviderAccepted
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    CreatePayment,
+    Input,
+    ProviderAccepted,
+)
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Accepted, Applied
 from mmo_sansio.payments.decide import decide, reads
@@ -21,7 +28,12 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Source, Status
 from mmo_trio.storage.postgres import commits, open_postgres
 from mmo_trio.storage.postgres.batch_load import LOADS_BEFORE_ASSUMPTION
-from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, Row, execute_pipeline
+from mmo_trio.storage.postgres.pipeline import (
+    BoundStatement,
+    PreparedStatement,
+    Row,
+    execute_pipeline,
+)
 from mmo_trio.storage.postgres.statements import SHAPES_MAX, JoinableStatement, StatementJoiner
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from tests.conformance.driver import after_noon, submit_batch
@@ -36,7 +48,9 @@ _CHECK = JoinableStatement.of(check="check_creation(%s::bigint)")
 
 
 def test_writes_are_parts_of_one_statement_and_checks_its_result() -> None:
-    joined = StatementJoiner().join([_UPDATE.bind("new", 1, 2), _CHECK.bind(3), _INSERT.bind("text")])
+    joined = StatementJoiner().join(
+        [_UPDATE.bind("new", 1, 2), _CHECK.bind(3), _INSERT.bind("text")]
+    )
     assert joined is not None
     assert joined.statement.text == (
         b"WITH w0 AS (UPDATE b SET x = $1::text WHERE y = $2::bigint RETURNING 1),"
@@ -62,7 +76,9 @@ def test_a_batch_that_writes_a_table_twice_is_not_joined() -> None:
 
 
 def test_a_statement_whose_place_matters_is_not_joined() -> None:
-    assert StatementJoiner().join([_INSERT.bind("text"), PreparedStatement("SELECT 1").bind()]) is None
+    assert (
+        StatementJoiner().join([_INSERT.bind("text"), PreparedStatement("SELECT 1").bind()]) is None
+    )
 
 
 def test_equal_batches_have_one_statement_and_there_are_not_too_many() -> None:
@@ -72,7 +88,9 @@ def test_equal_batches_have_one_statement_and_there_are_not_too_many() -> None:
     assert two is not None
     assert one.statement is two.statement
     for number in range(SHAPES_MAX):
-        joiner.join([JoinableStatement.of(f"INSERT INTO t{number} (x) VALUES (%s::text)").bind("text")])
+        joiner.join(
+            [JoinableStatement.of(f"INSERT INTO t{number} (x) VALUES (%s::text)").bind("text")]
+        )
     assert joiner.join([_CHECK.bind(1), _INSERT.bind("text")]) is None
     assert joiner.join([_INSERT.bind("text"), _CHECK.bind(1)]) is not None
 
@@ -81,11 +99,13 @@ def test_equal_batches_have_one_statement_and_there_are_not_too_many() -> None:
 async def test_creates_with_new_references_are_one_statement(
     database: str, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """Without BEGIN and COMMIT, as few as a service sends that stores one row; the commit leaves its record all the
-    same."""
+    """Without BEGIN and COMMIT, as few as a service sends that stores one row; the commit leaves
+    its record all the same."""
     sent: list[bytes] = []
 
-    async def record(connection: PostgresConnection, statements: Sequence[BoundStatement]) -> list[list[Row]]:
+    async def record(
+        connection: PostgresConnection, statements: Sequence[BoundStatement]
+    ) -> list[list[Row]]:
         sent.extend(each.statement.text for each in statements)
         return await execute_pipeline(connection, statements)
 
@@ -114,7 +134,9 @@ async def test_each_step_of_a_payment_is_written_as_one_statement(
     """After the load that has locked the payment, in the transaction that began with it."""
     writes: list[list[bytes]] = []
 
-    async def record(connection: PostgresConnection, statements: Sequence[BoundStatement]) -> list[list[Row]]:
+    async def record(
+        connection: PostgresConnection, statements: Sequence[BoundStatement]
+    ) -> list[list[Row]]:
         writes.append([each.statement.text for each in statements])
         return await execute_pipeline(connection, statements)
 
@@ -141,7 +163,9 @@ async def test_each_step_of_a_payment_is_written_as_one_statement(
             assert found.status is Status.SUCCESS
             assert not await store.integrity_errors()
             assert not await store.ownership.find_callbacks({"acme": 10})
-    assert [len(each) for each in writes] == [1, 1, 1, 1], "by itself it is a transaction, so it needs no COMMIT"
+    assert [len(each) for each in writes] == [1, 1, 1, 1], (
+        "by itself it is a transaction, so it needs no COMMIT"
+    )
     assert all(each[0].startswith(b"WITH ") for each in writes)
 
 

@@ -1,4 +1,5 @@
-"""Two processes that write the same rows: neither waits for the other in a circle, and neither misses the other."""
+"""Two processes that write the same rows: neither waits for the other in a circle, and neither
+misses the other."""
 
 from __future__ import annotations
 
@@ -28,14 +29,19 @@ async def wait_for_waiter(other: psycopg.Connection[tuple[int]]) -> None:
 
 @pytest.mark.spec("S6")
 @pytest.mark.finding("postgres-6")
-async def test_an_intent_that_another_process_claims_meanwhile_does_not_stay(migrated_database: str) -> None:
-    """The process that begins the submission stood still, so another one claims its work; that isn't committed yet."""
+async def test_an_intent_that_another_process_claims_meanwhile_does_not_stay(
+    migrated_database: str,
+) -> None:
+    """The process that begins the submission stood still, so another one claims its work; that
+    isn't committed yet."""
     async with open_postgres(migrated_database, serving=True) as store:
         await submit_batch(store, (creation(1), NOON))
         replies: list[Reply] = []
 
         async def begin() -> None:
-            replies.extend(await submit_batch(store, (BeginSubmission(reference(1)), after_noon(1))))
+            replies.extend(
+                await submit_batch(store, (BeginSubmission(reference(1)), after_noon(1)))
+            )
 
         with psycopg.connect(migrated_database) as other, trio.fail_after(HANGS_AFTER_S):
             other.execute("UPDATE intents SET holder = 0")
@@ -50,27 +56,41 @@ async def test_an_intent_that_another_process_claims_meanwhile_does_not_stay(mig
 
 
 @pytest.mark.finding("postgres-6")
-async def test_an_intent_to_submit_what_has_ended_is_removed_and_no_other(migrated_database: str) -> None:
+async def test_an_intent_to_submit_what_has_ended_is_removed_and_no_other(
+    migrated_database: str,
+) -> None:
     """It would keep its payment from being masked."""
     async with open_postgres(migrated_database, serving=True) as store:
         await submit_batch(store, (creation(1), NOON), (creation(2), after_noon(1)))
-        await submit_batch(store, (BeginSubmission(reference(1)), after_noon(2)), (succeeded(1), after_noon(3)))
-        insert = "INSERT INTO intents (brand, gateway_reference, kind, holder) VALUES ('acme', %s, 'submit', 0)"
+        await submit_batch(
+            store, (BeginSubmission(reference(1)), after_noon(2)), (succeeded(1), after_noon(3))
+        )
+        insert = (
+            "INSERT INTO intents (brand, gateway_reference, kind, holder) VALUES ('acme', %s, "
+            "'submit', 0)"
+        )
         with psycopg.connect(migrated_database, autocommit=True) as other:
             other.execute(insert, (reference(1),))
             await store.purge()
-            found = other.execute("SELECT gateway_reference, kind FROM intents ORDER BY kind").fetchall()
+            found = other.execute(
+                "SELECT gateway_reference, kind FROM intents ORDER BY kind"
+            ).fetchall()
         assert found == [(reference(1), "callback"), (reference(2), "submit")]
 
 
 @pytest.mark.finding("postgres-9")
-async def test_a_release_of_channels_and_a_batch_lock_them_in_the_same_order(migrated_database: str) -> None:
+async def test_a_release_of_channels_and_a_batch_lock_them_in_the_same_order(
+    migrated_database: str,
+) -> None:
     brands = ("B", "a", "acme")
     async with open_postgres(migrated_database, serving=True) as store:
         assert store.ownership is not None
         holder = store.ownership.lease_number
         with psycopg.connect(migrated_database) as batch, trio.fail_after(HANGS_AFTER_S):
-            batch.execute("INSERT INTO channels SELECT unnest(%s::text[]), %s, 1", (list(reversed(brands)), holder))
+            batch.execute(
+                "INSERT INTO channels SELECT unnest(%s::text[]), %s, 1",
+                (list(reversed(brands)), holder),
+            )
             batch.commit()
             lock = "SELECT FROM channels WHERE brand = %s FOR UPDATE"
             batch.execute(lock, ("B",))

@@ -1,5 +1,5 @@
-"""Two gateways on one PostgreSQL decide about the same payment at once: neither waits for the other, and no batch is
-decided in vain (S1, S2)."""
+"""Two gateways on one PostgreSQL decide about the same payment at once: neither waits for the
+other, and no batch is decided in vain (S1, S2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import trio
 from attrs import evolve
 
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input, ProviderAccepted, TransactionWoke
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    Input,
+    ProviderAccepted,
+    TransactionWoke,
+)
 from mmo_sansio.messages.replies import Applied, Ignored, Reply
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
 from mmo_sansio.values.clock import Span
@@ -31,7 +37,8 @@ CONTENDED = 1
 OTHERS = range(2, 6)
 OF_ANOTHER_BRAND = 9
 WAITS_S = 2 * HANGS_AFTER_S
-"""How long gateways wait for a lock: who waits for the one that a test holds is not answered while the test lasts."""
+"""How long gateways wait for a lock: who waits for the one that a test holds is not answered while
+the test lasts."""
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +73,10 @@ async def two_gateways(database: str) -> AsyncIterator[tuple[Engine, Engine]]:
 def channel_locked(database: str) -> Iterator[psycopg.Connection]:
     """Lock a row for which a commit about the other brand's callback waits."""
     with psycopg.connect(database) as connection:
-        connection.execute("INSERT INTO channels (brand, holder, fence) VALUES ('globex', 0, 0) ON CONFLICT DO NOTHING")
+        connection.execute(
+            "INSERT INTO channels (brand, holder, fence) VALUES ('globex', 0, 0) ON CONFLICT "
+            "DO NOTHING"
+        )
         connection.commit()
         connection.execute("SELECT FROM channels WHERE brand = 'globex' FOR UPDATE")
         yield connection
@@ -79,7 +89,10 @@ async def commits_wait(database: str, number: int = 1) -> None:
 
 def lock_waits(database: str) -> int:
     """Return how many commits wait for a lock."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+        "wait_event_type = 'Lock'"
+    )
     with psycopg.connect(database, autocommit=True) as connection:
         row = connection.execute(waiting).fetchone()
     assert row is not None
@@ -89,7 +102,9 @@ def lock_waits(database: str) -> int:
 def begin_commit_that_waits(engine: Engine, about: Input) -> None:
     """Let the engine decide this in a commit that waits for the locked channel."""
     engine.enqueue(about)
-    engine.enqueue(CallbackConcluded(reference(OF_ANOTHER_BRAND), DELIVERED, breaker=INITIAL_SNAPSHOT))
+    engine.enqueue(
+        CallbackConcluded(reference(OF_ANOTHER_BRAND), DELIVERED, breaker=INITIAL_SNAPSHOT)
+    )
 
 
 ACCEPTED = ProviderAccepted(reference(CONTENDED), "sandbox", Source.POLL, "P1", poll_after=Span(1))
@@ -97,14 +112,19 @@ ACCEPTED = ProviderAccepted(reference(CONTENDED), "sandbox", Source.POLL, "P1", 
 
 @pytest.mark.spec("S2")
 @pytest.mark.parametrize("is_poll", [False, True], ids=["its acceptance", "its poll"])
-async def test_a_result_that_reaches_another_gateway_holds_no_other_payment_up(database: str, is_poll: bool) -> None:
-    """One gateway records what the submission was answered, or a poll that is due; meanwhile the other one hears of
-    the result of this payment, whose batch waits for that commit, and then of others."""
+async def test_a_result_that_reaches_another_gateway_holds_no_other_payment_up(
+    database: str, is_poll: bool
+) -> None:
+    """One gateway records what the submission was answered, or a poll that is due; meanwhile the
+    other one hears of the result of this payment, whose batch waits for that commit, and then of
+    others."""
     async with two_gateways(database) as (one, other):
         if is_poll:
             await one.submit(ACCEPTED)
         with channel_locked(database) as locking:
-            begin_commit_that_waits(one, TransactionWoke(reference(CONTENDED)) if is_poll else ACCEPTED)
+            begin_commit_that_waits(
+                one, TransactionWoke(reference(CONTENDED)) if is_poll else ACCEPTED
+            )
             await commits_wait(database)
             contended = other.enqueue(succeeded(CONTENDED))
             await commits_wait(database, 2)
@@ -117,7 +137,12 @@ async def test_a_result_that_reaches_another_gateway_holds_no_other_payment_up(d
         assert isinstance(reply, Applied)
         assert reply.transaction.progress.stage is Stage.SUCCEEDED
         timeline = await other.store.admin.timeline(reference(CONTENDED))
-        expected = ["CreatePayment", "BeginSubmission", "ProviderAccepted", *["TransactionWoke"] * is_poll]
+        expected = [
+            "CreatePayment",
+            "BeginSubmission",
+            "ProviderAccepted",
+            *["TransactionWoke"] * is_poll,
+        ]
         assert [line.input_name for line in timeline] == [*expected, "ProviderSucceeded"]
         assert [each.statistics.failed_batches for each in (one, other)] == [0, 0]
 
@@ -173,7 +198,8 @@ async def test_inputs_about_a_locked_payment_keep_their_order(database: str) -> 
 
 @pytest.mark.spec("S3")
 async def test_of_two_gateways_that_wake_a_payment_at_once_one_polls_it(database: str) -> None:
-    """The other one's wakes of its round are decided again when the commit of the first has ended."""
+    """The other one's wakes of its round are decided again when the commit of the first has
+    ended."""
     async with two_gateways(database) as (one, other):
         for number in (CONTENDED, *OTHERS):
             await one.submit(evolve(ACCEPTED, gateway_reference=reference(number)))
@@ -188,11 +214,16 @@ async def test_of_two_gateways_that_wake_a_payment_at_once_one_polls_it(database
         assert [type(each) for each in replies].count(Ignored) == 1
 
 
-async def test_a_payment_that_stays_locked_is_answered_in_time(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_payment_that_stays_locked_is_answered_in_time(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     set_lock_timeout(monkeypatch, 1)
     async with two_gateways(database) as (_, other):
         with channel_locked(database) as locking:
-            locking.execute("SELECT FROM transactions WHERE gateway_reference = %s FOR UPDATE", (reference(CONTENDED),))
+            locking.execute(
+                "SELECT FROM transactions WHERE gateway_reference = %s FOR UPDATE",
+                (reference(CONTENDED),),
+            )
             with pytest.raises(StoreUnavailable, match="lock timeout"):
                 await other.submit(succeeded(CONTENDED))
             locking.commit()

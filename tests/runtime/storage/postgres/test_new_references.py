@@ -1,4 +1,5 @@
-"""Batches of creates that are decided without a load: when that happens, and what the commit finds out."""
+"""Batches of creates that are decided without a load: when that happens, and what the commit finds
+out."""
 
 from __future__ import annotations
 
@@ -35,14 +36,20 @@ class Loads:
     reads: list[Reads] = Factory(list)
 
     async def load_batch(
-        self, connection: PostgresConnection, reads: Reads, known_brands: KnownBrands, tables: Tables
+        self,
+        connection: PostgresConnection,
+        reads: Reads,
+        known_brands: KnownBrands,
+        tables: Tables,
     ) -> LoadedBatch:
         self.reads.append(reads)
         return await load_batch(connection, reads, known_brands, tables)
 
 
 @asynccontextmanager
-async def open_used_store(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[PostgresStore, Loads]]:
+async def open_used_store(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[PostgresStore, Loads]]:
     """A store that has loaded new references of late, and no others."""
     loads = Loads()
     with trio.fail_after(HANGS_AFTER_S):
@@ -67,15 +74,25 @@ async def test_new_references_need_no_load(database: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.spec("C12")
-async def test_a_reference_that_was_used_after_all_is_rejected(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with open_used_store(database, monkeypatch) as (store, loads), open_postgres(database, serving=True) as other:
+async def test_a_reference_that_was_used_after_all_is_rejected(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        open_used_store(database, monkeypatch) as (store, loads),
+        open_postgres(database, serving=True) as other,
+    ):
         await submit_batch(other, (creation(10, merchant_reference="order-1"), after_noon(10)))
         loads.reads.clear()
-        again, new = creation(11, merchant_reference="order-1"), creation(12, merchant_reference="order-2")
+        again, new = (
+            creation(11, merchant_reference="order-1"),
+            creation(12, merchant_reference="order-2"),
+        )
         replies = await submit_batch(store, (again, after_noon(11)), (new, after_noon(12)))
         assert [type(each) for each in replies] == [Rejected, Accepted]
         assert len(loads.reads) == 1
-        assert [each.reference for each in await store.admin.find_transactions(reference="order-1")] == [reference(10)]
+        assert [
+            each.reference for each in await store.admin.find_transactions(reference="order-1")
+        ] == [reference(10)]
         assert await store.transaction(reference(11)) is None
         await submit_batch(store, (creation(13), after_noon(13)))
         assert len(loads.reads) == 2
@@ -86,7 +103,10 @@ async def test_of_one_new_reference_in_one_batch_the_first_create_is_accepted(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_used_store(database, monkeypatch) as (store, loads):
-        both = [(creation(number, merchant_reference="order-1"), after_noon(number)) for number in (10, 11)]
+        both = [
+            (creation(number, merchant_reference="order-1"), after_noon(number))
+            for number in (10, 11)
+        ]
         assert [type(each) for each in await submit_batch(store, *both)] == [Accepted, Rejected]
         assert not loads.reads
 

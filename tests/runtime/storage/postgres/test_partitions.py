@@ -1,4 +1,5 @@
-"""Tables whose rows only age are divided by time: partitions are made ahead, and dropped with their rows."""
+"""Tables whose rows only age are divided by time: partitions are made ahead, and dropped with their
+rows."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.finding("postgres-F9")
 T = TypeVar("T")
-_WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'journal_default'::regclass"
+_WAITING = (
+    "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'journal_default'::regclass"
+)
 JOURNAL, CALLBACKS, BODIES = PARTITIONED_TABLES
 
 
@@ -63,14 +66,20 @@ def write_lines(database: str, *times: Instant) -> None:
     with psycopg.connect(database) as connection:
         for at in times:
             connection.execute(
-                "INSERT INTO journal (brand, at, what, actor, detail) VALUES ('acme', %s, 'x', 'clock', '')", (at,)
+                "INSERT INTO journal (brand, at, what, actor, detail) VALUES ('acme', %s, 'x', "
+                "'clock', '')",
+                (at,),
             )
 
 
 def lines_by_partition(database: str) -> dict[str, int]:
     """Count the lines of the journal in each partition that has any."""
     with psycopg.connect(database) as connection:
-        return dict(connection.execute("SELECT tableoid::regclass::text, count(*) FROM journal GROUP BY 1").fetchall())
+        return dict(
+            connection.execute(
+                "SELECT tableoid::regclass::text, count(*) FROM journal GROUP BY 1"
+            ).fetchall()
+        )
 
 
 def test_a_partition_is_a_day_or_a_month_in_utc() -> None:
@@ -118,7 +127,11 @@ async def test_rows_that_came_before_their_partition_are_moved_into_it(database:
     write_lines(database, now, instant(2030, 6, 1), instant(2040, 1, 1))
     assert lines_by_partition(database) == {"journal_default": 3}
     await call(database, ensure_partitions, now)
-    assert lines_by_partition(database) == {"journal_2030_05": 1, "journal_2030_06": 1, "journal_default": 1}
+    assert lines_by_partition(database) == {
+        "journal_2030_05": 1,
+        "journal_2030_06": 1,
+        "journal_default": 1,
+    }
 
 
 async def test_old_partitions_are_dropped_with_their_rows(database: str) -> None:
@@ -126,7 +139,9 @@ async def test_old_partitions_are_dropped_with_their_rows(database: str) -> None
     now = instant(2030, 5, 17)
     await call(database, ensure_partitions, now)
     write_lines(database, now, instant(2030, 6, 1))
-    found: Sequence[Partition] = await call(database, partitions_before, "journal", instant(2030, 6, 1))
+    found: Sequence[Partition] = await call(
+        database, partitions_before, "journal", instant(2030, 6, 1)
+    )
     assert found[-1].name == "journal_2030_05"
     assert "journal_2030_06" not in [each.name for each in found]
     for each in found:
@@ -151,10 +166,14 @@ async def test_a_reader_of_the_table_postpones_and_nobody_waits_behind(database:
     assert lines_by_partition(database) == {"journal_2030_05": 1}
 
 
-async def test_a_user_who_does_not_own_the_tables_leaves_rows_in_the_partition_for_the_rest(database: str) -> None:
+async def test_a_user_who_does_not_own_the_tables_leaves_rows_in_the_partition_for_the_rest(
+    database: str,
+) -> None:
     await migrate(database)
     with psycopg.connect(database, autocommit=True) as owner:
-        owner.execute("DO $$ BEGIN CREATE ROLE mmo_limited LOGIN; EXCEPTION WHEN duplicate_object THEN END $$")
+        owner.execute(
+            "DO $$ BEGIN CREATE ROLE mmo_limited LOGIN; EXCEPTION WHEN duplicate_object THEN END $$"
+        )
         owner.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO mmo_limited")
 
     async def ensure_as_limited(connection: PostgresConnection) -> Sequence[Partition]:
@@ -168,7 +187,8 @@ async def test_a_user_who_does_not_own_the_tables_leaves_rows_in_the_partition_f
 async def test_partitions_that_were_missed_are_made_however_many_rows_came_meanwhile(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The newest rows get a partition at once, so no more are added to the others, which follow bit by bit."""
+    """The newest rows get a partition at once, so no more are added to the others, which follow bit
+    by bit."""
     monkeypatch.setattr(partitions, "MOVED_ROWS_MAX", 10)
     await migrate(database)
     now = instant(2030, 5, 17)
@@ -201,7 +221,9 @@ async def test_rows_of_past_months_leave_the_partition_for_the_rest(database: st
 
 
 @pytest.mark.finding("postgres-3")
-async def test_what_others_wait_behind_has_a_deadline(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_others_wait_behind_has_a_deadline(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await migrate(database)
     now = instant(2030, 5, 17)
     with psycopg.connect(database) as connection:
@@ -219,18 +241,24 @@ async def test_what_others_wait_behind_has_a_deadline(database: str, monkeypatch
 
 
 @pytest.mark.finding("postgres-3")
-async def test_a_process_that_begins_to_serve_makes_partitions_first(migrated_database: str) -> None:
+async def test_a_process_that_begins_to_serve_makes_partitions_first(
+    migrated_database: str,
+) -> None:
     """As after the restoration of an old dump."""
     with psycopg.connect(migrated_database) as connection:
         made = connection.execute(
-            "SELECT inhrelid::regclass::text FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE relkind = 'r'"
+            "SELECT inhrelid::regclass::text FROM pg_inherits JOIN pg_class ON oid = inhrelid "
+            "WHERE relkind = 'r'"
         ).fetchall()
         for (name,) in made:
             if not name.endswith("_default"):
                 connection.execute(f"DROP TABLE {name}".encode())
     async with open_postgres(migrated_database, serving=True):
         with psycopg.connect(migrated_database) as connection:
-            write = "INSERT INTO journal (brand, at, what, actor, detail) VALUES ('acme', %s, 'x', 'clock', '')"
+            write = (
+                "INSERT INTO journal (brand, at, what, actor, detail) VALUES ('acme', %s, 'x', "
+                "'clock', '')"
+            )
             connection.execute(write, (GatewayClock().now(),))
         assert "journal_default" not in lines_by_partition(migrated_database)
 
@@ -241,12 +269,16 @@ async def test_a_check_of_the_store_tells_what_has_no_partition(database: str) -
         assert not await store.rows_without_partition()
         write_lines(database, instant(2040, 1, 1), instant(2041, 1, 1))
         [told] = await store.rows_without_partition()
-    assert told.startswith("rows of journal without a partition of their time, in journal_default: 2 (")
+    assert told.startswith(
+        "rows of journal without a partition of their time, in journal_default: 2 ("
+    )
 
 
 @pytest.mark.spec("P5")
 @pytest.mark.finding("postgres-4")
-async def test_a_commit_that_meets_the_attachment_of_a_partition_is_decided_again(database: str) -> None:
+async def test_a_commit_that_meets_the_attachment_of_a_partition_is_decided_again(
+    database: str,
+) -> None:
     month = partition_at(JOURNAL, NOON)
     replies: list[Reply] = []
     async with open_postgres(database, serving=True) as store:
@@ -262,7 +294,10 @@ async def test_a_commit_that_meets_the_attachment_of_a_partition_is_decided_agai
                     await trio.sleep(0.01)
                 other.execute("CREATE TABLE journal_then (LIKE journal INCLUDING DEFAULTS)")
                 bounds = f"FROM ({month.begin}) TO ({month.end})"
-                other.execute(f"ALTER TABLE journal ATTACH PARTITION journal_then FOR VALUES {bounds}".encode())
+                other.execute(
+                    f"ALTER TABLE journal ATTACH PARTITION journal_then FOR "
+                    f"VALUES {bounds}".encode()
+                )
                 other.commit()
     assert [type(each) for each in replies] == [Accepted]
     assert lines_by_partition(database) == {"journal_then": 1}

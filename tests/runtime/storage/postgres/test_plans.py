@@ -1,4 +1,5 @@
-"""How PostgreSQL executes our statements: on tables of a million rows, with its default settings."""
+"""How PostgreSQL executes our statements: on tables of a million rows, with its default
+settings."""
 
 from __future__ import annotations
 
@@ -28,7 +29,12 @@ from tests.support.large_store import LargeStore
 from tests.support.postgres_process import PostgresProcess, postgres_process
 from tests.support.postgres_programs import chosen_with_modules
 from tests.support.postgres_server import PostgresServer
-from tests.support.statement_log import EXPLAINING, LoggedStatement, logged_statements, tables_read_whole
+from tests.support.statement_log import (
+    EXPLAINING,
+    LoggedStatement,
+    logged_statements,
+    tables_read_whole,
+)
 
 # isort: split
 import psycopg
@@ -41,26 +47,30 @@ ROWS_READ_MAX = 1_000
 """No statement reads more rows of a large table than this, except those of BOUNDED."""
 BLOCKS_MAX = 500
 ROWS_HANDLED_MAX = 2_000
-"""What a statement may touch of blocks, and how many rows its plan may handle in all nodes together: some two
-milliseconds of work on a quiet machine, counted, as the time itself says as much about the tests that run beside it."""
+"""What a statement may touch of blocks, and how many rows its plan may handle in all nodes
+together: some two milliseconds of work on a quiet machine, counted, as the time itself says as much
+about the tests that run beside it."""
 BLOCKS_MAX_OF_ROW = 30
 ROWS_HANDLED_MAX_OF_ROW = 20
 """As much more for each row that it returns or writes: a page may have a thousand."""
 
 BOUNDED = {
-    "SELECT t.created_at, t.gateway_reference FROM transactions": 5_000,  # PAYMENTS_SCANNED_MAX of a console's search
+    # PAYMENTS_SCANNED_MAX of a console's search
+    "SELECT t.created_at, t.gateway_reference FROM transactions": 5_000,
     "SELECT t.order_row, t.progress FROM (SELECT t.gateway_reference": 5_000,
 }
-"""Statements that read more rows of a large table, by how they begin, with the bound that is written in the code."""
+"""Statements that read more rows of a large table, by how they begin, with the bound that is
+written in the code."""
 
 SCANNING = (
     "SELECT count(*) FROM",  # `mmo db check` reads everything,
     "SELECT brand, gateway_reference, gateway_reference, brand, type,",  # page by page.
     "SELECT count(*), min(at), max(at) FROM",  # The dry run of retention counts.
-    "SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail FROM callbacks WHERE brand",
+    "SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail FROM "
+    "callbacks WHERE brand",
 )
-"""Statements that may read a large table from first to last, by how they begin. Of the callbacks of a brand only the
-sandbox makes a list."""
+"""Statements that may read a large table from first to last, by how they begin. Of the callbacks of
+a brand only the sandbox makes a list."""
 
 EVERY_CHECK = (*CHECKS, *SHARED_CHECKS)
 FEW_ROWS = tuple(
@@ -79,7 +89,8 @@ SERVER = {
 OWN_APPLICATION = "mmo-gateway"
 
 _UNKNOWN = """
-    SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT EXISTS (SELECT 1 FROM pg_stats WHERE tablename = relname)
+    SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT EXISTS (SELECT 1 FROM pg_stats
+    WHERE tablename = relname)
 """
 
 
@@ -98,7 +109,8 @@ def databases(server: PostgresProcess) -> PostgresServer:
 
 @pytest.fixture(scope="module")
 def large(server: PostgresProcess, databases: PostgresServer) -> LargeStore:
-    """A store with `ROWS` old payments, of which the server knows no more than how large its files are."""
+    """A store with `ROWS` old payments, of which the server knows no more than how large its files
+    are."""
     store = LargeStore(databases.migrated())
     with psycopg.connect(store.url) as connection:
         connection.execute("CREATE EXTENSION pg_stat_statements")
@@ -106,16 +118,21 @@ def large(server: PostgresProcess, databases: PostgresServer) -> LargeStore:
     return store
 
 
-def run_checks(checks: Iterable[StoreCheck], choose: Callable[[], str], clean: Callable[[str], None]) -> None:
-    """Run the public suite for stores, each check on the database that is chosen for it. What checks say of all
-    payments fails where there are old ones besides their own: here only their statements count."""
+def run_checks(
+    checks: Iterable[StoreCheck], choose: Callable[[], str], clean: Callable[[str], None]
+) -> None:
+    """Run the public suite for stores, each check on the database that is chosen for it. What
+    checks say of all payments fails where there are old ones besides their own: here only their
+    statements count."""
     for check in checks:
         url = choose()
         trio.run(_run_tolerantly, check, partial(open_postgres, url, serving=True))
         clean(url)
 
 
-async def _run_tolerantly(check: StoreCheck, opened: Callable[[], AbstractAsyncContextManager[Store]]) -> None:
+async def _run_tolerantly(
+    check: StoreCheck, opened: Callable[[], AbstractAsyncContextManager[Store]]
+) -> None:
     with trio.fail_after(HANGS_AFTER_S):
         try:
             await check(opened)
@@ -159,15 +176,22 @@ def test_every_statement_finds_its_rows_by_an_index_and_at_once(
     executed = list(filter(_is_ours, logged_statements(server)))
     assert len(executed) > 1_000, "the server logs plans"
     assert not {each.text for each in executed if each.is_compiled}
-    faults = {(_one_line(each.text), fault) for each in executed for fault in _faults(each, large.large)}
+    faults = {
+        (_one_line(each.text), fault) for each in executed for fault in _faults(each, large.large)
+    }
     server.forget_log()
     run_checks(() if QUICK else EVERY_CHECK, databases.migrated, databases.drop)
     everything = list(filter(_is_ours, logged_statements(server)))
     assert not {each.text for each in everything if each.is_compiled}
     unseen = sorted({each.text for each in everything} - {each.text for each in executed})
-    faults |= {(_one_line(text), fault) for text in unseen for fault in _planned_faults(large, text)}
+    faults |= {
+        (_one_line(text), fault) for text in unseen for fault in _planned_faults(large, text)
+    }
     assert not faults, "\n".join(f"{fault}: {text}" for text, fault in sorted(faults))
-    print(f"{len({each.text for each in executed})} statements at {ROWS} payments, and {len(unseen)} only planned")
+    print(
+        f"{len({each.text for each in executed})} statements at {ROWS} payments, and "
+        f"{len(unseen)} only planned"
+    )
 
 
 def _faults(statement: LoggedStatement, large: Set[str]) -> Iterator[str]:
@@ -194,7 +218,9 @@ def _planned_faults(large: LargeStore, text: str) -> Iterator[str]:
         connection.execute(f"PREPARE planned AS {text}".encode(), prepare=False)
         count = len(set(re.findall(r"\$\d+", text)))
         values = f"({', '.join(['NULL'] * count)})" if count else ""
-        explained = connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE planned{values}".encode(), prepare=False)
+        explained = connection.execute(
+            f"EXPLAIN (FORMAT JSON) EXECUTE planned{values}".encode(), prepare=False
+        )
         [([plan],)] = explained.fetchall()
     for table in tables_read_whole(plan["Plan"]):
         if table in large.large:
@@ -205,10 +231,12 @@ CREATES = 2_000
 AT_ONCE = 32
 RATIO_MAX = 1.5
 TURNS_MAX = 5
-"""Both are measured one after the other, and again where another program may have disturbed one of them."""
+"""Both are measured one after the other, and again where another program may have disturbed one of
+them."""
 _RIVALS_FILL = f"""
     INSERT INTO transactions
-    SELECT gen_random_uuid(), 'order-' || n, 'order-' || n, 'success', 'payin', 'direct', 'mpesa_ke', 'KE', 150, 'KES',
+    SELECT gen_random_uuid(), 'order-' || n, 'order-' || n, 'success', 'payin', 'direct',
+        'mpesa_ke', 'KE', 150, 'KES',
         '{{"id": "customer-7", "msisdn": "254700000007"}}', '{{"shop": "Nairobi 3"}}', 'https://acme.example/result',
         to_timestamp(n), to_timestamp(n + 1)
     FROM generate_series(1, {ROWS}) AS n
@@ -223,8 +251,8 @@ _SPENT = """
 def test_a_create_costs_the_server_hardly_more_than_a_statement_that_stores_one_row(
     large: LargeStore, server: PostgresProcess, databases: PostgresServer
 ) -> None:
-    """Beside the statement of a service on FastAPI and asyncpg, each on a million rows: time within statements, of
-    creates that come many at once."""
+    """Beside the statement of a service on FastAPI and asyncpg, each on a million rows: time within
+    statements, of creates that come many at once."""
     rivals = databases.fresh()
     with psycopg.connect(rivals, autocommit=True) as connection:
         connection.execute((RIVALS / "schema.sql").read_text().encode())
@@ -239,7 +267,10 @@ def test_a_create_costs_the_server_hardly_more_than_a_statement_that_stores_one_
         ours = _spent_per_create(large.url, partial(trio.run, _create, large.url, len(ratios)))
         theirs = _spent_per_create(rivals, partial(_create_at_rival, rivals))
         ratios.append(ours / theirs)
-        print(f"a create: {ours:.0f} µs in our statements, {theirs:.0f} µs in the rival's: {ratios[-1]:.2f} x")
+        print(
+            f"a create: {ours:.0f} µs in our statements, {theirs:.0f} µs in the rival's: "
+            f"{ratios[-1]:.2f} x"
+        )
     assert min(ratios) <= RATIO_MAX, ratios
 
 

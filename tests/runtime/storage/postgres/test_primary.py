@@ -26,16 +26,25 @@ pytestmark = pytest.mark.finding("postgres-F11")
 def cluster() -> Iterator[Cluster]:
     """Run a primary and its standby, which the primary doesn't wait for."""
     with postgres_cluster() as found:
-        execute(found.primary.tcp_url, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+        execute(
+            found.primary.tcp_url,
+            "ALTER SYSTEM RESET synchronous_standby_names",
+            "SELECT pg_reload_conf()",
+        )
         yield found
 
 
 def references(server: PostgresProcess) -> set[str]:
     """Return the payments that a server has."""
-    return {f"{each}" for (each,) in execute(server.tcp_url, "SELECT gateway_reference FROM transactions")}
+    return {
+        f"{each}"
+        for (each,) in execute(server.tcp_url, "SELECT gateway_reference FROM transactions")
+    }
 
 
-async def take_until_stored_by(server: PostgresProcess, store: PostgresStore, numbers: Iterator[int]) -> None:
+async def take_until_stored_by(
+    server: PostgresProcess, store: PostgresStore, numbers: Iterator[int]
+) -> None:
     """Take payments until this server has one."""
     while True:
         number = next(numbers)
@@ -52,8 +61,8 @@ async def take_until_stored_by(server: PostgresProcess, store: PostgresStore, nu
 async def test_a_process_leaves_a_primary_that_was_replaced_for_good(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old primary is named first and lives on. A process that serves, and one that begins, use the new one; while
-    that is away, no other."""
+    """The old primary is named first and lives on. A process that serves, and one that begins, use
+    the new one; while that is away, no other."""
     monkeypatch.setattr(primary, "LOOK_INTERVAL_S", 0.1)
     numbers = iter(range(100_000))
     with trio.fail_after(HANGS_AFTER_S), capture_logs() as logged:

@@ -62,7 +62,9 @@ async def wait_for_horizon(database: psycopg.Connection[tuple[int]]) -> None:
 def window(*, page_size: int = 5_000) -> ListRecords:
     """An hour before and an hour after the present."""
     now = GatewayClock().now()
-    return ListRecords("acme", earlier(now, clock.HOUR), later(now, clock.HOUR), page_size=page_size)
+    return ListRecords(
+        "acme", earlier(now, clock.HOUR), later(now, clock.HOUR), page_size=page_size
+    )
 
 
 @pytest.mark.finding("postgres-2")
@@ -72,7 +74,9 @@ def test_pages_of_records_leave_a_reader_to_everything_else() -> None:
 
 @pytest.mark.spec("R7", "L1")
 @pytest.mark.finding("postgres-2")
-async def test_pages_that_wait_for_a_commit_that_hangs_delay_no_look_up(migrated_database: str) -> None:
+async def test_pages_that_wait_for_a_commit_that_hangs_delay_no_look_up(
+    migrated_database: str,
+) -> None:
     pages: list[Records] = []
     async with open_postgres(migrated_database, serving=True) as store:
         await create(store, 1, GatewayClock().now())
@@ -100,8 +104,11 @@ async def test_pages_that_wait_for_a_commit_that_hangs_delay_no_look_up(migrated
 
 @pytest.mark.spec("R7")
 @pytest.mark.finding("postgres-8")
-async def test_paging_beyond_the_present_is_complete_while_a_clock_is_ahead(migrated_database: str) -> None:
-    """One node's clock is ahead, the other one's is right and creates a payment between two pages."""
+async def test_paging_beyond_the_present_is_complete_while_a_clock_is_ahead(
+    migrated_database: str,
+) -> None:
+    """One node's clock is ahead, the other one's is right and creates a payment between two
+    pages."""
     async with (
         open_postgres(migrated_database, serving=True) as ahead,
         open_postgres(migrated_database, serving=True) as right,
@@ -118,7 +125,11 @@ async def test_paging_beyond_the_present_is_complete_while_a_clock_is_ahead(migr
         while page.has_next:
             page = await right.list_records(evolve(query, after=page.last))
             listed += page.objects
-        assert [json.loads(each)["gatewayReference"] for each in listed] == [reference(1), reference(3), reference(2)]
+        assert [json.loads(each)["gatewayReference"] for each in listed] == [
+            reference(1),
+            reference(3),
+            reference(2),
+        ]
 
 
 @pytest.mark.spec("R7", "C6")
@@ -136,25 +147,34 @@ async def test_a_reader_that_is_always_quicker_costs_one_more_attempt(database: 
                 return decide_creation(ledger, 1, now)
 
             with trio.fail_after(HANGS_AFTER_S):
-                (decision,) = await store.transact(reads(creation(1)), decide_while_the_horizon_moves)
+                (decision,) = await store.transact(
+                    reads(creation(1)), decide_while_the_horizon_moves
+                )
     assert isinstance(decision.reply, Accepted)
     assert attempts == 2
 
 
 @pytest.mark.spec("R7", "C6")
 @pytest.mark.finding("postgres-F10")
-async def test_a_node_whose_clock_lags_creates_payments_while_records_are_polled(database: str) -> None:
+async def test_a_node_whose_clock_lags_creates_payments_while_records_are_polled(
+    database: str,
+) -> None:
     """Each walk is complete, whatever the node creates meanwhile."""
     wanted = 20 if QUICK else 200
     walks: list[tuple[Instant, int]] = []
-    async with open_postgres(database, serving=True) as store, open_postgres(database, serving=True) as other:
+    async with (
+        open_postgres(database, serving=True) as store,
+        open_postgres(database, serving=True) as other,
+    ):
         begin = earlier(GatewayClock().now(), Span(clock.HOUR))
 
         async def poll(is_future: bool) -> None:
             while True:
                 end = GatewayClock().now()
                 wanted_end = later(end, Span(clock.HOUR)) if is_future else end
-                page = await other.list_records(ListRecords("acme", begin, wanted_end, page_size=5_000))
+                page = await other.list_records(
+                    ListRecords("acme", begin, wanted_end, page_size=5_000)
+                )
                 if not is_future:
                     walks.append((end, len(page.objects)))
 

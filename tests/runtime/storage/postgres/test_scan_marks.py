@@ -1,4 +1,5 @@
-"""An old snapshot, such as that of a dump, keeps dead index entries; scans of queues do not pass over all of them."""
+"""An old snapshot, such as that of a dump, keeps dead index entries; scans of queues do not pass
+over all of them."""
 
 from __future__ import annotations
 
@@ -81,29 +82,47 @@ async def test_searches_under_an_old_snapshot_do_not_read_what_is_gone(database:
                 await store.ownership.claim()
                 works = await store.ownership.find_callbacks({"acme": PAYMENTS})
                 assert len(works) == len(numbers)
-                concluded = [CallbackConcluded(each.transaction.reference, DELIVERED, fence=1) for each in works]
-                await submit_batch(store, *((each, later(NOON, Span(PAYMENTS))) for each in concluded))
+                concluded = [
+                    CallbackConcluded(each.transaction.reference, DELIVERED, fence=1)
+                    for each in works
+                ]
+                await submit_batch(
+                    store, *((each, later(NOON, Span(PAYMENTS))) for each in concluded)
+                )
             await submit_batch(store, (creation(PAYMENTS), NOON))
-            await submit_batch(store, (BeginSubmission(reference(PAYMENTS)), NOON), (succeeded(PAYMENTS), NOON))
+            await submit_batch(
+                store, (BeginSubmission(reference(PAYMENTS)), NOON), (succeeded(PAYMENTS), NOON)
+            )
             mark = store.ownership._marks.begin("acme", time.monotonic() + SETTLED_AFTER_S)
             assert mark
             holder = store.ownership.lease_number
-            from_mark, from_beginning = (blocks_read(staff, ["acme"], each, holder) for each in (mark, 0))
+            from_mark, from_beginning = (
+                blocks_read(staff, ["acme"], each, holder) for each in (mark, 0)
+            )
             print(f"{from_mark} blocks from the mark, {from_beginning} from the beginning")
             assert from_mark < from_beginning / 3
 
 
 @pytest.mark.finding("postgres-F8")
-async def test_a_batch_under_an_old_snapshot_reads_the_rows_of_its_payments_only(database: str) -> None:
+async def test_a_batch_under_an_old_snapshot_reads_the_rows_of_its_payments_only(
+    database: str,
+) -> None:
     async with open_postgres(database, serving=False):
         pass
     with psycopg.connect(database) as dump, psycopg.connect(database, autocommit=True) as staff:
         dump.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         dump.execute("SELECT FROM brands")
         for table, columns, values in (
-            ("intents", "brand, gateway_reference, kind, holder", "'acme', 'REF' || n, 'submit', 0"),
+            (
+                "intents",
+                "brand, gateway_reference, kind, holder",
+                "'acme', 'REF' || n, 'submit', 0",
+            ),
         ):
-            insert = f"INSERT INTO {table} ({columns}) SELECT {values} FROM generate_series(1, {GONE}) AS n"
+            insert = (
+                f"INSERT INTO {table} ({columns}) SELECT {values} FROM generate_series(1, "
+                f"{GONE}) AS n"
+            )
             for statement in (insert, f"DELETE FROM {table}", f"VACUUM ANALYZE {table}"):
                 staff.execute(statement.encode())
         staff.execute("SET plan_cache_mode = force_generic_plan")
@@ -114,7 +133,8 @@ async def test_a_batch_under_an_old_snapshot_reads_the_rows_of_its_payments_only
 @pytest.mark.finding("postgres-F8")
 @pytest.mark.parametrize("left", [0, 1, 45])
 async def test_a_search_of_many_brands_reads_no_row_that_is_gone(database: str, left: int) -> None:
-    """Whatever the planner learns of a table from which nearly all rows have gone: how many VACUUM finds is luck."""
+    """Whatever the planner learns of a table from which nearly all rows have gone: how many VACUUM
+    finds is luck."""
     brands = [f"brand-{number}" for number in range(BRANDS)]
     async with open_postgres(database, serving=True) as store:
         assert store.ownership
@@ -124,11 +144,15 @@ async def test_a_search_of_many_brands_reads_no_row_that_is_gone(database: str, 
             dump.execute("SELECT FROM brands")
             staff.execute("INSERT INTO channels SELECT unnest(%s::text[]), %s, 1", (brands, holder))
             staff.execute(
-                "INSERT INTO intents (brand, gateway_reference, kind, holder) SELECT 'brand-' || n %% %s, 'GONE' || n,"
-                " kind, %s FROM generate_series(1, %s) AS n, unnest('{submit,callback}'::text[]) AS kind",
+                "INSERT INTO intents (brand, gateway_reference, kind, holder) SELECT 'brand-' || "
+                "n %% %s, 'GONE' || n,"
+                " kind, %s FROM generate_series(1, %s) AS n, "
+                "unnest('{submit,callback}'::text[]) AS kind",
                 (BRANDS, holder, GONE // 2),
             )
-            staff.execute("DELETE FROM intents WHERE id <= (SELECT max(id) - %s FROM intents)", (left,))
+            staff.execute(
+                "DELETE FROM intents WHERE id <= (SELECT max(id) - %s FROM intents)", (left,)
+            )
             staff.execute("VACUUM ANALYZE intents")
             await submit_batch(store, (creation(1, brand_id=brands[0]), NOON))
             ((mark,),) = staff.execute("SELECT max(id) FROM intents").fetchall()
@@ -138,17 +162,21 @@ async def test_a_search_of_many_brands_reads_no_row_that_is_gone(database: str, 
 
 
 def _blocks_of(staff: psycopg.Connection[Any], statement: PreparedStatement, values: str) -> int:
-    """Return how many blocks a statement touches with these values, planned as the gateway's are."""
+    """Return how many blocks a statement touches with these values, planned as the gateway's
+    are."""
     name = statement.name.decode()
     staff.execute(b"PREPARE " + statement.name + b" AS " + statement.text)
-    row = staff.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {name} ({values})".encode()).fetchone()
+    row = staff.execute(
+        f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {name} ({values})".encode()
+    ).fetchone()
     assert row is not None
     plan = row[0][0]["Plan"]
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 
 def blocks_read(staff: psycopg.Connection[Any], brands: list[str], mark: int, holder: int) -> int:
-    """Return how many blocks it takes to find the only callback that waits, which lies beyond the mark."""
+    """Return how many blocks it takes to find the only callback that waits, which lies beyond the
+    mark."""
     many = len(brands)
     values = (brands, [64] * many, [mark] * many, [""] * many, holder)
     with staff.transaction(force_rollback=True):

@@ -1,5 +1,5 @@
-"""PostgreSQL stands still for seconds, by a lock or as a whole, while no process of the gateway dies: callbacks go on
-afterwards, each is sent, and none twice (K3, P5)."""
+"""PostgreSQL stands still for seconds, by a lock or as a whole, while no process of the gateway
+dies: callbacks go on afterwards, each is sent, and none twice (K3, P5)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ async def loaded_nodes(database: str) -> AsyncIterator[None]:
     """Run two nodes under load: first for BEFORE_S, then during the block, then for AFTER_S."""
     receiver = Receiver(answering_s=0.4)
     ended: list[int] = []
-    async with open_postgres(database, serving=True) as first, open_postgres(database, serving=True) as second:
+    async with (
+        open_postgres(database, serving=True) as first,
+        open_postgres(database, serving=True) as second,
+    ):
         nodes = [Node("one", first, receiver), Node("other", second, receiver)]
         is_over = trio.Event()
 
@@ -90,11 +93,14 @@ async def callbacks_open(store: Store) -> int:
 @pytest.mark.spec("K3", "P5")
 @pytest.mark.finding("postgres-F2")
 @pytest.mark.parametrize(("table", "stall_s"), LOCKS)
-async def test_a_locked_table_repeats_no_callback(table: str, stall_s: float, database: str) -> None:
+async def test_a_locked_table_repeats_no_callback(
+    table: str, stall_s: float, database: str
+) -> None:
     async with loaded_nodes(database):
         with psycopg.connect(database) as staff:
             lock = f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode()
-            # In a thread: what it waits for may be a transaction of a node, which goes on in this one.
+            # In a thread: what it waits for may be a transaction of a node, which goes on in this
+            # one.
             await trio.to_thread.run_sync(staff.execute, lock)
             await trio.sleep(stall_s)
 

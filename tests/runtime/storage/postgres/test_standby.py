@@ -1,4 +1,5 @@
-"""The synchronous standby is away, and somebody cancels the wait for it: what is answered is on the standby."""
+"""The synchronous standby is away, and somebody cancels the wait for it: what is answered is on the
+standby."""
 
 from __future__ import annotations
 
@@ -29,12 +30,16 @@ WAITS_FOR_STANDBY = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRe
 
 @asynccontextmanager
 async def waits_that_are_ended(cluster: Cluster, how: str) -> AsyncIterator[None]:
-    """While the block runs, end each wait for the standby with this function of PostgreSQL, as an administrator who
-    wants to free the server might."""
+    """While the block runs, end each wait for the standby with this function of PostgreSQL, as an
+    administrator who wants to free the server might."""
     ended = 0
 
     def end_waits(connection: psycopg.Connection) -> int:
-        return len(connection.execute(f"SELECT {how}(pid) FROM ({WAITS_FOR_STANDBY}) AS waiting".encode()).fetchall())
+        return len(
+            connection.execute(
+                f"SELECT {how}(pid) FROM ({WAITS_FOR_STANDBY}) AS waiting".encode()
+            ).fetchall()
+        )
 
     async def end_all() -> None:
         nonlocal ended
@@ -54,8 +59,8 @@ async def waits_that_are_ended(cluster: Cluster, how: str) -> AsyncIterator[None
 @pytest.mark.finding("postgres-F3")
 @pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
 async def test_a_commit_whose_wait_for_the_standby_was_cancelled_is_not_answered(how: str) -> None:
-    """The primary has it, and says so, also to a role whose sessions hide warnings; after a failover it would be
-    gone."""
+    """The primary has it, and says so, also to a role whose sessions hide warnings; after a
+    failover it would be gone."""
     answers = dict[int, str]()
     with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
         with psycopg.connect(cluster.primary.tcp_url, autocommit=True) as connection:
@@ -68,7 +73,9 @@ async def test_a_commit_whose_wait_for_the_standby_was_cancelled_is_not_answered
             async with waits_that_are_ended(cluster, how):
                 for number in range(1, 3):
                     try:
-                        (reply,) = await submit_batch(store, (creation(number), later(NOON, Span(number))))
+                        (reply,) = await submit_batch(
+                            store, (creation(number), later(NOON, Span(number)))
+                        )
                         answers[number] = type(reply).__name__
                     except (StoreUnavailable, OutcomeUnknown) as error:
                         answers[number] = type(error).__name__
@@ -78,7 +85,11 @@ async def test_a_commit_whose_wait_for_the_standby_was_cancelled_is_not_answered
             cluster.standby.start()
             cluster.promote()
             set_timeout(store, HANGS_AFTER_S)
-            found = {number for number in answers if await store.transaction(reference(number)) is not None}
+            found = {
+                number
+                for number in answers
+                if await store.transaction(reference(number)) is not None
+            }
     assert {number for number, answer in answers.items() if answer == "Accepted"} <= found
     assert answers[1] == "CommitInDoubt", "it is asked again later, and its work isn't forgotten"
 
@@ -107,7 +118,8 @@ async def test_a_commit_whose_wait_was_cancelled_is_answered_when_the_standby_ha
 @pytest.mark.spec("R7")
 @pytest.mark.finding("postgres-F3")
 async def test_records_are_not_listed_up_to_a_horizon_that_only_the_primary_has() -> None:
-    """After a failover a node could create below that horizon, behind a page that was answered as complete."""
+    """After a failover a node could create below that horizon, behind a page that was answered as
+    complete."""
     with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(cluster.url, serving=True, timeout_s=60) as store:
             await submit_batch(store, (creation(1), NOON))

@@ -32,7 +32,15 @@ from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Rejected, Reply
 from mmo_sansio.values import clock
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import BrandLimits, Limits, Operation, ReusePolicy, Source, Status, Type
+from mmo_sansio.values.model import (
+    BrandLimits,
+    Limits,
+    Operation,
+    ReusePolicy,
+    Source,
+    Status,
+    Type,
+)
 from mmo_sansio.values.money import Money
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
@@ -65,7 +73,9 @@ async def nodes(url: str, *offsets: clock.Span) -> AsyncIterator[Sequence[Node]]
     """One node for each offset of its clock."""
 
     async with AsyncExitStack() as stack:
-        stores = [await stack.enter_async_context(open_postgres(url, serving=True)) for _ in offsets]
+        stores = [
+            await stack.enter_async_context(open_postgres(url, serving=True)) for _ in offsets
+        ]
         found = [
             Node(store, Engine(store, GatewayClock(offset=offset), Outbox()))
             for store, offset in zip(stores, offsets, strict=True)
@@ -78,7 +88,9 @@ async def nodes(url: str, *offsets: clock.Span) -> AsyncIterator[Sequence[Node]]
 
 
 @pytest.mark.spec("C12")
-async def test_of_fifty_creates_with_one_reference_on_two_nodes_one_is_accepted(database: str) -> None:
+async def test_of_fifty_creates_with_one_reference_on_two_nodes_one_is_accepted(
+    database: str,
+) -> None:
     async with nodes(database, Span(0), Span(0)) as both:
         for turn in range(5 if QUICK else 100):
             replies: list[Reply] = []
@@ -104,7 +116,9 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
     payments, random = 40, Random(7)
 
     def failed(number: int) -> Input:
-        return ProviderFailed(reference(number), "sandbox", Source.WEBHOOK, ErrorCode.USER_CANCELLED, None, "17")
+        return ProviderFailed(
+            reference(number), "sandbox", Source.WEBHOOK, ErrorCode.USER_CANCELLED, None, "17"
+        )
 
     async with nodes(database, Span(0), Span(0)) as both:
 
@@ -124,7 +138,9 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
                     nursery.start_soon(tell, node, told)
             async with trio.open_nursery() as nursery:
                 for node in both:
-                    done: list[Input] = [CallbackConcluded(reference(n), DELIVERED) for n in range(payments)]
+                    done: list[Input] = [
+                        CallbackConcluded(reference(n), DELIVERED) for n in range(payments)
+                    ]
                     nursery.start_soon(tell, node, done)
         for number in range(payments):
             ended = await first.store.transaction(reference(number))
@@ -182,7 +198,11 @@ async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_
                 await later.reply()
         for each in accepted.values():
             lines = await first.store.admin.timeline(each)
-            assert [line.stage_after for line in lines][:3] == ["created", "submitting", "succeeded"]
+            assert [line.stage_after for line in lines][:3] == [
+                "created",
+                "submitting",
+                "succeeded",
+            ]
             stamps = [line.at for line in lines]
             assert stamps == sorted(set(stamps))
         assert sum(each.times for each in await first.store.admin.suspense()) == wanted
@@ -219,7 +239,9 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
             page = await node.store.list_records(query)
             found += page.objects
             while page.has_next:
-                page = await node.store.list_records(ListRecords("acme", begin, end, page_size=7, after=page.last))
+                page = await node.store.list_records(
+                    ListRecords("acme", begin, end, page_size=7, after=page.last)
+                )
                 found += page.objects
             return found
 
@@ -237,7 +259,9 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
                 stop.set()
         assert sum(len(found) for _, _, found in walks) > len(walks), "something was being written"
         for since, until, found in walks:
-            whole = await both[0].store.list_records(ListRecords("acme", since, until, page_size=5_000))
+            whole = await both[0].store.list_records(
+                ListRecords("acme", since, until, page_size=5_000)
+            )
             assert [_reference(each) for each in found] == [_reference(o) for o in whole.objects]
     print(f"{len(walks)} walks over {sum(len(found) for _, _, found in walks)} payments")
 
@@ -252,13 +276,18 @@ async def test_a_payment_is_listed_by_the_first_call_after_its_answer(database: 
         for number in range(20):
             accepted = await both[number % 2].engine.submit(creation(number))
             assert isinstance(accepted, Accepted)
-            listed = await both[1 - number % 2].store.list_records(ListRecords("acme", Instant(0), clock.LAST_INSTANT))
+            listed = await both[1 - number % 2].store.list_records(
+                ListRecords("acme", Instant(0), clock.LAST_INSTANT)
+            )
             assert len(listed.objects) == number + 1
 
 
 @pytest.mark.spec("K3", "S6")
 async def test_what_a_dead_process_held_is_handed_to_one_other(database: str) -> None:
-    async with nodes(database, Span(0), Span(0)) as (one, two), open_postgres(database, serving=True) as third:
+    async with (
+        nodes(database, Span(0), Span(0)) as (one, two),
+        open_postgres(database, serving=True) as third,
+    ):
         await submit_batch(third, *((creation(n), later(NOON, Span(n))) for n in range(30)))
         assert not await one.store.claim_abandoned(limit=100), "its lease runs"
         await _execute(database, "UPDATE holders SET alive_until = now() WHERE id > 2")
@@ -280,9 +309,13 @@ async def test_what_a_dead_process_held_is_handed_to_one_other(database: str) ->
 
 
 @pytest.mark.spec("K3")
-async def test_what_administration_schedules_is_taken_on_by_a_serving_process(database: str) -> None:
+async def test_what_administration_schedules_is_taken_on_by_a_serving_process(
+    database: str,
+) -> None:
     async with open_postgres(database, serving=True) as store:
-        await submit_batch(store, (creation(1), NOON), (BeginSubmission(reference(1)), later(NOON, Span(1))))
+        await submit_batch(
+            store, (creation(1), NOON), (BeginSubmission(reference(1)), later(NOON, Span(1)))
+        )
         async with open_postgres(database, serving=False) as office:
             await submit_batch(office, (succeeded(1), later(NOON, Span(2))))
         (work,) = await claim_all_abandoned(store, limit=10)
@@ -323,7 +356,9 @@ async def test_text_that_cannot_be_held_is_not_found(database: str, text: str) -
         assert not await store.admin.find_transactions(reference=text)
         assert not await store.admin.timeline(text)
         assert await store.brand_record(text) is None
-        replies = await submit_batch(store, (BeginSubmission(text), NOON), (creation(1), later(NOON, Span(1))))
+        replies = await submit_batch(
+            store, (BeginSubmission(text), NOON), (creation(1), later(NOON, Span(1)))
+        )
         assert isinstance(replies[1], Accepted)
         query = ListRecords("acme", Instant(0), clock.LAST_INSTANT, method=text)
         assert not (await store.list_records(query)).objects
@@ -335,7 +370,10 @@ async def test_damage_is_found(database: str) -> None:
         assert not await store.integrity_errors()
         await _execute(database, "UPDATE transactions SET object = order_row WHERE version = 1")
         await _execute(database, "DELETE FROM journal WHERE id = 1")
-        await _execute(database, "INSERT INTO channels (brand, holder, fence, breaker) VALUES ('acme', 99, 1, 'x')")
+        await _execute(
+            database,
+            "INSERT INTO channels (brand, holder, fence, breaker) VALUES ('acme', 99, 1, 'x')",
+        )
         faults = await store.integrity_errors()
         assert sum(each.startswith("transaction ") for each in faults) == 5
         assert "transactions without a line in the journal: 1" in faults
@@ -440,7 +478,9 @@ async def test_a_migration_that_was_interrupted_leaves_nothing_and_can_be_run_ag
     """Ctrl-C while its second step waits for a table that somebody reads."""
     config = tmp_path / "mmo.toml"
     config.write_text(f'[database]\nurl = "{database}"\n', encoding="utf-8")
-    later = migrations.scripts() | {2: "CREATE TABLE colours (name text);\nALTER TABLE holders ADD colour text;\n"}
+    later = migrations.scripts() | {
+        2: "CREATE TABLE colours (name text);\nALTER TABLE holders ADD colour text;\n"
+    }
     program = f"""
 from mmo_trio.cli.group import main
 from mmo_trio.storage.postgres import migrations
@@ -456,7 +496,9 @@ main()
         reader.execute("LOCK TABLE holders IN ACCESS SHARE MODE")
         # Whoever runs the tests in the background may have them ignore Ctrl-C.
         heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-        process = await trio.lowlevel.open_process(command, stderr=subprocess.DEVNULL, preexec_fn=heeding)
+        process = await trio.lowlevel.open_process(
+            command, stderr=subprocess.DEVNULL, preexec_fn=heeding
+        )
         while not await _value(database, waits):  # noqa: ASYNC110  (the database tells no events)
             await trio.sleep(0.02)
         process.send_signal(signal.SIGINT)
@@ -495,7 +537,10 @@ trio.run(main)
 
 
 async def test_no_message_repeats_the_password(caplog: pytest.LogCaptureFixture) -> None:
-    for url in ("postgresql://mmo:s3cret@127.0.0.1:1/mmo", "postgresql://mmo:s3cret@127.0.0.1:1/mmo?nonsense=s3cret"):
+    for url in (
+        "postgresql://mmo:s3cret@127.0.0.1:1/mmo",
+        "postgresql://mmo:s3cret@127.0.0.1:1/mmo?nonsense=s3cret",
+    ):
         with pytest.raises(Exception, match="PostgreSQL") as caught:
             async with open_postgres(url, serving=True, timeout_s=0.3):
                 pass
@@ -526,7 +571,9 @@ async def _value(url: str, statement: str) -> object:
 
 
 @pytest.mark.spec("S5")
-async def test_the_book_says_when_something_was_told_first_and_last_whoever_commits_first(database: str) -> None:
+async def test_the_book_says_when_something_was_told_first_and_last_whoever_commits_first(
+    database: str,
+) -> None:
     async with open_postgres(database, serving=True) as store:
         for number in (2, 1, 3):
             at = later(NOON, Span(number))
@@ -538,8 +585,8 @@ async def test_the_book_says_when_something_was_told_first_and_last_whoever_comm
 @pytest.mark.spec("C12")
 @pytest.mark.finding("security-6")
 async def test_sixteen_minutes_later_another_node_refuses_the_same_pay_out(database: str) -> None:
-    """The first pay-out is pending, then it fails; a pay-in that failed is tried again once, also when all nodes try at
-    once."""
+    """The first pay-out is pending, then it fails; a pay-in that failed is tried again once, also
+    when all nodes try at once."""
 
     def payment(number: int, operation: Operation) -> Input:
         given = creation(number, merchant_reference=operation.value, operation=operation)
@@ -561,20 +608,32 @@ async def test_sixteen_minutes_later_another_node_refuses_the_same_pay_out(datab
 
         async with trio.open_nursery() as nursery:
             for number in range(20, 40):
-                nursery.start_soon(repeat, others[number % 2], number, (payout, payin)[number // 2 % 2])
+                nursery.start_soon(
+                    repeat, others[number % 2], number, (payout, payin)[number // 2 % 2]
+                )
         taken = [operation for operation, reply in replies if isinstance(reply, Accepted)]
         assert taken == [payin]
 
 
 @pytest.mark.finding("security-10")
 async def test_limits_of_a_brand_hold_across_nodes(database: str) -> None:
-    """Two nodes accept at the same time; together they accept what the limit allows, and an end makes room."""
-    limits = {"KES": Limits(Money(1_000, "KES"), Money(15_000_000, "KES"), {Type.PAYOUT: Money(1_200_000, "KES")})}
+    """Two nodes accept at the same time; together they accept what the limit allows, and an end
+    makes room."""
+    limits = {
+        "KES": Limits(
+            Money(1_000, "KES"), Money(15_000_000, "KES"), {Type.PAYOUT: Money(1_200_000, "KES")}
+        )
+    }
 
     def payment(number: int, pending_max: int | None) -> Input:
         given = creation(number, operation=Operation.DIRECT_PAYOUT)
-        method = evolve(given.brand.methods[0], limits=limits if pending_max is None else given.brand.methods[0].limits)
-        brand = evolve(given.brand, methods=(method,), limits=BrandLimits(pending_payments=pending_max))
+        method = evolve(
+            given.brand.methods[0],
+            limits=limits if pending_max is None else given.brand.methods[0].limits,
+        )
+        brand = evolve(
+            given.brand, methods=(method,), limits=BrandLimits(pending_payments=pending_max)
+        )
         return evolve(given, brand=brand)
 
     async with nodes(database, Span(0), Span(0)) as both:
@@ -586,7 +645,9 @@ async def test_limits_of_a_brand_hold_across_nodes(database: str) -> None:
         async with trio.open_nursery() as nursery:
             for number in range(60):
                 nursery.start_soon(create, both[number % 2], payment(number, 10))
-        causes = Counter(each.problem.segment if isinstance(each, Rejected) else "" for each in replies)
+        causes = Counter(
+            each.problem.segment if isinstance(each, Rejected) else "" for each in replies
+        )
         assert causes == {"": 10, "brand_pending_limit": 50}
         taken = [each.order.gateway_reference for each in replies if isinstance(each, Accepted)]
         await both[0].engine.submit(StopPayment(taken[0], "ada"))
@@ -597,5 +658,7 @@ async def test_limits_of_a_brand_hold_across_nodes(database: str) -> None:
         async with trio.open_nursery() as nursery:
             for number in range(100, 160):
                 nursery.start_soon(create, both[number % 2], payment(number, None))
-        causes = Counter(each.problem.segment if isinstance(each, Rejected) else "" for each in replies)
+        causes = Counter(
+            each.problem.segment if isinstance(each, Rejected) else "" for each in replies
+        )
         assert causes == {"": 8, "brand_daily_limit": 52}, "eight of KES 1,500 make KES 12,000"

@@ -40,7 +40,9 @@ async def test_whoever_is_alone_is_asked_for_at_once(autojump_clock: trio.abc.Cl
     assert far.hops == [[1], [2]]
 
 
-async def test_who_comes_meanwhile_is_asked_for_together_next(autojump_clock: trio.abc.Clock) -> None:
+async def test_who_comes_meanwhile_is_asked_for_together_next(
+    autojump_clock: trio.abc.Clock,
+) -> None:
     far = Far()
     gathering = Coalescer[int, str](far.ask, coalesced_max=3)
     answers: dict[int, str] = {}
@@ -62,7 +64,9 @@ async def test_who_comes_meanwhile_is_asked_for_together_next(autojump_clock: tr
     assert answers == {number: f"the answer to {number}" for number in range(6)}
 
 
-async def test_whoever_stops_waiting_costs_nobody_else_an_answer(autojump_clock: trio.abc.Clock) -> None:
+async def test_whoever_stops_waiting_costs_nobody_else_an_answer(
+    autojump_clock: trio.abc.Clock,
+) -> None:
     far = Far()
     gathering = Coalescer[int, str](far.ask)
     answers: dict[int, str] = {}
@@ -91,7 +95,9 @@ async def test_whoever_stops_waiting_costs_nobody_else_an_answer(autojump_clock:
     assert await gathering(9) == "the answer to 9"
 
 
-async def test_the_one_whose_turn_it_is_may_stop_in_the_same_moment(autojump_clock: trio.abc.Clock) -> None:
+async def test_the_one_whose_turn_it_is_may_stop_in_the_same_moment(
+    autojump_clock: trio.abc.Clock,
+) -> None:
     far = Far()
     gathering = Coalescer[int, str](far.ask)
     answers: dict[int, str] = {}
@@ -112,7 +118,9 @@ async def test_the_one_whose_turn_it_is_may_stop_in_the_same_moment(autojump_clo
     assert {0, 2} <= answers.keys()
 
 
-async def test_a_store_that_is_down_is_down_for_all_who_wait(autojump_clock: trio.abc.Clock) -> None:
+async def test_a_store_that_is_down_is_down_for_all_who_wait(
+    autojump_clock: trio.abc.Clock,
+) -> None:
     far = Far(broken=True)
     gathering = Coalescer[int, str](far.ask)
     raised: list[StoreUnavailable] = []

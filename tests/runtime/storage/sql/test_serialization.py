@@ -51,7 +51,8 @@ labels = st.none() | st.dictionaries(texts, texts | st.booleans()).map(json.dump
 
 
 def built(kind: type[T], **members: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
-    """Draws a value of this class, with every field that it has: one that is left out would be stored untested."""
+    """Draws a value of this class, with every field that it has: one that is left out would be
+    stored untested."""
     missing = {each.name for each in fields(kind)} ^ set(members)
     assert not missing, f"{kind.__name__}: {missing}"
     return st.builds(kind, **members)
@@ -78,7 +79,9 @@ orders = built(
     display_qr_url=maybe_texts,
     page=st.none() | st.builds(Page, texts, instants, maybe_texts, maybe_texts),
     scenario=maybe_texts,
-    usage=st.lists(st.builds(UsageShare, texts, st.integers(0, 9), st.integers(1, 9)), max_size=2).map(tuple),
+    usage=st.lists(
+        st.builds(UsageShare, texts, st.integers(0, 9), st.integers(1, 9)), max_size=2
+    ).map(tuple),
     api_key_id=maybe_texts,
     utc_offset=st.integers(-(10**9), 10**9),
 )
@@ -101,7 +104,16 @@ progresses = built(
     qr=st.none() | st.builds(QrCode, maybe_texts, maybe_texts),
     submissions=st.integers(0, 9),
     evidence=st.none()
-    | st.builds(Evidence, texts, texts, st.none() | amounts, st.booleans(), instants, st.booleans(), st.booleans()),
+    | st.builds(
+        Evidence,
+        texts,
+        texts,
+        st.none() | amounts,
+        st.booleans(),
+        instants,
+        st.booleans(),
+        st.booleans(),
+    ),
     not_found_since=st.none() | instants,
     attempt=st.none() | texts,
     unsent=st.integers(0, 9),
@@ -147,7 +159,10 @@ brands = built(
     limits=st.builds(BrandLimits, *[st.none() | st.integers(1, 9)] * 3),
     result_hosts=st.lists(texts, max_size=3).map(tuple),
     appearance=st.builds(
-        PageAppearance, maybe_texts, st.none() | st.builds(Logo, texts, st.binary(max_size=8)), maybe_texts
+        PageAppearance,
+        maybe_texts,
+        st.none() | st.builds(Logo, texts, st.binary(max_size=8)),
+        maybe_texts,
     ),
 )
 
@@ -166,7 +181,9 @@ def test_a_transaction_comes_back_as_it_was(transaction: Transaction) -> None:
     assert object_of_row(row) == transaction_object(transaction)
     for each in (order, progress):
         content = serialization.without_checksum(each)
-        assert content == json.dumps(json.loads(content), separators=(",", ":")).encode(), "other bytes than JSON's own"
+        assert content == json.dumps(json.loads(content), separators=(",", ":")).encode(), (
+            "other bytes than JSON's own"
+        )
 
 
 @settings(max_examples=60)

@@ -1,5 +1,5 @@
-"""The files of a served database: one serving process, whatever path leads to them, and never an answer from a file
-that nobody finds again."""
+"""The files of a served database: one serving process, whatever path leads to them, and never an
+answer from a file that nobody finds again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from mmo_trio.storage.sqlite import open_sqlite
 from tests.conformance.driver import create_payments
 from tests.conformance.inputs import reference
 from tests.support.merchant import Merchant, ask
-from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings, serving_process
+from tests.support.mmo_process import (
+    COMMAND,
+    FREE_PORTS,
+    environment_without_settings,
+    serving_process,
+)
 
 
 def by_symbolic_link(path: Path) -> Path:
@@ -40,7 +45,9 @@ def after_the_lock_file_is_removed(path: Path) -> Path:
 
 @pytest.mark.finding("hostile-F9")
 @pytest.mark.parametrize("lead", [by_symbolic_link, by_hard_link, after_the_lock_file_is_removed])
-async def test_one_process_serves_a_file_whatever_leads_to_it(tmp_path: Path, lead: Callable[[Path], Path]) -> None:
+async def test_one_process_serves_a_file_whatever_leads_to_it(
+    tmp_path: Path, lead: Callable[[Path], Path]
+) -> None:
     path = tmp_path / "gateway.db"
     async with open_sqlite(path, serving=True) as store:
         await create_payments(store, [0])
@@ -73,7 +80,8 @@ async def test_a_second_process_through_a_link_ends_with_exit_code_3(tmp_path: P
 @pytest.mark.finding("hostile-F9")
 @pytest.mark.parametrize("serving", [True, False], ids=["serving", "administration"])
 async def test_a_file_with_several_names_is_refused(tmp_path: Path, serving: bool) -> None:
-    """Under another name SQLite would look for another write-ahead log, and miss what is in the first."""
+    """Under another name SQLite would look for another write-ahead log, and miss what is in the
+    first."""
     path = tmp_path / "gateway.db"
     async with open_sqlite(path, serving=True):
         pass
@@ -107,7 +115,9 @@ LOSSES = [remove_all, remove_the_log, remove_the_index_of_the_log, replace_the_d
 
 @pytest.mark.finding("hostile-F8")
 @pytest.mark.parametrize("lose", LOSSES)
-async def test_nothing_is_answered_from_files_that_are_gone(tmp_path: Path, lose: Callable[[Path], None]) -> None:
+async def test_nothing_is_answered_from_files_that_are_gone(
+    tmp_path: Path, lose: Callable[[Path], None]
+) -> None:
     path = tmp_path / "gateway.db"
     async with open_sqlite(path, serving=True) as store:
         await create_payments(store, [0])
@@ -194,13 +204,19 @@ async def test_readiness_writes_nothing(tmp_path: Path) -> None:
 async def test_a_gateway_that_cannot_write_says_so_at_once_and_recovers(tmp_path: Path) -> None:
     """The limit on the size of a file stands for a full disk: no number of free bytes shows it."""
     log = tmp_path / "log"
-    async with serving_process("sandbox", "--data", tmp_path / "data", *FREE_PORTS, log=log) as gateway:
+    async with serving_process(
+        "sandbox", "--data", tmp_path / "data", *FREE_PORTS, log=log
+    ) as gateway:
         merchant = Merchant(gateway.ready["api"], gateway.ready["api_key"])
         readyz = f"{gateway.ready['api']}/readyz"
         await merchant.accepted()
         assert (await ask(readyz)).status == 200
-        present = (tmp_path / "data" / "gateway.db-wal").stat().st_size  # The log of events is smaller.
-        before = resource.prlimit(gateway.process.pid, resource.RLIMIT_FSIZE, (present, resource.RLIM_INFINITY))
+        present = (
+            (tmp_path / "data" / "gateway.db-wal").stat().st_size
+        )  # The log of events is smaller.
+        before = resource.prlimit(
+            gateway.process.pid, resource.RLIMIT_FSIZE, (present, resource.RLIM_INFINITY)
+        )
         assert (await merchant.create()).status in (500, 503)
         assert (await ask(readyz)).status == 503
         statuses = [(await merchant.create()).status for _ in range(20)]
@@ -209,5 +225,9 @@ async def test_a_gateway_that_cannot_write_says_so_at_once_and_recovers(tmp_path
         resource.prlimit(gateway.process.pid, resource.RLIMIT_FSIZE, before)
         await merchant.accepted()
         assert (await ask(readyz)).status == 200
-    lines = [line for line in log.read_text(encoding="utf-8").splitlines() if "batch_commit_failed" in line]
+    lines = [
+        line
+        for line in log.read_text(encoding="utf-8").splitlines()
+        if "batch_commit_failed" in line
+    ]
     assert 1 <= len(lines) < 10

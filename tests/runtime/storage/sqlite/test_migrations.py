@@ -15,7 +15,10 @@ from tests.conformance.driver import after_noon, submit_batch
 from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.time_limits import HANGS_AFTER_S
 
-LATER = {2: "CREATE TABLE colours (name TEXT PRIMARY KEY);\nALTER TABLE transactions ADD COLUMN colour TEXT;\n"}
+LATER = {
+    2: "CREATE TABLE colours (name TEXT PRIMARY KEY);\nALTER TABLE transactions ADD COLUMN "
+    "colour TEXT;\n"
+}
 """What a later version might bring."""
 
 
@@ -30,14 +33,21 @@ async def test_a_later_version_adds_to_a_file_that_keeps_its_rows(
 
     with trio.fail_after(HANGS_AFTER_S), capture_logs() as logged:
         async with open_sqlite(file, serving=True) as store:
-            inputs: list[Input] = [creation(1), BeginSubmission(reference(1)), succeeded(1), creation(2)]
+            inputs: list[Input] = [
+                creation(1),
+                BeginSubmission(reference(1)),
+                succeeded(1),
+                creation(2),
+            ]
             await submit_batch(store, *((each, after_noon(at)) for at, each in enumerate(inputs)))
             before = [await store.transaction(reference(number)) for number in (1, 2)]
             told = [await store.admin.timeline(reference(number)) for number in (1, 2)]
         every = startup.scripts() | LATER
         monkeypatch.setattr(startup, "scripts", lambda: every)
         monkeypatch.setattr(startup, "scripts", lambda: every)
-        with pytest.raises(StoreUnusable, match=r"has schema 1: bring it up to date with `mmo db migrate`"):
+        with pytest.raises(
+            StoreUnusable, match=r"has schema 1: bring it up to date with `mmo db migrate`"
+        ):
             async with open_sqlite(file, serving=False):
                 pass
         for _ in range(2):

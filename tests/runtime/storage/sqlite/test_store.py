@@ -21,7 +21,12 @@ from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant, Span, later
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import (
+    OutcomeUnknown,
+    StoreCorrupt,
+    StoreUnavailable,
+    StoreUnusable,
+)
 from mmo_trio.storage.sqlite import SqliteStore, connection, open_sqlite, startup
 from mmo_trio.storage.sqlite.statements import ROWS_PER_STATEMENT
 from mmo_trio.storage.sqlite.writer import SqliteWriter
@@ -32,11 +37,21 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 
 async def creates(store: SqliteStore, *numbers: int) -> None:
-    await submit_batch(store, *((creation(number), later(NOON, Span(number))) for number in numbers))
+    await submit_batch(
+        store, *((creation(number), later(NOON, Span(number))) for number in numbers)
+    )
 
 
-async def test_every_row_of_a_batch_is_stored_once_and_in_order_whatever_its_size(tmp_path: Path) -> None:
-    sizes = (1, ROWS_PER_STATEMENT - 1, ROWS_PER_STATEMENT, ROWS_PER_STATEMENT + 1, 3 * ROWS_PER_STATEMENT + 5)
+async def test_every_row_of_a_batch_is_stored_once_and_in_order_whatever_its_size(
+    tmp_path: Path,
+) -> None:
+    sizes = (
+        1,
+        ROWS_PER_STATEMENT - 1,
+        ROWS_PER_STATEMENT,
+        ROWS_PER_STATEMENT + 1,
+        3 * ROWS_PER_STATEMENT + 5,
+    )
     async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
         first = 0
         for size in sizes:
@@ -81,7 +96,9 @@ async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("P5")
-async def test_a_full_disk_is_unavailable_and_service_goes_on_when_there_is_room(tmp_path: Path) -> None:
+async def test_a_full_disk_is_unavailable_and_service_goes_on_when_there_is_room(
+    tmp_path: Path,
+) -> None:
     with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
             await creates(store, 0)
@@ -138,7 +155,9 @@ async def test_a_command_opens_a_file_while_a_commit_of_the_gateway_takes_long(
 
 
 @pytest.mark.spec("P5")
-async def test_a_file_that_is_gone_is_unavailable_and_never_replaced_by_an_empty_one(tmp_path: Path) -> None:
+async def test_a_file_that_is_gone_is_unavailable_and_never_replaced_by_an_empty_one(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "gateway.db"
     with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(path, serving=True) as store:
@@ -171,7 +190,9 @@ async def test_the_files_are_for_their_owner_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("P5")
-async def test_an_io_error_while_committing_leaves_the_outcome_unknown_and_service_goes_on(tmp_path: Path) -> None:
+async def test_an_io_error_while_committing_leaves_the_outcome_unknown_and_service_goes_on(
+    tmp_path: Path,
+) -> None:
     class Failing(sqlite3.Connection):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
             if sql == "COMMIT":
@@ -187,9 +208,13 @@ async def test_an_io_error_while_committing_leaves_the_outcome_unknown_and_servi
             await creates(store, 0)
             before, store._writer.connection = (
                 store._writer.connection,
-                sqlite3.connect(path, factory=Failing, isolation_level=None, check_same_thread=False),
+                sqlite3.connect(
+                    path, factory=Failing, isolation_level=None, check_same_thread=False
+                ),
             )
-            store._writer.connection.execute("SELECT 1 FROM sqlite_schema")  # So that the log outlives the other one.
+            store._writer.connection.execute(
+                "SELECT 1 FROM sqlite_schema"
+            )  # So that the log outlives the other one.
             assert before is not None
             before.close()
             with pytest.raises(OutcomeUnknown):
@@ -211,7 +236,10 @@ async def test_a_long_page_does_not_hold_up_commits(tmp_path: Path) -> None:
         return int(after)
 
     with trio.fail_after(HANGS_AFTER_S):
-        async with open_sqlite(tmp_path / "gateway.db", serving=True) as store, trio.open_nursery() as nursery:
+        async with (
+            open_sqlite(tmp_path / "gateway.db", serving=True) as store,
+            trio.open_nursery() as nursery,
+        ):
             nursery.start_soon(store._read, slow)
             await trio.to_thread.run_sync(reading.wait, 20)
             await creates(store, 1)
@@ -238,10 +266,15 @@ async def test_records_wait_for_a_commit_that_has_dated_payments_in_their_window
     monkeypatch.setattr(SqliteWriter, "_commit", slow_commit)
     created = later(NOON, Span(1))
     with trio.fail_after(HANGS_AFTER_S):
-        async with open_sqlite(tmp_path / "gateway.db", serving=True) as store, trio.open_nursery() as nursery:
+        async with (
+            open_sqlite(tmp_path / "gateway.db", serving=True) as store,
+            trio.open_nursery() as nursery,
+        ):
             nursery.start_soon(creates, store, 1)
             await trio.to_thread.run_sync(reached.wait, 20)
-            before = await store.list_records(ListRecords("acme", NOON, created))  # Over when it was dated.
+            before = await store.list_records(
+                ListRecords("acme", NOON, created)
+            )  # Over when it was dated.
             nursery.start_soon(release_soon)
             until = await store.list_records(ListRecords("acme", NOON, later(created, Span(1))))
     assert (len(before.objects), len(until.objects)) == (0, 1)
@@ -349,7 +382,9 @@ async def test_what_administration_has_changed_is_decided_from(tmp_path: Path) -
     async with open_sqlite(path, serving=True) as store:
         await creates(store, 1)
         async with open_sqlite(path, serving=False) as administration:
-            await submit_batch(administration, (BeginSubmission(reference(1)), later(NOON, Span(5))))
+            await submit_batch(
+                administration, (BeginSubmission(reference(1)), later(NOON, Span(5)))
+            )
         (reply,) = await submit_batch(store, (BeginSubmission(reference(1)), later(NOON, Span(6))))
         assert isinstance(reply, Ignored), "it is under way already"
 
@@ -386,11 +421,15 @@ async def test_a_broken_promise_between_rows_is_found(tmp_path: Path) -> None:
     async with open_sqlite(path, serving=True) as store:
         await creates(store, 1)
         await submit_batch(
-            store, (BeginSubmission(reference(1)), later(NOON, Span(5))), (succeeded(1), later(NOON, Span(6)))
+            store,
+            (BeginSubmission(reference(1)), later(NOON, Span(5))),
+            (succeeded(1), later(NOON, Span(6))),
         )
         with sqlite3.connect(path) as hand:
             hand.execute("UPDATE transactions SET wake_at = 5")
-            hand.execute("INSERT INTO intents (gateway_reference, kind, is_held) VALUES ('?', 'submit', 1)")
+            hand.execute(
+                "INSERT INTO intents (gateway_reference, kind, is_held) VALUES ('?', 'submit', 1)"
+            )
         hand.close()
         faults = "\n".join(await store.integrity_errors())
         assert "final and still wake" in faults

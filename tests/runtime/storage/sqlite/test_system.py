@@ -33,7 +33,9 @@ async def test_the_store_records_the_time_of_its_clock(autojump_clock: MockClock
         assert store.raised_mark.epoch == 2
 
 
-async def test_a_lease_of_the_retention_ends_by_the_clock_of_the_store(autojump_clock: MockClock) -> None:
+async def test_a_lease_of_the_retention_ends_by_the_clock_of_the_store(
+    autojump_clock: MockClock,
+) -> None:
     async with StoreFile().open() as store:
         assert await store.retention.take_lease("one", Span(60 * SECOND))
         await trio.sleep(59)
@@ -50,7 +52,8 @@ async def test_a_read_that_takes_too_long_is_ended_by_the_clock_of_the_store() -
     minutes = count()
     async with StoreFile().open(clock=Hurrying()) as store:
         endless = (
-            "WITH RECURSIVE endless(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM endless) SELECT max(n) FROM endless"
+            "WITH RECURSIVE endless(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM endless) SELECT "
+            "max(n) FROM endless"
         )
         with pytest.raises(StoreUnavailable, match="interrupted"):
             await store._fetch(lambda rows: rows, endless)
@@ -75,7 +78,9 @@ async def test_every_connection_of_a_store_opens_in_one_way(tmp_path: Path) -> N
         opened.append(query_only)
         return connect(path, query_only=query_only)
 
-    async with open_sqlite(tmp_path / "gateway.db", serving=True, system=SqliteSystem(connect_and_note)) as store:
+    async with open_sqlite(
+        tmp_path / "gateway.db", serving=True, system=SqliteSystem(connect_and_note)
+    ) as store:
         await store.next_wake()
         assert await store.integrity_errors() == []
         assert opened == [False, True, True]

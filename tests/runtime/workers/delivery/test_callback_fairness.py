@@ -10,8 +10,19 @@ from trio.testing import MockClock
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.testing import numbered_reference
-from tests.support.callback_work import DeliveryRecords, MerchantServers, delivery_client, running_worker, work_for
-from tests.support.hostile_receivers import answers_and_closes, only_accepts, running_receiver, server_context
+from tests.support.callback_work import (
+    DeliveryRecords,
+    MerchantServers,
+    delivery_client,
+    running_worker,
+    work_for,
+)
+from tests.support.hostile_receivers import (
+    answers_and_closes,
+    only_accepts,
+    running_receiver,
+    server_context,
+)
 
 DELIVERED = DeliveryOutcome.DELIVERED
 TIMEOUT = DeliveryOutcome.TIMEOUT
@@ -62,7 +73,9 @@ async def test_a_newcomer_is_called_while_a_thousand_receivers_hang() -> None:
 
 
 @pytest.mark.spec("K6")
-async def test_a_thousand_merchants_with_backlogs_that_hang_leave_places(autojump_clock: MockClock) -> None:
+async def test_a_thousand_merchants_with_backlogs_that_hang_leave_places(
+    autojump_clock: MockClock,
+) -> None:
     brands = [f"hangs {number}" for number in range(1000)]
     records, servers = DeliveryRecords(), MerchantServers(dict.fromkeys(brands, (TIMEOUT, 15)))
     async with running_worker(records, servers.deliver) as worker:
@@ -75,7 +88,9 @@ async def test_a_thousand_merchants_with_backlogs_that_hang_leave_places(autojum
 
 
 @pytest.mark.spec("K5", "K6")
-async def test_a_backlog_of_10_000_that_times_out_is_soon_recorded_and_hardly_sent(autojump_clock: MockClock) -> None:
+async def test_a_backlog_of_10_000_that_times_out_is_soon_recorded_and_hardly_sent(
+    autojump_clock: MockClock,
+) -> None:
     records, servers = DeliveryRecords(), MerchantServers({"dead": (TIMEOUT, 15)})
     backlog, others = range(10_000), range(20_000, 20_100)
     async with running_worker(records, servers.deliver) as worker:

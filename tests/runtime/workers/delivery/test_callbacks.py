@@ -35,7 +35,13 @@ from tests.support.callback_work import (
     trio_clock,
     work_for,
 )
-from tests.support.hostile_receivers import answers, answers_and_closes, only_accepts, running_receiver, server_context
+from tests.support.hostile_receivers import (
+    answers,
+    answers_and_closes,
+    only_accepts,
+    running_receiver,
+    server_context,
+)
 
 DELIVERED = DeliveryOutcome.DELIVERED
 NON_2XX = DeliveryOutcome.NON_2XX
@@ -73,7 +79,9 @@ async def test_a_callback_arrives_with_the_merchant_s_key_and_the_transaction() 
 
 
 @pytest.mark.spec("K2")
-async def test_a_receiver_that_never_answers_has_timed_out_after_15_s(jumping_clock: MockClock) -> None:
+async def test_a_receiver_that_never_answers_has_timed_out_after_15_s(
+    jumping_clock: MockClock,
+) -> None:
     records = DeliveryRecords()
     async with (
         running_receiver(only_accepts, server_context()) as receiver,
@@ -87,7 +95,9 @@ async def test_a_receiver_that_never_answers_has_timed_out_after_15_s(jumping_cl
 
 @pytest.mark.spec("K3")
 @pytest.mark.parametrize("status", [b"500 Oops", b"429 Slow\r\nRetry-After: 0", b"301 There"])
-async def test_there_is_one_attempt_whatever_comes_of_it(status: bytes, jumping_clock: MockClock) -> None:
+async def test_there_is_one_attempt_whatever_comes_of_it(
+    status: bytes, jumping_clock: MockClock
+) -> None:
     records = DeliveryRecords()
     refusal = b"HTTP/1.1 " + status + b"\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"
     async with (
@@ -115,7 +125,9 @@ async def test_the_answer_s_body_goes_into_the_record() -> None:
 
 
 @pytest.mark.spec("K5")
-async def test_an_open_breaker_sends_nothing_until_a_probe_succeeds(autojump_clock: MockClock) -> None:
+async def test_an_open_breaker_sends_nothing_until_a_probe_succeeds(
+    autojump_clock: MockClock,
+) -> None:
     records, servers = DeliveryRecords(), MerchantServers({"acme": (NON_2XX, 0)})
     async with running_worker(records, servers.deliver) as worker:
         for number in range(5):
@@ -138,7 +150,9 @@ async def test_an_open_breaker_sends_nothing_until_a_probe_succeeds(autojump_clo
 
 
 @pytest.mark.spec("K5")
-async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(autojump_clock: MockClock) -> None:
+async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(
+    autojump_clock: MockClock,
+) -> None:
     records, servers = DeliveryRecords(), MerchantServers({"acme": (TRANSPORT_ERROR, 0)})
     async with running_worker(records, servers.deliver) as worker:
         for number in range(5):
@@ -153,9 +167,15 @@ async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(auto
 async def test_callbacks_behind_an_open_breaker_wait_for_due_payments_and_others_do_not(
     autojump_clock: MockClock,
 ) -> None:
-    records, servers, backlog = DeliveryRecords(), MerchantServers({"acme": (TRANSPORT_ERROR, 0)}), DueBacklog()
+    records, servers, backlog = (
+        DeliveryRecords(),
+        MerchantServers({"acme": (TRANSPORT_ERROR, 0)}),
+        DueBacklog(),
+    )
     backlog.update(is_present=True)
-    async with running_worker(records, servers.deliver, wait_for_due=backlog.wait_for_end) as worker:
+    async with running_worker(
+        records, servers.deliver, wait_for_due=backlog.wait_for_end
+    ) as worker:
         for number in range(5):
             worker.try_enqueue(work_for("acme", number))
         await records.outcomes(*range(5))
@@ -170,11 +190,15 @@ async def test_callbacks_behind_an_open_breaker_wait_for_due_payments_and_others
         backlog.update(is_present=True)
         worker.try_enqueue(work_for("acme", 7))
         await trio.sleep(1.1 * BACKLOG_WAIT_MAX_S)
-        assert await records.outcomes(7) == [BREAKER_OPEN], "a backlog that lasts stops none for long"
+        assert await records.outcomes(7) == [BREAKER_OPEN], (
+            "a backlog that lasts stops none for long"
+        )
 
 
 @pytest.mark.spec("K5")
-async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(autojump_clock: MockClock) -> None:
+async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(
+    autojump_clock: MockClock,
+) -> None:
     records, servers, ahead = DeliveryRecords(), MerchantServers({"acme": (DELIVERED, 5)}), [0]
     worker = CallbackWorker(
         deliver=servers.deliver,
@@ -273,10 +297,16 @@ async def test_a_fault_before_anything_is_sent_postpones_callbacks_and_blocks_no
         for number in range(70):
             assert worker.try_enqueue(work_for("acme", number))
         await trio.sleep(30)
-        assert (worker.claimed_of("acme"), worker.unrecorded, servers.times_sent("acme")) == (0, 70, 0)
+        assert (worker.claimed_of("acme"), worker.unrecorded, servers.times_sent("acme")) == (
+            0,
+            70,
+            0,
+        )
         assert worker.try_enqueue(work_for("duka", 99))
         assert await records.outcomes(99) == [DELIVERED]
-        assert {line["log_level"] for line in logged if line["event"] == "delivery_postponed"} == {"error"}
+        assert {line["log_level"] for line in logged if line["event"] == "delivery_postponed"} == {
+            "error"
+        }
         is_mended = True
         assert await records.outcomes(*range(70)) == [DELIVERED] * 70
         assert (worker.unrecorded, len(worker.claimed())) == (0, 0)
@@ -285,7 +315,9 @@ async def test_a_fault_before_anything_is_sent_postpones_callbacks_and_blocks_no
 
 @pytest.mark.spec("K3")
 @pytest.mark.finding("rules-8")
-async def test_a_fault_after_something_may_have_been_sent_ends_the_one_attempt(autojump_clock: MockClock) -> None:
+async def test_a_fault_after_something_may_have_been_sent_ends_the_one_attempt(
+    autojump_clock: MockClock,
+) -> None:
     records, sent = DeliveryRecords(), list[str]()
 
     async def breaks_off(request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
@@ -303,7 +335,9 @@ async def test_a_fault_after_something_may_have_been_sent_ends_the_one_attempt(a
 
 @pytest.mark.spec("K3")
 @pytest.mark.finding("rules-8")
-async def test_what_is_postponed_does_not_delay_the_end_of_a_process(autojump_clock: MockClock) -> None:
+async def test_what_is_postponed_does_not_delay_the_end_of_a_process(
+    autojump_clock: MockClock,
+) -> None:
     records, drain = DeliveryRecords(), trio.Event()
 
     async def cannot_find(order: Order, url: str) -> bytes | DeliveryRefused:
@@ -321,7 +355,9 @@ async def test_what_is_postponed_does_not_delay_the_end_of_a_process(autojump_cl
 
 
 @pytest.mark.spec("A4")
-async def test_a_brand_without_a_key_is_sent_nothing_and_its_breaker_stays_closed(autojump_clock: MockClock) -> None:
+async def test_a_brand_without_a_key_is_sent_nothing_and_its_breaker_stays_closed(
+    autojump_clock: MockClock,
+) -> None:
     records, servers = DeliveryRecords(keys={"acme": None}), MerchantServers()
     async with running_worker(records, servers.deliver) as worker:
         for number in range(10):
@@ -333,7 +369,9 @@ async def test_a_brand_without_a_key_is_sent_nothing_and_its_breaker_stays_close
 
 
 @pytest.mark.spec("K5", "K7")
-async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(autojump_clock: MockClock) -> None:
+async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(
+    autojump_clock: MockClock,
+) -> None:
     records, servers = DeliveryRecords(), MerchantServers({"acme": (NON_2XX, 0)})
     async with running_worker(records, servers.deliver) as worker:
         for number in range(5):
@@ -351,7 +389,10 @@ async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(au
 
 @pytest.mark.spec("A4")
 async def test_the_key_is_read_at_sending_time(autojump_clock: MockClock) -> None:
-    records, servers = (DeliveryRecords(keys={"acme": b"first"}), MerchantServers({"first": (DELIVERED, 5)}))
+    records, servers = (
+        DeliveryRecords(keys={"acme": b"first"}),
+        MerchantServers({"first": (DELIVERED, 5)}),
+    )
     async with running_worker(records, servers.deliver, active_per_brand_max=1) as worker:
         worker.try_enqueue(work_for("acme", 1))
         worker.try_enqueue(work_for("acme", 2))
@@ -362,8 +403,14 @@ async def test_the_key_is_read_at_sending_time(autojump_clock: MockClock) -> Non
 
 
 @pytest.mark.spec("K3")
-async def test_a_worker_that_drains_ends_what_it_has_begun_and_begins_nothing(autojump_clock: MockClock) -> None:
-    records, servers, drain = (DeliveryRecords(), MerchantServers({"acme": (DELIVERED, 10)}), trio.Event())
+async def test_a_worker_that_drains_ends_what_it_has_begun_and_begins_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    records, servers, drain = (
+        DeliveryRecords(),
+        MerchantServers({"acme": (DELIVERED, 10)}),
+        trio.Event(),
+    )
     worker = a_worker(records, servers)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: worker.run(drain=drain, grace_s=20))
@@ -379,8 +426,14 @@ async def test_a_worker_that_drains_ends_what_it_has_begun_and_begins_nothing(au
 
 
 @pytest.mark.spec("K3", "K5")
-async def test_what_shutdown_cancels_is_not_concluded_and_counts_as_neither(autojump_clock: MockClock) -> None:
-    records, servers, drain = (DeliveryRecords(), MerchantServers({"acme": (TIMEOUT, 15)}), trio.Event())
+async def test_what_shutdown_cancels_is_not_concluded_and_counts_as_neither(
+    autojump_clock: MockClock,
+) -> None:
+    records, servers, drain = (
+        DeliveryRecords(),
+        MerchantServers({"acme": (TIMEOUT, 15)}),
+        trio.Event(),
+    )
     worker = a_worker(records, servers)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: worker.run(drain=drain, grace_s=3))
@@ -394,7 +447,9 @@ async def test_what_shutdown_cancels_is_not_concluded_and_counts_as_neither(auto
 
 
 @pytest.mark.spec("K6")
-async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(autojump_clock: MockClock) -> None:
+async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(
+    autojump_clock: MockClock,
+) -> None:
     records, servers = DeliveryRecords(), MerchantServers({"greedy": (TIMEOUT, 15)})
     async with running_worker(records, servers.deliver, waiting_max=100) as worker:
         taken = [worker.try_enqueue(work_for("greedy", number)) for number in range(200)]
@@ -406,7 +461,9 @@ async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(autojum
 
 
 @pytest.mark.spec("A5")
-async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(logged: list[Any]) -> None:
+async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(
+    logged: list[Any],
+) -> None:
     records = DeliveryRecords(keys={"acme": b"canary-key"})
 
     async def deliver(request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
@@ -431,14 +488,19 @@ async def test_a_callback_that_did_not_arrive_is_logged_with_its_reason(logged: 
     async def deliver(request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
         await trio.lowlevel.checkpoint()
         refused = "Connecting failed: Connection refused."
-        return DeliveryAttempt(DeliveryOutcome.TRANSPORT_ERROR, "https://merchant.example/", None, 7, refused, b"")
+        return DeliveryAttempt(
+            DeliveryOutcome.TRANSPORT_ERROR, "https://merchant.example/", None, 7, refused, b""
+        )
 
     async with running_worker(records, deliver) as worker:
         worker.try_enqueue(work_for("acme", 1, "https://merchant.example/"))
         await records.outcomes(1)
         await wait_all_tasks_blocked()
     (line,) = logged
-    assert (line["log_level"], line["reason"]) == ("warning", "Connecting failed: Connection refused.")
+    assert (line["log_level"], line["reason"]) == (
+        "warning",
+        "Connecting failed: Connection refused.",
+    )
 
 
 def a_worker(records: DeliveryRecords, servers: MerchantServers) -> CallbackWorker:
@@ -460,7 +522,9 @@ async def test_the_answers_of_one_merchant_do_not_fill_the_disk(autojump_clock: 
 
     async def deliver(request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
         await trio.lowlevel.checkpoint()
-        return DeliveryAttempt(DELIVERED, request.target.decode(), 200, 1, "The receiver answered 200.", b"x" * size)
+        return DeliveryAttempt(
+            DELIVERED, request.target.decode(), 200, 1, "The receiver answered 200.", b"x" * size
+        )
 
     async with running_worker(records, deliver, stored_bodies_bytes=3 * size) as worker:
         for number in range(40):
@@ -469,10 +533,14 @@ async def test_the_answers_of_one_merchant_do_not_fill_the_disk(autojump_clock: 
         stored = [len(each.body) for each in records.recorded.values()]
         assert sorted(stored) == [SMALL_BODY_BYTES] * 37 + [size] * 3
         cut = next(each for each in records.recorded.values() if len(each.body) < size)
-        assert cut.detail.endswith(f"Of its answer's {size} bytes, the first {SMALL_BODY_BYTES} are stored.")
+        assert cut.detail.endswith(
+            f"Of its answer's {size} bytes, the first {SMALL_BODY_BYTES} are stored."
+        )
         worker.try_enqueue(work_for("globex", 40))
         await records.outcomes(40)
-        assert len(list(records.recorded.values())[-1].body) == size, "the next merchant has its own"
+        assert len(list(records.recorded.values())[-1].body) == size, (
+            "the next merchant has its own"
+        )
         await trio.sleep(3600)
         worker.try_enqueue(work_for("acme", 41))
         await records.outcomes(41)

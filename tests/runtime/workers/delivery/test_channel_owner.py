@@ -19,7 +19,12 @@ from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.resilience.ownership import LEASE_DURATION, RELEASE_AGAIN_AFTER, RELEASE_COOLDOWN
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
-from mmo_trio.storage.interface.store import ChannelOwnership, OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import (
+    ChannelOwnership,
+    OutcomeUnknown,
+    StoreUnavailable,
+    WorkItem,
+)
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
 from mmo_trio.system.clock import GatewayClock
@@ -43,7 +48,9 @@ def nodes(*names: str, receiver: Receiver) -> list[Node]:
 
 
 @pytest.mark.spec("K3")
-async def test_whoever_commits_it_a_callback_is_sent_once_and_by_the_channel_s_owner(autojump_clock: MockClock) -> None:
+async def test_whoever_commits_it_a_callback_is_sent_once_and_by_the_channel_s_owner(
+    autojump_clock: MockClock,
+) -> None:
     receiver = Receiver(answering_s=1)
     one, other = nodes("one", "other", receiver=receiver)
     async with running_nodes(one, other):
@@ -66,7 +73,9 @@ async def test_an_owner_takes_what_it_commits_itself_without_a_query(
     found: list[str] = []
     for node in (one, other):
         assert node.store.ownership is not None
-        monkeypatch.setattr(node.store.ownership, "find_callbacks", recording(node.store.ownership, found))
+        monkeypatch.setattr(
+            node.store.ownership, "find_callbacks", recording(node.store.ownership, found)
+        )
     async with running_nodes(one, other):
         await one.pay(0)
         await trio.sleep(1)
@@ -75,7 +84,9 @@ async def test_an_owner_takes_what_it_commits_itself_without_a_query(
             await other.pay(100 + number)
             await trio.sleep(0.2)
         await recorded_outcomes(one.store, *range(21), *range(101, 121))
-    assert receiver.references_from("one") == [about for _, about, _ in receiver.sent], "it has the channel"
+    assert receiver.references_from("one") == [about for _, about, _ in receiver.sent], (
+        "it has the channel"
+    )
     assert len(receiver.sent) == 41
     assert set(found) == {reference(0), *map(reference, range(101, 121))}
 
@@ -101,8 +112,11 @@ async def test_what_an_owner_took_while_a_query_was_under_way_is_not_sent_again(
 
 
 @pytest.mark.spec("K3")
-async def test_a_commit_from_before_the_channel_was_claimed_is_not_sent_again(autojump_clock: MockClock) -> None:
-    """Its answer comes late; meanwhile another process had the channel, and has sent and recorded it."""
+async def test_a_commit_from_before_the_channel_was_claimed_is_not_sent_again(
+    autojump_clock: MockClock,
+) -> None:
+    """Its answer comes late; meanwhile another process had the channel, and has sent and recorded
+    it."""
     receiver = Receiver()
     one, other = nodes("one", "other", receiver=receiver)
     held: list[WorkItem] = []
@@ -120,11 +134,15 @@ async def test_a_commit_from_before_the_channel_was_claimed_is_not_sent_again(au
         (callback,) = (each for each in held if isinstance(each.intent, DeliverCallback))
         other.channel_owner.try_enqueue(callback)
         await trio.sleep(30)
-    assert sorted(about for _, about, _ in receiver.sent) == [reference(number) for number in range(3)]
+    assert sorted(about for _, about, _ in receiver.sent) == [
+        reference(number) for number in range(3)
+    ]
 
 
 @pytest.mark.spec("K3", "K6")
-async def test_an_owner_that_commits_much_leaves_room_for_what_others_commit(autojump_clock: MockClock) -> None:
+async def test_an_owner_that_commits_much_leaves_room_for_what_others_commit(
+    autojump_clock: MockClock,
+) -> None:
     receiver = Receiver(answering_s=1)
     one, other = nodes("one", "other", receiver=receiver)
     async with running_nodes(one, other):
@@ -182,7 +200,9 @@ async def test_a_callback_committed_elsewhere_waits_for_one_poll(autojump_clock:
 
 
 @pytest.mark.spec("K5")
-async def test_two_nodes_let_through_what_one_breaker_lets_through(autojump_clock: MockClock) -> None:
+async def test_two_nodes_let_through_what_one_breaker_lets_through(
+    autojump_clock: MockClock,
+) -> None:
     async def sent_by(*together: Node) -> list[float]:
         began = trio.current_time()
         async with running_nodes(*together):
@@ -206,7 +226,10 @@ async def test_a_success_is_stored_with_the_breaker_once_in_six_seconds_and_a_fa
     autojump_clock: MockClock,
 ) -> None:
     receiver, time = Receiver(), TrioClock()
-    one, other = (Node(each.name, each.store, receiver, time) for each in nodes("one", "other", receiver=receiver))
+    one, other = (
+        Node(each.name, each.store, receiver, time)
+        for each in nodes("one", "other", receiver=receiver)
+    )
     saved: list[object] = []
     submit = one.callbacks._record_outcome
 
@@ -232,11 +255,14 @@ async def test_a_success_is_stored_with_the_breaker_once_in_six_seconds_and_a_fa
         await recorded_outcomes(other.store, 42)
         ((_, breaker),) = (await other.store.breakers()).items()
     counts = [(each.successes, each.failures) for each in breaker.sub_windows]
-    assert sum(successes for successes, _ in counts) == 42, "the next owner has those that were not stored, too"
+    assert sum(successes for successes, _ in counts) == 42, (
+        "the next owner has those that were not stored, too"
+    )
 
 
 async def drain_while_idle(node: Node, *, after_payments: int) -> None:
-    """Let this node deliver the callbacks of so many payments, and drain it between two queries of the store."""
+    """Let this node deliver the callbacks of so many payments, and drain it between two queries of
+    the store."""
     for number in range(after_payments):
         await node.pay(number)
         await recorded_outcomes(node.store, number)
@@ -248,7 +274,8 @@ async def drain_while_idle(node: Node, *, after_payments: int) -> None:
 async def test_an_owner_that_drains_while_nothing_is_sent_passes_on_the_successes_that_are_not_stored(
     autojump_clock: MockClock,
 ) -> None:
-    """Its callbacks have ended as soon as it is to drain, so no round releases its channels while it does."""
+    """Its callbacks have ended as soon as it is to drain, so no round releases its channels while
+    it does."""
     one, other = nodes("one", "other", receiver=Receiver())
     async with running_nodes(one, other):
         await drain_while_idle(one, after_payments=3)
@@ -277,9 +304,14 @@ async def test_an_owner_that_cannot_pass_on_its_breakers_ends_its_lease_all_the_
 
 
 @pytest.mark.spec("K5", "K3")
-async def test_on_postgresql_a_dead_receiver_s_breaker_is_one_and_goes_with_the_channel(database: str) -> None:
+async def test_on_postgresql_a_dead_receiver_s_breaker_is_one_and_goes_with_the_channel(
+    database: str,
+) -> None:
     receiver, time = Receiver(NON_2XX), TrioClock()
-    async with open_postgres(database, serving=True) as first, open_postgres(database, serving=True) as second:
+    async with (
+        open_postgres(database, serving=True) as first,
+        open_postgres(database, serving=True) as second,
+    ):
         one, other = (Node("one", first, receiver, time), Node("other", second, receiver, time))
 
         async def sent_for(numbers: range, *payers: Node) -> int:
@@ -305,7 +337,10 @@ async def test_on_postgresql_a_dead_receiver_s_breaker_is_one_and_goes_with_the_
 @pytest.mark.spec("K3")
 async def test_on_postgresql_a_callback_is_sent_once_whoever_commits_it(database: str) -> None:
     receiver = Receiver(answering_s=0.05)
-    async with open_postgres(database, serving=True) as first, open_postgres(database, serving=True) as second:
+    async with (
+        open_postgres(database, serving=True) as first,
+        open_postgres(database, serving=True) as second,
+    ):
         one, other = Node("one", first, receiver), Node("other", second, receiver)
         async with running_nodes(one, other):
             async with trio.open_nursery() as nursery:
@@ -321,7 +356,9 @@ async def test_on_postgresql_a_callback_is_sent_once_whoever_commits_it(database
 
 
 @pytest.mark.spec("K5", "K3")
-async def test_after_a_kill_another_goes_on_from_the_breaker_within_the_lease(autojump_clock: MockClock) -> None:
+async def test_after_a_kill_another_goes_on_from_the_breaker_within_the_lease(
+    autojump_clock: MockClock,
+) -> None:
     receiver = Receiver(NON_2XX)
     one, other = nodes("one", "other", receiver=receiver)
     async with running_nodes(one, other) as processes:
@@ -344,7 +381,9 @@ async def test_after_a_kill_another_goes_on_from_the_breaker_within_the_lease(au
 
 
 @pytest.mark.spec("K3")
-async def test_what_a_killed_owner_had_claimed_and_not_recorded_is_sent_by_the_next(autojump_clock: MockClock) -> None:
+async def test_what_a_killed_owner_had_claimed_and_not_recorded_is_sent_by_the_next(
+    autojump_clock: MockClock,
+) -> None:
     receiver = Receiver(answering_s=5)
     one, other = nodes("one", "other", receiver=receiver)
     async with running_nodes(one, other) as processes:
@@ -365,7 +404,10 @@ async def test_an_owner_that_was_stopped_for_longer_than_its_lease_sends_nothing
 ) -> None:
     slow, quick = Receiver(connecting_s=12), Receiver()
     server = quiet_server()
-    one, other = Node("one", at_once(server, "one"), slow), Node("other", at_once(server, "other"), quick)
+    one, other = (
+        Node("one", at_once(server, "one"), slow),
+        Node("other", at_once(server, "other"), quick),
+    )
     async with running_nodes(one, other):
         for number in range(20):
             await one.pay(number)
@@ -384,7 +426,10 @@ async def test_an_owner_that_was_stopped_for_longer_than_its_lease_sends_nothing
 async def test_of_two_who_sent_it_the_first_outcome_is_recorded(autojump_clock: MockClock) -> None:
     slow, quick = Receiver(NON_2XX, answering_s=14), Receiver(answering_s=5)
     server = quiet_server()
-    one, other = Node("one", at_once(server, "one"), slow), Node("other", at_once(server, "other"), quick)
+    one, other = (
+        Node("one", at_once(server, "one"), slow),
+        Node("other", at_once(server, "other"), quick),
+    )
     async with running_nodes(one, other):
         await one.pay(1)
         await trio.sleep(1)
@@ -396,7 +441,9 @@ async def test_of_two_who_sent_it_the_first_outcome_is_recorded(autojump_clock: 
 
 
 @pytest.mark.spec("K3")
-async def test_what_nobody_else_has_claimed_is_recorded_though_the_lease_was_lost(autojump_clock: MockClock) -> None:
+async def test_what_nobody_else_has_claimed_is_recorded_though_the_lease_was_lost(
+    autojump_clock: MockClock,
+) -> None:
     receiver = Receiver(answering_s=14)
     (one,) = nodes("one", receiver=receiver)
     async with running_nodes(one):
@@ -409,7 +456,9 @@ async def test_what_nobody_else_has_claimed_is_recorded_though_the_lease_was_los
 
 
 @pytest.mark.spec("K6")
-async def test_no_merchant_s_backlog_keeps_another_s_callbacks_out(autojump_clock: MockClock) -> None:
+async def test_no_merchant_s_backlog_keeps_another_s_callbacks_out(
+    autojump_clock: MockClock,
+) -> None:
     receiver = Receiver(answering_s=1000)
     (one,) = nodes("one", receiver=receiver)
     async with running_nodes(one):
@@ -425,7 +474,9 @@ async def test_no_merchant_s_backlog_keeps_another_s_callbacks_out(autojump_cloc
 
 
 @pytest.mark.spec("K3")
-async def test_an_owner_that_drains_hands_its_channels_on_at_once(autojump_clock: MockClock) -> None:
+async def test_an_owner_that_drains_hands_its_channels_on_at_once(
+    autojump_clock: MockClock,
+) -> None:
     receiver = Receiver(answering_s=3)
     one, other = nodes("one", "other", receiver=receiver)
     async with running_nodes(one, other):
@@ -478,11 +529,16 @@ async def test_who_comes_later_gets_a_share_of_the_merchants(autojump_clock: Moc
 
 
 @pytest.mark.spec("K3")
-async def test_a_channel_that_nobody_else_wants_is_soon_taken_back_and_kept(autojump_clock: MockClock) -> None:
+async def test_a_channel_that_nobody_else_wants_is_soon_taken_back_and_kept(
+    autojump_clock: MockClock,
+) -> None:
     receiver = Receiver()
     server = quiet_server()
     one, idle = Node("one", at_once(server, "one"), receiver), at_once(server, "idle")
-    left_alone_s, let_go_again_s = (RELEASE_COOLDOWN / clock.SECOND, RELEASE_AGAIN_AFTER / clock.SECOND)
+    left_alone_s, let_go_again_s = (
+        RELEASE_COOLDOWN / clock.SECOND,
+        RELEASE_AGAIN_AFTER / clock.SECOND,
+    )
     ended_at: list[float] = []
 
     async def renew() -> None:
@@ -516,7 +572,9 @@ async def test_a_store_that_fails_for_a_while_costs_no_callback(
     random = Random(11)
     for node in (one, other):
         for name in ("claim", "find_callbacks", "renew_lease", "counts", "release"):
-            monkeypatch.setattr(node.store.ownership, name, failing(node.store.ownership, name, trouble, random))
+            monkeypatch.setattr(
+                node.store.ownership, name, failing(node.store.ownership, name, trouble, random)
+            )
     async with running_nodes(one, other):
         for number in range(60):
             of = MERCHANTS[number % 5]

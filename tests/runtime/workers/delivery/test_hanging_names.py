@@ -22,8 +22,8 @@ MERCHANTS, CALLBACKS_EACH = 20, 16
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Answer for the healthy merchant's name only, and hang for two minutes for every other, as a resolver does that
-    asks several servers."""
+    """Answer for the healthy merchant's name only, and hang for two minutes for every other, as a
+    resolver does that asks several servers."""
     if host != HOST:
         await trio.sleep(120)
         raise OSError("temporary failure in name resolution")
@@ -32,10 +32,16 @@ async def resolve(host: str, port: int) -> list[str]:
 
 @pytest.mark.finding("hostile-F6", "security-22")
 @pytest.mark.spec("K6")
-async def test_callbacks_arrive_while_the_names_of_twenty_merchants_hang(jumping_clock: MockClock) -> None:
+async def test_callbacks_arrive_while_the_names_of_twenty_merchants_hang(
+    jumping_clock: MockClock,
+) -> None:
     records = DeliveryRecords()
     client = HttpClient(rules=PRIVATE, context=trusting_context(), resolver=resolve)
-    hanging = [(brand, brand * CALLBACKS_EACH + each) for brand in range(MERCHANTS) for each in range(CALLBACKS_EACH)]
+    hanging = [
+        (brand, brand * CALLBACKS_EACH + each)
+        for brand in range(MERCHANTS)
+        for each in range(CALLBACKS_EACH)
+    ]
     healthy = range(1_000, 1_010)
     answer = answers_and_closes(b"HTTP/1.1 204 No Content\r\n\r\n")
     async with (
@@ -45,7 +51,9 @@ async def test_callbacks_arrive_while_the_names_of_twenty_merchants_hang(jumping
         for round_ in range(3):
             for brand, number in hanging:
                 url = f"https://n{number}.of{brand}.example/cb"
-                assert worker.try_enqueue(work_for(f"brand-{brand}", 10_000 * (round_ + 1) + number, url))
+                assert worker.try_enqueue(
+                    work_for(f"brand-{brand}", 10_000 * (round_ + 1) + number, url)
+                )
         await trio.sleep(20)
         for number in healthy:
             assert worker.try_enqueue(work_for("healthy", number, receiver.url))

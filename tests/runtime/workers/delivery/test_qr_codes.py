@@ -25,7 +25,9 @@ CODE = QrCode(image="iVBORw0KGgo=")
 
 
 def shown(number: int = 0, stage: Stage = Stage.AWAITING_RESULT, **members: object) -> WorkItem:
-    made = a_transaction(stage, flow=Flow.QR, display_qr_url="https://acme.example/qr", **{"qr": CODE, **members})
+    made = a_transaction(
+        stage, flow=Flow.QR, display_qr_url="https://acme.example/qr", **{"qr": CODE, **members}
+    )
     order = evolve(made.order, gateway_reference=numbered_reference(number))
     transaction = Transaction(order, made.progress)
     return WorkItem(DeliverQr(transaction.reference), transaction)
@@ -40,7 +42,9 @@ class World:
         self.key: bytes | None = b"a-key"
         self.play: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.failures_left = 0
-        self.worker = QrWorker(deliver=self.deliver, find_key=self.find_key, record_outcome=self.record)
+        self.worker = QrWorker(
+            deliver=self.deliver, find_key=self.find_key, record_outcome=self.record
+        )
 
     async def deliver(self, request: HttpRequest, *, brand: str) -> DeliveryAttempt:
         self.sent.append(request)
@@ -117,7 +121,9 @@ async def test_a_merchant_that_hangs_holds_its_own_places_only(autojump_clock: M
 
 
 @pytest.mark.spec("Q1")
-async def test_a_fault_of_ours_while_a_code_is_sent_ends_its_attempt_and_no_other(autojump_clock: MockClock) -> None:
+async def test_a_fault_of_ours_while_a_code_is_sent_ends_its_attempt_and_no_other(
+    autojump_clock: MockClock,
+) -> None:
     world = World()
     faults = [ZeroDivisionError()]
 
@@ -128,7 +134,12 @@ async def test_a_fault_of_ours_while_a_code_is_sent_ends_its_attempt_and_no_othe
 
     world.play = fails_once
     await world.run(shown(1), shown(2))
-    assert {each.gateway_reference for each in world.recorded} == {numbered_reference(1), numbered_reference(2)}
-    assert sum(each.attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR for each in world.recorded) == 1
+    assert {each.gateway_reference for each in world.recorded} == {
+        numbered_reference(1),
+        numbered_reference(2),
+    }
+    assert (
+        sum(each.attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR for each in world.recorded) == 1
+    )
     assert len(world.sent) == 2
     assert not world.worker.try_enqueue(shown(3)), "it has drained"

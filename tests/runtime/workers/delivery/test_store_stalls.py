@@ -1,4 +1,5 @@
-"""A store that stands still for seconds while no process dies: each callback is sent, and none twice (K3, P5)."""
+"""A store that stands still for seconds while no process dies: each callback is sent, and none
+twice (K3, P5)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ COMMIT_TIMEOUT_S = 10.0
 MERCHANTS = ("acme", "globex", "initech")
 PAYMENTS_PER_S = 10
 OWNED_FOR_S = 25
-"""Seconds before the standstill: long enough that owners take callbacks at once from their own commits."""
+"""Seconds before the standstill: long enough that owners take callbacks at once from their own
+commits."""
 
 
 class GivenUp(Enum):
@@ -85,7 +87,10 @@ class StallingStore:
         return call
 
     async def _take_effect_late(
-        self, original: Callable[..., Awaitable[object]], positional: tuple[object, ...], named: dict[str, object]
+        self,
+        original: Callable[..., Awaitable[object]],
+        positional: tuple[object, ...],
+        named: dict[str, object],
     ) -> None:
         await trio.sleep_until(self.ends_at + self.random.choice([0.0, 0.01, 0.4]))
         await original(*positional, **named)

@@ -65,7 +65,9 @@ def account(operator: Operator) -> ProviderAccount:
     return ProviderAccount(ScriptedProvider(), operator.ask, now, monotonic)
 
 
-async def test_many_sign_in_once(operator: Operator, account: ProviderAccount, autojump_clock: MockClock) -> None:
+async def test_many_sign_in_once(
+    operator: Operator, account: ProviderAccount, autojump_clock: MockClock
+) -> None:
     operator.takes_s = 1
     async with trio.open_nursery() as nursery:
         for _ in range(20):
@@ -130,7 +132,10 @@ async def test_a_sign_in_that_hangs_ends_before_its_conversation_and_says_that_n
 ) -> None:
     operator.takes_s = 3600
     for conversation_s in (5, 20):
-        with trio.fail_after(conversation_s), pytest.raises(ExchangeFailed, match="too long") as caught:
+        with (
+            trio.fail_after(conversation_s),
+            pytest.raises(ExchangeFailed, match="too long") as caught,
+        ):
             await account.exchange(PAY)
         assert not caught.value.may_have_arrived
 

@@ -1,4 +1,5 @@
-"""When processes check an account, what they learn from each other, and what they do not ask any more."""
+"""When processes check an account, what they learn from each other, and what they do not ask any
+more."""
 
 from __future__ import annotations
 
@@ -12,7 +13,12 @@ from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
-from mmo_sansio.providers.common.interface import AccountCheck, AccountFinding, AccountState, CredentialStopped
+from mmo_sansio.providers.common.interface import (
+    AccountCheck,
+    AccountFinding,
+    AccountState,
+    CredentialStopped,
+)
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.values.clock import Instant, MonotonicInstant
@@ -69,7 +75,9 @@ class Operator:
 
 def stopped() -> AccountFinding:
     (each,) = adapter().account.operators
-    return AccountFinding("kenya", "initiator", AccountState.REFUSED, "2001", "It is wrong.", each.credential)
+    return AccountFinding(
+        "kenya", "initiator", AccountState.REFUSED, "2001", "It is wrong.", each.credential
+    )
 
 
 def question() -> HttpRequest:
@@ -77,9 +85,14 @@ def question() -> HttpRequest:
     return requests.account_check(account, account.operators[0])
 
 
-async def test_one_of_all_processes_asks_after_the_start_and_once_a_day(autojump_clock: MockClock) -> None:
+async def test_one_of_all_processes_asks_after_the_start_and_once_a_day(
+    autojump_clock: MockClock,
+) -> None:
     operator = Operator(round_s=60)
-    async with open_shared_store(operator.server, "gateway") as store, trio.open_nursery() as nursery:
+    async with (
+        open_shared_store(operator.server, "gateway") as store,
+        trio.open_nursery() as nursery,
+    ):
         for _ in range(3):
             await nursery.start(operator.process(store).run)
         await trio.sleep(29)
@@ -101,9 +114,14 @@ async def test_processes_that_restart_ask_at_most_once_an_hour(autojump_clock: M
 
 
 @pytest.mark.spec("S6")
-async def test_nothing_automatic_asks_with_a_refused_password_until_a_person_does(autojump_clock: MockClock) -> None:
+async def test_nothing_automatic_asks_with_a_refused_password_until_a_person_does(
+    autojump_clock: MockClock,
+) -> None:
     operator = Operator()
-    async with open_shared_store(operator.server, "gateway") as store, trio.open_nursery() as nursery:
+    async with (
+        open_shared_store(operator.server, "gateway") as store,
+        trio.open_nursery() as nursery,
+    ):
         first, second = operator.process(store), operator.process(store)
         await nursery.start(first.run)
         await nursery.start(second.run)
@@ -121,7 +139,9 @@ async def test_nothing_automatic_asks_with_a_refused_password_until_a_person_doe
         await store.admin.note_provider(ProviderNote("kenya", NoteTopic.CHECK, content=REQUESTED))
         await trio.sleep(3)
         assert [path for _, path in operator.questions] == ["transactionstatus"]
-        await second.learn(AccountFinding("kenya", "initiator", AccountState.WORKS, "2032", "It answers."))
+        await second.learn(
+            AccountFinding("kenya", "initiator", AccountState.WORKS, "2032", "It answers.")
+        )
         await trio.sleep(3)
         for each in (first, second):
             assert (await each.ask("kenya", question())).status == 200
@@ -157,7 +177,9 @@ async def test_a_check_without_an_answer_lets_no_question_go_on(autojump_clock: 
     async with StoreFile().open() as store:
         checks = Operator().process(store)
         await checks.learn(stopped())
-        await checks.learn(AccountFinding("kenya", "initiator", AccountState.UNKNOWN, "HTTP 503", "Nothing."))
+        await checks.learn(
+            AccountFinding("kenya", "initiator", AccountState.UNKNOWN, "HTTP 503", "Nothing.")
+        )
         with pytest.raises(CredentialStopped):
             await checks.ask("kenya", question())
 
@@ -169,14 +191,19 @@ async def test_another_password_is_asked_with_at_once(autojump_clock: MockClock)
         await checks.learn(stopped())
         checks.accounts["kenya"].provider = RedactingProvider(adapter(initiator_password="new"))
         account = adapter(initiator_password="new").account
-        assert (await checks.ask("kenya", requests.account_check(account, account.operators[0]))).status == 200
+        assert (
+            await checks.ask("kenya", requests.account_check(account, account.operators[0]))
+        ).status == 200
 
 
 async def test_a_refusal_is_one_alarm_that_every_process_knows(
     autojump_clock: MockClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     operator = Operator()
-    async with open_shared_store(operator.server, "gateway") as store, trio.open_nursery() as nursery:
+    async with (
+        open_shared_store(operator.server, "gateway") as store,
+        trio.open_nursery() as nursery,
+    ):
         first, second = operator.process(store), operator.process(store)
         await nursery.start(second.run)
         await first.learn(REFUSED)
@@ -211,7 +238,10 @@ class Aggregator(PlainProvider):
     name: str = "lusaka"
 
     def ask_availability(self, *, now: Instant) -> AccountCheck:
-        return ask_all(self.name, [AccountQuestion("deposit", HttpRequest("GET", b"/availability"), self.judge)])
+        return ask_all(
+            self.name,
+            [AccountQuestion("deposit", HttpRequest("GET", b"/availability"), self.judge)],
+        )
 
     def judge(self, answer: HttpResponse) -> AccountFinding:
         state, held = {
@@ -235,14 +265,21 @@ class AggregatorLine:
         return HttpResponse(self.status)
 
     def process(self, store: Store) -> AccountChecks:
-        account = ProviderAccount(RedactingProvider(Aggregator()), self.send, now, lambda: MonotonicInstant(now()))
+        account = ProviderAccount(
+            RedactingProvider(Aggregator()), self.send, now, lambda: MonotonicInstant(now())
+        )
         return AccountChecks(store.admin, {"lusaka": account}, now, with_availability=["lusaka"])
 
 
 @pytest.mark.spec("S6")
-async def test_what_a_provider_can_not_process_is_held_in_every_process_until_it_can(autojump_clock: MockClock) -> None:
+async def test_what_a_provider_can_not_process_is_held_in_every_process_until_it_can(
+    autojump_clock: MockClock,
+) -> None:
     line = AggregatorLine()
-    async with open_shared_store(quiet_server(), "gateway") as store, trio.open_nursery() as nursery:
+    async with (
+        open_shared_store(quiet_server(), "gateway") as store,
+        trio.open_nursery() as nursery,
+    ):
         processes = [line.process(store) for _ in range(3)]
         for each in processes:
             await nursery.start(each.run)
@@ -262,7 +299,9 @@ async def test_what_a_provider_can_not_process_is_held_in_every_process_until_it
 
 
 @pytest.mark.spec("S6")
-async def test_a_provider_that_says_nothing_any_more_is_tried_after_five_minutes(autojump_clock: MockClock) -> None:
+async def test_a_provider_that_says_nothing_any_more_is_tried_after_five_minutes(
+    autojump_clock: MockClock,
+) -> None:
     line = AggregatorLine()
     async with StoreFile().open() as store, trio.open_nursery() as nursery:
         checks = line.process(store)
@@ -280,7 +319,9 @@ async def test_a_provider_that_says_nothing_any_more_is_tried_after_five_minutes
         nursery.cancel_scope.cancel()
 
 
-async def test_a_process_that_starts_holds_what_is_known_before_anything_is_sent(autojump_clock: MockClock) -> None:
+async def test_a_process_that_starts_holds_what_is_known_before_anything_is_sent(
+    autojump_clock: MockClock,
+) -> None:
     line = AggregatorLine()
     async with StoreFile().open() as store, trio.open_nursery() as nursery:
         await line.process(store).learn(Aggregator().judge(HttpResponse(418)))

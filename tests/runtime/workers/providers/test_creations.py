@@ -19,20 +19,35 @@ from mmo_sansio.values.model import Operation, Stage
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.workers.providers.account import SendRequest
 from mmo_trio.workers.providers.worker import PaymentCreator
-from tests.runtime.workers.providers.test_worker import PlainProvider, WorkerHarness, at_work, hangs, succeeds
+from tests.runtime.workers.providers.test_worker import (
+    PlainProvider,
+    WorkerHarness,
+    at_work,
+    hangs,
+    succeeds,
+)
 
 RECEIVED_AT = MonotonicInstant(0)
 BRAND = a_brand(methods=(a_method(provider="test"),))
 POLLED = ProviderOperation(
-    is_idempotent=False, can_be_polled=True, poll_intervals=(Span(clock.MINUTE),), not_found_is_final_after=None
+    is_idempotent=False,
+    can_be_polled=True,
+    poll_intervals=(Span(clock.MINUTE),),
+    not_found_is_final_after=None,
 )
 
 
-def a_harness(*answers: SendRequest, conversations_max: int = 256, can_be_polled: bool = True) -> WorkerHarness:
+def a_harness(
+    *answers: SendRequest, conversations_max: int = 256, can_be_polled: bool = True
+) -> WorkerHarness:
     operation = evolve(POLLED, can_be_polled=can_be_polled)
-    offered = {(each.type, each.flow): operation for each in (Operation.DIRECT_PAYIN, Operation.WEB_PAYIN)}
+    offered = {
+        (each.type, each.flow): operation for each in (Operation.DIRECT_PAYIN, Operation.WEB_PAYIN)
+    }
     provider = PlainProvider(operations=offered)
-    return WorkerHarness(answers=list(answers) or [succeeds], provider=provider, conversations_max=conversations_max)
+    return WorkerHarness(
+        answers=list(answers) or [succeeds], provider=provider, conversations_max=conversations_max
+    )
 
 
 def creator(harness: WorkerHarness) -> PaymentCreator:
@@ -43,7 +58,10 @@ def creator(harness: WorkerHarness) -> PaymentCreator:
 
 
 async def create(
-    harness: WorkerHarness, number: int | None = None, *, operation: Operation = Operation.DIRECT_PAYIN
+    harness: WorkerHarness,
+    number: int | None = None,
+    *,
+    operation: Operation = Operation.DIRECT_PAYIN,
 ) -> None:
     subject = REFERENCE if number is None else numbered_reference(number)
     asked = a_create_payment(subject, brand=BRAND, merchant_reference=subject, operation=operation)
@@ -59,13 +77,19 @@ async def test_a_payment_is_sent_after_one_commit(autojump_clock: MockClock) -> 
     async with at_work(a_harness()) as harness:
         await create(harness)
         await harness.worker.wait_idle()
-        assert (harness.methods, harness.stages, harness.stage) == (["POST"], [Stage.SUBMITTING], Stage.SUCCEEDED)
+        assert (harness.methods, harness.stages, harness.stage) == (
+            ["POST"],
+            [Stage.SUBMITTING],
+            Stage.SUCCEEDED,
+        )
         assert steps(harness) == ["CreatePayment", "ProviderSucceeded"]
         assert (harness.worker.counts["test"].submissions, harness.worker.active) == (1, 0)
 
 
 @pytest.mark.spec("S6")
-async def test_no_more_are_sent_at_once_than_conversations_are_free(autojump_clock: MockClock) -> None:
+async def test_no_more_are_sent_at_once_than_conversations_are_free(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(a_harness(conversations_max=2)) as harness:
         async with trio.open_nursery() as nursery:
             for number in range(5):
@@ -75,16 +99,22 @@ async def test_no_more_are_sent_at_once_than_conversations_are_free(autojump_clo
         await harness.worker.wait_idle()
         assert steps(harness).count("BeginSubmission") == 4
         assert sorted(harness.methods) == ["POST"] * 6
-        assert sorted(time for time, _ in harness.sent) == pytest.approx([0, 0, 1, 1, 2, 2], abs=0.1)
+        assert sorted(time for time, _ in harness.sent) == pytest.approx(
+            [0, 0, 1, 1, 2, 2], abs=0.1
+        )
 
 
 @pytest.mark.parametrize("rejected", [True, False])
-async def test_a_conversation_that_is_not_needed_is_given_back(rejected: bool, autojump_clock: MockClock) -> None:
+async def test_a_conversation_that_is_not_needed_is_given_back(
+    rejected: bool, autojump_clock: MockClock
+) -> None:
     async with at_work(a_harness(conversations_max=1)) as harness:
         if rejected:
             await create(harness)
             await harness.worker.wait_idle()
-            again = a_create_payment(numbered_reference(2), brand=BRAND, merchant_reference=REFERENCE)
+            again = a_create_payment(
+                numbered_reference(2), brand=BRAND, merchant_reference=REFERENCE
+            )
             reply = await creator(harness).create(again, RECEIVED_AT)
             assert isinstance(reply, Rejected)
         else:
@@ -126,7 +156,9 @@ async def test_a_web_payment_reserves_nothing(autojump_clock: MockClock) -> None
 
 
 @pytest.mark.spec("S6")
-async def test_a_slow_commit_is_part_of_the_time_for_the_conversation(autojump_clock: MockClock) -> None:
+async def test_a_slow_commit_is_part_of_the_time_for_the_conversation(
+    autojump_clock: MockClock,
+) -> None:
     harness = a_harness(hangs)
     harness.engine.delays_s.append(15)
     async with at_work(harness):
@@ -137,7 +169,9 @@ async def test_a_slow_commit_is_part_of_the_time_for_the_conversation(autojump_c
 
 
 @pytest.mark.spec("S6", "P5")
-async def test_what_may_have_become_durable_unsent_is_submitted_after_all(autojump_clock: MockClock) -> None:
+async def test_what_may_have_become_durable_unsent_is_submitted_after_all(
+    autojump_clock: MockClock,
+) -> None:
     harness = a_harness()
 
     async def commits_without_telling(input_: CreatePayment, _: MonotonicInstant) -> Reply:
@@ -151,7 +185,12 @@ async def test_what_may_have_become_durable_unsent_is_submitted_after_all(autoju
         assert (harness.stage, harness.sent) == (Stage.SUBMITTING, [])
         await trio.testing.wait_all_tasks_blocked()
         await harness.worker.wait_idle()
-        assert steps(harness) == ["CreatePayment", "ProviderNeverReceived", "BeginSubmission", "ProviderSucceeded"]
+        assert steps(harness) == [
+            "CreatePayment",
+            "ProviderNeverReceived",
+            "BeginSubmission",
+            "ProviderSucceeded",
+        ]
         assert (harness.methods, harness.stage) == (["POST"], Stage.SUCCEEDED)
 
 

@@ -1,4 +1,5 @@
-"""The worker of claims asks each provider about unconfirmed deposits, once at each time, and loses none."""
+"""The worker of claims asks each provider about unconfirmed deposits, once at each time, and loses
+none."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ class AskedProvider(ScriptedProvider):
         answer = yield HttpRequest("GET", claim.receipt.encode())
         if answer.status != 200:
             return None
-        return DepositAnswer(self.name, claim.receipt, self.outcome, is_ours=True, amount=claim.amount)
+        return DepositAnswer(
+            self.name, claim.receipt, self.outcome, is_ours=True, amount=claim.amount
+        )
 
 
 @define
@@ -55,7 +58,9 @@ class StoreOfEngine:
     async def due_claims(self, now: Instant, *, limit: int) -> Sequence[DepositClaim]:
         await trio.lowlevel.checkpoint()
         claims = self.engine.gateway.ledger.claims.values()
-        due = [(each.wake_at, nth, each) for nth, each in enumerate(claims) if each.wake_at is not None]
+        due = [
+            (each.wake_at, nth, each) for nth, each in enumerate(claims) if each.wake_at is not None
+        ]
         return [each for at, _, each in sorted(due) if at <= now][:limit]
 
 
@@ -94,9 +99,13 @@ class ClaimHarness:
 
     async def claim(self, receipt: str, number: int = 0) -> None:
         """Receive an unsigned notification of a deposit."""
-        deposit = a_deposit(gateway_reference=numbered_reference(number), provider_reference=receipt)
+        deposit = a_deposit(
+            gateway_reference=numbered_reference(number), provider_reference=receipt
+        )
         trust, account = DepositTrust.UNCONFIRMED, "600966"
-        await self.engine.submit(evolve(deposit, amount=KES(75), trust=trust, account=account, bill_reference="acme"))
+        await self.engine.submit(
+            evolve(deposit, amount=KES(75), trust=trust, account=account, bill_reference="acme")
+        )
 
     @property
     def deposits(self) -> Sequence[str | None]:
@@ -117,7 +126,9 @@ async def at_work(**members: Any) -> AsyncIterator[ClaimHarness]:
 
 
 @pytest.mark.finding("security-4")
-async def test_a_deposit_is_booked_once_its_provider_has_confirmed_it(autojump_clock: MockClock) -> None:
+async def test_a_deposit_is_booked_once_its_provider_has_confirmed_it(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work() as harness:
         await harness.claim("R1")
         await trio.sleep(0.5)
@@ -143,7 +154,9 @@ async def test_without_an_answer_the_provider_is_asked_again(
 
 
 @pytest.mark.finding("security-4")
-async def test_a_flood_of_forged_notifications_causes_few_questions_at_once(autojump_clock: MockClock) -> None:
+async def test_a_flood_of_forged_notifications_causes_few_questions_at_once(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(answer=None) as harness:
         for number in range(200):
             await harness.claim(f"R{number}", number)
@@ -153,7 +166,9 @@ async def test_a_flood_of_forged_notifications_causes_few_questions_at_once(auto
 
 
 @pytest.mark.finding("security-4")
-async def test_many_deposits_are_confirmed_as_fast_as_the_provider_answers(autojump_clock: MockClock) -> None:
+async def test_many_deposits_are_confirmed_as_fast_as_the_provider_answers(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work() as harness:
         for number in range(400):
             await harness.claim(f"R{number}", number)
@@ -186,7 +201,10 @@ async def test_claims_of_a_provider_that_was_removed_wait(autojump_clock: MockCl
 @pytest.mark.finding("rules-12")
 async def test_claims_that_cannot_be_decided_hold_up_no_other(autojump_clock: MockClock) -> None:
     async with at_work() as harness:
-        submit, poisoned = harness.engine.submit, {f"P{number}" for number in range(2 * QUESTIONS_MAX)}
+        submit, poisoned = (
+            harness.engine.submit,
+            {f"P{number}" for number in range(2 * QUESTIONS_MAX)},
+        )
 
         async def cannot_decide(input_: Input) -> Reply:
             if isinstance(input_, DepositClaimWoke) and input_.receipt in poisoned:
@@ -205,7 +223,9 @@ async def test_claims_that_cannot_be_decided_hold_up_no_other(autojump_clock: Mo
 
 
 @pytest.mark.finding("rules-6")
-async def test_a_process_that_drains_wakes_no_claim_and_ends_with_its_questions(autojump_clock: MockClock) -> None:
+async def test_a_process_that_drains_wakes_no_claim_and_ends_with_its_questions(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work() as harness:
         await harness.claim("R1")
         await trio.sleep(1.05)

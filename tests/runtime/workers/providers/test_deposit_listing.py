@@ -1,4 +1,5 @@
-"""What was paid to an account is listed by one process at a time, from where the last list ended (clauses S4, S5)."""
+"""What was paid to an account is listed by one process at a time, from where the last list ended
+(clauses S4, S5)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ from mmo_sansio.providers.common.interface import DepositListing, DepositReport,
 from mmo_sansio.testing import KES, a_brand, a_party, numbered_reference
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, elapsed, later
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.workers.providers.deposits import LIST_INTERVAL, LISTED_AFTER, LISTED_FOR, LISTING_OVERLAP, DepositLister
+from mmo_trio.workers.providers.deposits import (
+    LIST_INTERVAL,
+    LISTED_AFTER,
+    LISTED_FOR,
+    LISTING_OVERLAP,
+    DepositLister,
+)
 from mmo_trio.workers.providers.open_accounts import OpenAccount
 from tests.simulation.stores.shared_server import SimulatedServer
 from tests.simulation.stores.shared_store import open_shared_store
@@ -74,7 +81,10 @@ class Listings:
     @property
     def receipts(self) -> Sequence[str | None]:
         """The receipts of the deposits that were booked."""
-        return [each.progress.provider_reference for each in self.engine.gateway.ledger.transactions.values()]
+        return [
+            each.progress.provider_reference
+            for each in self.engine.gateway.ledger.transactions.values()
+        ]
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[None]:
@@ -86,7 +96,9 @@ class Listings:
             account = cast(OpenAccount, ListedAccount(self.provider, self))
             submit, fresh = self.engine.submit, iter(range(100, 10_000))
             next_reference = partial(next, map(numbered_reference, fresh))
-            lister = DepositLister(store, submit, [account], now, lambda: later(now(), AHEAD), next_reference)
+            lister = DepositLister(
+                store, submit, [account], now, lambda: later(now(), AHEAD), next_reference
+            )
             nursery.start_soon(lister.run)
             yield
             nursery.cancel_scope.cancel()
@@ -99,17 +111,24 @@ def a_report(receipt: str) -> DepositReport:
 @pytest.mark.spec("S4")
 async def test_what_is_listed_is_booked_once(autojump_clock: MockClock) -> None:
     listings = Listings()
-    listings.provider.deposits = (a_report("R1"), UnmatchedNotified("test", "a row that nobody can read"))
+    listings.provider.deposits = (
+        a_report("R1"),
+        UnmatchedNotified("test", "a row that nobody can read"),
+    )
     async with listings.process():
         await trio.sleep(1)
-        assert listings.provider.asked == []  # What was paid before the first look is somebody else's.
+        assert (
+            listings.provider.asked == []
+        )  # What was paid before the first look is somebody else's.
         await trio.sleep(3 * INTERVAL_S)
     assert len(listings.provider.asked) == 3
     assert listings.receipts == ["R1"]
     assert {each.reason for each in listings.engine.gateway.suspense} == {"unreadable"}
 
 
-async def test_each_list_begins_a_while_before_the_end_of_the_last_one(autojump_clock: MockClock) -> None:
+async def test_each_list_begins_a_while_before_the_end_of_the_last_one(
+    autojump_clock: MockClock,
+) -> None:
     listings = Listings()
     began = now()
     async with listings.process():
@@ -122,7 +141,9 @@ async def test_each_list_begins_a_while_before_the_end_of_the_last_one(autojump_
 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize("is_the_store", [False, True])
-async def test_what_could_not_be_listed_is_listed_later(autojump_clock: MockClock, is_the_store: bool) -> None:
+async def test_what_could_not_be_listed_is_listed_later(
+    autojump_clock: MockClock, is_the_store: bool
+) -> None:
     listings = Listings()
     listings.provider.deposits = (a_report("R1"),)
     began = now()

@@ -1,4 +1,5 @@
-"""One of all processes asks for balances, and staff hear of a low float before an operator refuses a pay-out."""
+"""One of all processes asks for balances, and staff hear of a low float before an operator refuses
+a pay-out."""
 
 from __future__ import annotations
 
@@ -69,7 +70,9 @@ class Operator:
     def process(self, store: Store) -> FloatMonitor:
         account = self.account()
         assert isinstance(account.provider, RedactingProvider)
-        return FloatMonitor(store.admin, {"mtn": account.provider}, lambda _: account.ask, {"mtn": self.watch}, now)
+        return FloatMonitor(
+            store.admin, {"mtn": account.provider}, lambda _: account.ask, {"mtn": self.watch}, now
+        )
 
     async def pay_out(self, number: int, units: int) -> tuple[Transaction, ProviderReport]:
         """A pay-out, and what the operator said of it in the end."""
@@ -92,9 +95,14 @@ class Operator:
 
 def refused(reference: str = numbered_reference(1), **members: Any) -> WorkItem:
     """A pay-out that has failed for lack of float, as the engine hands over its callback."""
-    progress = {"error_code": ErrorCode.MERCHANT_INSUFFICIENT_FUNDS, "completion_source": Source.POLL}
+    progress = {
+        "error_code": ErrorCode.MERCHANT_INSUFFICIENT_FUNDS,
+        "completion_source": Source.POLL,
+    }
     order = {"gateway_reference": reference, "type": Type.PAYOUT, "provider": "mtn"}
-    return WorkItem(DeliverCallback(reference), a_transaction(Stage.FAILED, **{**order, **progress, **members}))
+    return WorkItem(
+        DeliverCallback(reference), a_transaction(Stage.FAILED, **{**order, **progress, **members})
+    )
 
 
 def events(logs: Logs, *names: str) -> list[str]:
@@ -103,7 +111,10 @@ def events(logs: Logs, *names: str) -> list[str]:
 
 async def test_one_of_all_processes_asks_every_few_minutes(autojump_clock: MockClock) -> None:
     operator = Operator(watch=FloatWatch(Span(30 * MINUTE)))
-    async with open_shared_store(quiet_server(), "gateway") as store, trio.open_nursery() as nursery:
+    async with (
+        open_shared_store(quiet_server(), "gateway") as store,
+        trio.open_nursery() as nursery,
+    ):
         for _ in range(3):
             nursery.start_soon(operator.process(store).run)
         await trio.sleep(2.25 * HOUR_S)
@@ -111,9 +122,14 @@ async def test_one_of_all_processes_asks_every_few_minutes(autojump_clock: MockC
     assert operator.questions == pytest.approx([0.01, 0.51, 1.01, 1.51, 2.01], abs=0.02)
 
 
-async def test_no_balance_is_asked_for_where_that_is_switched_off(autojump_clock: MockClock) -> None:
+async def test_no_balance_is_asked_for_where_that_is_switched_off(
+    autojump_clock: MockClock,
+) -> None:
     operator = Operator(watch=FloatWatch(Span(0)))
-    async with open_shared_store(quiet_server(), "gateway") as store, trio.open_nursery() as nursery:
+    async with (
+        open_shared_store(quiet_server(), "gateway") as store,
+        trio.open_nursery() as nursery,
+    ):
         nursery.start_soon(operator.process(store).run)
         await trio.sleep(5 * HOUR_S)
         nursery.cancel_scope.cancel()
@@ -126,7 +142,10 @@ async def test_the_alert_comes_before_the_first_refusal_when_an_account_runs_dry
     operator = Operator()
     operator.simulator.open_accounts([{"account": "disbursement", "balance": "40000"}])
     lows: list[float] = []
-    async with open_shared_store(quiet_server(), "gateway") as store, trio.open_nursery() as nursery:
+    async with (
+        open_shared_store(quiet_server(), "gateway") as store,
+        trio.open_nursery() as nursery,
+    ):
         monitors = [operator.process(store) for _ in range(2)]
         for each in monitors:
             nursery.start_soon(each.run)
@@ -151,10 +170,14 @@ async def test_the_alert_comes_before_the_first_refusal_when_an_account_runs_dry
 
 
 def report(units: int, account: str = "disbursement") -> BalanceReport:
-    return BalanceReport((AccountBalance("mtn", account, Money(units, "UGX"), now(), is_float=True),))
+    return BalanceReport(
+        (AccountBalance("mtn", account, Money(units, "UGX"), now(), is_float=True),)
+    )
 
 
-async def test_each_crossing_is_said_once_whichever_process_learns_of_it(autojump_clock: MockClock, logs: Logs) -> None:
+async def test_each_crossing_is_said_once_whichever_process_learns_of_it(
+    autojump_clock: MockClock, logs: Logs
+) -> None:
     operator = Operator(watch=FloatWatch(minimums=(Money(1000, "UGX"),), hours=0))
     async with open_shared_store(quiet_server(), "gateway") as store:
         monitors = [operator.process(store) for _ in range(3)]
@@ -167,7 +190,11 @@ async def test_each_crossing_is_said_once_whichever_process_learns_of_it(autojum
         [known] = await known_floats(store.admin, now())
         assert (known.is_low, known.forecast.latest.amount.minor) == (True, 600)
         assert len(await store.admin.provider_balances(Instant(0))) == 7
-    assert events(logs, "float_low", "float_restored") == ["float_low", "float_restored", "float_low"]
+    assert events(logs, "float_low", "float_restored") == [
+        "float_low",
+        "float_restored",
+        "float_low",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +216,10 @@ async def test_other_results_say_nothing_about_the_float(work: WorkItem, logs: L
 
 async def test_a_refusal_is_marked_within_a_moment_and_for_a_day(autojump_clock: MockClock) -> None:
     operator = Operator()
-    async with open_shared_store(quiet_server(), "gateway") as store, trio.open_nursery() as nursery:
+    async with (
+        open_shared_store(quiet_server(), "gateway") as store,
+        trio.open_nursery() as nursery,
+    ):
         monitor = operator.process(store)
         nursery.start_soon(monitor.run)
         await trio.sleep(1)
@@ -213,7 +243,10 @@ async def test_a_balance_of_long_ago_is_no_balance_of_now(autojump_clock: MockCl
 
 async def test_when_a_balance_was_told_last_stays_known(autojump_clock: MockClock) -> None:
     operator = Operator(watch=FloatWatch(Span(0)))
-    async with open_shared_store(quiet_server(), "gateway") as store, trio.open_nursery() as nursery:
+    async with (
+        open_shared_store(quiet_server(), "gateway") as store,
+        trio.open_nursery() as nursery,
+    ):
         monitor, told_at = operator.process(store), now()
         await monitor.learn(report(1500))
         nursery.start_soon(monitor.run)

@@ -22,7 +22,12 @@ from mmo_trio.service.wiring import trusts_anybody
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.system.ciphers import SystemCiphers
-from mmo_trio.workers.providers.open_accounts import AccountEnvironment, OpenAccount, open_account, open_accounts
+from mmo_trio.workers.providers.open_accounts import (
+    AccountEnvironment,
+    OpenAccount,
+    open_account,
+    open_accounts,
+)
 
 CANARY = "canary-91ab"
 
@@ -34,7 +39,9 @@ async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
 SEEN: dict[str, Any] = {}
 
 
-def open_test(name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> Provider:
+def open_test(
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+) -> Provider:
     SEEN.update(secret=Options(options).text("secret"), url=context.hooks_url)
     return SandboxProvider(name, title)
 
@@ -75,7 +82,8 @@ def test_an_account_is_opened_with_a_secret_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "failures"), [({}, 5), ({"breaker_minimum_requests": "3"}, 3), ({"breaker_failure_percent": 20}, 5)]
+    ("options", "failures"),
+    [({}, 5), ({"breaker_minimum_requests": "3"}, 3), ({"breaker_failure_percent": 20}, 5)],
 )
 async def test_an_account_has_a_breaker_of_its_own_making(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], failures: int
@@ -84,7 +92,10 @@ async def test_an_account_has_a_breaker_of_its_own_making(
         await trio.lowlevel.checkpoint()
         return HttpResponse(503)
 
-    monkeypatch.setattr("tests.runtime.workers.providers.test_open_accounts.OUTSIDE", evolve(OUTSIDE, send_request=ask))
+    monkeypatch.setattr(
+        "tests.runtime.workers.providers.test_open_accounts.OUTSIDE",
+        evolve(OUTSIDE, send_request=ask),
+    )
     account = opened(momo={"secret": "x", **options})["momo"].account
     sent = 0
     while account.breaker.state == "closed":
@@ -93,7 +104,9 @@ async def test_an_account_has_a_breaker_of_its_own_making(
     assert sent == failures
 
 
-async def test_an_account_waits_for_an_answer_as_long_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_account_waits_for_an_answer_as_long_as_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waits = []
 
     async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
@@ -101,7 +114,10 @@ async def test_an_account_waits_for_an_answer_as_long_as_it_is_told(monkeypatch:
         waits.append(deadline_s)
         return HttpResponse(200)
 
-    monkeypatch.setattr("tests.runtime.workers.providers.test_open_accounts.OUTSIDE", evolve(OUTSIDE, send_request=ask))
+    monkeypatch.setattr(
+        "tests.runtime.workers.providers.test_open_accounts.OUTSIDE",
+        evolve(OUTSIDE, send_request=ask),
+    )
     for options in ({}, {"answer_within_s": "2"}):
         account = opened(momo={"secret": "x", **options})["momo"].account
         await account.send_request(HttpRequest("GET", b"https://operator.example/"))
@@ -148,19 +164,28 @@ def test_two_accounts_with_one_address_are_refused() -> None:
 
 
 @pytest.mark.parametrize("key", ["title", "hooks_name", "answer_within_s", "secret_file"])
-def test_a_kind_whose_own_keys_every_kind_has_is_refused(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_a_kind_whose_own_keys_every_kind_has_is_refused(
+    monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
     kinds = {"test": ProviderKind("Test", open_test, (key,), ("secret",), "mmo-test 1.0")}
     monkeypatch.setitem(globals(), "OUTSIDE", evolve(OUTSIDE, provider_kinds=kinds))
     with pytest.raises(SettingsError, match=f"{key}.*Rename them in mmo-test 1.0"):
         opened(momo={"secret": "x"})
 
 
-MPESA = {"consumer_key": "key", "consumer_secret": "secret", "shortcode": "174379", "merchant_name": "TEST SHOP"}
+MPESA = {
+    "consumer_key": "key",
+    "consumer_secret": "secret",
+    "shortcode": "174379",
+    "merchant_name": "TEST SHOP",
+}
 
 
 def open_mpesa_with(**options: str) -> OpenAccount:
     environment = evolve(OUTSIDE, provider_kinds=PROVIDER_KINDS)
-    return open_account(ProviderSection("ke", "mpesa_daraja", {**MPESA, **options}), "M-Pesa", environment)
+    return open_account(
+        ProviderSection("ke", "mpesa_daraja", {**MPESA, **options}), "M-Pesa", environment
+    )
 
 
 @pytest.mark.finding("security-4")
@@ -170,6 +195,10 @@ def test_qr_codes_that_anybody_could_settle_are_refused_until_somebody_asks_for_
     assert "provider.ke.deposits" in str(caught.value)
     assert trusts_anybody(open_mpesa_with(deposits="trust"))
     assert not trusts_anybody(open_mpesa_with(hooks_from="196.201.214.200"))
-    operator = {"initiator": "api", "initiator_password": "p", "certificate": open_mpesa().certificate}
+    operator = {
+        "initiator": "api",
+        "initiator_password": "p",
+        "certificate": open_mpesa().certificate,
+    }
     assert not trusts_anybody(open_mpesa_with(**operator))
     assert trusts_anybody(open_mpesa_with(**operator, deposits="trust"))

@@ -1,5 +1,6 @@
-"""Whatever goes wrong with an operator, the merchant hears what happened, or a person finds it in the suspense book:
-cell by cell of the table in docs/internals/operators.md, which this module prints when it is run."""
+"""Whatever goes wrong with an operator, the merchant hears what happened, or a person finds it in
+the suspense book: cell by cell of the table in docs/internals/operators.md, which this module
+prints when it is run."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ from pathlib import Path
 import pytest
 import structlog
 
-from tests.support.operator_table import BETWEEN_ROWS, COLUMNS, ROWS, cell_text, is_told_wrong, play_cell, table
+from tests.support.operator_table import (
+    BETWEEN_ROWS,
+    COLUMNS,
+    ROWS,
+    cell_text,
+    is_told_wrong,
+    play_cell,
+    table,
+)
 
 EVERY = 9 if os.environ.get("MMO_TEST_QUICK") else 1
 """Of how many cells the short form plays one: some in each row and column."""
@@ -34,7 +43,8 @@ def _quiet() -> None:
 @pytest.mark.long
 @pytest.mark.spec("S2", "S3", "S5", "S6")
 @pytest.mark.parametrize(
-    ("row", "column"), [pytest.param(*each, id=": ".join(each[::-1])) for each in [*product(ROWS, COLUMNS)][::EVERY]]
+    ("row", "column"),
+    [pytest.param(*each, id=": ".join(each[::-1])) for each in [*product(ROWS, COLUMNS)][::EVERY]],
 )
 def test_the_cell_says_what_happens(row: str, column: str) -> None:
     world = play_cell(row, column)
@@ -49,5 +59,7 @@ def test_the_page_has_the_whole_table() -> None:
 
 if __name__ == "__main__":
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    _played = {(row, column): cell_text(play_cell(row, column)) for row, column in product(ROWS, COLUMNS)}
+    _played = {
+        (row, column): cell_text(play_cell(row, column)) for row, column in product(ROWS, COLUMNS)
+    }
     print(table(_played))

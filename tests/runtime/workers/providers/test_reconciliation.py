@@ -1,6 +1,6 @@
-"""Each operator's books are the gateway's successes and its suspense book, to the unit, whatever is lost, late, told
-twice, refused, contradicted or killed. `MMO_TEST_WORLDS` says how many worlds of 100 payments each operator gets, and
-of 25 each of its operations; a world is its seed."""
+"""Each operator's books are the gateway's successes and its suspense book, to the unit, whatever is
+lost, late, told twice, refused, contradicted or killed. `MMO_TEST_WORLDS` says how many worlds of
+100 payments each operator gets, and of 25 each of its operations; a world is its seed."""
 
 from __future__ import annotations
 
@@ -113,7 +113,8 @@ def test_an_operators_books_are_the_gateways_to_the_unit(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "operation"), [(name, each) for name, operator in OPERATORS.items() for each in operator.operations]
+    ("name", "operation"),
+    [(name, each) for name, operator in OPERATORS.items() for each in operator.operations],
 )
 @pytest.mark.spec("S2", "S3", "S5", "S6")
 def test_the_books_of_one_operation_agree_as_well(name: str, operation: Operation | None) -> None:
@@ -148,7 +149,9 @@ def makes_up_names(monkeypatch: pytest.MonkeyPatch) -> None:
 def makes_up_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Submit under a new id each time, so that a repeated request is another payment."""
     numbers = count()
-    monkeypatch.setattr(pawapay_wire, "operation_id", lambda _: operation_id(f"{next(numbers):026d}"))
+    monkeypatch.setattr(
+        pawapay_wire, "operation_id", lambda _: operation_id(f"{next(numbers):026d}")
+    )
 
 
 def believes_unsigned_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,16 +162,22 @@ def believes_unsigned_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
 def repeats_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Submit every unknown pay-out again, under a new name."""
     numbers = count()
-    monkeypatch.setattr(daraja_requests, "conversation_id", lambda _: reference_id(str(next(numbers))))
+    monkeypatch.setattr(
+        daraja_requests, "conversation_id", lambda _: reference_id(str(next(numbers)))
+    )
     monkeypatch.setattr(PaymentReports, "unreachable", lambda self, _: self.never_received())
 
 
 def fails_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PaymentReports, "unreachable", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT))
+    monkeypatch.setattr(
+        PaymentReports, "unreachable", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT)
+    )
 
 
 def fails_what_airtel_leaves_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AirtelPayment, "unknown", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT))
+    monkeypatch.setattr(
+        AirtelPayment, "unknown", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT)
+    )
 
 
 def trusts_confirmations(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +185,9 @@ def trusts_confirmations(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_payments_past_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgetful(input_: Any, reason: SuspenseReason, about: Transaction | None, *, now: Moment) -> Decision:
+    def forgetful(
+        input_: Any, reason: SuspenseReason, about: Transaction | None, *, now: Moment
+    ) -> Decision:
         if isinstance(input_, DepositClaim) and reason is SuspenseReason.CONFLICTING_DEPOSIT:
             return ignore("Never mind.", about)
         return record_in_suspense(input_, reason, about, now=now)

@@ -1,4 +1,5 @@
-"""What is recorded of an operator: nothing that is secret or about a person, and enough to play it again."""
+"""What is recorded of an operator: nothing that is secret or about a person, and enough to play it
+again."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ ADDRESS = re.compile(r"https://gw\.example/hooks/[^\"\s]+")
 
 def kenya(certificate: str) -> DarajaProvider:
     context = AdapterContext(HOOKS_URL, SystemCiphers())
-    opened = PROVIDER_KINDS["mpesa_daraja"].open_adapter("kenya", "M-Pesa", mpesa_options(certificate), context)
+    opened = PROVIDER_KINDS["mpesa_daraja"].open_adapter(
+        "kenya", "M-Pesa", mpesa_options(certificate), context
+    )
     assert isinstance(opened, DarajaProvider)
     return opened
 
@@ -50,15 +53,21 @@ Exchange = Callable[[HttpRequest], HttpResponse]
 Callbacks = Callable[[], Iterator[HttpRequest]]
 
 
-def paid(provider: DarajaProvider, kind: str, exchange: Exchange, callbacks: Callbacks) -> ProviderSucceeded:
+def paid(
+    provider: DarajaProvider, kind: str, exchange: Exchange, callbacks: Callbacks
+) -> ProviderSucceeded:
     """Play a payment until M-Pesa has confirmed it."""
     begun = payment(kind, submitted_at=NOW)
     accepted = drive(provider.submit(begun, now=NOW), exchange)
     told = [provider.read_notification(each) for each in callbacks()]
     hint = next(each for each in told if isinstance(each, ProviderHinted))
     known = getattr(accepted, "provider_reference", None)
-    progress = evolve(begun.progress, stage=Stage.AWAITING_RESULT, hint=hint.content, provider_reference=known)
-    report: object = drive(provider.poll(evolve(begun, progress=progress), now=later(NOW, MINUTE)), exchange)
+    progress = evolve(
+        begun.progress, stage=Stage.AWAITING_RESULT, hint=hint.content, provider_reference=known
+    )
+    report: object = drive(
+        provider.poll(evolve(begun, progress=progress), now=later(NOW, MINUTE)), exchange
+    )
     if not isinstance(report, ProviderSucceeded):
         report = provider.read_notification(next(callbacks()))
     assert isinstance(report, ProviderSucceeded)
@@ -80,8 +89,12 @@ class Recorded:
         redactor = Redactor(KEY, tuple(find_secrets(provider)))
         due = iter(range(1, 100))
 
-        def note(request: HttpRequest, answer: HttpResponse | ExchangeFailed, *, is_from_operator: bool) -> None:
-            self.lines.append(redactor.to_line(RecordedExchange(is_from_operator, 0, request, answer)))
+        def note(
+            request: HttpRequest, answer: HttpResponse | ExchangeFailed, *, is_from_operator: bool
+        ) -> None:
+            self.lines.append(
+                redactor.to_line(RecordedExchange(is_from_operator, 0, request, answer))
+            )
 
         def exchange(request: HttpRequest) -> HttpResponse:
             if self.token:
@@ -133,12 +146,22 @@ def body_of(body: Any) -> bytes:
 
 @pytest.mark.spec("A5")
 @pytest.mark.parametrize("kind", ["payin", "payout", "tax"])
-def test_a_recording_names_no_secret_number_or_person_and_plays_to_the_same_outcome(kind: str) -> None:
+def test_a_recording_names_no_secret_number_or_person_and_plays_to_the_same_outcome(
+    kind: str,
+) -> None:
     recorded = Recorded()
     outcome = recorded.play(kind)
     text = "\n".join(recorded.lines)
     operators = [each.security_credential for each in kenya(recorded.certificate).account.operators]
-    for forbidden in (*SECRETS, *operators, recorded.token, "708374149", "JANE", "gw.example", "a-token-of-32"):
+    for forbidden in (
+        *SECRETS,
+        *operators,
+        recorded.token,
+        "708374149",
+        "JANE",
+        "gw.example",
+        "a-token-of-32",
+    ):
         assert forbidden not in text
     assert HOOKS in text
     again = replayed(recorded.lines, recorded.certificate, kind)
@@ -165,10 +188,16 @@ def test_a_recording_names_no_secret_number_or_person_and_plays_to_the_same_outc
         ("anything", "a long secret in words", "long secret"),
     ],
 )
-def test_each_form_of_a_person_or_secret_is_replaced(member: str, value: object, forbidden: str) -> None:
+def test_each_form_of_a_person_or_secret_is_replaced(
+    member: str, value: object, forbidden: str
+) -> None:
     redactor = Redactor(KEY, ("1234", "long secret"))
-    request = HttpRequest("POST", b"https://x.example/0772123456", (), json.dumps({"a": [{member: value}]}).encode())
-    line = redactor.to_line(RecordedExchange(False, 0, request, ExchangeFailed("lost", may_have_arrived=True)))
+    request = HttpRequest(
+        "POST", b"https://x.example/0772123456", (), json.dumps({"a": [{member: value}]}).encode()
+    )
+    line = redactor.to_line(
+        RecordedExchange(False, 0, request, ExchangeFailed("lost", may_have_arrived=True))
+    )
     assert forbidden not in line
     assert "0772123456" not in line
     assert json.loads(line)["mayHaveArrived"] is True
@@ -176,10 +205,16 @@ def test_each_form_of_a_person_or_secret_is_replaced(member: str, value: object,
 
 def test_one_number_has_one_stand_in_in_every_form_and_text_stays_text() -> None:
     def shown(body: bytes) -> Any:
-        request = HttpRequest("POST", b"/", ((b"authorization", b"Basic x"), (b"x-country", b"UG")), body)
-        return json.loads(Redactor(KEY, ()).to_line(RecordedExchange(True, 5, request, HttpResponse(200))))
+        request = HttpRequest(
+            "POST", b"/", ((b"authorization", b"Basic x"), (b"x-country", b"UG")), body
+        )
+        return json.loads(
+            Redactor(KEY, ()).to_line(RecordedExchange(True, 5, request, HttpResponse(200)))
+        )
 
-    body = shown(b'{"a":"0772123456","b":256772123456,"c":"+256772123456","amount":10.5,"id":"GW0000000001"}')["body"]
+    body = shown(
+        b'{"a":"0772123456","b":256772123456,"c":"+256772123456","amount":10.5,"id":"GW0000000001"}'
+    )["body"]
     assert body["a"][1:] == str(body["b"])[3:] == body["c"][4:]
     assert (body["a"][0], str(body["b"])[:3], body["c"][:4]) == ("0", "256", "+256")
     assert (body["amount"], body["id"]) == (10.5, "GW0000000001")
@@ -191,7 +226,9 @@ def now() -> Instant:
     return Instant(round((trio.current_time() + 10**9) * 1_000_000))
 
 
-async def test_a_recording_is_off_by_default_and_bounded_in_time_and_size(autojump_clock: MockClock) -> None:
+async def test_a_recording_is_off_by_default_and_bounded_in_time_and_size(
+    autojump_clock: MockClock,
+) -> None:
     async def send(request: HttpRequest) -> HttpResponse:
         return HttpResponse(200, (), b'{"access_token":"t","x":"%s"}' % (b"y" * 100_000))
 
@@ -210,7 +247,9 @@ async def test_a_recording_is_off_by_default_and_bounded_in_time_and_size(autoju
         await account.ask(question)
         assert await recorded() == 0
         until = later(now(), MINUTE)
-        await store.admin.note_provider(ProviderNote("kenya", NoteTopic.RECORDING, "", until, KEY.hex()))
+        await store.admin.note_provider(
+            ProviderNote("kenya", NoteTopic.RECORDING, "", until, KEY.hex())
+        )
         await trio.sleep(3)
         await account.ask(question)
         assert await recorded() == 1

@@ -16,7 +16,11 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply, ReversalApplied
 from mmo_sansio.messages.reversals import RequestReversal, ReversalWoke
-from mmo_sansio.providers.common.interface import ExchangeFailed, ReversalConversation, ReversalReports
+from mmo_sansio.providers.common.interface import (
+    ExchangeFailed,
+    ReversalConversation,
+    ReversalReports,
+)
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, OperationKey, ReversalOperation
 from mmo_sansio.testing import (
     KES,
@@ -51,9 +55,15 @@ class ReversingProvider(ScriptedProvider):
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
-        return {DIRECT_PAYIN: ReversalOperation(True, self.can_be_polled, Span(0), [INTERVAL], self.can_be_partial)}
+        return {
+            DIRECT_PAYIN: ReversalOperation(
+                True, self.can_be_polled, Span(0), [INTERVAL], self.can_be_partial
+            )
+        }
 
-    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def reverse(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         about = ReversalReports(reversal, self.name)
         try:
             answer = yield HttpRequest("POST", reversal.id.encode())
@@ -61,7 +71,9 @@ class ReversingProvider(ScriptedProvider):
             return about.unanswered(failure)
         return about.accepted("R-1") if answer.status == 202 else about.failed("No.", "E1")
 
-    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+    def poll_reversal(
+        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+    ) -> ReversalConversation:
         about = ReversalReports(reversal, self.name)
         answer = yield HttpRequest("GET", reversal.id.encode())
         return about.succeeded("R-1") if answer.status == 200 else about.never_received()
@@ -113,7 +125,9 @@ class Harness:
 
     async def ask(self, minor: int | None = None) -> str:
         amount = None if minor is None else KES(minor)
-        asked = RequestReversal(REFERENCE, "acme", amount, "Paid twice.", "amina", needs_approval=False)
+        asked = RequestReversal(
+            REFERENCE, "acme", amount, "Paid twice.", "amina", needs_approval=False
+        )
         reply = await submit_once(self.store, asked, self.clock)
         assert isinstance(reply, ReversalApplied)
         return reply.reversal.id
@@ -142,7 +156,9 @@ async def at_work(**members: Any) -> AsyncIterator[Harness]:
 
 
 @pytest.mark.spec("S6")
-async def test_it_is_sent_once_and_asked_after_at_the_operators_pace(autojump_clock: MockClock) -> None:
+async def test_it_is_sent_once_and_asked_after_at_the_operators_pace(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work() as harness:
         id = await harness.ask()
         await trio.sleep(5)
@@ -198,7 +214,10 @@ async def test_two_processes_send_it_once(autojump_clock: MockClock) -> None:
         await nursery.start(partial(harness.worker().run, drain=harness.drain))
         id = await harness.ask()
         await trio.sleep(3_600)
-        assert (harness.sent, await harness.states()) == ([("POST", id), ("GET", id)], [ReversalState.SUCCEEDED])
+        assert (harness.sent, await harness.states()) == (
+            [("POST", id), ("GET", id)],
+            [ReversalState.SUCCEEDED],
+        )
         nursery.cancel_scope.cancel()
 
 
@@ -212,7 +231,9 @@ async def test_nothing_is_sent_to_a_provider_that_is_closed(autojump_clock: Mock
         assert len(harness.sent) == 1
 
 
-async def test_nothing_is_sent_while_the_provider_can_not_process_pay_outs(autojump_clock: MockClock) -> None:
+async def test_nothing_is_sent_while_the_provider_can_not_process_pay_outs(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(held={("test", Type.PAYOUT): trio.Event()}) as harness:
         await harness.ask()
         await trio.sleep(60)
@@ -222,14 +243,23 @@ async def test_nothing_is_sent_while_the_provider_can_not_process_pay_outs(autoj
         assert len(harness.sent) == 1
 
 
-async def test_many_that_may_not_be_sent_hold_up_none_of_another_provider(autojump_clock: MockClock) -> None:
+async def test_many_that_may_not_be_sent_hold_up_none_of_another_provider(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(closed={"other"}) as harness:
         brand = a_brand(methods=(a_method(provider="other"),))
         for number in range(3 * CONVERSATIONS_MAX):
             paid = numbered_reference(number)
-            asked = RequestReversal(paid, "acme", None, "Paid twice.", "amina", needs_approval=False)
+            asked = RequestReversal(
+                paid, "acme", None, "Paid twice.", "amina", needs_approval=False
+            )
             created = a_create_payment(paid, brand=brand, merchant_reference=paid)
-            for each in (created, a_begin_submission(paid), evolve(succeeded(paid), provider="other"), asked):
+            for each in (
+                created,
+                a_begin_submission(paid),
+                evolve(succeeded(paid), provider="other"),
+                asked,
+            ):
                 await submit_once(harness.store, each, harness.clock)
         id = await harness.ask()
         await trio.sleep(10)
@@ -260,13 +290,19 @@ async def test_where_it_cannot_be_asked_after_it_waits_for_a_notification_or_a_p
     autojump_clock: MockClock,
 ) -> None:
     lost = ExchangeFailed("lost", may_have_arrived=True)
-    async with at_work(provider=ReversingProvider(can_be_polled=False), answers={"POST": [lost]}) as harness:
+    async with at_work(
+        provider=ReversingProvider(can_be_polled=False), answers={"POST": [lost]}
+    ) as harness:
         id = await harness.ask()
         await trio.sleep(3_600)
         autojump_clock.jump(23 * 3_600)
         await trio.sleep(60)
         (waiting,) = await harness.reversals()
-        assert (harness.sent, waiting.state, waiting.wake_at) == ([("POST", id)], ReversalState.UNKNOWN, None)
+        assert (harness.sent, waiting.state, waiting.wake_at) == (
+            [("POST", id)],
+            ReversalState.UNKNOWN,
+            None,
+        )
 
 
 async def test_a_fault_of_the_adapter_is_an_unknown_outcome(autojump_clock: MockClock) -> None:
@@ -274,7 +310,10 @@ async def test_a_fault_of_the_adapter_is_an_unknown_outcome(autojump_clock: Mock
         await harness.ask()
         await trio.sleep(5)
         (waiting,) = await harness.reversals()
-        assert (waiting.state, waiting.remark) == (ReversalState.UNKNOWN, "A fault of ours: TypeError.")
+        assert (waiting.state, waiting.remark) == (
+            ReversalState.UNKNOWN,
+            "A fault of ours: TypeError.",
+        )
 
 
 async def test_what_is_under_way_ends_before_the_process(autojump_clock: MockClock) -> None:

@@ -25,7 +25,12 @@ async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
 def opened(kind: str, options: dict[str, Any]) -> OpenAccount:
     ring = KeyRing(b"k" * 32)
     outside = AccountEnvironment(
-        ask, lambda: Instant(0), lambda: MonotonicInstant(0), SystemCiphers(), ring, "https://pay.example"
+        ask,
+        lambda: Instant(0),
+        lambda: MonotonicInstant(0),
+        SystemCiphers(),
+        ring,
+        "https://pay.example",
     )
     return open_account(ProviderSection("ug", kind, options), "Title", outside)
 
@@ -47,7 +52,9 @@ def shown(thing: object, seen: set[int], depth: int = 0) -> str:
     text = repr(thing) + str(thing)
     held = getattr(type(thing), "__attrs_attrs__", ())
     return text + "".join(
-        shown(getattr(thing, each.name), seen, depth + 1) for each in held if each.repr and hasattr(thing, each.name)
+        shown(getattr(thing, each.name), seen, depth + 1)
+        for each in held
+        if each.repr and hasattr(thing, each.name)
     )
 
 

@@ -1,4 +1,5 @@
-"""Processes that serve one store use one token of an account, as each new one may end the one before."""
+"""Processes that serve one store use one token of an account, as each new one may end the one
+before."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class OfAnother(ScriptedProvider):
     """Signs in with other credentials."""
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
-        answer = yield HttpRequest("POST", b"https://operator.example/token", (), b"other credentials")
+        answer = yield HttpRequest(
+            "POST", b"https://operator.example/token", (), b"other credentials"
+        )
         return AccessToken(answer.body.decode(), issued_at=now, expires_at=later(now, TOKEN_LIFE))
 
 
@@ -55,7 +58,9 @@ async def store(file: StoreFile) -> AsyncIterator[Store]:
         yield store
 
 
-def process(store: Store, operator: Operator, provider: ScriptedProvider | None = None) -> ProviderAccount:
+def process(
+    store: Store, operator: Operator, provider: ScriptedProvider | None = None
+) -> ProviderAccount:
     provider = provider or ScriptedProvider()
     tokens = SharedTokens(store.admin, KEYRING, provider)
     return ProviderAccount(provider, operator.ask, now, monotonic, shared_tokens=tokens)
@@ -66,7 +71,9 @@ async def pay_in_turn(*processes: ProviderAccount) -> list[int]:
 
 
 @pytest.mark.finding("operators-tokens")
-async def test_two_processes_sign_in_once(store: Store, file: StoreFile, autojump_clock: MockClock) -> None:
+async def test_two_processes_sign_in_once(
+    store: Store, file: StoreFile, autojump_clock: MockClock
+) -> None:
     operator = NewestOnly()
     assert await pay_in_turn(process(store, operator), process(store, operator)) == [200] * 20
     assert [path for path, _ in operator.sent].count("/token") == 1
@@ -88,7 +95,9 @@ async def test_two_that_begin_at_once_agree_soon(store: Store, autojump_clock: M
     assert operator.tokens <= 3
 
 
-async def test_a_refused_or_old_token_is_replaced_for_all(store: Store, autojump_clock: MockClock) -> None:
+async def test_a_refused_or_old_token_is_replaced_for_all(
+    store: Store, autojump_clock: MockClock
+) -> None:
     operator = NewestOnly()
     processes = [process(store, operator) for _ in range(2)]
     await pay_in_turn(*processes)
@@ -100,13 +109,17 @@ async def test_a_refused_or_old_token_is_replaced_for_all(store: Store, autojump
     assert operator.tokens == 3
 
 
-async def test_other_credentials_have_a_token_of_their_own(store: Store, autojump_clock: MockClock) -> None:
+async def test_other_credentials_have_a_token_of_their_own(
+    store: Store, autojump_clock: MockClock
+) -> None:
     operator = Operator()
     await pay_in_turn(process(store, operator), process(store, operator, OfAnother()))
     assert operator.tokens == 2
 
 
-async def test_where_the_store_fails_a_process_signs_in_for_itself(autojump_clock: MockClock) -> None:
+async def test_where_the_store_fails_a_process_signs_in_for_itself(
+    autojump_clock: MockClock,
+) -> None:
     operator, file = Operator(), StoreFile()
     async with file.open() as store:
         account = process(store, operator)

@@ -174,11 +174,17 @@ class WorkerHarness:
         return await answer(request)
 
     async def create(
-        self, number: int | None = None, *, provider: str = "test", operation: Operation = Operation.DIRECT_PAYIN
+        self,
+        number: int | None = None,
+        *,
+        provider: str = "test",
+        operation: Operation = Operation.DIRECT_PAYIN,
     ) -> WorkItem:
         subject = REFERENCE if number is None else numbered_reference(number)
         brand = a_brand(methods=(a_method(provider=provider),))
-        created = a_create_payment(subject, brand=brand, merchant_reference=subject, operation=operation)
+        created = a_create_payment(
+            subject, brand=brand, merchant_reference=subject, operation=operation
+        )
         await self.engine.submit(created)
         return self.engine.work(SubmitToProvider(subject))
 
@@ -214,7 +220,9 @@ async def test_a_request_leaves_only_after_it_is_on_record(autojump_clock: MockC
 
 
 @pytest.mark.spec("S6")
-async def test_a_submission_that_was_handed_over_twice_is_sent_once(autojump_clock: MockClock) -> None:
+async def test_a_submission_that_was_handed_over_twice_is_sent_once(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(WorkerHarness()) as harness:
         work = await harness.create()
         assert harness.worker.try_enqueue(work)
@@ -247,7 +255,9 @@ async def test_it_is_not_asked_about_while_it_is_being_submitted(autojump_clock:
 
 
 @pytest.mark.spec("S6")
-async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(autojump_clock: MockClock) -> None:
+async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(WorkerHarness(answers=[hangs, succeeds])) as harness:
         await harness.create()
         await harness.worker.wait_idle()
@@ -262,7 +272,10 @@ async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(au
 @pytest.mark.spec("S6", "E1")
 @pytest.mark.parametrize(
     ("operation", "until"),
-    [(Operation.DIRECT_PAYIN, PAYIN_RESUBMISSION_PERIOD), (Operation.DIRECT_PAYOUT, PAYOUT_RESUBMISSION_PERIOD)],
+    [
+        (Operation.DIRECT_PAYIN, PAYIN_RESUBMISSION_PERIOD),
+        (Operation.DIRECT_PAYOUT, PAYOUT_RESUBMISSION_PERIOD),
+    ],
 )
 async def test_what_never_leaves_is_submitted_again_for_so_long_and_then_fails(
     autojump_clock: MockClock, operation: Operation, until: Span
@@ -278,11 +291,16 @@ async def test_what_never_leaves_is_submitted_again_for_so_long_and_then_fails(
         await trio.sleep(SUBMISSION_RETRY_DELAY_MAX_S + 2)
         assert len(harness.sent) == len(times)
         progress = harness.engine.transaction().progress
-        assert (progress.stage, progress.error_code) == (Stage.FAILED, ErrorCode.PROVIDER_UNAVAILABLE)
+        assert (progress.stage, progress.error_code) == (
+            Stage.FAILED,
+            ErrorCode.PROVIDER_UNAVAILABLE,
+        )
 
 
 @pytest.mark.spec("S6")
-async def test_a_process_that_was_stopped_does_not_send_what_is_out_of_date(autojump_clock: MockClock) -> None:
+async def test_a_process_that_was_stopped_does_not_send_what_is_out_of_date(
+    autojump_clock: MockClock,
+) -> None:
     engine = EngineDouble(delays_s=[0, CONVERSATION_TIMEOUT_S + 5])
     async with at_work(WorkerHarness(engine=engine)) as harness:
         await harness.create()
@@ -294,7 +312,9 @@ async def test_a_process_that_was_stopped_does_not_send_what_is_out_of_date(auto
 
 @pytest.mark.spec("S6", "P5")
 @pytest.mark.parametrize("trouble", [StoreUnavailable, OutcomeUnknown])
-async def test_a_result_is_told_until_it_is_stored(autojump_clock: MockClock, trouble: type[Exception]) -> None:
+async def test_a_result_is_told_until_it_is_stored(
+    autojump_clock: MockClock, trouble: type[Exception]
+) -> None:
     async with at_work(WorkerHarness()) as harness:
         await harness.create()
         await trio.sleep(0.5)
@@ -315,7 +335,9 @@ async def test_a_submission_waits_for_a_store_that_cannot_serve(autojump_clock: 
 
 
 @pytest.mark.spec("S6")
-async def test_what_certainly_did_not_arrive_is_sent_again_at_growing_intervals(autojump_clock: MockClock) -> None:
+async def test_what_certainly_did_not_arrive_is_sent_again_at_growing_intervals(
+    autojump_clock: MockClock,
+) -> None:
     answers: list[SendRequest] = [is_refused, is_refused, is_refused, is_refused, succeeds]
     async with at_work(WorkerHarness(answers=answers)) as harness:
         await harness.create()
@@ -326,7 +348,9 @@ async def test_what_certainly_did_not_arrive_is_sent_again_at_growing_intervals(
 
 
 @pytest.mark.spec("S6")
-async def test_what_the_provider_never_received_is_submitted_again(autojump_clock: MockClock) -> None:
+async def test_what_the_provider_never_received_is_submitted_again(
+    autojump_clock: MockClock,
+) -> None:
     async def knows_nothing(request: HttpRequest) -> HttpResponse:
         await trio.lowlevel.checkpoint()
         return HttpResponse(404)
@@ -340,7 +364,9 @@ async def test_what_the_provider_never_received_is_submitted_again(autojump_cloc
 
 
 @pytest.mark.spec("S6")
-async def test_a_payment_that_another_process_has_submitted_again_is_polled_at_once(autojump_clock: MockClock) -> None:
+async def test_a_payment_that_another_process_has_submitted_again_is_polled_at_once(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(WorkerHarness(answers=[is_refused, succeeds])) as harness:
         await harness.create()
         await wait_all_tasks_blocked()
@@ -354,7 +380,9 @@ async def test_a_payment_that_another_process_has_submitted_again_is_polled_at_o
 
 
 @pytest.mark.finding("security-23")
-async def test_hints_about_a_payment_that_has_ended_cause_one_poll_in_two_seconds(autojump_clock: MockClock) -> None:
+async def test_hints_about_a_payment_that_has_ended_cause_one_poll_in_two_seconds(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(WorkerHarness(answers=[succeeds, has_it])) as harness:
         await harness.create()
         await harness.worker.wait_idle()
@@ -369,11 +397,15 @@ async def test_hints_about_a_payment_that_has_ended_cause_one_poll_in_two_second
 
 
 @pytest.mark.finding("rules-5")
-async def test_a_payment_that_has_ended_is_polled_by_the_id_that_came_too_late(autojump_clock: MockClock) -> None:
+async def test_a_payment_that_has_ended_is_polled_by_the_id_that_came_too_late(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(WorkerHarness(answers=[succeeds, has_it])) as harness:
         await harness.create()
         await harness.worker.wait_idle()
-        harness.worker_takes(harness.engine.work(PollEnded(REFERENCE, provider_reference="ws_CO_1")))
+        harness.worker_takes(
+            harness.engine.work(PollEnded(REFERENCE, provider_reference="ws_CO_1"))
+        )
         await trio.sleep(60)
         assert (harness.methods, harness.provider.known_as) == (["POST", "GET"], ["ws_CO_1"])
 
@@ -401,9 +433,13 @@ async def test_payments_that_have_ended_are_polled_one_at_a_time_and_hold_back_n
 @pytest.mark.spec("S6")
 @pytest.mark.finding("rules-3")
 @pytest.mark.parametrize(
-    "error", [OutcomeUnknown("lost"), DecisionFailed("lost")], ids=lambda error: type(error).__name__
+    "error",
+    [OutcomeUnknown("lost"), DecisionFailed("lost")],
+    ids=lambda error: type(error).__name__,
 )
-@pytest.mark.parametrize("operation", [each for each in Operation if each is not Operation.WEB_PAYIN])
+@pytest.mark.parametrize(
+    "operation", [each for each in Operation if each is not Operation.WEB_PAYIN]
+)
 async def test_a_submission_whose_record_was_in_doubt_is_sent_once(
     operation: Operation, error: Exception, autojump_clock: MockClock
 ) -> None:
@@ -413,7 +449,10 @@ async def test_a_submission_whose_record_was_in_doubt_is_sent_once(
         harness.engine.inputs.clear()
         harness.worker.try_enqueue(work)
         await harness.worker.wait_idle()
-        assert [name for _, name in harness.engine.inputs][:2] == ["BeginSubmission", "BeginSubmission"]
+        assert [name for _, name in harness.engine.inputs][:2] == [
+            "BeginSubmission",
+            "BeginSubmission",
+        ]
         assert (harness.methods, harness.stage) == (["POST"], Stage.SUCCEEDED)
         assert harness.engine.transaction().progress.submissions == 1
 
@@ -460,7 +499,9 @@ async def test_a_submission_in_doubt_is_not_sent_once_another_process_has_polled
 
 @pytest.mark.spec("S3", "S5")
 @pytest.mark.finding("rules-5")
-async def test_a_payment_that_ends_during_its_conversation_is_polled_after_it(autojump_clock: MockClock) -> None:
+async def test_a_payment_that_ends_during_its_conversation_is_polled_after_it(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(WorkerHarness(answers=[hangs, succeeds])) as harness:
         harness.worker_takes(await harness.create())
         await trio.sleep(1)
@@ -492,7 +533,9 @@ async def test_the_poll_of_a_payment_that_has_ended_is_open_until_its_report_is_
 
 @pytest.mark.spec("S6")
 @pytest.mark.finding("rules-9")
-async def test_an_input_that_cannot_be_decided_is_repeated_and_holds_up_no_other(autojump_clock: MockClock) -> None:
+async def test_an_input_that_cannot_be_decided_is_repeated_and_holds_up_no_other(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(WorkerHarness(conversations_max=1)) as harness:
         submit = harness.engine.submit
 
@@ -518,7 +561,9 @@ async def test_an_input_that_cannot_be_decided_is_repeated_and_holds_up_no_other
 
 @pytest.mark.spec("S6")
 @pytest.mark.finding("rules-9")
-async def test_a_report_that_cannot_be_decided_is_kept_while_its_payment_is_polled(autojump_clock: MockClock) -> None:
+async def test_a_report_that_cannot_be_decided_is_kept_while_its_payment_is_polled(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(WorkerHarness(answers=[has_it, succeeds])) as harness:
         submit, tries = harness.engine.submit, list[float]()
 
@@ -537,11 +582,15 @@ async def test_a_report_that_cannot_be_decided_is_kept_while_its_payment_is_poll
         await harness.worker.wait_idle()
         assert (harness.methods, harness.stage) == (["POST", "GET"], Stage.SUCCEEDED)
         await trio.sleep(10_000)
-        assert harness.engine.inputs[-1][1] == "ProviderAccepted", "it was repeated until it was decided"
+        assert harness.engine.inputs[-1][1] == "ProviderAccepted", (
+            "it was repeated until it was decided"
+        )
 
 
 @pytest.mark.finding("rules-12")
-async def test_nothing_is_remembered_of_a_payment_that_ended_between_two_submissions(autojump_clock: MockClock) -> None:
+async def test_nothing_is_remembered_of_a_payment_that_ended_between_two_submissions(
+    autojump_clock: MockClock,
+) -> None:
     async def keeps_nothing(request: HttpRequest) -> HttpResponse:
         await harness.engine.submit(a_resolution(error_code=ErrorCode.USER_CANCELLED))
         return await is_refused(request)
@@ -550,10 +599,14 @@ async def test_nothing_is_remembered_of_a_payment_that_ended_between_two_submiss
         await harness.create()
         await harness.worker.wait_idle()
         kept = asdict(harness.worker, recurse=False)
-        assert REFERENCE not in repr({name: kept[name] for name in kept if isinstance(kept[name], dict)})
+        assert REFERENCE not in repr(
+            {name: kept[name] for name in kept if isinstance(kept[name], dict)}
+        )
 
 
-async def test_a_provider_that_was_removed_leaves_its_payments_pending(autojump_clock: MockClock) -> None:
+async def test_a_provider_that_was_removed_leaves_its_payments_pending(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(WorkerHarness()) as harness:
         await harness.create(provider="gone")
         await harness.worker.wait_idle()
@@ -582,7 +635,9 @@ async def test_a_slow_provider_delays_no_other(autojump_clock: MockClock) -> Non
         assert (harness.worker.active, harness.worker.waiting) == (1, 2)
 
 
-async def test_without_room_questions_are_dropped_and_submissions_given_back(autojump_clock: MockClock) -> None:
+async def test_without_room_questions_are_dropped_and_submissions_given_back(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(WorkerHarness(conversations_max=1, waiting_max=1)) as harness:
         works = [await harness.create(number) for number in range(3)]
         assert not harness.worker.try_enqueue(works[2])
@@ -608,7 +663,9 @@ async def drained(harness: WorkerHarness) -> None:
 
 
 @pytest.mark.spec("S6")
-async def test_draining_lets_conversations_finish_and_begins_none(autojump_clock: MockClock) -> None:
+async def test_draining_lets_conversations_finish_and_begins_none(
+    autojump_clock: MockClock,
+) -> None:
     harness = WorkerHarness(conversations_max=2, answers=[succeeds, hangs])
     await drained(harness)
     assert trio.current_time() == 5
@@ -641,7 +698,9 @@ async def test_what_the_provider_can_not_process_waits_unrecorded_and_is_sent_at
 ) -> None:
     async with at_work(WorkerHarness(held={PAYINS: trio.Event()})) as harness:
         work = await harness.create()
-        assert not harness.worker.try_reserve("other", "test", (Type.PAYIN, work.transaction.order.flow))
+        assert not harness.worker.try_reserve(
+            "other", "test", (Type.PAYIN, work.transaction.order.flow)
+        )
         await trio.sleep(290)
         assert (harness.sent, harness.stage) == ([], Stage.CREATED)
         await harness.worker.wait_idle()
@@ -664,7 +723,9 @@ async def test_only_that_type_of_payment_and_no_poll_waits(autojump_clock: MockC
 
 
 @pytest.mark.spec("S6")
-async def test_a_hold_that_begins_while_a_payment_waits_for_a_conversation_holds_it(autojump_clock: MockClock) -> None:
+async def test_a_hold_that_begins_while_a_payment_waits_for_a_conversation_holds_it(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(WorkerHarness(conversations_max=1)) as harness:
         await harness.create(1)
         await harness.create(2)
@@ -678,7 +739,9 @@ async def test_a_hold_that_begins_while_a_payment_waits_for_a_conversation_holds
 
 
 @pytest.mark.spec("E1", "S6")
-async def test_what_is_held_until_it_is_too_late_fails_and_is_not_sent(autojump_clock: MockClock) -> None:
+async def test_what_is_held_until_it_is_too_late_fails_and_is_not_sent(
+    autojump_clock: MockClock,
+) -> None:
     async with at_work(WorkerHarness(held={PAYINS: trio.Event()})) as harness:
         await harness.create()
         await trio.sleep(PAYIN_RESUBMISSION_PERIOD / clock.SECOND + 31)

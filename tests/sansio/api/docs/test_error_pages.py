@@ -45,4 +45,8 @@ def test_an_example_is_a_problem_document_of_that_cause(cause: ProblemType) -> N
 @pytest.mark.spec("E1")
 @pytest.mark.parametrize("code", ErrorCode)
 def test_an_example_of_a_failure_says_what_the_transaction_says(code: ErrorCode) -> None:
-    assert PAGES[code].example == {"status": "failed", "errorCode": code, "errorMessage": EXPLANATIONS[code].meaning}
+    assert PAGES[code].example == {
+        "status": "failed",
+        "errorCode": code,
+        "errorMessage": EXPLANATIONS[code].meaning,
+    }

@@ -68,7 +68,11 @@ def test_content_is_declared_as_json(value: bytes) -> None:
 @pytest.mark.finding("specification-A8")
 @pytest.mark.parametrize("coding", [b"identity", b" Identity ", b""])
 def test_a_body_that_is_not_encoded_may_say_so(coding: bytes) -> None:
-    assert call(request(headers=((b"x-api-key", b"k"), (b"content-type", JSON), (b"content-encoding", coding))))
+    assert call(
+        request(
+            headers=((b"x-api-key", b"k"), (b"content-type", JSON), (b"content-encoding", coding))
+        )
+    )
 
 
 @pytest.mark.spec("G2")
@@ -93,7 +97,14 @@ def test_a_body_that_is_not_encoded_may_say_so(coding: bytes) -> None:
             (19, ((b"content-type", JSON), (b"content-type", JSON))),
             (19, ((b"content-type", JSON), (b"content-encoding", b"gzip"))),
             (19, ((b"content-type", JSON), (b"content-encoding", b"identity, gzip"))),
-            (19, ((b"content-type", JSON), (b"content-encoding", b"identity"), (b"content-encoding", b"gzip"))),
+            (
+                19,
+                (
+                    (b"content-type", JSON),
+                    (b"content-encoding", b"identity"),
+                    (b"content-encoding", b"gzip"),
+                ),
+            ),
         )
     ],
 )
@@ -126,16 +137,35 @@ FAULTS: list[tuple[int, str, Any, Operation]] = [
     (55, "amount.value", in_place_of_value("1e16"), P),
     *(
         (57, "amount.currency", body(amount__currency=code), P)
-        for code in (..., None, "", "eu", "EURO", "€", "KE\u0301", "K€S", "KES\n", 404, ["KES"], "ＫＥＳ")
+        for code in (
+            ...,
+            None,
+            "",
+            "eu",
+            "EURO",
+            "€",
+            "KE\u0301",
+            "K€S",
+            "KES\n",
+            404,
+            ["KES"],
+            "ＫＥＳ",
+        )
     ),
-    *((61, "country", body(country=code), P) for code in (..., None, "", " ", 1, "K" * 11, "K\x7f")),
+    *(
+        (61, "country", body(country=code), P)
+        for code in (..., None, "", " ", 1, "K" * 11, "K\x7f")
+    ),
     *((66, "payer", body(payer=value), P) for value in (*ABSENT, "x", [], 1)),
     (66, "payer.id", body(payer__id=...), P),
     (66, "payer.msisdn", body(payer__msisdn=...), P),
     *((66, "payer.id", body(payer__id=value), P) for value in ("", "  ", 7, "x" * 256, "a\tb")),
     (67, "payee", body(payee=..., payer={"id": "1", "msisdn": "254700000000"}), OUT),
     *((66, "payer", body(operation, payer=...), operation) for operation in (QR, WEB)),
-    *((69, "reconciliationReference", body(TAX, reconciliationReference=r), TAX) for r in (..., None, " ")),
+    *(
+        (69, "reconciliationReference", body(TAX, reconciliationReference=r), TAX)
+        for r in (..., None, " ")
+    ),
     (69, "reconciliationReference", body(TAX, reconciliationReference="x" * 256), TAX),
     (70, "payer.msisdn", body(payer__msisdn="12"), P),
     (70, "payer.msisdn", body(payer__msisdn="1" * 21), P),
@@ -184,10 +214,16 @@ FAULTS: list[tuple[int, str, Any, Operation]] = [
     *((73, "payer.firstName", body(payer__firstName=name), P) for name in ("x" * 256, 1, "a\x9f")),
     (73, "payer.lastName", body(payer__lastName="x" * 256), P),
     (73, "payee.lastName", body(OUT, payee__lastName="x" * 256), OUT),
-    *((74, "merchantReference", body(merchantReference=r), P) for r in (..., None, "", "  ", 1, "\u3000")),
+    *(
+        (74, "merchantReference", body(merchantReference=r), P)
+        for r in (..., None, "", "  ", 1, "\u3000")
+    ),
     (75, "merchantReference", body(merchantReference="é" * 256), P),
     (75, "reconciliationReference", body(reconciliationReference="x" * 256), P),
-    *((76, "merchantReference", body(merchantReference=f"a{c}b"), P) for c in "\0\x1f\x7f\x80\x9f\n"),
+    *(
+        (76, "merchantReference", body(merchantReference=f"a{c}b"), P)
+        for c in "\0\x1f\x7f\x80\x9f\n"
+    ),
     *((79, "merchantReference", body(merchantReference=r), P) for r in (".", "..")),
     (86, "labels", body(labels={str(n): n for n in range(11)}), P),
     *((86, "labels", body(labels=value), P) for value in SCALARS_AND_LISTS),
@@ -203,11 +239,21 @@ FAULTS: list[tuple[int, str, Any, Operation]] = [
             *("https://" + "a" * 2_041, "https://a.example/\0", "https://u:p@a.example/", "/cb"),
         )
     ),
-    *((89, "displayQrUrl", body(QR, displayQrUrl=url), QR) for url in (..., None, "http://a.example/")),
+    *(
+        (89, "displayQrUrl", body(QR, displayQrUrl=url), QR)
+        for url in (..., None, "http://a.example/")
+    ),
     *(
         (90, name, body(WEB, **{name: url}), WEB)
         for name in ("successRedirectUrl", "errorRedirectUrl")
-        for url in ("javascript:alert(1)", "data:text/html,x", " ", 1, "other://x", "https://a/" + "b" * 2_040)
+        for url in (
+            "javascript:alert(1)",
+            "data:text/html,x",
+            " ",
+            1,
+            "other://x",
+            "https://a/" + "b" * 2_040,
+        )
     ),
 ]
 
@@ -219,7 +265,10 @@ FAULTS: list[tuple[int, str, Any, Operation]] = [
 )
 def test_a_faulty_field_is_named(field: str, given: Any, operation: Operation) -> None:
     problem = problem_of(given if isinstance(given, bytes) else text(given), operation)
-    assert (problem.status, problem.error_code, problem.segment) == (400, *["validation_failed"] * 2)
+    assert (problem.status, problem.error_code, problem.segment) == (
+        400,
+        *["validation_failed"] * 2,
+    )
     assert problem.errors[0].field == field
     assert problem.detail == problem.errors[0].detail
     assert problem.detail.startswith(f"'{field}' ")
@@ -230,11 +279,18 @@ ACCEPTED: list[tuple[int, Any, Operation, str, object]] = [
     (33, body(unknown={"a": ["\0", {}]}), P, "country", "KE"),
     (33, text(body(unknown="N")).replace(b'"N"', b"9" * 5_000), P, "country", "KE"),
     (68, body(TAX, payer={"id": 1}), TAX, "party", None),
-    *((70, body(payer__msisdn=n), P, "party.msisdn", n) for n in ("123", "1" * 20, "+12", "+" + "1" * 19)),
+    *(
+        (70, body(payer__msisdn=n), P, "party.msisdn", n)
+        for n in ("123", "1" * 20, "+12", "+" + "1" * 19)
+    ),
     (72, body(payer__email="a@b.c"), P, "party.email", "a@b.c"),
     *(
         (72, body(payer__email=email), P, "party.email", email)
-        for email in ("a" * 64 + "@" + ".".join(["d" * 63] * 4), "ü.ñ+x@b-1.example", "a'b\"c@xn--bcher-kva.example")
+        for email in (
+            "a" * 64 + "@" + ".".join(["d" * 63] * 4),
+            "ü.ñ+x@b-1.example",
+            "a'b\"c@xn--bcher-kva.example",
+        )
     ),
     (72, body(payer__email="ada@münchen.de"), P, "party.email", "ada@münchen.de"),
     (72, body(payer__email="ada@例え.テスト"), P, "party.email", "ada@例え.テスト"),
@@ -266,7 +322,13 @@ ACCEPTED: list[tuple[int, Any, Operation, str, object]] = [
     (88, body(resultUrl="https://merchant.example/" + "a" * 2_023), P, "operation", P),
     (89, body(QR), QR, "display_qr_url", "https://merchant.example/qr"),
     (90, body(WEB, successRedirectUrl="acme://done"), WEB, "success_redirect_url", "acme://done"),
-    (90, body(WEB, errorRedirectUrl="http://a.example/#x"), WEB, "error_redirect_url", "http://a.example/#x"),
+    (
+        90,
+        body(WEB, errorRedirectUrl="http://a.example/#x"),
+        WEB,
+        "error_redirect_url",
+        "http://a.example/#x",
+    ),
     (90, body(successRedirectUrl=1, displayQrUrl=2), P, "success_redirect_url", None),
     (69, body(TAX), TAX, "reconciliation_reference", "tax-2026-11"),
     (66, body(OUT), OUT, "party.id", "user-1"),
@@ -279,9 +341,14 @@ ACCEPTED: list[tuple[int, Any, Operation, str, object]] = [
 @pytest.mark.finding("specification-F6-5")
 @pytest.mark.parametrize(
     ("given", "operation", "path", "value"),
-    [pytest.param(*rest, id=f"row {row}: {n}: {rest[2]}") for n, (row, *rest) in enumerate(ACCEPTED)],
+    [
+        pytest.param(*rest, id=f"row {row}: {n}: {rest[2]}")
+        for n, (row, *rest) in enumerate(ACCEPTED)
+    ],
 )
-def test_a_good_field_is_taken_as_it_is(given: Any, operation: Operation, path: str, value: object) -> None:
+def test_a_good_field_is_taken_as_it_is(
+    given: Any, operation: Operation, path: str, value: object
+) -> None:
     found: Any = draft(given if isinstance(given, bytes) else text(given), operation)
     for name in path.split("."):
         found = getattr(found, name)
@@ -309,7 +376,9 @@ def test_an_optional_member_that_a_form_left_empty_is_absent(given: Any, path: s
 
 
 @pytest.mark.spec("M4", "G6")
-@pytest.mark.parametrize("number", ["0.10", "1e400", "-0", "123456789012345678901234567890.5", "1E+2"])
+@pytest.mark.parametrize(
+    "number", ["0.10", "1e400", "-0", "123456789012345678901234567890.5", "1E+2"]
+)
 def test_a_number_in_labels_comes_back_as_it_was_written(number: str) -> None:
     given = text(body(labels={"n": "N"})).replace(b'"N"', number.encode())
     assert draft(given).labels == f'{{"n":{number}}}'
@@ -360,7 +429,12 @@ def test_an_amount_counts_by_value(number: str, currency: str, amount: str | Non
         for n, (row, *rest) in enumerate(
             (
                 (56, "mpesa_ke", body(amount__value=9.99), "config_method_transaction_min_limit"),
-                (56, "mpesa_ke", body(amount__value=150000.01), "config_method_transaction_max_limit"),
+                (
+                    56,
+                    "mpesa_ke",
+                    body(amount__value=150000.01),
+                    "config_method_transaction_max_limit",
+                ),
                 (58, "mpesa_ke", body(amount__currency="kes"), "config_unsupported_currency"),
                 (59, "mpesa_ke", body(amount__currency="USD"), "config_unsupported_currency"),
                 (59, "mpesa_ke", body(amount__currency="QQQ"), "config_unsupported_currency"),
@@ -376,7 +450,9 @@ def test_an_amount_counts_by_value(number: str, currency: str, amount: str | Non
         )
     ],
 )
-def test_what_the_brand_does_not_have_is_refused_with_its_cause(method: str, given: Any, segment: str) -> None:
+def test_what_the_brand_does_not_have_is_refused_with_its_cause(
+    method: str, given: Any, segment: str
+) -> None:
     sent = request(text(given), target=f"/gateway/mmo/v2/direct/payin/{method}".encode())
     try:
         reply = Gateway().receive(call(sent), now=Instant(0))
@@ -397,18 +473,40 @@ def test_what_the_brand_does_not_have_is_refused_with_its_cause(method: str, giv
             P,
             "'merchantReference' is required, not 'merchant_reference'.",
         ),
-        (body(merchantRef="a", merchantReference=...), P, "'merchantReference' is required, not 'merchantRef'."),
+        (
+            body(merchantRef="a", merchantReference=...),
+            P,
+            "'merchantReference' is required, not 'merchantRef'.",
+        ),
         (body(OUT, payer={}, payee=...), OUT, "'payee' is required, not 'payer'."),
-        (body(payer__MSISDN="1", payer__msisdn=...), P, "'payer.msisdn' is required, not 'MSISDN'."),
-        (body(amount__CURRENCY="KES", amount__currency=...), P, "'amount.currency' is required, not 'CURRENCY'."),
+        (
+            body(payer__MSISDN="1", payer__msisdn=...),
+            P,
+            "'payer.msisdn' is required, not 'MSISDN'.",
+        ),
+        (
+            body(amount__CURRENCY="KES", amount__currency=...),
+            P,
+            "'amount.currency' is required, not 'CURRENCY'.",
+        ),
         (body(Amount=1, amount=...), P, "'amount' is required, not 'Amount'."),
-        (body(reconciliationReference="a", merchantReference=...), P, "'merchantReference' is required."),
+        (
+            body(reconciliationReference="a", merchantReference=...),
+            P,
+            "'merchantReference' is required.",
+        ),
         (body(QR, resultUrl=...), QR, "'resultUrl' is required."),
-        (body(WEB, resultUrl=..., successRedirectUrl="https://a.example/"), WEB, "'resultUrl' is required."),
+        (
+            body(WEB, resultUrl=..., successRedirectUrl="https://a.example/"),
+            WEB,
+            "'resultUrl' is required.",
+        ),
         (body(country=...) | {"count\u202ery": 1}, P, "'country' is required."),
     ],
 )
-def test_a_required_member_that_has_another_name_is_told_so(given: Any, operation: Operation, detail: str) -> None:
+def test_a_required_member_that_has_another_name_is_told_so(
+    given: Any, operation: Operation, detail: str
+) -> None:
     assert problem_of(text(given), operation).detail == detail
 
 
@@ -471,7 +569,11 @@ SANDBOX = evolve(SETTINGS, sandbox_scenarios=("timeout", "phone"))
 
 
 def scenario(*values: bytes) -> tuple[tuple[bytes, bytes], ...]:
-    return ((b"x-api-key", b"k"), (b"content-type", JSON), *((b"x-sandbox-scenario", value) for value in values))
+    return (
+        (b"x-api-key", b"k"),
+        (b"content-type", JSON),
+        *((b"x-sandbox-scenario", value) for value in values),
+    )
 
 
 def test_a_sandbox_plays_the_scenario_that_the_header_names() -> None:
@@ -480,7 +582,9 @@ def test_a_sandbox_plays_the_scenario_that_the_header_names() -> None:
     assert call(request(headers=scenario(b"timeout"))).draft.scenario is None
 
 
-@pytest.mark.parametrize("values", [(b"other",), (b"",), (b"TIMEOUT",), (b"timeout", b"phone"), (b"\xff",)])
+@pytest.mark.parametrize(
+    "values", [(b"other",), (b"",), (b"TIMEOUT",), (b"timeout", b"phone"), (b"\xff",)]
+)
 def test_an_unknown_scenario_is_refused_after_all_fields(values: tuple[bytes, ...]) -> None:
     with pytest.raises(ProblemError) as caught:
         call(request(text(body(country=...)), headers=scenario(*values)), settings=SANDBOX)
@@ -505,11 +609,16 @@ def test_urls_beyond_the_brand_s_result_hosts_are_named_in_order() -> None:
 
     here, thief = "https://merchant.example/x", "https://thief.example/x"
     assert errors(resultUrl=here, displayQrUrl=here) == []
-    first, second, third = errors(country=None, resultUrl=thief, displayQrUrl=thief, merchantReference=None)[:3]
+    first, second, third = errors(
+        country=None, resultUrl=thief, displayQrUrl=thief, merchantReference=None
+    )[:3]
     assert first.startswith("country")
     assert second == (
-        "resultUrl: 'resultUrl' can't be used. The host thief.example is not one of the brand's result hosts:"
+        "resultUrl: 'resultUrl' can't be used. The host thief.example is not one of the brand's "
+        "result hosts:"
         " use one of them, or have it added."
     )
     assert third.startswith("displayQrUrl: 'displayQrUrl' can't be used.")
-    assert errors(resultUrl=here, displayQrUrl=here, successRedirectUrl=thief) == [], "no key travels there"
+    assert errors(resultUrl=here, displayQrUrl=here, successRedirectUrl=thief) == [], (
+        "no key travels there"
+    )

@@ -17,10 +17,18 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
     ({"amount": ...}, "amount", "is required."),
     ({"amount": 5}, "amount", "must be an object."),
     ({"amount__value": ...}, "amount.value", "is required."),
-    ({"amount__value": "150"}, "amount.value", "must be a number, such as 150.00 without quotation marks."),
+    (
+        {"amount__value": "150"},
+        "amount.value",
+        "must be a number, such as 150.00 without quotation marks.",
+    ),
     ({"amount__value": 0}, "amount.value", "must be greater than 0."),
     ({"amount__currency": ...}, "amount.currency", "is required."),
-    ({"amount__currency": "EURO"}, "amount.currency", "must be an ISO 4217 code: three letters, such as KES."),
+    (
+        {"amount__currency": "EURO"},
+        "amount.currency",
+        "must be an ISO 4217 code: three letters, such as KES.",
+    ),
     ({"payer": ...}, "payer", "is required."),
     (
         {"payer__msisdn": "07 00"},
@@ -38,7 +46,11 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
         "successRedirectUrl",
         "can't be used. A redirect URL can't have the scheme javascript: use https.",
     ),
-    ({"merchantReference": "."}, "merchantReference", "may not be '.' or '..', as no URL reaches them."),
+    (
+        {"merchantReference": "."},
+        "merchantReference",
+        "may not be '.' or '..', as no URL reaches them.",
+    ),
     ({"labels": 5}, "labels", "must be an object."),
     ({"labels": {"a": {}}}, "labels.a", "must be a string, a number, true, false or null."),
     ({"labels": {"": 1}}, "labels", "has a key that may not be empty."),
@@ -48,7 +60,9 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.spec("P1")
 @pytest.mark.parametrize(("changes", "field", "words"), CASES, ids=lambda each: str(each)[:40])
-def test_a_fault_names_its_field_and_says_what_would_be_right(changes: dict[str, Any], field: str, words: str) -> None:
+def test_a_fault_names_its_field_and_says_what_would_be_right(
+    changes: dict[str, Any], field: str, words: str
+) -> None:
     operation = Operation.WEB_PAYIN if "successRedirectUrl" in changes else Operation.DIRECT_PAYIN
     target = f"/gateway/mmo/v2/{operation}/mpesa_ke".encode()
     with pytest.raises(ProblemError) as refused:
@@ -66,7 +80,9 @@ def test_a_label_may_be_a_number_of_forty_characters() -> None:
 
 
 @pytest.mark.spec("G7", "G8")
-def test_a_text_is_refused_for_every_control_character_and_for_no_other_reason_than_its_characters() -> None:
+def test_a_text_is_refused_for_every_control_character_and_for_no_other_reason_than_its_characters() -> (
+    None
+):
     refused = []
     for code_point in range(sys.maxunicode + 1):
         errors = FieldErrors()

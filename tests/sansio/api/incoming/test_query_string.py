@@ -46,7 +46,10 @@ def refused(query: bytes, brand: str = "acme") -> Problem:
     with pytest.raises(ProblemError) as caught:
         asked(query, brand)
     problem = caught.value.problem
-    assert (problem.status, problem.segment, problem.error_code) == (400, *["validation_failed"] * 2)
+    assert (problem.status, problem.segment, problem.error_code) == (
+        400,
+        *["validation_failed"] * 2,
+    )
     return problem
 
 
@@ -116,7 +119,9 @@ def test_row_106_type_and_status_are_folded_and_trimmed(value: bytes) -> None:
 
 
 @pytest.mark.spec("R3")
-@pytest.mark.parametrize("value", ["push", "xyz", "payin,payout", "pay\u0131n", "ｐａｙｉｎ", "Type.PAYIN"])
+@pytest.mark.parametrize(
+    "value", ["push", "xyz", "payin,payout", "pay\u0131n", "ｐａｙｉｎ", "Type.PAYIN"]
+)
 def test_row_107_the_answer_to_an_unknown_type_names_the_known_ones(value: str) -> None:
     problem = refused(WINDOW + b"&type=" + quote(value).encode())
     assert problem.detail == "'type' must be one of: payin, payout, tax."
@@ -165,7 +170,9 @@ def test_page_sizes_are_clamped(value: bytes, size: int) -> None:
 
 
 @pytest.mark.spec("R4")
-@pytest.mark.parametrize("value", ["abc", "10.5", "1_0", "１０", "٥", "--1", "-", "1 0", "0x10", "1e2", "½"])
+@pytest.mark.parametrize(
+    "value", ["abc", "10.5", "1_0", "１０", "٥", "--1", "-", "1 0", "0x10", "1e2", "½"]
+)
 def test_row_111_a_page_size_is_an_integer(value: str) -> None:
     assert refused(WINDOW + b"&pageSize=" + quote(value).encode()).errors[0].field == "pageSize"
 
@@ -210,12 +217,32 @@ def test_a_timestamp_is_iso_8601(text: str, instant: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("2024-W40-5", "2024-278", "2024-10", "2024", "1728000000", "now", "2024-1-1", "2024-10-32"),
+        *(
+            "2024-W40-5",
+            "2024-278",
+            "2024-10",
+            "2024",
+            "1728000000",
+            "now",
+            "2024-1-1",
+            "2024-10-32",
+        ),
         *("2024-13-01", "2023-02-29", "0000-01-01", "10000-01-01", "+2024-10-04", "-2024-10-04"),
-        *("2024-10-04T", "2024-10-04T24:00", "2024-10-04T00:60", "2024-10-04T00:00:60", "2024-10-04T1"),
+        *(
+            "2024-10-04T",
+            "2024-10-04T24:00",
+            "2024-10-04T00:60",
+            "2024-10-04T00:00:60",
+            "2024-10-04T1",
+        ),
         *("2024-10-04 00:00", "2024-10-04T00:00:00.Z", "2024-10-04T00:00:00+24:00", "2024-1004"),
         *("2024-10-04T00:00:00+01:60", "2024-10-04T0000:00", "2024-10-04Z", "2024-10-04+02:00"),
-        *("2024-10-04T00:00:00  02:00", "２０２４-10-04", "2024-10-04T00:00:00." + "0" * 90, "04/10/2024"),
+        *(
+            "2024-10-04T00:00:00  02:00",
+            "２０２４-10-04",
+            "2024-10-04T00:00:00." + "0" * 90,
+            "04/10/2024",
+        ),
     ],
 )
 def test_nothing_else_is_a_timestamp(text: str) -> None:
@@ -344,4 +371,6 @@ def test_records_hold_the_objects_byte_for_byte() -> None:
     answer = records_response(Records(objects, HERE, HERE, False, False), asked(WINDOW), SETTINGS)
     assert answer.status == 200
     assert answer.value(b"content-type") == b"application/json"
-    assert answer.body == (b'{"data":[{"value":1.10},{ "b" : 2 }],"pages":{"next":null,"previous":null}}')
+    assert answer.body == (
+        b'{"data":[{"value":1.10},{ "b" : 2 }],"pages":{"next":null,"previous":null}}'
+    )

@@ -41,7 +41,10 @@ def refusal(head: RequestHead) -> Problem:
 @pytest.mark.parametrize(
     ("method", "target", "found"),
     [
-        *(("POST", b"%s/%s/mpesa_ke" % (V2, each.value.encode()), CreateRoute(each, "mpesa_ke")) for each in Operation),
+        *(
+            ("POST", b"%s/%s/mpesa_ke" % (V2, each.value.encode()), CreateRoute(each, "mpesa_ke"))
+            for each in Operation
+        ),
         ("POST", V2 + b"/web/payin/m%2F%C3%A9?x=1", CreateRoute(Operation.WEB_PAYIN, "m/é")),
         ("GET", V2 + b"/status/" + ULID.encode(), LookUpRoute(ULID)),
         ("GET", V2 + b"/status/x?y", LookUpRoute("x")),
@@ -149,7 +152,9 @@ def test_row_12_head_is_routed_as_get(path: bytes) -> None:
 def test_a_merchant_reference_is_decoded_once(segment: bytes, reference: str) -> None:
     found = find_route(RequestHead("GET", V2 + b"/status/mref/" + segment))
     assert found == LookUpByMerchantReferenceRoute(reference)
-    assert look_up_by_merchant_reference("acme", reference) == LookUpByMerchantReference("acme", reference)
+    assert look_up_by_merchant_reference("acme", reference) == LookUpByMerchantReference(
+        "acme", reference
+    )
 
 
 @pytest.mark.spec("L2", "L3")
@@ -161,7 +166,9 @@ def test_row_102_a_reference_too_long_to_exist_asks_no_store(length: int) -> Non
 
 
 @pytest.mark.spec("L1")
-@pytest.mark.parametrize("given", [ULID, ULID.lower(), ULID[:13].lower() + ULID[13:], "0" * 26, "7" + "Z" * 25])
+@pytest.mark.parametrize(
+    "given", [ULID, ULID.lower(), ULID[:13].lower() + ULID[13:], "0" * 26, "7" + "Z" * 25]
+)
 def test_a_ulid_may_have_letters_of_either_case(given: str) -> None:
     assert look_up("acme", given) == LookUp("acme", given.upper())
 
@@ -170,9 +177,18 @@ def test_a_ulid_may_have_letters_of_either_case(given: str) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        *(pytest.param(given, id=f"row 94: {given!r}") for given in ("", "x", "mref", ULID[:25], ULID + "0")),
-        *(pytest.param(given, id=f"row 94: {given!r}") for given in ("8" + ULID[1:], "9" * 26, "Z" * 26)),
-        *(pytest.param(ULID[:-1] + letter, id=f"row 94: {letter!r}") for letter in "ILOUilou-_ \n٣\u017f\u212a"),
+        *(
+            pytest.param(given, id=f"row 94: {given!r}")
+            for given in ("", "x", "mref", ULID[:25], ULID + "0")
+        ),
+        *(
+            pytest.param(given, id=f"row 94: {given!r}")
+            for given in ("8" + ULID[1:], "9" * 26, "Z" * 26)
+        ),
+        *(
+            pytest.param(ULID[:-1] + letter, id=f"row 94: {letter!r}")
+            for letter in "ILOUilou-_ \n٣\u017f\u212a"
+        ),
         pytest.param("ß" + ULID[2:], id="row 94: one letter that becomes two"),
     ],
 )
@@ -247,10 +263,16 @@ def test_the_head_is_checked_in_the_order_of_c9(route: ApiRoute, last: str) -> N
 @pytest.mark.spec("C1", "L1", "L2", "R1")
 def test_a_good_head_becomes_a_query_or_waits_for_its_body() -> None:
     head = request()
-    assert requests.check_head(head, CREATION, BRAND, SETTINGS) == requests.CreationHead(head, CREATION, BRAND)
+    assert requests.check_head(head, CREATION, BRAND, SETTINGS) == requests.CreationHead(
+        head, CREATION, BRAND
+    )
     by_merchant = LookUpByMerchantReferenceRoute("order-1")
-    assert requests.check_head(head, by_merchant, BRAND, SETTINGS) == LookUpByMerchantReference(BRAND.id, "order-1")
-    records = requests.check_head(head, ListRecordsRoute(b"from=2026-11-01&to=2026-12-01"), BRAND, SETTINGS)
+    assert requests.check_head(head, by_merchant, BRAND, SETTINGS) == LookUpByMerchantReference(
+        BRAND.id, "order-1"
+    )
+    records = requests.check_head(
+        head, ListRecordsRoute(b"from=2026-11-01&to=2026-12-01"), BRAND, SETTINGS
+    )
     assert isinstance(records, RecordsRequest)
     assert records.query.brand == BRAND.id
 

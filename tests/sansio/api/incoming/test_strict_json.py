@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmo_sansio.values.problems import ProblemError
-from mmo_sansio.values.strict_json import NESTING_MAX, VALUES_MAX, JsonNumber, JsonValue, parse_object
+from mmo_sansio.values.strict_json import (
+    NESTING_MAX,
+    VALUES_MAX,
+    JsonNumber,
+    JsonValue,
+    parse_object,
+)
 
 
 @pytest.mark.spec("G7")
@@ -21,7 +27,15 @@ from mmo_sansio.values.strict_json import NESTING_MAX, VALUES_MAX, JsonNumber, J
         for row, bodies in {
             21: [b"", b" ", b"\n"],
             22: [b"null", b"[]", b'"x"', b"1", b"true", b"-0.5e1"],
-            23: [b"{", b'{"a":1,}', b'{"a":1 /* one */}', b"{'a':1}", b'{"a" 1}', b'{"a":"b', b"{a:1}"],
+            23: [
+                b"{",
+                b'{"a":1,}',
+                b'{"a":1 /* one */}',
+                b"{'a':1}",
+                b'{"a" 1}',
+                b'{"a":"b',
+                b"{a:1}",
+            ],
             24: [b"{}{}", b"{} x", b"{}\0", b"{}]"],
             25: [b'{"a":NaN}', b'{"a":Infinity}', b'{"a":-Infinity}', b'{"a":[{"b":NaN}]}'],
             26: [
@@ -39,8 +53,18 @@ from mmo_sansio.values.strict_json import NESTING_MAX, VALUES_MAX, JsonNumber, J
             28: ["{}".encode("utf-16"), "{}".encode("utf-16-le"), "{}".encode("utf-32")],
             29: [b'{"a":"\xff"}', b'{"a":"\xc0\xaf"}', b'{"a":"\xed\xa0\x80"}', b'{"\xe9":1}'],
             30: [b'{"a":"\t"}', b'{"a":"\n"}', b'{"a":"\0"}', b'{"\x1f":1}'],
-            31: [b'{"a":1,"a":1}', b'{"a":{"b":1,"b":2}}', b'{"a":[{"b":1,"b":2}]}', b'{"a":1,"\\u0061":2}'],
-            77: [rb'{"a":"\ud800"}', rb'{"a":"\uDFFF\ud800"}', rb'{"\udbff":1}', rb'{"a":["x\udc00"]}'],
+            31: [
+                b'{"a":1,"a":1}',
+                b'{"a":{"b":1,"b":2}}',
+                b'{"a":[{"b":1,"b":2}]}',
+                b'{"a":1,"\\u0061":2}',
+            ],
+            77: [
+                rb'{"a":"\ud800"}',
+                rb'{"a":"\uDFFF\ud800"}',
+                rb'{"\udbff":1}',
+                rb'{"a":["x\udc00"]}',
+            ],
             35: [
                 b'{"a":' + b"[" * 100_000,
                 b'{"a":' * 100_000,
@@ -59,7 +83,11 @@ def test_what_is_no_plain_json_object_is_a_bad_request(body: bytes) -> None:
     with pytest.raises(ProblemError) as refused:
         parse_object(body)
     problem = refused.value.problem
-    assert (problem.status, problem.error_code, problem.segment) == (400, "bad_request", "bad_request")
+    assert (problem.status, problem.error_code, problem.segment) == (
+        400,
+        "bad_request",
+        "bad_request",
+    )
 
 
 @pytest.mark.spec("G7")
@@ -106,7 +134,14 @@ def test_a_body_of_very_many_values_is_refused_before_it_is_parsed(value: bytes)
 
 def test_commas_and_brackets_in_a_string_are_no_values() -> None:
     assert "a" in parse_object(b'{"a":"' + b'[{,\\"' * 10_000 + b'"}')
-    assert len(parse_object(b"{" + b",".join(b'"%d":"a,b"' % each for each in range(VALUES_MAX)) + b"}")) == VALUES_MAX
+    assert (
+        len(
+            parse_object(
+                b"{" + b",".join(b'"%d":"a,b"' % each for each in range(VALUES_MAX)) + b"}"
+            )
+        )
+        == VALUES_MAX
+    )
 
 
 _PLAIN = st.recursive(
@@ -118,7 +153,9 @@ _PLAIN = st.recursive(
 
 @pytest.mark.spec("G7")
 @given(st.dictionaries(st.text(st.characters(codec="utf-8")), _PLAIN), st.booleans())
-def test_what_a_json_writer_writes_is_read_as_it_was(members: dict[str, JsonValue], ascii: bool) -> None:
+def test_what_a_json_writer_writes_is_read_as_it_was(
+    members: dict[str, JsonValue], ascii: bool
+) -> None:
     assert parse_object(json.dumps(members, ensure_ascii=ascii).encode()) == members
 
 

@@ -65,7 +65,9 @@ def waiting(stage: Stage) -> Ledger:
 @pytest.mark.spec("Q1")
 @pytest.mark.parametrize("stage", [Stage.AWAITING_RESULT, Stage.SUCCEEDED, Stage.FAILED])
 @pytest.mark.parametrize("outcome", [DeliveryOutcome.DELIVERED, DeliveryOutcome.TIMEOUT])
-def test_its_outcome_is_recorded_once_and_changes_nothing(stage: Stage, outcome: DeliveryOutcome) -> None:
+def test_its_outcome_is_recorded_once_and_changes_nothing(
+    stage: Stage, outcome: DeliveryOutcome
+) -> None:
     ledger, given = waiting(stage), QrConcluded(REFERENCE, an_attempt(outcome))
     assert (REFERENCE, IntentKind.QR) in reads(given).intents
     decision = decide(ledger, given, now=NOW)
@@ -73,7 +75,11 @@ def test_its_outcome_is_recorded_once_and_changes_nothing(stage: Stage, outcome:
     assert isinstance(recorded, QrRecorded)
     assert concluded == IntentConcluded((REFERENCE, IntentKind.QR))
     assert isinstance(line, JournalEntry)
-    assert (line.input_name, line.actor, line.gateway_reference) == ("QrConcluded", "gateway", REFERENCE)
+    assert (line.input_name, line.actor, line.gateway_reference) == (
+        "QrConcluded",
+        "gateway",
+        REFERENCE,
+    )
     assert json.loads(line.detail)["outcome"] == outcome
     before = ledger.transactions[REFERENCE]
     ledger.apply(decision.changes, decision.intents)
@@ -86,7 +92,9 @@ def test_the_callback_waits_for_itself_only() -> None:
     ledger = waiting(Stage.SUCCEEDED)
     decision = decide(ledger, QrConcluded(REFERENCE, an_attempt()), now=NOW)
     ledger.apply(decision.changes)
-    assert [key for key in ledger.intents if key[0] == REFERENCE] == [(REFERENCE, IntentKind.CALLBACK)]
+    assert [key for key in ledger.intents if key[0] == REFERENCE] == [
+        (REFERENCE, IntentKind.CALLBACK)
+    ]
 
 
 @pytest.mark.spec("Q1", "G6")
@@ -103,7 +111,8 @@ def test_the_body_has_the_members_in_their_order() -> None:
 @pytest.mark.spec("Q1")
 def test_our_own_code_names_the_merchant_of_the_account_and_the_country_of_the_order() -> None:
     merchant = read_qr_merchant(
-        Options({"qr_name": "Duka", "qr_scheme": "com.example", "qr_template": "28"}), DEFAULT_QR_MERCHANT
+        Options({"qr_name": "Duka", "qr_scheme": "com.example", "qr_template": "28"}),
+        DEFAULT_QR_MERCHANT,
     )
     order = evolve(a_qr_payin(Stage.SUBMITTING).order, country="UG")
     code = make_qr_code(merchant, order)

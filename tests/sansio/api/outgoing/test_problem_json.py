@@ -37,7 +37,9 @@ def test_a_problem_becomes_a_problem_document(cause: ProblemType) -> None:
 
 @pytest.mark.spec("P1")
 def test_a_request_without_an_id_is_no_instance() -> None:
-    assert "instance" not in json.loads(problem_response(PROBLEM_TYPES[0].problem("No."), DOCS).body)
+    assert "instance" not in json.loads(
+        problem_response(PROBLEM_TYPES[0].problem("No."), DOCS).body
+    )
 
 
 @pytest.mark.spec("P1")

@@ -50,7 +50,9 @@ def test_a_creation_is_answered_with_its_references(operation: Operation) -> Non
         "status": "pending",
         "gatewayReference": ULID,
         "merchantReference": "order-1",
-        "reconciliationReference": ("tax-2026-11" if operation is Operation.DIRECT_TAXPAYOUT else "order-1"),
+        "reconciliationReference": (
+            "tax-2026-11" if operation is Operation.DIRECT_TAXPAYOUT else "order-1"
+        ),
         "createdAt": "2026-11-21T08:34:56+00:00",
     }
     if operation is Operation.WEB_PAYIN:
@@ -61,7 +63,10 @@ def test_a_creation_is_answered_with_its_references(operation: Operation) -> Non
 
 @pytest.mark.spec("C6", "C7")
 def test_references_are_echoed_as_they_are() -> None:
-    references = {"merchantReference": ' é"\\/\U0001f600\u2028', "reconciliationReference": "b" * 255}
+    references = {
+        "merchantReference": ' é"\\/\U0001f600\u2028',
+        "reconciliationReference": "b" * 255,
+    }
     answer = document(created(Operation.QR_PAYIN, **references))
     assert {name: answer[name] for name in references} == references
 

@@ -31,7 +31,16 @@ from mmo_sansio.testing.builders import (
 )
 from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Flow, Operation, Party, ProviderData, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import (
+    Flow,
+    Operation,
+    Party,
+    ProviderData,
+    Source,
+    Stage,
+    Transaction,
+    Type,
+)
 from mmo_sansio.values.money import Money
 
 MOMENT = Instant(1_795_250_096_000_120)
@@ -55,7 +64,9 @@ def test_a_payment_that_succeeded() -> None:
         completion_source=Source.WEBHOOK,
         provider_reference="SKL4X9",
         party=Party("user-1", "+254700000000", "Ada", None, "ada@shop.example"),
-        provider_data=ProviderData("mpesa", 'M-"Pesa"', Money(5, "KES"), '{"tier":2}', None, "a\\b\u2028"),
+        provider_data=ProviderData(
+            "mpesa", 'M-"Pesa"', Money(5, "KES"), '{"tier":2}', None, "a\\b\u2028"
+        ),
     )
     assert transaction_object(transaction).decode() == (
         '{"status":"success","type":"payin","flow":"direct"'
@@ -107,7 +118,9 @@ def test_every_member_is_written_in_every_stage(stage: Stage) -> None:
         (Operation.DIRECT_TAXPAYOUT, Type.TAX, Flow.DIRECT),
     ],
 )
-def test_type_and_flow_are_those_of_the_operation(operation: Operation, type_: Type, flow: Flow) -> None:
+def test_type_and_flow_are_those_of_the_operation(
+    operation: Operation, type_: Type, flow: Flow
+) -> None:
     gateway = Gateway()
     gateway.receive(a_create_payment(operation=operation), now=MOMENT)
     shown = seen(gateway.transaction(REFERENCE))
@@ -138,7 +151,9 @@ def test_a_push_has_no_references_and_no_labels() -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_party_of_a_tax_payout_is_the_authority(authority: dict[str, str], party: dict[str, str]) -> None:
+def test_the_party_of_a_tax_payout_is_the_authority(
+    authority: dict[str, str], party: dict[str, str]
+) -> None:
     gateway = Gateway()
     brand = a_brand(methods=(a_method(**authority),))
     given = a_create_payment(brand=brand, operation=Operation.DIRECT_TAXPAYOUT, party=None)
@@ -156,10 +171,15 @@ def test_the_requested_amount_never_changes(succeeds: bool) -> None:
     before = seen(gateway.transaction(REFERENCE))["requestedAmount"]
     if succeeds:
         final = Money(1, "KES")
-        gateway.receive(ProviderSucceeded(REFERENCE, "test", Source.POLL, final=final), now=later(MOMENT, Span(1)))
+        gateway.receive(
+            ProviderSucceeded(REFERENCE, "test", Source.POLL, final=final),
+            now=later(MOMENT, Span(1)),
+        )
     else:
         code = ErrorCode.USER_CANCELLED
-        gateway.receive(ProviderFailed(REFERENCE, "test", Source.POLL, code), now=later(MOMENT, Span(1)))
+        gateway.receive(
+            ProviderFailed(REFERENCE, "test", Source.POLL, code), now=later(MOMENT, Span(1))
+        )
     after = seen(gateway.transaction(REFERENCE))
     assert after["status"] == ("success" if succeeds else "failed")
     assert after["requestedAmount"] == before == {"value": "150.00", "currency": "KES"}
@@ -204,7 +224,10 @@ _TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 @given(_TEXTS, _TEXTS, _TEXTS)
 def test_any_text_comes_back_as_it_was(reference: str, name: str, message: str) -> None:
     transaction = a_transaction(
-        Stage.FAILED, merchant_reference=reference, party=Party("1", "+254700000000", name), error_message=message
+        Stage.FAILED,
+        merchant_reference=reference,
+        party=Party("1", "+254700000000", name),
+        error_message=message,
     )
     shown = seen(transaction)
     assert shown["merchantReference"] == reference

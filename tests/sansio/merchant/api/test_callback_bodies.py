@@ -82,7 +82,9 @@ def test_a_qr_code_is_no_result() -> None:
 @pytest.mark.spec("A4")
 def test_during_a_change_of_keys_both_are_taken() -> None:
     for key in (KEY, NEW_KEY):
-        assert isinstance(read_callback({"x-api-key": key}, a_result(), [KEY, NEW_KEY]), TransactionObject)
+        assert isinstance(
+            read_callback({"x-api-key": key}, a_result(), [KEY, NEW_KEY]), TransactionObject
+        )
 
 
 @pytest.mark.spec("K1")
@@ -162,7 +164,8 @@ def test_every_key_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.spec("T2")
 @pytest.mark.parametrize(
-    "reference", ["../../etc/passwd", "", "01K5TESTTESTTESTTESTTEST0", "01K5TESTTESTTESTTESTTEST00\n"]
+    "reference",
+    ["../../etc/passwd", "", "01K5TESTTESTTESTTESTTEST0", "01K5TESTTESTTESTTESTTEST00\n"],
 )
 def test_a_reference_that_is_no_ulid_is_rejected(reference: str) -> None:
     with pytest.raises(UnreadableCallback):

@@ -1,4 +1,5 @@
-"""A merchant's requests are those that the gateway reads, and its answers are understood exactly."""
+"""A merchant's requests are those that the gateway reads, and its answers are understood
+exactly."""
 
 from __future__ import annotations
 
@@ -55,8 +56,14 @@ def test_every_kind_of_payment_arrives_as_it_was_requested(payment: NewPayment) 
     assert started.reconciliation_reference == payment.reconciliation_reference
     assert (started.page_url is not None) == (operation_of(payment).value == "web/payin")
     found = read_found(api.answer(look_up_request(ACCESS, started.gateway_reference)))
-    assert found == read_found(api.answer(reference_look_up_request(ACCESS, payment.merchant_reference)))
-    assert (found.status, found.method, found.country) == (Status.PENDING, payment.method, payment.country)
+    assert found == read_found(
+        api.answer(reference_look_up_request(ACCESS, payment.merchant_reference))
+    )
+    assert (found.status, found.method, found.country) == (
+        Status.PENDING,
+        payment.method,
+        payment.country,
+    )
     assert (found.type, found.flow) == (operation_of(payment).type, operation_of(payment).flow)
     assert found.requested_amount == payment.amount
     assert found.labels == payment.labels
@@ -74,7 +81,9 @@ def test_every_kind_of_payment_arrives_as_it_was_requested(payment: NewPayment) 
 @pytest.mark.spec("S2", "T3", "G6")
 def test_the_members_of_a_payment_that_has_ended_are_exact() -> None:
     api = SimulatedApi(World(FakeProvider(on_submit=(succeeds,))))
-    started = read_started(api.answer(creation_request(ACCESS, a_pay_in(labels={"weight": Decimal("1.50")}))))
+    started = read_started(
+        api.answer(creation_request(ACCESS, a_pay_in(labels={"weight": Decimal("1.50")})))
+    )
     api.world.settle()
     found = read_found(api.answer(look_up_request(ACCESS, started.gateway_reference)))
     assert found.has_ended
@@ -92,7 +101,9 @@ def test_records_are_read_page_by_page() -> None:
         api.answer(creation_request(ACCESS, a_pay_in(f"order-{number}")))
         api.world.now = later(api.world.now, SECOND)
     begin = to_datetime(api.payments[0].order.created_at)
-    window = RecordsWindow(begin=begin, end=begin + timedelta(hours=1), type=Type.PAYIN, page_size=2)
+    window = RecordsWindow(
+        begin=begin, end=begin + timedelta(hours=1), type=Type.PAYIN, page_size=2
+    )
     page = read_page(api.answer(records_request(ACCESS, window)))
     seen = list(page.transactions)
     assert page.previous is None
@@ -100,7 +111,9 @@ def test_records_are_read_page_by_page() -> None:
         page = read_page(api.answer(page_request(ACCESS, page.next)))
         seen += page.transactions
     assert [each.merchant_reference for each in seen] == [f"order-{number}" for number in range(5)]
-    other = RecordsWindow(begin=begin, end=begin + timedelta(hours=1), method="other", status=Status.FAILED)
+    other = RecordsWindow(
+        begin=begin, end=begin + timedelta(hours=1), method="other", status=Status.FAILED
+    )
     assert read_page(api.answer(records_request(ACCESS, other))).transactions == ()
 
 
@@ -111,14 +124,21 @@ def test_problems_are_errors_by_their_kind() -> None:
         read_started(api.answer(creation_request(ACCESS, a_pay_in(amount=Money(1, "KES")))))
     problem = refused.value.problem
     assert (problem.status, problem.error_code) == (400, "validation_failed")
-    assert (problem.cause, problem.request_id) == ("config_method_transaction_min_limit", "01REQUEST")
+    assert (problem.cause, problem.request_id) == (
+        "config_method_transaction_min_limit",
+        "01REQUEST",
+    )
     assert "request 01REQUEST" in str(refused.value)
     with pytest.raises(ApiRejection) as invalid:
-        read_started(api.answer(creation_request(ACCESS, a_pay_in(result_url="http://acme.example/"))))
+        read_started(
+            api.answer(creation_request(ACCESS, a_pay_in(result_url="http://acme.example/")))
+        )
     assert [each.field for each in invalid.value.problem.errors] == ["resultUrl"]
     assert isinstance(invalid.value.problem.errors[0], FieldError)
     with pytest.raises(KeyRejected):
-        read_found(api.answer(look_up_request(ApiAccess(BASE_URL, "wrong"), "01K5TESTTESTTESTTESTTEST00")))
+        read_found(
+            api.answer(look_up_request(ApiAccess(BASE_URL, "wrong"), "01K5TESTTESTTESTTESTTEST00"))
+        )
     with pytest.raises(TransactionNotFound):
         read_found(api.answer(look_up_request(ACCESS, "01K5TESTTESTTESTTESTTEST00")))
     read_started(api.answer(creation_request(ACCESS, a_pay_in())))
@@ -169,7 +189,11 @@ def a_transaction(**changes: object) -> bytes:
 
 def test_what_is_added_one_day_is_no_error() -> None:
     body = a_transaction(
-        added={"deep": [1]}, flow="telepathy", type="loan", completionSource="oracle", errorCode="user_asleep"
+        added={"deep": [1]},
+        flow="telepathy",
+        type="loan",
+        completionSource="oracle",
+        errorCode="user_asleep",
     )
     found = parse_transaction(body)
     assert isinstance(found, TransactionObject)

@@ -55,7 +55,8 @@ class Script:
     """A gateway behind a network that loses what the script says, exchange by exchange."""
 
     losses: Sequence[str]
-    """`request`, `answer`, `proxy` (an answer of a proxy that hides the gateway's) or `` for each exchange."""
+    """`request`, `answer`, `proxy` (an answer of a proxy that hides the gateway's) or `` for each
+    exchange."""
     api: SimulatedApi = Factory(SimulatedApi)
     sent: list[tuple[str, float]] = Factory(list)
     """The method of each request and the pause before it."""
@@ -121,7 +122,9 @@ def test_an_earlier_payment_is_found_even_if_it_has_failed() -> None:
     again = script.run(create_or_get(ACCESS, a_pay_in()))
     assert again.found is not None
     assert (again.gateway_reference, again.found.status) == (first.gateway_reference, Status.FAILED)
-    assert script.run(create_or_get(ACCESS, a_pay_in(), is_first_attempt=True)).found is None, "the caller's word"
+    assert script.run(create_or_get(ACCESS, a_pay_in(), is_first_attempt=True)).found is None, (
+        "the caller's word"
+    )
 
 
 def test_a_gateway_that_stays_silent_leaves_the_outcome_unclear() -> None:
@@ -171,9 +174,14 @@ def test_a_reference_that_is_used_and_not_found_is_never_sent_again() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "differences"),
-    [({"amount": Money(20_000, "KES")}, ("amount",)), ({"method": "other_ke", "country": "UG"}, ("method", "country"))],
+    [
+        ({"amount": Money(20_000, "KES")}, ("amount",)),
+        ({"method": "other_ke", "country": "UG"}, ("method", "country")),
+    ],
 )
-def test_a_reference_of_another_payment_is_no_answer(changes: dict[str, Any], differences: tuple[str, ...]) -> None:
+def test_a_reference_of_another_payment_is_no_answer(
+    changes: dict[str, Any], differences: tuple[str, ...]
+) -> None:
     script = Script(())
     script.run(create_or_get(ACCESS, a_pay_in(), is_first_attempt=True))
     with pytest.raises(ReferenceMismatch) as raised:
@@ -184,13 +192,18 @@ def test_a_reference_of_another_payment_is_no_answer(changes: dict[str, Any], di
 
 @pytest.mark.spec("P5")
 def test_a_503_is_waited_for_as_long_as_it_says() -> None:
-    problem = (
-        b'{"type":"e/service_unavailable","title":"T","status":503,"detail":"D","errorCode":"service_unavailable"}'
-    )
+    problem = b'{"type":"e/service_unavailable","title":"T","status":503,"detail":"D","errorCode":"service_unavailable"}'
     exchange = create_or_get(ACCESS, a_pay_in(), is_first_attempt=True)
     next(exchange)
-    asks = [exchange.send(HttpResponse(503, ((b"retry-after", each),), problem)) for each in (b"0", b"8", b"9999")]
-    assert [(ask.request.method, ask.pause_s) for ask in asks] == [("GET", 1), ("GET", 8), ("GET", 60)]
+    asks = [
+        exchange.send(HttpResponse(503, ((b"retry-after", each),), problem))
+        for each in (b"0", b"8", b"9999")
+    ]
+    assert [(ask.request.method, ask.pause_s) for ask in asks] == [
+        ("GET", 1),
+        ("GET", 8),
+        ("GET", 60),
+    ]
     exchange.send(HttpResponse(503, (), problem))
     with pytest.raises(GatewayUnavailable):
         exchange.send(HttpResponse(503, (), problem))
@@ -219,7 +232,9 @@ class Network:
 
     def exchange(self, request: HttpRequest) -> Answer:
         """Deliver the request, or not, and its answer, or not."""
-        event = self.chance.choice(["fine", "fine", "fine", "lost", "unanswered", "held up", "proxy"])
+        event = self.chance.choice(
+            ["fine", "fine", "fine", "lost", "unanswered", "held up", "proxy"]
+        )
         if event == "fine":
             answer = self.api.answer(request)
             self.api.world.settle()
@@ -258,7 +273,9 @@ def drive(network: Network, exchange: Exchange[StartedPayment]) -> StartedPaymen
 def play(seed: int, reuse: ReferenceReuse, attempt: Attempt, *, delay_max: Span) -> SimulatedApi:
     """One order, attempted until its payment is known, and what the gateway has in the end."""
     chance = random.Random(seed)
-    provider = FakeProvider(on_submit=(chance.choice([succeeds, fails, accepts]),), on_poll=(succeeds,))
+    provider = FakeProvider(
+        on_submit=(chance.choice([succeeds, fails, accepts]),), on_poll=(succeeds,)
+    )
     brand = a_brand(reference_reuse=ReusePolicy.same_for_all(reuse))
     network = Network(SimulatedApi(World(provider), brand), chance, delay_max)
     is_first = True
@@ -292,7 +309,8 @@ def hasty_attempt(is_first: bool) -> Exchange[StartedPayment]:
 @pytest.mark.finding("specification-A1")
 @pytest.mark.parametrize("reuse", ReferenceReuse)
 def test_an_order_is_never_paid_twice(reuse: ReferenceReuse) -> None:
-    """With requests that are held up for less than the window, an order has one payment under any policy."""
+    """With requests that are held up for less than the window, an order has one payment under any
+    policy."""
     for seed in range(SEEDS):
         api = play(seed, reuse, our_attempt, delay_max=Span(WINDOW - MINUTE))
         assert len(payments_of(api)) <= 1, f"seed {seed}"
@@ -300,7 +318,9 @@ def test_an_order_is_never_paid_twice(reuse: ReferenceReuse) -> None:
 
 @pytest.mark.spec("C12")
 @pytest.mark.parametrize("reuse", [ReferenceReuse.NEVER, ReferenceReuse.UNLESS_PAID])
-def test_a_request_that_is_held_up_beyond_the_window_pays_nothing_twice(reuse: ReferenceReuse) -> None:
+def test_a_request_that_is_held_up_beyond_the_window_pays_nothing_twice(
+    reuse: ReferenceReuse,
+) -> None:
     for seed in range(SEEDS):
         api = play(seed, reuse, our_attempt, delay_max=Span(2 * DAY))
         assert len(payments_of(api, Status.SUCCESS, Status.PENDING)) <= 1, f"seed {seed}"

@@ -18,12 +18,19 @@ def played(run: str) -> dict[str, list[Callback]]:
         if situation not in MALFORMED_SITUATIONS:
             script = situation.write(PlayedPayments(run[:18], number, START))
             requests = [request for requests in script.rounds for request in requests]
-            bodies[situation.name] = [read_callback({"X-API-KEY": KEY}, each.body, [KEY]) for each in requests]
+            bodies[situation.name] = [
+                read_callback({"X-API-KEY": KEY}, each.body, [KEY]) for each in requests
+            ]
     return bodies
 
 
 def results(run: str) -> list[TransactionObject]:
-    return [each for bodies in played(run).values() for each in bodies if isinstance(each, TransactionObject)]
+    return [
+        each
+        for bodies in played(run).values()
+        for each in bodies
+        if isinstance(each, TransactionObject)
+    ]
 
 
 def test_a_merchant_can_read_them_all() -> None:
@@ -49,5 +56,9 @@ def test_a_deposit_has_ended_when_it_began() -> None:
 def test_no_two_payments_share_a_reference_of_the_provider() -> None:
     """A merchant may have a unique key on it, and plays the situations again and again."""
     both = [*results(UNUSED_REFERENCE), *results(numbered_reference(7))]
-    named = {(each.gateway_reference, each.provider_reference) for each in both if each.provider_reference is not None}
+    named = {
+        (each.gateway_reference, each.provider_reference)
+        for each in both
+        if each.provider_reference is not None
+    }
     assert len({receipt for _, receipt in named}) == len(named)

@@ -13,7 +13,11 @@ from mmo_sansio.testing import START, UNUSED_REFERENCE
 @pytest.mark.spec("Q1")
 @pytest.mark.parametrize(
     ("of_code", "of_result", "kind"),
-    [(400, 204, VerdictKind.PASSED), (204, 204, VerdictKind.PASSED), (400, 400, VerdictKind.FAILED)],
+    [
+        (400, 204, VerdictKind.PASSED),
+        (204, 204, VerdictKind.PASSED),
+        (400, 400, VerdictKind.FAILED),
+    ],
 )
 def test_a_shop_whose_codes_have_an_endpoint_of_their_own_may_refuse_them_where_results_come(
     of_code: int, of_result: int, kind: VerdictKind

@@ -1,4 +1,5 @@
-"""A pay-roll is read exactly, each fault is named by its line with a remedy, and references stay what they were."""
+"""A pay-roll is read exactly, each fault is named by its line with a remedy, and references stay
+what they were."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from attrs import evolve
 from mmo_merchant.payroll.pay_roll import REMEDIES, Fault, Layout, PayLine, read_pay_roll, totals
 from mmo_sansio.values.money import Money
 
-HEADINGS = "msisdn,amount,currency,merchantReference,id,firstName,lastName,email,reconciliationReference"
+HEADINGS = (
+    "msisdn,amount,currency,merchantReference,id,firstName,lastName,email,reconciliationReference"
+)
 LAYOUT = Layout({}, {"country": "KE", "method": "mpesa_ke"}, "https://acme.example/r")
 GOOD = "254712345001,1500.00,KES,salary-1,,Zuhura,,,"
 
@@ -41,14 +44,20 @@ WRONG_LINES = [
     (f"254712345678,1500,KES,a,{'a' * 256},,,,", "id", "at most 255 characters"),
     (f"254712345678,1500,KES,a,,{'a' * 256},,,", "firstName", "at most 255 characters"),
     ("254712345678,1500,KES,a,,,,nobody,", "email", "must be an e-mail address"),
-    (f"254712345678,1500,KES,a,,,,,{'a' * 256}", "reconciliationReference", "at most 255 characters"),
+    (
+        f"254712345678,1500,KES,a,,,,,{'a' * 256}",
+        "reconciliationReference",
+        "at most 255 characters",
+    ),
     ("254712345678,1,500,KES,a,,,,,", "", "has 10 cells, and 9 headings"),
     ("254712345678,1500,KES", "", "has 3 cells, and 9 headings"),
     ("254712345678,1500,KES,a,,Z\udce9,,,", "", "is not UTF-8"),
 ]
 
 
-def read(*lines: str, headings: str = HEADINGS, layout: Layout = LAYOUT) -> tuple[list[PayLine], list[Fault]]:
+def read(
+    *lines: str, headings: str = HEADINGS, layout: Layout = LAYOUT
+) -> tuple[list[PayLine], list[Fault]]:
     return read_pay_roll((f"{each}\n" for each in (headings, *lines)), layout)
 
 
@@ -80,7 +89,12 @@ def test_no_fault_repeats_what_is_in_a_line() -> None:
 
 
 def test_all_faults_of_a_line_are_named() -> None:
-    assert {each.field for each in faults_of(",x,kes,a,,,,b,")} == {"msisdn", "amount", "currency", "email"}
+    assert {each.field for each in faults_of(",x,kes,a,,,,b,")} == {
+        "msisdn",
+        "amount",
+        "currency",
+        "email",
+    }
 
 
 @pytest.mark.parametrize(
@@ -90,10 +104,17 @@ def test_all_faults_of_a_line_are_named() -> None:
         ("msisdn,amount", LAYOUT, "currency", "--map currency=HEADING, or give --currency."),
         ("msisdn,amount,Amount,currency", LAYOUT, "amount", "Rename"),
         ("msisdn,amount,currency,country", LAYOUT, "country", "Leave the option out"),
-        ("msisdn,amount,currency", evolve(LAYOUT, headings={"id": "staff"}), "id", "--map id=HEADING."),
+        (
+            "msisdn,amount,currency",
+            evolve(LAYOUT, headings={"id": "staff"}),
+            "id",
+            "--map id=HEADING.",
+        ),
     ],
 )
-def test_what_is_wrong_with_the_headings_is_said(headings: str, layout: Layout, field: str, remedy: str) -> None:
+def test_what_is_wrong_with_the_headings_is_said(
+    headings: str, layout: Layout, field: str, remedy: str
+) -> None:
     (fault,) = faults_of("254712345001,1500,KES", headings=headings, layout=layout)
     assert (fault.line, fault.field) == (1, field)
     assert remedy in fault.remedy
@@ -111,22 +132,44 @@ def test_a_file_without_pay_outs_is_a_fault() -> None:
 
 @pytest.mark.spec("M1")
 def test_lines_keep_their_numbers_and_totals_are_exact() -> None:
-    lines = ("254712345001,0.10,KES,a,,,,,", "", "+254712345002,0.20,KES,b,7,Zuhura,,,r-1", "256712345003,3,UGX,c,,,,,")
+    lines = (
+        "254712345001,0.10,KES,a,,,,,",
+        "",
+        "+254712345002,0.20,KES,b,7,Zuhura,,,r-1",
+        "256712345003,3,UGX,c,,,,,",
+    )
     read_lines, _ = read(*lines)
     assert [each.number for each in read_lines] == [2, 4, 5]
     assert totals(each.payment.amount for each in read_lines) == [Money(30, "KES"), Money(3, "UGX")]
     first, second, _ = (each.payment for each in read_lines)
-    assert (first.payee.id, first.payee.first_name, first.reconciliation_reference) == ("254712345001", None, None)
-    assert (second.payee.id, second.payee.first_name, second.reconciliation_reference) == ("7", "Zuhura", "r-1")
-    assert (second.method, second.country, second.result_url) == ("mpesa_ke", "KE", LAYOUT.result_url)
+    assert (first.payee.id, first.payee.first_name, first.reconciliation_reference) == (
+        "254712345001",
+        None,
+        None,
+    )
+    assert (second.payee.id, second.payee.first_name, second.reconciliation_reference) == (
+        "7",
+        "Zuhura",
+        "r-1",
+    )
+    assert (second.method, second.country, second.result_url) == (
+        "mpesa_ke",
+        "KE",
+        LAYOUT.result_url,
+    )
 
 
 @pytest.mark.spec("C12")
 def test_a_copy_has_the_same_references_and_another_pay_roll_has_others() -> None:
-    headings, lines = "msisdn,amount,currency", ("254712345001,1500.00,KES", "254712345001,1500.00,KES")
+    headings, lines = (
+        "msisdn,amount,currency",
+        ("254712345001,1500.00,KES", "254712345001,1500.00,KES"),
+    )
     derived = references(read(*lines, headings=headings))
     assert len(set(derived)) == 2
-    saved_again = read("", '"254712345001", 1500 ,"KES"', "+254712345001,1500.0,KES", headings=f"{headings}")
+    saved_again = read(
+        "", '"254712345001", 1500 ,"KES"', "+254712345001,1500.0,KES", headings=f"{headings}"
+    )
     assert references(saved_again) == derived
     named = read(*lines, headings=headings, layout=evolve(LAYOUT, name="2026-12"))
     changed = read(lines[0], "254712345001,1500.01,KES", headings=headings)

@@ -26,14 +26,24 @@ from mmo_sansio.values.money import Money
 
 def a_record(number: int, **changes: Any) -> RecordedPayment:
     record = RecordedPayment(
-        f"01GATEWAY{number:017}", f"order-{number}", f"RCPT{number}", Type.PAYIN, Status.SUCCESS, Money(100_00, "KES")
+        f"01GATEWAY{number:017}",
+        f"order-{number}",
+        f"RCPT{number}",
+        Type.PAYIN,
+        Status.SUCCESS,
+        Money(100_00, "KES"),
     )
     return evolve(record, **changes)
 
 
 def the_line_of(record: RecordedPayment, number: int = 1, **changes: Any) -> StatementLine:
     line = StatementLine(
-        number, record.receipt, record.merchant_reference, record.amount, record.type in MONEY_IN, record.status
+        number,
+        record.receipt,
+        record.merchant_reference,
+        record.amount,
+        record.type in MONEY_IN,
+        record.status,
     )
     return evolve(line, **changes)
 
@@ -66,7 +76,9 @@ PLANTED: list[DifferenceKind | None] = [None, None, None, *DifferenceKind]
     ),
     st.randoms(use_true_random=False),
 )
-def test_exactly_the_planted_differences_are_found(plan: list[tuple[Any, ...]], order: Random) -> None:
+def test_exactly_the_planted_differences_are_found(
+    plan: list[tuple[Any, ...]], order: Random
+) -> None:
     numbers, planted = count(1), Counter[tuple[DifferenceKind, str]]()
     records: list[RecordedPayment] = []
     lines: list[StatementLine] = []
@@ -93,13 +105,21 @@ def test_exactly_the_planted_differences_are_found(plan: list[tuple[Any, ...]], 
             case DifferenceKind.DIRECTION_DIFFERS:
                 lines.append(evolve(line, is_incoming=not line.is_incoming))
             case DifferenceKind.STATUS_DIFFERS:
-                lines.append(evolve(line, status=next(each for each in Status if each is not status)))
+                lines.append(
+                    evolve(line, status=next(each for each in Status if each is not status))
+                )
             case DifferenceKind.DUPLICATE_LINE:
                 lines += [line, evolve(line, number=next(numbers))]
             case DifferenceKind.FEE_DIFFERS:
-                lines += [line, evolve(line, number=next(numbers), is_fee=True, amount=Money(6, "KES"))]
+                lines += [
+                    line,
+                    evolve(line, number=next(numbers), is_fee=True, amount=Money(6, "KES")),
+                ]
             case _:
-                lines += [line, evolve(line, number=next(numbers), is_fee=True, amount=Money(5, "KES"))]
+                lines += [
+                    line,
+                    evolve(line, number=next(numbers), is_fee=True, amount=Money(5, "KES")),
+                ]
         if kind is not None:
             planted[kind, record.gateway_reference] += 1
     order.shuffle(lines)
@@ -109,12 +129,18 @@ def test_exactly_the_planted_differences_are_found(plan: list[tuple[Any, ...]], 
             found[each.kind, each.record.gateway_reference] += 1
         else:
             assert each.line is not None
-            number = (each.line.receipt or each.line.reference or "").removeprefix("RCPT").removeprefix("order-")
+            number = (
+                (each.line.receipt or each.line.reference or "")
+                .removeprefix("RCPT")
+                .removeprefix("order-")
+            )
             found[each.kind, f"01GATEWAY{int(number):017}"] += 1
     assert found == planted
 
 
-def test_a_reference_that_was_used_again_belongs_to_the_payment_that_is_most_like_the_line() -> None:
+def test_a_reference_that_was_used_again_belongs_to_the_payment_that_is_most_like_the_line() -> (
+    None
+):
     failed = a_record(1, status=Status.FAILED, receipt=None, merchant_reference="order")
     paid = a_record(2, receipt=None, merchant_reference="order")
     lines = [the_line_of(paid), the_line_of(failed, 2)]
@@ -151,7 +177,9 @@ def test_fees_are_summed_by_currency() -> None:
     assert reconciliation.matched == 1
     reconciliation.check_line(line)
     reconciliation.check_line(the_line_of(a_record(2), fee=Money(5, "KES")))
-    assert reconciliation.fees == {"KES": 15}, "of the line that is there twice, and of the one without a record"
+    assert reconciliation.fees == {"KES": 15}, (
+        "of the line that is there twice, and of the one without a record"
+    )
 
 
 def a_reversal(payment: RecordedPayment, number: int = 1, **changes: Any) -> RecordedPayment:
@@ -169,10 +197,14 @@ def a_reversal(payment: RecordedPayment, number: int = 1, **changes: Any) -> Rec
 KES_30 = Money(30_00, "KES")
 
 
-@pytest.mark.parametrize("known_by", ["receipt", "own reference", "receipt of the payment", "reference of the payment"])
+@pytest.mark.parametrize(
+    "known_by", ["receipt", "own reference", "receipt of the payment", "reference of the payment"]
+)
 @pytest.mark.parametrize("has_direction", [True, False])
 @pytest.mark.parametrize("amount", [Money(100_00, "KES"), KES_30])
-def test_a_line_of_money_that_went_back_is_the_reversal_s(known_by: str, has_direction: bool, amount: Money) -> None:
+def test_a_line_of_money_that_went_back_is_the_reversal_s(
+    known_by: str, has_direction: bool, amount: Money
+) -> None:
     paid = a_record(1)
     back = a_reversal(paid, amount=amount)
     names: dict[str, dict[str, Any]] = {
@@ -190,17 +222,26 @@ def test_a_line_of_money_that_went_back_is_the_reversal_s(known_by: str, has_dir
 def test_each_part_that_went_back_has_a_line() -> None:
     paid = a_record(1)
     parts = [a_reversal(paid, number, amount=KES_30) for number in (1, 2)]
-    lines = [the_line_of(each, number, receipt=None) for number, each in enumerate([paid, *parts], start=1)]
+    lines = [
+        the_line_of(each, number, receipt=None)
+        for number, each in enumerate([paid, *parts], start=1)
+    ]
     assert kinds([paid, *parts], lines) == []
     assert kinds([paid, *parts], lines[:2]) == ["missing_in_statement"]
-    assert kinds([paid, *parts], [*lines, the_line_of(parts[0], 4, receipt=None)]) == ["duplicate_line"]
+    assert kinds([paid, *parts], [*lines, the_line_of(parts[0], 4, receipt=None)]) == [
+        "duplicate_line"
+    ]
 
 
 def test_money_back_on_one_side_only_is_named() -> None:
     paid = a_record(1)
     back = a_reversal(paid)
     [missing] = compared([paid, back], [the_line_of(paid)])
-    assert (missing.kind, missing.record, missing.line) == (DifferenceKind.MISSING_IN_STATEMENT, back, None)
+    assert (missing.kind, missing.record, missing.line) == (
+        DifferenceKind.MISSING_IN_STATEMENT,
+        back,
+        None,
+    )
     assert missing.members()["records"] == "reversal 100.00 KES success"
     for status in (Status.PENDING, Status.FAILED):
         held = a_reversal(paid, status=status)
@@ -208,7 +249,9 @@ def test_money_back_on_one_side_only_is_named() -> None:
         [differs] = compared([paid, held], [the_line_of(paid), the_line_of(back, 2)])
         assert (differs.kind, differs.record) == (DifferenceKind.STATUS_DIFFERS, held)
     assert kinds([paid], [the_line_of(paid), the_line_of(back, 2)]) == ["duplicate_line"]
-    assert kinds([paid], [the_line_of(paid), the_line_of(back, 2, reference=None)]) == ["missing_in_records"]
+    assert kinds([paid], [the_line_of(paid), the_line_of(back, 2, reference=None)]) == [
+        "missing_in_records"
+    ]
 
 
 def test_a_second_line_of_the_payment_is_not_taken_for_its_reversal() -> None:
@@ -221,7 +264,10 @@ def test_a_payment_whose_line_says_that_it_was_reversed_needs_no_other_line() ->
     paid = a_record(1)
     reversed_line = the_line_of(paid, status=Status.FAILED)
     assert kinds([paid, a_reversal(paid)], [reversed_line]) == []
-    assert kinds([paid, a_reversal(paid, amount=KES_30)], [reversed_line]) == ["status_differs", "missing_in_statement"]
+    assert kinds([paid, a_reversal(paid, amount=KES_30)], [reversed_line]) == [
+        "status_differs",
+        "missing_in_statement",
+    ]
 
 
 def test_money_that_went_back_of_a_payment_that_failed_at_first_is_its_reversal_s() -> None:

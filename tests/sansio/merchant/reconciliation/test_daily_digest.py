@@ -33,7 +33,11 @@ def test_the_digest_does_not_depend_on_the_order_and_leaves_out_what_has_not_end
 @pytest.mark.finding("money-7")
 def test_the_fees_of_a_day_are_summed_by_provider_and_currency_in_minor_units() -> None:
     fee = evolve(PAID, provider="mpesa", fee=Money(22_40, "KES"))
-    others = [evolve(fee, provider="mpesa_2"), evolve(fee, fee=Money(140, "UGX")), evolve(fee, fee=None)]
+    others = [
+        evolve(fee, provider="mpesa_2"),
+        evolve(fee, fee=Money(140, "UGX")),
+        evolve(fee, fee=None),
+    ]
     found = digest_day([fee, fee, *others, FAILED])
     assert found.fees == {"mpesa KES": 44_80, "mpesa UGX": 140, "mpesa_2 KES": 22_40}
     assert found.sha256 == digest_day([PAID, PAID, PAID, PAID, PAID, FAILED]).sha256

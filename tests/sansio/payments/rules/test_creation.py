@@ -224,8 +224,12 @@ REFUSALS: list[tuple[str, dict[str, Any], ProblemType]] = [
 
 
 @pytest.mark.spec("C10", "C11", "C14", "M1", "M2", "P2")
-@pytest.mark.parametrize(("members", "cause"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS])
-def test_what_the_brand_does_not_have_is_refused(members: dict[str, Any], cause: ProblemType) -> None:
+@pytest.mark.parametrize(
+    ("members", "cause"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS]
+)
+def test_what_the_brand_does_not_have_is_refused(
+    members: dict[str, Any], cause: ProblemType
+) -> None:
     assert refusal(**members) == segment(cause)
 
 
@@ -254,7 +258,10 @@ def test_the_bounds_themselves_are_allowed(value: str) -> None:
 
 @pytest.mark.spec("C11")
 def test_limits_are_per_brand_method_and_currency() -> None:
-    limits = {"KES": Limits(KES(10), KES(20)), "UGX": Limits(Money(1000, "UGX"), Money(2000, "UGX"))}
+    limits = {
+        "KES": Limits(KES(10), KES(20)),
+        "UGX": Limits(Money(1000, "UGX"), Money(2000, "UGX")),
+    }
     brand = a_brand(methods=(a_method(limits=limits),))
     amount = created(brand=brand, amount=Decimal(1500), currency="UGX").order.requested
     assert amount == Money(1500, "UGX")
@@ -286,8 +293,12 @@ def test_each_refusal_says_what_was_wrong() -> None:
     (fault,) = told["too many decimals"].errors
     assert fault.field == "amount.value"
     assert decimals in fault.detail
-    assert told["a cent too little"].detail == ("The amount 9.99 KES is below the minimum of 10.00 KES.")
-    assert told["a cent too much"].detail == ("The amount 150000.01 KES is above the maximum of 150000.00 KES.")
+    assert told["a cent too little"].detail == (
+        "The amount 9.99 KES is below the minimum of 10.00 KES."
+    )
+    assert told["a cent too much"].detail == (
+        "The amount 150000.01 KES is above the maximum of 150000.00 KES."
+    )
 
 
 PRECEDENCE: list[tuple[str, dict[str, Any], ProblemType]] = [
@@ -310,7 +321,9 @@ def test_the_earlier_cause_wins(first: int) -> None:
     ledger = Ledger()
     taken = decide(ledger, a_create_payment(), now=START)
     ledger.apply(taken.changes, taken.intents)
-    again = decide(ledger, a_create_payment(numbered_reference(2), **members), now=later(START, Span(1)))
+    again = decide(
+        ledger, a_create_payment(numbered_reference(2), **members), now=later(START, Span(1))
+    )
     assert cause_of(again) == segment(PRECEDENCE[first][2])
 
 
@@ -329,7 +342,9 @@ def second_use(
     ledger = Ledger()
     for given in (a_create_payment(brand=brand), a_begin_submission(), failed()):
         ledger.apply(decide(ledger, given, now=START).changes)
-    given = a_create_payment(numbered_reference(2), brand=brand, terms=terms, merchant_reference=other)
+    given = a_create_payment(
+        numbered_reference(2), brand=brand, terms=terms, merchant_reference=other
+    )
     return decide(ledger, given, now=later(START, after))
 
 
@@ -343,7 +358,8 @@ def test_a_reference_is_guarded_for_fifteen_minutes(after: Span) -> None:
     assert cause_of(decision) == DUPLICATE
     assert isinstance(decision.reply, Rejected)
     assert decision.reply.problem.detail == (
-        "The merchantReference 'order-1' was used before. Look the payment up by it, and send a new reference only for"
+        "The merchantReference 'order-1' was used before. Look the payment up by it, and send a "
+        "new reference only for"
         " another payment."
     )
 
@@ -414,7 +430,9 @@ RESERVED = evolve(a_create_payment(), reserved_provider=a_method().provider)
 @pytest.mark.spec("S6", "T3")
 def test_a_payment_with_a_reserved_conversation_is_created_with_its_submission_on_record() -> None:
     decision = decide(Ledger(), RESERVED, now=START)
-    created = next(each.transaction for each in decision.changes if isinstance(each, TransactionCreated))
+    created = next(
+        each.transaction for each in decision.changes if isinstance(each, TransactionCreated)
+    )
     assert created.progress == Progress(
         Stage.SUBMITTING,
         1,
@@ -430,12 +448,19 @@ def test_a_payment_with_a_reserved_conversation_is_created_with_its_submission_o
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
     ("input_", "held"),
-    [(evolve(RESERVED, reserved_provider="another"), frozenset[str]()), (RESERVED, frozenset({RESERVED.brand.id}))],
+    [
+        (evolve(RESERVED, reserved_provider="another"), frozenset[str]()),
+        (RESERVED, frozenset({RESERVED.brand.id})),
+    ],
     ids=["another provider", "brand on hold"],
 )
-def test_what_may_not_be_sent_at_once_waits_for_its_submission(input_: CreatePayment, held: frozenset[str]) -> None:
+def test_what_may_not_be_sent_at_once_waits_for_its_submission(
+    input_: CreatePayment, held: frozenset[str]
+) -> None:
     decision = decide(Ledger(held_brands=held), input_, now=START)
-    created = next(each.transaction for each in decision.changes if isinstance(each, TransactionCreated))
+    created = next(
+        each.transaction for each in decision.changes if isinstance(each, TransactionCreated)
+    )
     assert created.progress.stage is Stage.CREATED
     assert decision.reply == Accepted(created.order)
     assert decision.intents == (SubmitToProvider(REFERENCE),)
@@ -443,20 +468,32 @@ def test_what_may_not_be_sent_at_once_waits_for_its_submission(input_: CreatePay
 
 @pytest.mark.spec("W1")
 def test_a_web_payment_waits_for_its_payer_whatever_is_reserved() -> None:
-    web = evolve(a_create_payment(operation=Operation.WEB_PAYIN), reserved_provider=a_method().provider)
+    web = evolve(
+        a_create_payment(operation=Operation.WEB_PAYIN), reserved_provider=a_method().provider
+    )
     decision = decide(Ledger(), web, now=START)
-    created = next(each.transaction for each in decision.changes if isinstance(each, TransactionCreated))
+    created = next(
+        each.transaction for each in decision.changes if isinstance(each, TransactionCreated)
+    )
     assert created.progress.stage is Stage.AWAITING_CUSTOMER
 
 
 @pytest.mark.finding("rules-5")
 @pytest.mark.spec("S6")
 def test_what_would_expire_in_flight_is_not_submitted_as_it_is_created() -> None:
-    for timeout, stage in ((SUBMISSION_TIMEOUT, Stage.SUBMITTING), (SUBMISSION_TIMEOUT - 1, Stage.CREATED)):
+    for timeout, stage in (
+        (SUBMISSION_TIMEOUT, Stage.SUBMITTING),
+        (SUBMISSION_TIMEOUT - 1, Stage.CREATED),
+    ):
         soon = evolve(RESERVED, terms=Terms(pending_timeout=Span(timeout)))
         decision = decide(Ledger(), soon, now=START)
-        created = next(each.transaction for each in decision.changes if isinstance(each, TransactionCreated))
-        assert (created.progress.stage, created.progress.wake_at) == (stage, created.order.expires_at)
+        created = next(
+            each.transaction for each in decision.changes if isinstance(each, TransactionCreated)
+        )
+        assert (created.progress.stage, created.progress.wake_at) == (
+            stage,
+            created.order.expires_at,
+        )
 
 
 def test_a_creation_reads_the_brands_on_hold_only_if_it_may_be_sent_at_once() -> None:

@@ -6,7 +6,12 @@ import pytest
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, IntentConcluded, JournalEntry
-from mmo_sansio.messages.intents import DeliverCallback, IntentKind, SubmitToProvider, durable_intent
+from mmo_sansio.messages.intents import (
+    DeliverCallback,
+    IntentKind,
+    SubmitToProvider,
+    durable_intent,
+)
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
@@ -50,7 +55,9 @@ def test_whatever_became_of_it_is_recorded(stage: Stage, outcome: DeliveryOutcom
 def test_it_is_recorded_once() -> None:
     ledger = ledger_with(a_transaction(Stage.SUCCEEDED))
     ledger.apply(decide(ledger, callback_concluded(), now=START).changes)
-    again = decide(ledger, callback_concluded(outcome=DeliveryOutcome.TIMEOUT), now=later(START, Span(1)))
+    again = decide(
+        ledger, callback_concluded(outcome=DeliveryOutcome.TIMEOUT), now=later(START, Span(1))
+    )
     ignored = Ignored("No callback is waiting for its outcome.", ledger.transactions[REFERENCE])
     assert again == Decision(ignored)
 

@@ -1,4 +1,5 @@
-"""Claims of deposits: nothing is booked that the operator has not confirmed, nothing that was paid is lost (S4, S5)."""
+"""Claims of deposits: nothing is booked that the operator has not confirmed, nothing that was paid
+is lost (S4, S5)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ from mmo_sansio.messages.replies import Applied, ClaimDue, Ignored, Reply
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.evidence import SETTLES_AFTER, find_contradiction
 from mmo_sansio.payments.gateway import Gateway
-from mmo_sansio.payments.rules.deposits import CLAIM_LIFETIME, FIRST_LOOK_AT_PROMPT, NOT_FOUND_IS_FINAL_AFTER
+from mmo_sansio.payments.rules.deposits import (
+    CLAIM_LIFETIME,
+    FIRST_LOOK_AT_PROMPT,
+    NOT_FOUND_IS_FINAL_AFTER,
+)
 from mmo_sansio.testing import (
     KES,
     REFERENCE,
@@ -67,7 +72,9 @@ class Clockwork:
         self.now = later(self.now, span)
         self.gateway.wake(now=self.now)
         for claim in [
-            each for each in self.gateway.ledger.claims.values() if each.wake_at and each.wake_at <= self.now
+            each
+            for each in self.gateway.ledger.claims.values()
+            if each.wake_at and each.wake_at <= self.now
         ]:
             self.receive(DepositClaimWoke(claim.provider, claim.receipt, claim.payment))
 
@@ -81,7 +88,11 @@ class Clockwork:
 
     @property
     def deposits(self) -> list[Transaction]:
-        return [each for each in self.gateway.ledger.transactions.values() if each.order.flow is Flow.PUSH]
+        return [
+            each
+            for each in self.gateway.ledger.transactions.values()
+            if each.order.flow is Flow.PUSH
+        ]
 
     @property
     def suspense(self) -> list[tuple[SuspenseReason, str | None, str | None, str | None]]:
@@ -89,14 +100,23 @@ class Clockwork:
         rows = []
         for each in self.gateway.suspense:
             content = json.loads(each.content)
-            rows.append((each.reason, each.gateway_reference, content["providerReference"], content["amount"]))
+            rows.append(
+                (
+                    each.reason,
+                    each.gateway_reference,
+                    content["providerReference"],
+                    content["amount"],
+                )
+            )
         return rows
 
 
 PROMPT_ID = "ws_CO_000000001"
 
 
-def with_payment(operation: Operation = Operation.DIRECT_PAYIN, number: int | None = None) -> Clockwork:
+def with_payment(
+    operation: Operation = Operation.DIRECT_PAYIN, number: int | None = None
+) -> Clockwork:
     """A payment of KES 150 that the operator has, and has told the id of if it is a prompt."""
     return add_payment(Clockwork(Gateway()), operation, number)
 
@@ -104,7 +124,9 @@ def with_payment(operation: Operation = Operation.DIRECT_PAYIN, number: int | No
 def add_payment(world: Clockwork, operation: Operation, number: int | None = None) -> Clockwork:
     reference = REFERENCE if number is None else numbered_reference(number)
     qr_url = "https://acme.example/qr" if operation is Operation.QR_PAYIN else None
-    created = a_create_payment(reference, operation=operation, merchant_reference=reference, display_qr_url=qr_url)
+    created = a_create_payment(
+        reference, operation=operation, merchant_reference=reference, display_qr_url=qr_url
+    )
     world.receive(created)
     world.receive(a_begin_submission(reference))
     id = None if operation is Operation.QR_PAYIN else PROMPT_ID
@@ -122,7 +144,9 @@ def with_prompt_without_id() -> Clockwork:
     return world
 
 
-def told(payment: str | None = REFERENCE, receipt: str = RECEIPT, **members: Any) -> DepositNotified:
+def told(
+    payment: str | None = REFERENCE, receipt: str = RECEIPT, **members: Any
+) -> DepositNotified:
     """An unsigned confirmation of KES 150 that names a payment."""
     standard: dict[str, Any] = {
         "provider_reference": receipt,
@@ -145,10 +169,16 @@ def believed(**members: Any) -> DepositNotified:
 
 def answer(payment: str | None = REFERENCE, **members: Any) -> DepositAnswered:
     """The operator's answer that KES 150 were paid to us."""
-    standard: dict[str, Any] = {"outcome": DepositAnswerOutcome.COMPLETED, "is_ours": True, "amount": KES(150)}
+    standard: dict[str, Any] = {
+        "outcome": DepositAnswerOutcome.COMPLETED,
+        "is_ours": True,
+        "amount": KES(150),
+    }
     brand = None if payment else a_brand()
     given = {**standard, **members}
-    return DepositAnswered("test", RECEIPT, payment=payment, brand=brand, method="test_ke" if brand else "", **given)
+    return DepositAnswered(
+        "test", RECEIPT, payment=payment, brand=brand, method="test_ke" if brand else "", **given
+    )
 
 
 # What nobody has confirmed.
@@ -181,9 +211,16 @@ def test_the_operators_answer_settles_the_payment_that_was_named() -> None:
 
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize(
-    "first", [{"outcome": DepositAnswerOutcome.UNKNOWN}, {"outcome": DepositAnswerOutcome.NOT_FOUND}, {"amount": None}]
+    "first",
+    [
+        {"outcome": DepositAnswerOutcome.UNKNOWN},
+        {"outcome": DepositAnswerOutcome.NOT_FOUND},
+        {"amount": None},
+    ],
 )
-def test_whoever_reads_the_address_of_an_answer_can_confirm_nothing_there(first: dict[str, Any]) -> None:
+def test_whoever_reads_the_address_of_an_answer_can_confirm_nothing_there(
+    first: dict[str, Any],
+) -> None:
     world = with_payment(Operation.QR_PAYIN)
     world.receive(told())
     asked_at = later(world.claim.received_at, SECOND)
@@ -209,7 +246,11 @@ def test_the_operators_answer_makes_a_deposit_of_nobodys_payment() -> None:
     world.receive(told(None))
     assert isinstance(world.receive(answer(None)), Applied)
     (made,) = world.deposits
-    assert (made.reference, made.order.brand, made.order.requested) == (UNUSED_REFERENCE, "acme", KES(150))
+    assert (made.reference, made.order.brand, made.order.requested) == (
+        UNUSED_REFERENCE,
+        "acme",
+        KES(150),
+    )
     assert made.progress.provider_reference == RECEIPT
     world.receive(told(None))
     world.receive(answer(None))
@@ -222,9 +263,17 @@ def test_the_operators_answer_makes_a_deposit_of_nobodys_payment() -> None:
     ("members", "reason", "amount"),
     [
         ({"is_ours": False}, SuspenseReason.UNCONFIRMED_DEPOSIT, KES(150)),
-        ({"outcome": DepositAnswerOutcome.FAILED, "amount": None}, SuspenseReason.UNCONFIRMED_DEPOSIT, KES(150)),
+        (
+            {"outcome": DepositAnswerOutcome.FAILED, "amount": None},
+            SuspenseReason.UNCONFIRMED_DEPOSIT,
+            KES(150),
+        ),
         ({"amount": KES(1)}, SuspenseReason.CONFLICTING_DEPOSIT, KES(1)),
-        ({"amount": Money(15_000, "UGX")}, SuspenseReason.CONFLICTING_DEPOSIT, Money(15_000, "UGX")),
+        (
+            {"amount": Money(15_000, "UGX")},
+            SuspenseReason.CONFLICTING_DEPOSIT,
+            Money(15_000, "UGX"),
+        ),
     ],
 )
 @pytest.mark.parametrize("payment", [REFERENCE, None])
@@ -251,7 +300,9 @@ def test_not_found_is_believed_only_once_the_operator_could_know() -> None:
     assert (world.suspense, world.claim.is_confirmed) == ([], False)
     world.wait(NOT_FOUND_IS_FINAL_AFTER)
     world.receive(missing)
-    assert world.suspense == [(SuspenseReason.UNCONFIRMED_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")]
+    assert world.suspense == [
+        (SuspenseReason.UNCONFIRMED_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")
+    ]
     assert world.gateway.ledger.claims == {}
 
 
@@ -271,7 +322,9 @@ def test_a_claim_is_asked_about_at_growing_intervals_and_in_the_end_left_to_a_pe
     assert asked[:5] == [0, 15 * SECOND, 45 * SECOND, 105 * SECOND, 225 * SECOND]
     assert CLAIM_LIFETIME - 15 * MINUTE <= asked[-1] < CLAIM_LIFETIME
     assert len(asked) < 110
-    assert world.suspense == [(SuspenseReason.UNCONFIRMED_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")]
+    assert world.suspense == [
+        (SuspenseReason.UNCONFIRMED_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")
+    ]
     assert world.payment.status is Status.PENDING
 
 
@@ -295,14 +348,18 @@ def test_a_receipt_settles_one_qr_payment(trust: DepositTrust) -> None:
 @pytest.mark.finding("security-4")
 @pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED])
 @pytest.mark.parametrize("first", [REFERENCE, None])
-def test_a_receipt_settles_a_payment_or_makes_a_deposit(trust: DepositTrust, first: str | None) -> None:
+def test_a_receipt_settles_a_payment_or_makes_a_deposit(
+    trust: DepositTrust, first: str | None
+) -> None:
     world = with_payment(Operation.QR_PAYIN)
     second = None if first else REFERENCE
     world.receive(told(first, trust=trust))
     world.receive(answer(first))
     world.receive(told(second, trust=trust, party=a_party(id="else")))
     world.receive(answer(second))
-    assert (len(world.deposits), world.payment.status) == ((0, Status.SUCCESS) if first else (1, Status.PENDING))
+    assert (len(world.deposits), world.payment.status) == (
+        (0, Status.SUCCESS) if first else (1, Status.PENDING)
+    )
     assert [(reason, receipt) for reason, _, receipt, _ in world.suspense] == [
         (SuspenseReason.CONFLICTING_DEPOSIT, RECEIPT)
     ]
@@ -322,7 +379,9 @@ def test_a_prompts_receipt_settles_no_qr_payment() -> None:
 
 
 @pytest.mark.finding("security-4")
-def test_a_prompt_that_succeeds_with_a_receipt_that_settled_another_payment_stands_before_a_person() -> None:
+def test_a_prompt_that_succeeds_with_a_receipt_that_settled_another_payment_stands_before_a_person() -> (
+    None
+):
     world = add_payment(with_payment(), Operation.QR_PAYIN, 7)
     world.receive(told(numbered_reference(7)))
     world.receive(answer(numbered_reference(7)))
@@ -339,7 +398,8 @@ def test_a_receipt_that_a_deposit_has_ends_no_other_payment_by_hand() -> None:
     refused = world.receive(a_resolution(provider_reference=RECEIPT))
     assert isinstance(refused, Ignored)
     assert refused.reason == (
-        f"The provider's reference {RECEIPT} is the receipt of the deposit {UNUSED_REFERENCE}. Name the payment's own"
+        f"The provider's reference {RECEIPT} is the receipt of the deposit {UNUSED_REFERENCE}. "
+        f"Name the payment's own"
         " receipt, or resolve it as failed if no other money has moved."
     )
     assert world.payment.status is Status.PENDING
@@ -350,7 +410,9 @@ def test_a_receipt_that_a_deposit_has_ends_no_other_payment_by_hand() -> None:
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED])
 @pytest.mark.parametrize("named", [None, numbered_reference(7)])
-def test_a_receipt_that_has_ended_a_payment_by_hand_makes_no_deposit(named: str | None, trust: DepositTrust) -> None:
+def test_a_receipt_that_has_ended_a_payment_by_hand_makes_no_deposit(
+    named: str | None, trust: DepositTrust
+) -> None:
     world = add_payment(with_payment(), Operation.QR_PAYIN, 7)
     world.receive(a_resolution(provider_reference=RECEIPT))
     world.receive(told(named, trust=trust))
@@ -367,7 +429,10 @@ def test_a_receipt_that_has_ended_a_payment_by_hand_makes_no_deposit(named: str 
     [
         (told(numbered_reference(7)), f"the payment {numbered_reference(7)}"),
         (told(None), "a deposit that belongs to no payment yet"),
-        (a_resolution(numbered_reference(7), provider_reference=RECEIPT), f"the payment {numbered_reference(7)}"),
+        (
+            a_resolution(numbered_reference(7), provider_reference=RECEIPT),
+            f"the payment {numbered_reference(7)}",
+        ),
         (
             succeeded(numbered_reference(7), provider_reference=RECEIPT, settles_receipt=True),
             f"the payment {numbered_reference(7)}",
@@ -375,7 +440,9 @@ def test_a_receipt_that_has_ended_a_payment_by_hand_makes_no_deposit(named: str 
     ],
     ids=["a claim", "an unnamed claim", "by hand", "a result"],
 )
-def test_a_receipt_that_another_payment_claims_ends_none_by_hand(claimed: Input, owner: str) -> None:
+def test_a_receipt_that_another_payment_claims_ends_none_by_hand(
+    claimed: Input, owner: str
+) -> None:
     world = add_payment(with_payment(), Operation.QR_PAYIN, 7)
     world.receive(claimed)
     refused = world.receive(a_resolution(provider_reference=RECEIPT))
@@ -396,25 +463,38 @@ def test_a_claim_that_names_the_payment_is_explained_by_its_end_by_hand() -> Non
 @pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("is_deposit_first", [True, False])
-def test_a_receipt_that_ends_a_prompt_by_the_clock_makes_no_deposit(*, is_deposit_first: bool) -> None:
+def test_a_receipt_that_ends_a_prompt_by_the_clock_makes_no_deposit(
+    *, is_deposit_first: bool
+) -> None:
     world = with_payment()
-    reports: list[Input] = [believed(payment=None), hinted(evidence=Evidence(RECEIPT, "0", KES(150), settles=True))]
+    reports: list[Input] = [
+        believed(payment=None),
+        hinted(evidence=Evidence(RECEIPT, "0", KES(150), settles=True)),
+    ]
     for each in reports if is_deposit_first else reversed(reports):
         world.receive(each)
     world.wait(SETTLES_AFTER)
     successes = [each for each in (*world.deposits, world.payment) if each.status is Status.SUCCESS]
     assert [each.progress.provider_reference for each in successes] == [RECEIPT]
     assert (world.payment.status is Status.SUCCESS) is not is_deposit_first
-    assert is_deposit_first or world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, None, RECEIPT, "150.00 KES")]
+    assert is_deposit_first or world.suspense == [
+        (SuspenseReason.CONFLICTING_DEPOSIT, None, RECEIPT, "150.00 KES")
+    ]
 
 
 @pytest.mark.finding("postgres-1")
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("is_deposit_first", [True, False])
-def test_of_a_result_and_a_deposit_at_once_only_one_gets_the_receipt(*, is_deposit_first: bool) -> None:
-    """Two processes decide by what both have loaded: their changes collide, so the later one is decided again."""
+def test_of_a_result_and_a_deposit_at_once_only_one_gets_the_receipt(
+    *, is_deposit_first: bool
+) -> None:
+    """Two processes decide by what both have loaded: their changes collide, so the later one is
+    decided again."""
     ledger = with_payment().gateway.ledger
-    inputs: list[Input] = [believed(payment=None), succeeded(provider_reference=RECEIPT, settles_receipt=True)]
+    inputs: list[Input] = [
+        believed(payment=None),
+        succeeded(provider_reference=RECEIPT, settles_receipt=True),
+    ]
     first, second = inputs if is_deposit_first else reversed(inputs)
     overtaken = decide(ledger, second, now=START)
     ledger.apply(decide(ledger, first, now=START).changes)
@@ -432,12 +512,18 @@ def test_of_a_result_and_a_deposit_at_once_only_one_gets_the_receipt(*, is_depos
 def test_a_deposit_that_was_booked_at_once_is_booked_once() -> None:
     world = Clockwork(Gateway())
     assert isinstance(world.receive(believed(payment=None)), Applied)
-    for again in (believed(payment=None), told(None), believed(payment=None, trust=DepositTrust.LISTED)):
+    for again in (
+        believed(payment=None),
+        told(None),
+        believed(payment=None, trust=DepositTrust.LISTED),
+    ):
         assert isinstance(world.receive(again), Ignored)
     assert (len(world.deposits), world.suspense, world.claim.wake_at) == (1, [], None)
     strange = believed(payment=None, brand=None, receipt=OTHER_RECEIPT)
     world.receive(strange)
-    world.receive(evolve(strange, brand=a_brand(), gateway_reference=REFERENCE))  # It has an owner now.
+    world.receive(
+        evolve(strange, brand=a_brand(), gateway_reference=REFERENCE)
+    )  # It has an owner now.
     assert len(world.deposits) == 2
 
 
@@ -451,7 +537,8 @@ def test_a_claim_that_names_the_payment_speaks_against_its_failure_by_hand() -> 
     world.receive(told())
     (claim,) = world.gateway.ledger.claims.values()
     assert find_contradiction(world.payment, succeeded=False, claims=[claim]) == (
-        f"Test Money must first answer whether it has the receipt {RECEIPT}, which names this payment."
+        f"Test Money must first answer whether it has the receipt {RECEIPT}, which names "
+        f"this payment."
     )
     world.receive(answer())
     assert find_contradiction(world.payment, succeeded=False, claims=[world.claim]) == (
@@ -465,12 +552,16 @@ def test_a_second_payer_of_a_qr_code_is_on_record_with_the_receipt() -> None:
     world = with_payment(Operation.QR_PAYIN)
     world.receive(believed())
     world.receive(believed(receipt=OTHER_RECEIPT))
-    assert world.suspense == [(SuspenseReason.CONFLICTING_RESULT, REFERENCE, OTHER_RECEIPT, "150.00 KES")]
+    assert world.suspense == [
+        (SuspenseReason.CONFLICTING_RESULT, REFERENCE, OTHER_RECEIPT, "150.00 KES")
+    ]
 
 
 @pytest.mark.finding("security-4")
 @pytest.mark.parametrize("payment", [REFERENCE, None])
-def test_another_account_is_compared_even_where_confirmations_are_believed(payment: str | None) -> None:
+def test_another_account_is_compared_even_where_confirmations_are_believed(
+    payment: str | None,
+) -> None:
     world = with_payment(Operation.QR_PAYIN)
     world.receive(told(payment, trust=DepositTrust.FOREIGN_ACCOUNT, account="999999"))
     assert (world.payment.status, world.deposits) == (Status.PENDING, [])
@@ -485,7 +576,9 @@ CONFIRM = [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED]
 @pytest.mark.finding("security-7")
 @pytest.mark.parametrize("trust", CONFIRM)
 @pytest.mark.parametrize("amount", [KES(150), KES(90_000)])
-@pytest.mark.parametrize("ending", ["failed", "another receipt", "unknown receipt", "expiry", "manual"])
+@pytest.mark.parametrize(
+    "ending", ["failed", "another receipt", "unknown receipt", "expiry", "manual"]
+)
 def test_a_payment_past_the_prompt_is_on_record_however_the_prompt_ends(
     ending: str, amount: Money, trust: DepositTrust
 ) -> None:
@@ -509,7 +602,11 @@ def test_a_payment_past_the_prompt_is_on_record_however_the_prompt_ends(
     world.wait(HOUR)
     assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, str(amount))]
     assert world.claim.wake_at is None
-    assert any(RECEIPT in line.detail for line in world.gateway.journal if line.gateway_reference == REFERENCE)
+    assert any(
+        RECEIPT in line.detail
+        for line in world.gateway.journal
+        if line.gateway_reference == REFERENCE
+    )
     world.wait(HOUR)
     world.receive(told(amount=amount, trust=trust))
     assert len(world.suspense) == 1
@@ -517,7 +614,9 @@ def test_a_payment_past_the_prompt_is_on_record_however_the_prompt_ends(
 
 @pytest.mark.finding("security-7")
 @pytest.mark.parametrize("trust", CONFIRM)
-def test_a_confirmation_of_the_prompts_own_receipt_is_explained_by_its_success(trust: DepositTrust) -> None:
+def test_a_confirmation_of_the_prompts_own_receipt_is_explained_by_its_success(
+    trust: DepositTrust,
+) -> None:
     world = with_payment()
     world.receive(told(trust=trust))
     world.receive(succeeded(provider_reference=RECEIPT, settles_receipt=True))
@@ -533,7 +632,9 @@ def test_a_forged_confirmation_of_a_prompt_is_told_from_money() -> None:
     world.receive(failed())
     world.wait(HOUR)
     world.receive(answer(outcome=DepositAnswerOutcome.NOT_FOUND, is_ours=False, amount=None))
-    assert world.suspense == [(SuspenseReason.UNCONFIRMED_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")]
+    assert world.suspense == [
+        (SuspenseReason.UNCONFIRMED_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")
+    ]
 
 
 @pytest.mark.finding("security-7")
@@ -541,7 +642,9 @@ def test_a_confirmation_that_comes_after_the_prompts_end_is_judged_at_once() -> 
     world = with_payment()
     world.receive(failed())
     world.receive(believed())
-    assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")]
+    assert world.suspense == [
+        (SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")
+    ]
 
 
 # Another amount.
@@ -550,7 +653,9 @@ def test_a_confirmation_that_comes_after_the_prompts_end_is_judged_at_once() -> 
 @pytest.mark.finding("security-24")
 @pytest.mark.parametrize("trust", CONFIRM)
 @pytest.mark.parametrize("amount", [KES(149), KES(1_500)])
-def test_a_qr_payment_of_another_amount_is_tied_to_it_and_is_evidence(amount: Money, trust: DepositTrust) -> None:
+def test_a_qr_payment_of_another_amount_is_tied_to_it_and_is_evidence(
+    amount: Money, trust: DepositTrust
+) -> None:
     world = with_payment(Operation.QR_PAYIN)
     world.receive(told(amount=amount, trust=trust))
     world.receive(answer(amount=amount))
@@ -566,10 +671,15 @@ def test_a_qr_payment_of_another_amount_is_tied_to_it_and_is_evidence(amount: Mo
 
 @pytest.mark.spec("S2", "S5")
 @pytest.mark.parametrize("trust", CONFIRM)
-def test_a_confirmed_receipt_settles_the_prompt_without_an_id_that_it_names(trust: DepositTrust) -> None:
+def test_a_confirmed_receipt_settles_the_prompt_without_an_id_that_it_names(
+    trust: DepositTrust,
+) -> None:
     world = with_prompt_without_id()
     world.receive(told(trust=trust))
-    assert (world.payment.status, world.suspense) == (Status.PENDING, [])  # Its answer may still come.
+    assert (world.payment.status, world.suspense) == (
+        Status.PENDING,
+        [],
+    )  # Its answer may still come.
     world.wait(FIRST_LOOK_AT_PROMPT)
     world.receive(answer())
     world.wait(MINUTE)
@@ -585,9 +695,14 @@ def test_a_prompt_is_settled_by_its_own_reported_receipt_only() -> None:
     world.receive(believed(receipt=OTHER_RECEIPT))
     assert (world.payment.status, world.suspense) == (Status.PENDING, [])
     world.receive(believed())
-    assert (world.payment.status, world.payment.progress.provider_reference) == (Status.SUCCESS, RECEIPT)
+    assert (world.payment.status, world.payment.progress.provider_reference) == (
+        Status.SUCCESS,
+        RECEIPT,
+    )
     world.wait(HOUR)
-    assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, OTHER_RECEIPT, "150.00 KES")]
+    assert world.suspense == [
+        (SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, OTHER_RECEIPT, "150.00 KES")
+    ]
 
 
 @pytest.mark.spec("S5")
@@ -612,7 +727,9 @@ def test_a_receipt_of_another_amount_settles_no_prompt_and_is_evidence(amount: M
 @pytest.mark.spec("S5")
 def test_a_receipt_that_names_a_pay_out_never_settles_it() -> None:
     world = Clockwork(Gateway())
-    world.receive(a_create_payment(REFERENCE, operation=Operation.DIRECT_PAYOUT, merchant_reference=REFERENCE))
+    world.receive(
+        a_create_payment(REFERENCE, operation=Operation.DIRECT_PAYOUT, merchant_reference=REFERENCE)
+    )
     world.receive(a_begin_submission(REFERENCE))
     world.receive(unreachable(REFERENCE))
     world.wait(MINUTE)
@@ -628,7 +745,9 @@ def test_a_callback_with_another_receipt_than_settled_the_prompt_is_left_to_a_pe
     world.receive(hinted(evidence=Evidence(RECEIPT, "0", KES(150))))
     assert world.suspense == []
     world.receive(hinted(evidence=Evidence(OTHER_RECEIPT, "0", KES(150))))
-    assert world.suspense == [(SuspenseReason.CONFLICTING_RESULT, REFERENCE, OTHER_RECEIPT, "150.00 KES")]
+    assert world.suspense == [
+        (SuspenseReason.CONFLICTING_RESULT, REFERENCE, OTHER_RECEIPT, "150.00 KES")
+    ]
 
 
 # The operator's own list of receipts.
@@ -637,7 +756,9 @@ def test_a_callback_with_another_receipt_than_settled_the_prompt_is_left_to_a_pe
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("payment", [REFERENCE, None])
 @pytest.mark.parametrize("is_listed_first", [True, False])
-def test_what_is_listed_and_notified_in_either_order_is_booked_once(payment: str | None, is_listed_first: bool) -> None:
+def test_what_is_listed_and_notified_in_either_order_is_booked_once(
+    payment: str | None, is_listed_first: bool
+) -> None:
     world = with_payment(Operation.QR_PAYIN)
     notified = told(payment)
     party = a_party(msisdn="722000000", first_name="JANE")
@@ -647,7 +768,9 @@ def test_what_is_listed_and_notified_in_either_order_is_booked_once(payment: str
     world.receive(listed)
     world.wait(HOUR)
     assert world.suspense == []
-    assert (len(world.deposits), world.payment.status) == ((0, Status.SUCCESS) if payment else (1, Status.PENDING))
+    assert (len(world.deposits), world.payment.status) == (
+        (0, Status.SUCCESS) if payment else (1, Status.PENDING)
+    )
 
 
 @pytest.mark.spec("S4")
@@ -664,7 +787,9 @@ def test_a_listed_receipt_of_another_amount_than_the_notified_one_is_left_to_a_p
     world.receive(told(amount=KES(90_000)))
     world.receive(told(trust=DepositTrust.LISTED))
     assert world.payment.status is Status.PENDING
-    assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")]
+    assert world.suspense == [
+        (SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")
+    ]
 
 
 def test_a_claim_that_is_woken_early_or_unknown_does_nothing() -> None:
@@ -682,11 +807,15 @@ def test_a_claim_that_is_woken_early_or_unknown_does_nothing() -> None:
 
 @pytest.mark.finding("security-4")
 @pytest.mark.parametrize("payment", [REFERENCE, None])
-def test_what_a_process_of_an_earlier_version_has_booked_meanwhile_is_not_booked_again(payment: str | None) -> None:
+def test_what_a_process_of_an_earlier_version_has_booked_meanwhile_is_not_booked_again(
+    payment: str | None,
+) -> None:
     world = with_payment(Operation.QR_PAYIN)
     world.receive(told(payment))
     world.gateway.ledger.claims, claims = {}, world.gateway.ledger.claims
-    world.receive(believed(payment=None, brand=a_brand(), method="test_ke", party=told(payment).party))
+    world.receive(
+        believed(payment=None, brand=a_brand(), method="test_ke", party=told(payment).party)
+    )
     world.gateway.ledger.claims = claims
     assert isinstance(world.receive(answer(payment)), Ignored)
     assert (len(world.deposits), world.payment.status) == (1, Status.PENDING)

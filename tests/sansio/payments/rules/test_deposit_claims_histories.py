@@ -1,5 +1,6 @@
-"""Any history of true and forged notifications, answers and endings: what is booked is what the operator has received,
-each receipt once, and what was received and notified is in the books (clauses S4, S5)."""
+"""Any history of true and forged notifications, answers and endings: what is booked is what the
+operator has received, each receipt once, and what was received and notified is in the books
+(clauses S4, S5)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,14 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import DepositAnswerOutcome, DepositClaim, DepositTrust, Flow, Operation, Stage
+from mmo_sansio.values.model import (
+    DepositAnswerOutcome,
+    DepositClaim,
+    DepositTrust,
+    Flow,
+    Operation,
+    Stage,
+)
 from mmo_sansio.values.money import Money
 
 HISTORIES = 120
@@ -67,7 +75,9 @@ class Books:
         for number in range(PAYMENTS):
             reference = numbered_reference(number)
             operation = Operation.QR_PAYIN if number % 2 else Operation.DIRECT_PAYIN
-            self.receive(a_create_payment(reference, operation=operation, merchant_reference=reference))
+            self.receive(
+                a_create_payment(reference, operation=operation, merchant_reference=reference)
+            )
             self.receive(a_begin_submission(reference))
             if number == WITHOUT_ID:
                 self.receive(unreachable(reference))
@@ -92,7 +102,19 @@ class Books:
         random = self.random
         payment = random.choice((None, *map(numbered_reference, range(PAYMENTS))))
         amount = random.choice((KES(150), KES(150), KES(149)))
-        actions = ("pay", "pay", "notify", "list", "forge", "replay", "foreign", "end", "time", "ask", "ask")
+        actions = (
+            "pay",
+            "pay",
+            "notify",
+            "list",
+            "forge",
+            "replay",
+            "foreign",
+            "end",
+            "time",
+            "ask",
+            "ask",
+        )
         action = random.choice(actions)
         match action:
             case "pay":
@@ -108,14 +130,18 @@ class Books:
                 kind = random.choice(("FORGED", "FORGED-PAYOUT"))
                 self.receive(self.notification(f"{kind}{random.randrange(9)}", payment, amount))
             case "replay" if self.received:
-                self.receive(self.notification(random.choice(sorted(self.received)), payment, amount))
+                self.receive(
+                    self.notification(random.choice(sorted(self.received)), payment, amount)
+                )
             case "foreign":
                 given = self.notification(f"FOREIGN{random.randrange(9)}", payment, amount)
                 self.receive(evolve(given, trust=DepositTrust.FOREIGN_ACCOUNT, account="999999"))
             case "end":
                 self.end(random.randrange(PAYMENTS))
             case "time":
-                self.wait(random.choice((Span(SECOND), Span(MINUTE), Span(20 * MINUTE), Span(5 * HOUR))))
+                self.wait(
+                    random.choice((Span(SECOND), Span(MINUTE), Span(20 * MINUTE), Span(5 * HOUR)))
+                )
             case _:
                 self.ask(self.open_claims())
 
@@ -129,7 +155,9 @@ class Books:
             self.notified.add(receipt)
             told = self.received[receipt]
             party = evolve(told.party, msisdn="722000000", first_name=None)
-            self.receive(evolve(told, gateway_reference=self.mint(), trust=DepositTrust.LISTED, party=party))
+            self.receive(
+                evolve(told, gateway_reference=self.mint(), trust=DepositTrust.LISTED, party=party)
+            )
 
     def end(self, number: int) -> None:
         """A prompt ends, with or without a receipt; staff may end a QR payment."""
@@ -158,7 +186,13 @@ class Books:
     def wait(self, span: Span) -> None:
         self.now = later(self.now, span)
         self.gateway.wake(now=self.now)
-        self.ask([each for each in self.open_claims() if each.wake_at is not None and each.wake_at <= self.now])
+        self.ask(
+            [
+                each
+                for each in self.open_claims()
+                if each.wake_at is not None and each.wake_at <= self.now
+            ]
+        )
 
     def ask(self, claims: list[DepositClaim]) -> None:
         """Wake claims; the operator answers some of the questions, truly."""
@@ -170,7 +204,9 @@ class Books:
     def true_answer(self, claim: DepositClaim) -> DepositAnswered:
         paid = self.received.get(claim.receipt)
         is_ours = paid is not None or claim.receipt in self.prompts
-        is_known = is_ours or claim.receipt.startswith("FORGED-PAYOUT")  # A receipt of money that went out.
+        is_known = is_ours or claim.receipt.startswith(
+            "FORGED-PAYOUT"
+        )  # A receipt of money that went out.
         return DepositAnswered(
             "test",
             claim.receipt,

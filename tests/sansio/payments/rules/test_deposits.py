@@ -147,11 +147,16 @@ def test_a_disabled_brand_still_receives_its_money() -> None:
         (Party("", ""), Party("000", "000")),
         (Party("", "2547 ***** 126"), Party("2547 ***** 126", "2547 ***** 126")),
         (Party("a\nb\x7f", "07\r\n1", "\t", "\x85"), Party("a b", "07  1")),
-        (Party("é" * 300, "1", "a" * 254 + " b", "b" * 302), Party("é" * 255, "1", "a" * 254, "b" * 255)),
+        (
+            Party("é" * 300, "1", "a" * 254 + " b", "b" * 302),
+            Party("é" * 255, "1", "a" * 254, "b" * 255),
+        ),
     ],
     ids=["hash", "no number", "nothing", "masked", "control characters", "long"],
 )
-def test_the_party_of_a_deposit_is_kept_within_bounds_and_known_again(told: Party, booked: Party) -> None:
+def test_the_party_of_a_deposit_is_kept_within_bounds_and_known_again(
+    told: Party, booked: Party
+) -> None:
     assert received(party=told).order.party == booked
     again = decide(after_one(party=told), a_deposit(party=told), now=later(START, DAY))
     assert isinstance(again.reply, Ignored)
@@ -161,7 +166,9 @@ def test_the_party_of_a_deposit_is_kept_within_bounds_and_known_again(told: Part
 @pytest.mark.spec("S4")
 def test_told_again_it_is_the_same_transaction() -> None:
     ledger = after_one()
-    decision = decide(ledger, a_deposit(gateway_reference=numbered_reference(2)), now=later(START, DAY))
+    decision = decide(
+        ledger, a_deposit(gateway_reference=numbered_reference(2)), now=later(START, DAY)
+    )
     known = ledger.transactions[REFERENCE]
     assert decision == Decision(Ignored("The deposit is on record.", known))
 
@@ -179,7 +186,9 @@ def test_told_otherwise_it_goes_to_the_suspense_book(otherwise: dict[str, Any]) 
 
 
 @pytest.mark.spec("S4")
-@pytest.mark.parametrize("other", [{"provider_reference": "DEP-2"}, {"provider": "second"}], ids=["id", "account"])
+@pytest.mark.parametrize(
+    "other", [{"provider_reference": "DEP-2"}, {"provider": "second"}], ids=["id", "account"]
+)
 def test_identity_is_provider_account_and_its_transaction_id(other: dict[str, Any]) -> None:
     brand = a_brand(methods=(a_method(), a_method(provider="second", country="UG")))
     ledger = after_one(brand=brand)
@@ -266,7 +275,9 @@ def test_what_cannot_be_read_is_kept() -> None:
 @pytest.mark.spec("S4", "S5")
 @pytest.mark.finding("postgres-suspected")
 @pytest.mark.parametrize("trust", [DepositTrust.CONFIRMED, DepositTrust.UNCONFIRMED])
-def test_a_receipt_that_is_too_long_for_a_key_goes_to_the_suspense_book(trust: DepositTrust) -> None:
+def test_a_receipt_that_is_too_long_for_a_key_goes_to_the_suspense_book(
+    trust: DepositTrust,
+) -> None:
     longest = "R" * RECEIPT_LENGTH_MAX
     taken = decide(Ledger(), a_deposit(provider_reference=longest, trust=trust), now=START)
     assert not [each for each in taken.changes if isinstance(each, SuspenseRecorded)]

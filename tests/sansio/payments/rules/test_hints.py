@@ -47,9 +47,12 @@ def test_what_a_hint_told_is_kept_for_the_adapter(stage: Stage) -> None:
 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize(
-    ("stage", "wake_at", "polls"), [(Stage.SUBMITTING, START + MINUTE, 0), (Stage.AWAITING_RESULT, START + SECOND, 1)]
+    ("stage", "wake_at", "polls"),
+    [(Stage.SUBMITTING, START + MINUTE, 0), (Stage.AWAITING_RESULT, START + SECOND, 1)],
 )
-def test_it_is_kept_even_when_nobody_is_asked_because_of_it(stage: Stage, wake_at: int, polls: int) -> None:
+def test_it_is_kept_even_when_nobody_is_asked_because_of_it(
+    stage: Stage, wake_at: int, polls: int
+) -> None:
     before = a_transaction(stage, wake_at=wake_at, polls=polls)
     decision = decided(before, hinted(content="receipt 1"))
     assert decision.intents == ()
@@ -59,7 +62,9 @@ def test_it_is_kept_even_when_nobody_is_asked_because_of_it(stage: Stage, wake_a
 
 
 @pytest.mark.spec("S5")
-@pytest.mark.parametrize("given", [accepted(poll_after=MINUTE), unreachable(poll_after=MINUTE)], ids=["taken", "lost"])
+@pytest.mark.parametrize(
+    "given", [accepted(poll_after=MINUTE), unreachable(poll_after=MINUTE)], ids=["taken", "lost"]
+)
 def test_what_was_told_while_the_submission_was_open_is_asked_about_soon(given: Input) -> None:
     before = a_transaction(Stage.SUBMITTING, wake_at=START + MINUTE)
     told = after(decided(before, hinted(content="receipt 1")))

@@ -119,7 +119,8 @@ def test_who_cannot_be_asked_is_not_asked_again(stage: Stage) -> None:
 
 @pytest.mark.spec("S6")
 def test_a_poll_that_did_not_know_what_the_submission_returned_does_not_end_polling() -> None:
-    """The answer to the submission is recorded while the poll is under way; the provider can be polled from then on."""
+    """The answer to the submission is recorded while the poll is under way; the provider can be
+    polled from then on."""
     asked = a_transaction(Stage.SUBMITTING, polls=1)
     known = moved(decided(asked, accepted(provider_reference="ws_CO_1")))
     late = cannot_tell(version=asked.progress.version)

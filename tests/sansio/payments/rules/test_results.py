@@ -30,7 +30,15 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values.clock import DAY, SECOND, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
-from mmo_sansio.values.model import Evidence, Progress, ProviderData, Source, Stage, Status, Transaction
+from mmo_sansio.values.model import (
+    Evidence,
+    Progress,
+    ProviderData,
+    Source,
+    Stage,
+    Status,
+    Transaction,
+)
 from mmo_sansio.values.money import Money
 
 NOW = later(START, Span(5 * SECOND))
@@ -73,11 +81,22 @@ def suspended(before: Transaction | None, given: Input) -> SuspenseRecorded:
 def test_a_success_with_less_than_was_requested_stands_before_a_person(paid: Money) -> None:
     decision = decided(WAITING, succeeded(final=paid, provider_reference="PROV-1"))
     assert isinstance(decision.reply, Applied)
-    assert (decision.reply.transaction.status, decision.reply.transaction.progress.final) == (Status.SUCCESS, paid)
+    assert (decision.reply.transaction.status, decision.reply.transaction.progress.final) == (
+        Status.SUCCESS,
+        paid,
+    )
     (noted,) = [each for each in decision.changes if isinstance(each, SuspenseRecorded)]
-    assert (noted.reason, noted.gateway_reference, noted.brand) == (SuspenseReason.SETTLED_LESS, REFERENCE, "acme")
+    assert (noted.reason, noted.gateway_reference, noted.brand) == (
+        SuspenseReason.SETTLED_LESS,
+        REFERENCE,
+        "acme",
+    )
     content = json.loads(noted.content)
-    assert (content["result"], content["amount"], content["providerReference"]) == ("success", str(paid), "PROV-1")
+    assert (content["result"], content["amount"], content["providerReference"]) == (
+        "success",
+        str(paid),
+        "PROV-1",
+    )
 
 
 @pytest.mark.finding("rules-12")
@@ -104,7 +123,11 @@ def test_a_success_with_what_was_requested_leaves_no_entry(paid: Money | None) -
 def test_a_success_sets_final_amount_and_fee(stage: Stage, source: Source) -> None:
     before = a_transaction(stage)
     given = succeeded(
-        source=source, provider_reference="PROV-9", final=KES("149.99"), fee=KES("1.50"), party_data='{"name":"W. M."}'
+        source=source,
+        provider_reference="PROV-9",
+        final=KES("149.99"),
+        fee=KES("1.50"),
+        party_data='{"name":"W. M."}',
     )
     assert ended(before, given) == Progress(
         stage=Stage.SUCCEEDED,
@@ -155,7 +178,9 @@ def test_a_failure_keeps_the_known_provider_reference() -> None:
 
 
 @pytest.mark.spec("S5")
-@pytest.mark.parametrize("given", [succeeded(UNUSED_REFERENCE), failed(UNUSED_REFERENCE)], ids=["ok", "failed"])
+@pytest.mark.parametrize(
+    "given", [succeeded(UNUSED_REFERENCE), failed(UNUSED_REFERENCE)], ids=["ok", "failed"]
+)
 def test_a_result_for_an_unknown_payment_is_kept(given: Input) -> None:
     noted = suspended(None, given)
     assert noted.reason is SuspenseReason.UNKNOWN_TRANSACTION
@@ -173,7 +198,9 @@ def test_a_result_for_what_was_never_submitted_is_kept(stage: Stage, given: Inpu
 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize("stage", Stage, ids=str)
-@pytest.mark.parametrize("given", [succeeded(provider="other"), failed(provider="other")], ids=["ok", "failed"])
+@pytest.mark.parametrize(
+    "given", [succeeded(provider="other"), failed(provider="other")], ids=["ok", "failed"]
+)
 def test_a_result_of_another_provider_is_kept(stage: Stage, given: Input) -> None:
     assert suspended(a_transaction(stage), given).reason is SuspenseReason.WRONG_PROVIDER
 
@@ -187,8 +214,14 @@ def test_a_success_in_another_currency_is_kept() -> None:
 
 SUCCESS = a_transaction(Stage.SUCCEEDED, provider_reference="PROV-1")
 FAILURE = a_transaction(Stage.FAILED, provider_reference="PROV-1")
-EXPIRED = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY, error_code=ErrorCode.TRANSACTION_EXPIRED)
-R, K, L = (SuspenseReason.REPEATED_RESULT, SuspenseReason.CONFLICTING_RESULT, SuspenseReason.LATE_RESULT)
+EXPIRED = a_transaction(
+    Stage.FAILED, completion_source=Source.EXPIRY, error_code=ErrorCode.TRANSACTION_EXPIRED
+)
+R, K, L = (
+    SuspenseReason.REPEATED_RESULT,
+    SuspenseReason.CONFLICTING_RESULT,
+    SuspenseReason.LATE_RESULT,
+)
 
 SECOND_RESULTS: list[tuple[str, Transaction, Any, SuspenseReason]] = [
     ("the same success", SUCCESS, succeeded(provider_reference="PROV-1"), R),
@@ -207,10 +240,15 @@ SECOND_RESULTS: list[tuple[str, Transaction, Any, SuspenseReason]] = [
 @pytest.mark.spec("S1", "S5")
 @pytest.mark.parametrize("source", [Source.WEBHOOK, Source.POLL], ids=str)
 @pytest.mark.parametrize(
-    ("before", "given", "reason"), [row[1:] for row in SECOND_RESULTS], ids=[row[0] for row in SECOND_RESULTS]
+    ("before", "given", "reason"),
+    [row[1:] for row in SECOND_RESULTS],
+    ids=[row[0] for row in SECOND_RESULTS],
 )
 def test_a_second_result_changes_nothing_and_is_kept(
-    before: Transaction, given: ProviderSucceeded | ProviderFailed, reason: SuspenseReason, source: Source
+    before: Transaction,
+    given: ProviderSucceeded | ProviderFailed,
+    reason: SuspenseReason,
+    source: Source,
 ) -> None:
     told = evolve(given, source=source)
     if reason is R and source is Source.POLL:
@@ -288,7 +326,9 @@ def test_an_operator_makes_it_a_failure(stage: Stage) -> None:
 @pytest.mark.spec("S6")
 def test_a_payment_whose_submission_may_be_in_flight_is_not_failed_by_hand() -> None:
     failure = a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT)
-    before = a_transaction(Stage.SUBMITTING, submitted_at=earlier(NOW, Span(SUBMISSION_TIMEOUT - 1)))
+    before = a_transaction(
+        Stage.SUBMITTING, submitted_at=earlier(NOW, Span(SUBMISSION_TIMEOUT - 1))
+    )
     reason = "Test Money may be receiving it just now: try again in 30 seconds."
     assert decided(before, failure) == Decision(Ignored(reason, before))
     over = a_transaction(Stage.SUBMITTING, submitted_at=earlier(NOW, SUBMISSION_TIMEOUT))
@@ -299,9 +339,13 @@ def test_a_payment_whose_submission_may_be_in_flight_is_not_failed_by_hand() -> 
 @pytest.mark.finding("rules-4")
 @pytest.mark.spec("S5")
 def test_a_reported_receipt_is_not_contradicted_by_hand() -> None:
-    before = a_transaction(Stage.AWAITING_RESULT, evidence=Evidence("RECEIPT1", "0", reported_at=START))
+    before = a_transaction(
+        Stage.AWAITING_RESULT, evidence=Evidence("RECEIPT1", "0", reported_at=START)
+    )
     reason = "Test Money has reported the receipt RECEIPT1."
-    assert decided(before, a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT)) == Decision(Ignored(reason, before))
+    assert decided(before, a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT)) == Decision(
+        Ignored(reason, before)
+    )
 
 
 def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
@@ -317,7 +361,11 @@ def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
     ("before", "given", "reason"),
     [
         (None, a_resolution(), "There is no such transaction."),
-        (a_transaction(Stage.CREATED), a_resolution(), "A transaction that is created can't be made succeeded."),
+        (
+            a_transaction(Stage.CREATED),
+            a_resolution(),
+            "A transaction that is created can't be made succeeded.",
+        ),
         (
             a_transaction(Stage.AWAITING_CUSTOMER),
             a_resolution(),
@@ -333,15 +381,28 @@ def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
         (WAITING, a_resolution(final=Money(1, "UGX")), "The amount must be in KES."),
         (WAITING, a_resolution(provider="other"), "There is no such transaction."),
     ],
-    ids=["unknown", "created", "awaiting", "succeeded", "failed", "already", "currency", "provider"],
+    ids=[
+        "unknown",
+        "created",
+        "awaiting",
+        "succeeded",
+        "failed",
+        "already",
+        "currency",
+        "provider",
+    ],
 )
-def test_a_resolution_that_does_nothing_says_why(before: Transaction | None, given: Input, reason: str) -> None:
+def test_a_resolution_that_does_nothing_says_why(
+    before: Transaction | None, given: Input, reason: str
+) -> None:
     assert decided(before, given) == Decision(Ignored(reason, before))
 
 
 @pytest.mark.spec("S3", "S5")
 def test_a_result_after_three_days_still_pending_is_taken() -> None:
     """The clock has not woken it yet: the money moved, and that is the first valid result."""
-    decision = decide(ledger_with(WAITING), succeeded(), now=later(later(START, Span(3 * DAY)), SECOND))
+    decision = decide(
+        ledger_with(WAITING), succeeded(), now=later(later(START, Span(3 * DAY)), SECOND)
+    )
     assert isinstance(decision.reply, Applied)
     assert decision.reply.transaction.progress.stage is Stage.SUCCEEDED

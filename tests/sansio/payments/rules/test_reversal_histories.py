@@ -1,5 +1,6 @@
-"""In 2,000 histories with kills, lost and late messages, contradictions and restores no money goes back twice, and none
-is lost (S5, S6). The operator of these is the strictest: it moves money at each request that arrives."""
+"""In 2,000 histories with kills, lost and late messages, contradictions and restores no money goes
+back twice, and none is lost (S5, S6). The operator of these is the strictest: it moves money at
+each request that arrives."""
 
 from __future__ import annotations
 
@@ -25,7 +26,14 @@ from mmo_sansio.messages.reversals import (
 )
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.testing import KES, REFERENCE, START, a_begin_submission, a_create_payment, succeeded
+from mmo_sansio.testing import (
+    KES,
+    REFERENCE,
+    START,
+    a_begin_submission,
+    a_create_payment,
+    succeeded,
+)
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, later
 from mmo_sansio.values.model import Source
 from mmo_sansio.values.reversals import Reversal, ReversalState, reversed_minor
@@ -71,7 +79,10 @@ class History:
             for reversal in self.reversals:
                 if reversal.wake_at is not None and reversal.wake_at <= self.now:
                     self._work(reversal, is_faulty=is_faulty)
-            self.now = later(self.now, Span(self.random.randrange(5, 60) * SECOND) if is_faulty else Span(HOUR // 2))
+            self.now = later(
+                self.now,
+                Span(self.random.randrange(5, 60) * SECOND) if is_faulty else Span(HOUR // 2),
+            )
 
     @property
     def reversals(self) -> tuple[Reversal, ...]:
@@ -79,11 +90,15 @@ class History:
 
     def _ask(self) -> None:
         amount = KES(self.random.randint(1, 150)) if self.random.random() < 0.7 else None
-        asked = RequestReversal(REFERENCE, "acme", amount, "Paid twice.", "amina", self.random.random() < 0.3)
+        asked = RequestReversal(
+            REFERENCE, "acme", amount, "Paid twice.", "amina", self.random.random() < 0.3
+        )
         reply = self.gateway.receive(asked, now=self.now)
         if isinstance(reply, ReversalApplied) and reply.reversal.state is ReversalState.REQUESTED:
             is_approved = self.random.random() < 0.8
-            decision = DecideReversal(reply.reversal.id, "brian", is_approved=is_approved, four_eyes=True)
+            decision = DecideReversal(
+                reply.reversal.id, "brian", is_approved=is_approved, four_eyes=True
+            )
             self.gateway.receive(decision, now=self.now)
 
     def _restore(self, backup: Ledger) -> None:
@@ -98,8 +113,12 @@ class History:
             if each.id in self.moved and not each.state.has_ended:
                 self.lied_about.add(each.id)
                 self.happened["lie"] += 1
-                self.gateway.receive(ReversalFailed(each.id, "test", Source.WEBHOOK, "No."), now=self.now)
-                self.gateway.receive(ReversalSucceeded(each.id, "test", Source.WEBHOOK), now=self.now)
+                self.gateway.receive(
+                    ReversalFailed(each.id, "test", Source.WEBHOOK, "No."), now=self.now
+                )
+                self.gateway.receive(
+                    ReversalSucceeded(each.id, "test", Source.WEBHOOK), now=self.now
+                )
 
     def _arrive(self) -> None:
         for at, reversal in self.under_way:
@@ -160,7 +179,9 @@ def check(history: History) -> None:
     for each in history.reversals:
         was_moved = each.id in history.moved
         assert each.state.has_ended, f"{each.id} has no end"
-        assert each.is_counted == was_moved, f"{each.id} was{'' if was_moved else ' not'} moved: {each}"
+        assert each.is_counted == was_moved, (
+            f"{each.id} was{'' if was_moved else ' not'} moved: {each}"
+        )
     known = {each.id for each in history.reversals}
     assert known >= set(history.moved), "money went back of which nothing is on record"
     if not history.lied_about:
@@ -175,5 +196,12 @@ def test_no_money_goes_back_twice_and_none_is_lost() -> None:
         history.play()
         check(history)
         happened += history.happened + Counter(each.state.value for each in history.reversals)
-    kinds = {"restored", "lie", "late", "not connected", "never received", "answer lost with its process"}
+    kinds = {
+        "restored",
+        "lie",
+        "late",
+        "not connected",
+        "never received",
+        "answer lost with its process",
+    }
     assert kinds | {"succeeded", "failed"} <= happened.keys(), happened

@@ -1,4 +1,5 @@
-"""Money back by staff: asked for once (S6), never more than was paid, and no late or contrary result is lost (S5)."""
+"""Money back by staff: asked for once (S6), never more than was paid, and no late or contrary
+result is lost (S5)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,14 @@ from mmo_sansio.messages.reversals import (
     ReversalWoke,
 )
 from mmo_sansio.payments.gateway import Gateway
-from mmo_sansio.testing import KES, REFERENCE, START, a_begin_submission, a_create_payment, succeeded
+from mmo_sansio.testing import (
+    KES,
+    REFERENCE,
+    START,
+    a_begin_submission,
+    a_create_payment,
+    succeeded,
+)
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.model import Source, Stage
 from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
@@ -190,7 +198,9 @@ def test_it_is_on_record_as_sent_before_the_request_leaves_and_one_attempt_may_s
     assert stage.has(ReversalState.SENT)
     assert isinstance(stage.give(ReversalWoke(ID, "two")), Ignored)
     again = stage.give(ReversalWoke(ID, "one"))
-    assert isinstance(again, ReversalApplied), "an attempt whose outcome was unknown learns that it is its own"
+    assert isinstance(again, ReversalApplied), (
+        "an attempt whose outcome was unknown learns that it is its own"
+    )
     assert again.reversal.version == stage.reversal.version
 
 
@@ -201,7 +211,11 @@ def test_after_a_crash_it_is_asked_after_and_not_sent_again() -> None:
     assert isinstance(reply, ReversalApplied)
     assert not reply.reversal.may_send("two")
     assert not reply.reversal.may_send("one")
-    assert (stage.reversal.state, stage.reversal.polls, stage.reversal.submissions) == (ReversalState.UNKNOWN, 1, 1)
+    assert (stage.reversal.state, stage.reversal.polls, stage.reversal.submissions) == (
+        ReversalState.UNKNOWN,
+        1,
+        1,
+    )
 
 
 @pytest.mark.spec("S6")
@@ -243,7 +257,9 @@ def test_an_answer_to_an_old_question_lets_nothing_be_sent_again() -> None:
 def test_what_the_provider_has_accepted_is_never_sent_again() -> None:
     stage = sent()
     stage.give(ReversalAccepted(ID, "test", Source.POLL, "R-1"))
-    assert isinstance(stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version)), Ignored)
+    assert isinstance(
+        stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version)), Ignored
+    )
     assert stage.has(ReversalState.SENT)
 
 
@@ -315,13 +331,17 @@ def test_staff_end_nothing_that_may_be_arriving_just_now() -> None:
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("needs_approval", [True, False])
-def test_in_a_restored_store_it_may_have_been_sent_so_it_is_asked_after_and_never_sent(needs_approval: bool) -> None:
+def test_in_a_restored_store_it_may_have_been_sent_so_it_is_asked_after_and_never_sent(
+    needs_approval: bool,
+) -> None:
     stage = approved(needs_approval=needs_approval)
     stage.give(MarkReversalRestored(ID, "amina"))
     reply = stage.send("two")
     assert isinstance(reply, ReversalApplied)
     assert not reply.reversal.may_send("two")
-    assert isinstance(stage.give(DecideReversal(ID, "brian", is_approved=True, four_eyes=True)), Ignored)
+    assert isinstance(
+        stage.give(DecideReversal(ID, "brian", is_approved=True, four_eyes=True)), Ignored
+    )
     stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
     assert stage.has(ReversalState.FAILED), "staff ask for a new one"
     assert isinstance(stage.give(MarkReversalRestored(ID, "amina")), Ignored)
@@ -368,7 +388,9 @@ def test_money_that_came_back_after_all_is_not_asked_for_again() -> None:
 
 @pytest.mark.spec("S5", "S6")
 @pytest.mark.parametrize("told", [ReversalSucceeded(ID, "test", Source.POLL, "R-1"), None])
-def test_a_notification_after_a_failure_is_asked_about_until_it_is_answered(told: Input | None) -> None:
+def test_a_notification_after_a_failure_is_asked_about_until_it_is_answered(
+    told: Input | None,
+) -> None:
     stage = sent()
     stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
     for _ in range(2):
@@ -412,7 +434,10 @@ def test_a_result_that_fits_nothing_waits_for_staff() -> None:
     other.give(ReversalSucceeded(ID, "another", Source.WEBHOOK))
     other.give(ReversalSucceeded(ID, "test", Source.WEBHOOK, amount=evolve(PAID, currency="UGX")))
     assert other.suspense == [SuspenseReason.WRONG_PROVIDER, SuspenseReason.WRONG_CURRENCY]
-    assert (unsent.reversal.state, other.reversal.state) == (ReversalState.APPROVED, ReversalState.SENT)
+    assert (unsent.reversal.state, other.reversal.state) == (
+        ReversalState.APPROVED,
+        ReversalState.SENT,
+    )
 
 
 def test_each_step_is_a_line_of_the_payments_journal() -> None:
@@ -445,6 +470,8 @@ def test_questions_come_ever_more_seldom() -> None:
 def test_a_request_that_names_its_number_asks_once_however_often_it_comes() -> None:
     stage = paid()
     assert isinstance(stage.give(evolve(ASKED, amount=KES(50), number=1)), ReversalApplied)
-    assert why(stage.give(evolve(ASKED, amount=KES(50), number=1))).startswith("Money of this payment was asked back")
+    assert why(stage.give(evolve(ASKED, amount=KES(50), number=1))).startswith(
+        "Money of this payment was asked back"
+    )
     assert [each.amount for each in stage.reversals] == [KES(50)]
     assert isinstance(stage.give(evolve(ASKED, amount=KES(50), number=2)), ReversalApplied)

@@ -92,7 +92,9 @@ def test_a_submission_begins_once() -> None:
     assert decided(a_transaction(Stage.SUBMITTING), a_begin_submission()) == Decision(
         Ignored("The payment was submitted before or has ended.", a_transaction(Stage.SUBMITTING))
     )
-    assert why_ignored(None, a_begin_submission()) == "The payment was submitted before or has ended."
+    assert (
+        why_ignored(None, a_begin_submission()) == "The payment was submitted before or has ended."
+    )
 
 
 @pytest.mark.spec("S3", "S6")
@@ -122,16 +124,28 @@ ENDED_WITHOUT_A_WORD = [
 
 @pytest.mark.finding("rules-5")
 @pytest.mark.spec("S5", "S6")
-@pytest.mark.parametrize("before", ENDED_WITHOUT_A_WORD, ids=["expired", "failed by hand", "success by hand"])
-def test_an_acceptance_after_the_end_keeps_the_operators_id_and_asks_once(before: Transaction) -> None:
+@pytest.mark.parametrize(
+    "before", ENDED_WITHOUT_A_WORD, ids=["expired", "failed by hand", "success by hand"]
+)
+def test_an_acceptance_after_the_end_keeps_the_operators_id_and_asks_once(
+    before: Transaction,
+) -> None:
     decision = decided(before, accepted(provider_reference="ws_CO_1", poll_after=MINUTE))
     noted, _ = decision.changes
     assert isinstance(noted, SuspenseRecorded)
     assert (noted.reason, noted.gateway_reference) == (SuspenseReason.LATE_RESULT, REFERENCE)
-    assert json.loads(noted.content) == {"result": "accepted", "source": "poll", "providerReference": "ws_CO_1"}
+    assert json.loads(noted.content) == {
+        "result": "accepted",
+        "source": "poll",
+        "providerReference": "ws_CO_1",
+    }
     assert decision.intents == (PollEnded(REFERENCE, provider_reference="ws_CO_1"),)
-    answer = accepted(provider_reference="ws_CO_1")  # Of a payment that has ended it names no next poll.
-    assert decided(before, answer) == Decision(Ignored("No such payment waits for this provider.", before))
+    answer = accepted(
+        provider_reference="ws_CO_1"
+    )  # Of a payment that has ended it names no next poll.
+    assert decided(before, answer) == Decision(
+        Ignored("No such payment waits for this provider.", before)
+    )
 
 
 @pytest.mark.finding("rules-5")
@@ -139,7 +153,9 @@ def test_an_acceptance_after_the_end_keeps_the_operators_id_and_asks_once(before
 def test_an_acceptance_after_the_operators_own_result_says_nothing() -> None:
     for stage in (Stage.SUCCEEDED, Stage.FAILED):
         given = accepted(provider_reference="ws_CO_1", poll_after=MINUTE)
-        assert why_ignored(a_transaction(stage), given) == "No such payment waits for this provider."
+        assert (
+            why_ignored(a_transaction(stage), given) == "No such payment waits for this provider."
+        )
     never_sent = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY, provider_data=None)
     assert why_ignored(never_sent, given) == "No such payment waits for this provider."
 
@@ -170,7 +186,9 @@ def test_an_accepted_payment_is_asked_for_in_time(ask_after: int | None, wait: S
     assert decided(before, given).intents == ()
 
 
-WAITING = a_transaction(Stage.AWAITING_RESULT, provider_reference="PROV-1", wake_at=NOW + HOUR, polls=4)
+WAITING = a_transaction(
+    Stage.AWAITING_RESULT, provider_reference="PROV-1", wake_at=NOW + HOUR, polls=4
+)
 
 
 def test_still_pending_changes_nothing() -> None:
@@ -182,7 +200,11 @@ def test_still_pending_changes_nothing() -> None:
 def test_a_new_provider_reference_is_put_on_record() -> None:
     progress = moved(WAITING, accepted(provider_reference="PROV-2"))
     assert progress.provider_reference == "PROV-2"
-    assert (progress.stage, progress.wake_at, progress.polls) == (Stage.AWAITING_RESULT, NOW + HOUR, 4)
+    assert (progress.stage, progress.wake_at, progress.polls) == (
+        Stage.AWAITING_RESULT,
+        NOW + HOUR,
+        4,
+    )
 
 
 def test_a_provider_may_ask_for_another_moment() -> None:
@@ -198,7 +220,9 @@ def test_a_provider_may_ask_for_another_moment() -> None:
     [(0, HOUR, 2 * SECOND), (3, HOUR, 16 * SECOND), (11, 2 * HOUR, HOUR), (3, SECOND, SECOND)],
     ids=["first", "fourth", "longest", "sooner already"],
 )
-def test_an_unknown_outcome_is_asked_for_soon(stage: Stage, polls: int, due_in: int, wait: int) -> None:
+def test_an_unknown_outcome_is_asked_for_soon(
+    stage: Stage, polls: int, due_in: int, wait: int
+) -> None:
     before = a_transaction(stage, polls=polls, wake_at=NOW + due_in)
     progress = moved(before, unreachable())
     assert (progress.stage, progress.wake_at, progress.polls) == (stage, NOW + wait, polls)
@@ -214,7 +238,9 @@ def test_what_was_never_received_is_submitted_again() -> None:
     assert isinstance(step, TransactionAdvanced)
     assert isinstance(line, JournalEntry)
     assert line.at == NOW
-    assert step.after.progress == Progress(Stage.CREATED, 7, EXPIRES, polls=2, provider_data=DATA, submitted_at=START)
+    assert step.after.progress == Progress(
+        Stage.CREATED, 7, EXPIRES, polls=2, provider_data=DATA, submitted_at=START
+    )
 
 
 @pytest.mark.spec("S6")
@@ -228,8 +254,11 @@ def test_an_answer_to_an_old_question_does_not_undo_a_submission(version: int) -
 
 @pytest.mark.finding("rules-3")
 @pytest.mark.spec("S6")
-def test_a_creation_in_doubt_is_submitted_although_its_payment_was_polled_before_that_was_reported() -> None:
-    """The store, which did not tell whether the creation is durable, let no report in for half a minute."""
+def test_a_creation_in_doubt_is_submitted_although_its_payment_was_polled_before_that_was_reported() -> (
+    None
+):
+    """The store, which did not tell whether the creation is durable, let no report in for half a
+    minute."""
     before = a_transaction(Stage.SUBMITTING, version=2, polls=1, submitted_at=START)
     assert decided(before, never_received(version=1)).intents == (SubmitToProvider(REFERENCE),)
 
@@ -244,7 +273,9 @@ def test_never_received_means_nothing_elsewhere(stage: Stage) -> None:
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
-    "given", [accepted(), unreachable(), never_received(version=1)], ids=["accepted", "lost", "never"]
+    "given",
+    [accepted(), unreachable(), never_received(version=1)],
+    ids=["accepted", "lost", "never"],
 )
 def test_what_was_not_submitted_is_not_moved_by_reports(given: Input) -> None:
     assert why_ignored(a_transaction(), given) == "No such payment waits for this provider."
@@ -255,7 +286,9 @@ def test_a_confirmed_page_wants_to_be_submitted() -> None:
     before = a_transaction(Stage.AWAITING_CUSTOMER)
     decision = decided(before, a_confirmation())
     assert decision.intents == (SubmitToProvider(REFERENCE),)
-    assert moved(before, a_confirmation()) == Progress(Stage.CREATED, 2, later(START, Span(30 * MINUTE)))
+    assert moved(before, a_confirmation()) == Progress(
+        Stage.CREATED, 2, later(START, Span(30 * MINUTE))
+    )
     assert WITHDRAWN not in decision.changes
 
 
@@ -265,7 +298,9 @@ def test_a_page_closes() -> None:
     closes = later(START, Span(30 * MINUTE))
     assert moved(before, a_confirmation(), now=earlier(closes, Span(1))).stage is Stage.CREATED
     for now in (closes, closes + 1):
-        assert decided(before, a_confirmation(), now=Instant(now)) == Decision(Ignored("The page has closed.", before))
+        assert decided(before, a_confirmation(), now=Instant(now)) == Decision(
+            Ignored("The page has closed.", before)
+        )
 
 
 @pytest.mark.spec("W1")
@@ -280,7 +315,9 @@ def test_a_second_press_does_nothing() -> None:
 @pytest.mark.spec("W1")
 @pytest.mark.parametrize("before", [None, a_transaction()], ids=["unknown", "direct"])
 def test_without_a_page_there_is_nothing_to_confirm(before: Transaction | None) -> None:
-    assert decided(before, a_confirmation()) == Decision(Ignored("There is no hosted page for this reference."))
+    assert decided(before, a_confirmation()) == Decision(
+        Ignored("There is no hosted page for this reference.")
+    )
 
 
 @pytest.mark.spec("S6")
@@ -301,7 +338,9 @@ def test_submissions_are_counted() -> None:
     first = decide(ledger_with(a_transaction()), a_begin_submission(), now=START)
     assert isinstance(first.reply, Applied)
     assert not first.reply.transaction.progress.is_resubmission
-    before = a_transaction(provider_data=ProviderData("test", "Test Money"), submissions=1, version=3)
+    before = a_transaction(
+        provider_data=ProviderData("test", "Test Money"), submissions=1, version=3
+    )
     again = decide(ledger_with(before), a_begin_submission(), now=START)
     assert isinstance(again.reply, Applied)
     assert again.reply.transaction.progress.is_resubmission
@@ -322,14 +361,20 @@ def test_a_submission_that_certainly_never_left_counts_for_nothing(polls: int) -
 @pytest.mark.finding("rules-7")
 @pytest.mark.spec("S5", "S6")
 @pytest.mark.parametrize("polls", [0, 1])
-@pytest.mark.parametrize("told", [hinted(content="id 1"), hinted(content="id 1", evidence=Evidence("RECEIPT1", "0"))])
+@pytest.mark.parametrize(
+    "told", [hinted(content="id 1"), hinted(content="id 1", evidence=Evidence("RECEIPT1", "0"))]
+)
 def test_nothing_is_sent_again_that_a_notification_has_named(told: Input, polls: int) -> None:
-    """The provider's "never received" left before the notification came, and speaks of this submission."""
+    """The provider's "never received" left before the notification came, and speaks of this
+    submission."""
     before = a_transaction(Stage.SUBMITTING, polls=polls, wake_at=later(NOW, HOUR))
     hint = decided(before, told).reply
     assert isinstance(hint, Applied)
     version = hint.transaction.progress.version
-    for denied in (never_received(version=version), evolve(never_received(version=0), submitted_at=START)):
+    for denied in (
+        never_received(version=version),
+        evolve(never_received(version=0), submitted_at=START),
+    ):
         decision = decided(hint.transaction, denied)
         assert isinstance(decision.reply, Applied)
         progress = decision.reply.transaction.progress
@@ -350,7 +395,11 @@ def test_a_payment_of_a_brand_on_hold_fails_before_it_is_submitted(given: Input)
     assert withdrawn == WITHDRAWN
     after = step.after.progress
     assert (after.stage, after.error_code) == (Stage.FAILED, ErrorCode.PAYMENT_STOPPED)
-    assert (after.completed_at, after.completion_source, after.provider_data) == (NOW, Source.MANUAL, None)
+    assert (after.completed_at, after.completion_source, after.provider_data) == (
+        NOW,
+        Source.MANUAL,
+        None,
+    )
     assert decision.intents == (DeliverCallback(REFERENCE),)
 
 
@@ -364,7 +413,9 @@ def test_another_brand_is_not_on_hold() -> None:
 
 
 @pytest.mark.finding("security-10")
-@pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT, Stage.SUCCEEDED, Stage.FAILED])
+@pytest.mark.parametrize(
+    "stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT, Stage.SUCCEEDED, Stage.FAILED]
+)
 def test_a_hold_leaves_what_was_submitted(stage: Stage) -> None:
     assert why_ignored(a_transaction(stage), a_stop())
     assert why_ignored(None, a_stop())
@@ -379,7 +430,8 @@ def test_a_page_of_a_brand_on_hold_is_closed() -> None:
 @pytest.mark.spec("E1", "S2")
 @pytest.mark.finding("new-users-H6")
 @pytest.mark.parametrize(
-    ("reason", "source"), [(WithheldReason.PROVIDER_CLOSED, Source.MANUAL), (WithheldReason.TOO_LATE, Source.EXPIRY)]
+    ("reason", "source"),
+    [(WithheldReason.PROVIDER_CLOSED, Source.MANUAL), (WithheldReason.TOO_LATE, Source.EXPIRY)],
 )
 def test_what_the_gateway_does_not_send_fails_without_a_word_of_the_provider(
     reason: WithheldReason, source: Source
@@ -405,7 +457,11 @@ RESTORED = MarkRestored(REFERENCE, "ada")
 def test_what_was_not_sent_in_the_backup_may_have_been_sent_since(stage: Stage) -> None:
     was = a_transaction(stage)
     marked = moved(was, RESTORED)
-    assert (marked.stage, marked.provider_data, marked.submitted_at) == (Stage.SUBMITTING, DATA, NOW)
+    assert (marked.stage, marked.provider_data, marked.submitted_at) == (
+        Stage.SUBMITTING,
+        DATA,
+        NOW,
+    )
     assert marked.wake_at is not None
     assert marked.wake_at < later(NOW, Span(MINUTE)), "it is asked about soon"
     assert (WITHDRAWN in decided(was, RESTORED).changes) == (stage is Stage.CREATED)
@@ -418,14 +474,18 @@ def test_what_was_not_sent_in_the_backup_may_have_been_sent_since(stage: Stage) 
 
 @pytest.mark.spec("S6")
 @pytest.mark.finding("money-3a")
-@pytest.mark.parametrize("stage", [Stage.CREATED, Stage.AWAITING_CUSTOMER, Stage.SUBMITTING, Stage.AWAITING_RESULT])
+@pytest.mark.parametrize(
+    "stage", [Stage.CREATED, Stage.AWAITING_CUSTOMER, Stage.SUBMITTING, Stage.AWAITING_RESULT]
+)
 def test_a_payment_of_a_restored_store_is_never_sent_again(stage: Stage) -> None:
     marked = moved(a_transaction(stage), RESTORED)
     after = Transaction(a_transaction(stage).order, marked)
     decision = decided(after, never_received(version=marked.version))
     assert decision.intents == ()
     if isinstance(decision.reply, Applied):
-        assert decision.reply.transaction.progress.stage is Stage.SUBMITTING, "it is asked about again"
+        assert decision.reply.transaction.progress.stage is Stage.SUBMITTING, (
+            "it is asked about again"
+        )
 
 
 @pytest.mark.spec("S3", "S5")

@@ -117,7 +117,9 @@ def test_ending_before_submission_withdraws_the_wish_to_submit() -> None:
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
 @pytest.mark.parametrize(
-    ("polls", "wait"), [(0, 2), (1, 4), (2, 8), (10, 2048), (11, 3600), (12, 3600), (500, 3600)], ids=str
+    ("polls", "wait"),
+    [(0, 2), (1, 4), (2, 8), (10, 2048), (11, 3600), (12, 3600), (500, 3600)],
+    ids=str,
 )
 def test_questions_come_at_growing_intervals(stage: Stage, polls: int, wait: int) -> None:
     now = later(START, MINUTE)
@@ -189,9 +191,11 @@ def test_a_confirmed_payment_outlives_its_page() -> None:
 @pytest.mark.spec("S3", "S5", "S6")
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
 @pytest.mark.finding("rules-5")
-def test_a_payment_that_expires_without_a_poll_that_was_due_is_polled_as_it_ends(stage: Stage) -> None:
-    """A gateway that was down for days must learn which money has moved meanwhile; the result goes to the suspense
-    book."""
+def test_a_payment_that_expires_without_a_poll_that_was_due_is_polled_as_it_ends(
+    stage: Stage,
+) -> None:
+    """A gateway that was down for days must learn which money has moved meanwhile; the result goes
+    to the suspense book."""
     was_down = woken(a_transaction(stage, wake_at=earlier(EXPIRES, HOUR)), now=EXPIRES)
     assert was_down.intents == (DeliverCallback(REFERENCE), PollEnded(REFERENCE))
     in_time = woken(a_transaction(stage, wake_at=EXPIRES, polls=1), now=EXPIRES)

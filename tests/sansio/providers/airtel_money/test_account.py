@@ -19,7 +19,10 @@ def test_what_is_left_out_is_what_is_usual() -> None:
     assert (account.currency, account.dialling_code) == ("UGX", "256")
     assert (account.collection_version, account.signs_collections) == (1, False)
     assert (account.disbursement_version, account.signs_disbursements) == (2, False)
-    assert (account.pin_padding, account.key_padding) == (RsaPadding.OAEP_SHA256, RsaPadding.PKCS1V15)
+    assert (account.pin_padding, account.key_padding) == (
+        RsaPadding.OAEP_SHA256,
+        RsaPadding.PKCS1V15,
+    )
 
 
 def test_signing_follows_the_version_unless_it_is_set() -> None:
@@ -40,7 +43,9 @@ def test_a_market_that_nobody_listed_can_be_described() -> None:
     assert read_account(described).dialling_code == "248"
 
 
-@pytest.mark.parametrize("text", [base64.b64encode(KEY).decode(), "  " + base64.b64encode(KEY).decode() + "\n"])
+@pytest.mark.parametrize(
+    "text", [base64.b64encode(KEY).decode(), "  " + base64.b64encode(KEY).decode() + "\n"]
+)
 def test_the_operators_key_may_be_given(text: str) -> None:
     assert read_account({**OPTIONS, "public_key": text}).public_key == KEY
     armoured = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"

@@ -49,12 +49,18 @@ E = ErrorCode
 NOW = later(START, MINUTE)
 
 
-def submitted(transaction: Transaction, *answers: HttpResponse | ExchangeFailed, **options: Any) -> ProviderReport:
+def submitted(
+    transaction: Transaction, *answers: HttpResponse | ExchangeFailed, **options: Any
+) -> ProviderReport:
     return run_conversation(an_adapter(**options).submit(transaction, now=START), *answers)[0]
 
 
 def asked(
-    transaction: Transaction, given: HttpResponse | ExchangeFailed, *, now: Instant = NOW, **options: Any
+    transaction: Transaction,
+    given: HttpResponse | ExchangeFailed,
+    *,
+    now: Instant = NOW,
+    **options: Any,
 ) -> ProviderReport:
     return run_conversation(an_adapter(**options).poll(transaction, now=now), given)[0]
 
@@ -71,15 +77,23 @@ def paid_out(**members: Any) -> ProviderReport:
 
 @pytest.mark.spec("S6")
 def test_a_payin_is_a_prompt_as_documented() -> None:
-    report, (request,) = run_conversation(an_adapter().submit(a_payin(), now=START), answer("DP00800001006"))
+    report, (request,) = run_conversation(
+        an_adapter().submit(a_payin(), now=START), answer("DP00800001006")
+    )
     assert isinstance(report, ProviderAccepted)
     assert request == HttpRequest(
         "POST",
         b"https://openapi.airtel.ug/merchant/v1/payments/",
-        ((b"content-type", b"application/json"), (b"accept", b"*/*"), (b"x-country", b"UG"), (b"x-currency", b"UGX")),
+        (
+            (b"content-type", b"application/json"),
+            (b"accept", b"*/*"),
+            (b"x-country", b"UG"),
+            (b"x-currency", b"UGX"),
+        ),
         b'{"reference":"INV0001",'
         b'"subscriber":{"country":"UG","currency":"UGX","msisdn":"752000000"},'
-        b'"transaction":{"amount":1000,"country":"UG","currency":"UGX","id":"%s"}}' % REFERENCE.encode(),
+        b'"transaction":{"amount":1000,"country":"UG","currency":"UGX","id":"%s"}}'
+        % REFERENCE.encode(),
     )
 
 
@@ -101,7 +115,12 @@ def test_a_signed_payin_sends_exactly_the_bytes_that_were_encrypted() -> None:
     ("version", "path", "payee", "type"),
     [
         (1, "/standard/v1/disbursements/", {}, {}),
-        (2, "/standard/v2/disbursements/", {"currency": "UGX", "name": "Amina Okello"}, {"type": "B2C"}),
+        (
+            2,
+            "/standard/v2/disbursements/",
+            {"currency": "UGX", "name": "Amina Okello"},
+            {"type": "B2C"},
+        ),
         (3, "/standard/v3/disbursements", {"wallet_type": "NORMAL"}, {"type": "B2C"}),
     ],
 )
@@ -139,7 +158,9 @@ def test_whichever_padding_a_market_wants_can_be_had(
     options: dict[str, str], key: bytes, pin: bytes, x_key: bytes
 ) -> None:
     adapter = an_adapter(disbursement_version=3, **options)
-    _, requests = run_conversation(adapter.submit(a_payout(), now=START), key_answer(key), answer("DP00900001006"))
+    _, requests = run_conversation(
+        adapter.submit(a_payout(), now=START), key_answer(key), answer("DP00900001006")
+    )
     assert base64.b64decode(body_of(requests[1])["pin"]).startswith(pin)
     assert base64.b64decode(requests[1].value(b"x-key") or b"").startswith(x_key)
 
@@ -147,7 +168,9 @@ def test_whichever_padding_a_market_wants_can_be_had(
 @pytest.mark.parametrize("member", ["pin", "pinstring"])
 def test_the_pin_stands_where_the_market_has_it(member: str) -> None:
     adapter = an_adapter(pin_member=member)
-    _, requests = run_conversation(adapter.submit(a_payout(), now=START), key_answer(), answer("DP00900001006"))
+    _, requests = run_conversation(
+        adapter.submit(a_payout(), now=START), key_answer(), answer("DP00900001006")
+    )
     assert member in body_of(requests[1])
 
 
@@ -164,36 +187,52 @@ def test_the_pin_stands_where_the_market_has_it(member: str) -> None:
 def test_each_market_has_its_currency_and_national_numbers(
     country: str, currency: str, msisdn: str, national: str
 ) -> None:
-    transaction = a_payin(country=country, requested=Money(1000, currency), party=a_party(msisdn=msisdn))
+    transaction = a_payin(
+        country=country, requested=Money(1000, currency), party=a_party(msisdn=msisdn)
+    )
     adapter = an_adapter(country=country, currency=currency)
-    _, (request,) = run_conversation(adapter.submit(transaction, now=START), answer("DP00800001006"))
+    _, (request,) = run_conversation(
+        adapter.submit(transaction, now=START), answer("DP00800001006")
+    )
     assert body_of(request)["subscriber"]["msisdn"] == national
     assert request.value(b"x-currency") == currency.encode()
 
 
 def test_a_zero_that_belongs_to_a_national_number_can_be_kept() -> None:
-    transaction = a_payin(country="CG", requested=Money(5, "XAF"), party=a_party(msisdn="+242055000000"))
+    transaction = a_payin(
+        country="CG", requested=Money(5, "XAF"), party=a_party(msisdn="+242055000000")
+    )
     adapter = an_adapter(country="CG", keep_leading_zero=True)
-    _, (request,) = run_conversation(adapter.submit(transaction, now=START), answer("DP00800001006"))
+    _, (request,) = run_conversation(
+        adapter.submit(transaction, now=START), answer("DP00800001006")
+    )
     assert body_of(request)["subscriber"]["msisdn"] == "055000000"
 
 
 @pytest.mark.parametrize(
-    ("minor", "written"), [(15000, b"150"), (15050, b"150.50"), (10**17 + 1, b"1000000000000000.01")]
+    ("minor", "written"),
+    [(15000, b"150"), (15050, b"150.50"), (10**17 + 1, b"1000000000000000.01")],
 )
 def test_amounts_are_exact_numbers(minor: int, written: bytes) -> None:
-    transaction = a_payin(country="KE", requested=Money(minor, "KES"), party=a_party(msisdn="+254733000000"))
+    transaction = a_payin(
+        country="KE", requested=Money(minor, "KES"), party=a_party(msisdn="+254733000000")
+    )
     adapter = an_adapter(country="KE")
-    _, (request,) = run_conversation(adapter.submit(transaction, now=START), answer("DP00800001006"))
+    _, (request,) = run_conversation(
+        adapter.submit(transaction, now=START), answer("DP00800001006")
+    )
     assert b'"amount":' + written + b"," in request.body
 
 
 @pytest.mark.parametrize(
-    ("merchant", "shown"), [("INV-0001", "INV0001"), ("x" * 40, "x" * 25), ("№ 7", REFERENCE), (None, REFERENCE)]
+    ("merchant", "shown"),
+    [("INV-0001", "INV0001"), ("x" * 40, "x" * 25), ("№ 7", REFERENCE), (None, REFERENCE)],
 )
 def test_the_payer_sees_a_reference_of_letters_and_digits(merchant: str | None, shown: str) -> None:
     transaction = a_payin(merchant_reference=merchant)
-    _, (request,) = run_conversation(an_adapter().submit(transaction, now=START), answer("DP00800001006"))
+    _, (request,) = run_conversation(
+        an_adapter().submit(transaction, now=START), answer("DP00800001006")
+    )
     assert body_of(request)["reference"] == shown
 
 
@@ -209,7 +248,9 @@ def test_the_payer_sees_a_reference_of_letters_and_digits(merchant: str | None, 
     ],
     ids=str,
 )
-def test_what_would_reach_somebody_else_is_never_sent(members: dict[str, Any], expected: ErrorCode) -> None:
+def test_what_would_reach_somebody_else_is_never_sent(
+    members: dict[str, Any], expected: ErrorCode
+) -> None:
     report = submitted(a_payin(**members))
     assert isinstance(report, ProviderFailed)
     assert report.error_code is expected
@@ -221,13 +262,30 @@ def test_what_would_reach_somebody_else_is_never_sent(members: dict[str, Any], e
 def test_a_key_is_kept_for_an_hour_at_most_and_never_beyond_its_end() -> None:
     adapter = an_adapter()
     pending = answer("DP00900001006")
-    assert len(run_conversation(adapter.submit(a_payout(), now=START), key_answer(), pending)[1]) == 2
-    assert len(run_conversation(adapter.submit(a_payout(), now=earlier(later(START, HOUR), Span(1))), pending)[1]) == 1
+    assert (
+        len(run_conversation(adapter.submit(a_payout(), now=START), key_answer(), pending)[1]) == 2
+    )
+    assert (
+        len(
+            run_conversation(
+                adapter.submit(a_payout(), now=earlier(later(START, HOUR), Span(1))), pending
+            )[1]
+        )
+        == 1
+    )
     ended = key_answer(valid_upto="01-01-2020 00:00:00")
-    assert len(run_conversation(adapter.submit(a_payout(), now=later(START, HOUR)), ended, pending)[1]) == 2
+    assert (
+        len(run_conversation(adapter.submit(a_payout(), now=later(START, HOUR)), ended, pending)[1])
+        == 2
+    )
     odd = key_answer(valid_upto="soon")
-    assert len(run_conversation(adapter.submit(a_payout(), now=later(START, HOUR)), odd, pending)[1]) == 2
-    assert len(run_conversation(adapter.submit(a_payout(), now=later(START, HOUR)), pending)[1]) == 1
+    assert (
+        len(run_conversation(adapter.submit(a_payout(), now=later(START, HOUR)), odd, pending)[1])
+        == 2
+    )
+    assert (
+        len(run_conversation(adapter.submit(a_payout(), now=later(START, HOUR)), pending)[1]) == 1
+    )
 
 
 def test_a_key_can_be_given_and_is_never_fetched() -> None:
@@ -241,21 +299,28 @@ def test_a_key_can_be_given_and_is_never_fetched() -> None:
     [(a_payin(), "DP00800001026"), (a_payout(), "ROUTER116")],
     ids=["DP00800001026", "ROUTER116"],
 )
-def test_an_old_key_is_fetched_anew_and_the_refused_request_sent_once_more(transaction: Transaction, code: str) -> None:
+def test_an_old_key_is_fetched_anew_and_the_refused_request_sent_once_more(
+    transaction: Transaction, code: str
+) -> None:
     adapter = an_adapter(collection_version=2)
     taken, refused = answer("ESB000010"), answer(code, success=False, status=400)
     run_conversation(adapter.submit(transaction, now=START), key_answer(SHORT_KEY), taken)
-    report, requests = run_conversation(adapter.submit(transaction, now=START), refused, key_answer(), taken)
+    report, requests = run_conversation(
+        adapter.submit(transaction, now=START), refused, key_answer(), taken
+    )
     assert isinstance(report, ProviderAccepted)
     assert len(requests) == 3
-    report, _ = run_conversation(adapter.submit(transaction, now=later(START, HOUR)), key_answer(), refused)
+    report, _ = run_conversation(
+        adapter.submit(transaction, now=later(START, HOUR)), key_answer(), refused
+    )
     assert isinstance(report, ProviderFailed)
     assert report.error_code is E.MERCHANT_MISCONFIGURED
 
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
-    "given", [LOST, UNSENT, HttpResponse(500), HttpResponse(503), HttpResponse(429), HttpResponse(408)]
+    "given",
+    [LOST, UNSENT, HttpResponse(500), HttpResponse(503), HttpResponse(429), HttpResponse(408)],
 )
 def test_without_a_key_for_now_nothing_was_sent(given: HttpResponse | ExchangeFailed) -> None:
     assert isinstance(submitted(a_payout(), given), ProviderNeverReceived)
@@ -274,7 +339,9 @@ def test_without_a_key_for_now_nothing_was_sent(given: HttpResponse | ExchangeFa
         key_answer(b"no key of RSA"),
     ],
 )
-def test_a_refused_or_senseless_key_fails_the_payment_before_it_is_sent(given: HttpResponse) -> None:
+def test_a_refused_or_senseless_key_fails_the_payment_before_it_is_sent(
+    given: HttpResponse,
+) -> None:
     report = submitted(a_payout(), given)
     assert isinstance(report, ProviderFailed)
     assert report.error_code is E.MERCHANT_MISCONFIGURED
@@ -284,7 +351,9 @@ def test_a_refused_or_senseless_key_fails_the_payment_before_it_is_sent(given: H
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.parametrize("status", ["SUCCESS", "DP_INITIATED", "TS", False, None], ids=lambda each: f"status {each}")
+@pytest.mark.parametrize(
+    "status", ["SUCCESS", "DP_INITIATED", "TS", False, None], ids=lambda each: f"status {each}"
+)
 def test_a_payin_that_was_taken_is_pending_whatever_its_status_says(status: Any) -> None:
     told = {"id": False, "status": status}
     for code in ("DP00800001006", "DP00800001001", None):
@@ -380,7 +449,9 @@ def test_a_payout_is_paid_when_all_of_the_answer_says_so(version: int) -> None:
     done = {"status": "TS", "airtel_money_id": "disbursement-1", "id": REFERENCE}
     given = answer("DP00900001001", transaction=done)
     report = submitted(a_payout(), key_answer(), given, disbursement_version=version)
-    assert report == ProviderSucceeded(REFERENCE, "airtel_ug", Source.POLL, provider_reference="disbursement-1")
+    assert report == ProviderSucceeded(
+        REFERENCE, "airtel_ug", Source.POLL, provider_reference="disbursement-1"
+    )
 
 
 @pytest.mark.spec("S6")
@@ -413,7 +484,9 @@ def test_only_the_oldest_version_of_a_payout_may_leave_its_status_out() -> None:
     ],
     ids=str,
 )
-def test_a_payout_whose_answer_contradicts_itself_is_neither_paid_nor_failed(members: dict[str, Any]) -> None:
+def test_a_payout_whose_answer_contradicts_itself_is_neither_paid_nor_failed(
+    members: dict[str, Any],
+) -> None:
     assert isinstance(paid_out(**members), ProviderAccepted | ProviderUnreachable)
 
 
@@ -426,7 +499,9 @@ def test_after_a_fault_of_the_operator_nothing_is_known(status: int, code: str |
     assert isinstance(submitted(a_payout(), key_answer(), given), ProviderUnreachable)
 
 
-@pytest.mark.parametrize(("status", "expected"), [(401, E.MERCHANT_MISCONFIGURED), (403, E.MERCHANT_MISCONFIGURED)])
+@pytest.mark.parametrize(
+    ("status", "expected"), [(401, E.MERCHANT_MISCONFIGURED), (403, E.MERCHANT_MISCONFIGURED)]
+)
 def test_what_is_turned_away_at_the_door_has_failed(status: int, expected: ErrorCode) -> None:
     report = submitted(a_payin(), HttpResponse(status, (), b"<html>"))
     assert isinstance(report, ProviderFailed)
@@ -471,7 +546,9 @@ def test_an_answer_that_makes_no_sense_means_that_nothing_is_known(given: HttpRe
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("transaction", [a_payin(), a_payout()], ids=["pay-in", "pay-out"])
-def test_a_lost_answer_is_asked_about_and_an_unsent_request_is_sent_again(transaction: Transaction) -> None:
+def test_a_lost_answer_is_asked_about_and_an_unsent_request_is_sent_again(
+    transaction: Transaction,
+) -> None:
     keys = [key_answer()] if transaction.order.type is Type.PAYOUT else []
     lost, unsent = submitted(transaction, *keys, LOST), submitted(transaction, *keys, UNSENT)
     assert isinstance(lost, ProviderUnreachable)
@@ -515,7 +592,9 @@ def test_a_question_about_a_payout_can_name_its_type() -> None:
 
 @pytest.mark.spec("S2")
 @pytest.mark.parametrize("code", ["DP00800001001", "DP00800001006", "ESB000010", None])
-def test_a_payin_is_paid_when_its_status_says_so_whichever_code_comes_with_it(code: str | None) -> None:
+def test_a_payin_is_paid_when_its_status_says_so_whichever_code_comes_with_it(
+    code: str | None,
+) -> None:
     assert asked(a_payin(), enquiry("TS", code)) == ProviderSucceeded(
         REFERENCE, "airtel_ug", Source.POLL, provider_reference="MP240101.1200.A00001"
     )
@@ -648,8 +727,12 @@ def test_a_prompt_that_ran_out_was_not_confirmed_in_time() -> None:
     assert (report.error_code, report.native_code) == (E.USER_TIMEOUT, "ESB000010")
 
 
-@pytest.mark.parametrize(("is_said", "expected"), [(True, E.USER_CANCELLED), (False, E.TRANSACTION_DECLINED)])
-def test_a_refusal_is_the_payers_only_where_the_market_says_so(is_said: bool, expected: ErrorCode) -> None:
+@pytest.mark.parametrize(
+    ("is_said", "expected"), [(True, E.USER_CANCELLED), (False, E.TRANSACTION_DECLINED)]
+)
+def test_a_refusal_is_the_payers_only_where_the_market_says_so(
+    is_said: bool, expected: ErrorCode
+) -> None:
     given = enquiry("TF", "DP00800001008", success=False)
     report = asked(a_payin(), given, refusal_is_of_payer=is_said)
     assert isinstance(report, ProviderFailed)
@@ -658,11 +741,17 @@ def test_a_refusal_is_the_payers_only_where_the_market_says_so(is_said: bool, ex
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
-    ("transaction", "wait"), [(a_payin(), 10 * MINUTE), (a_payout(), 30 * MINUTE)], ids=["pay-in", "pay-out"]
+    ("transaction", "wait"),
+    [(a_payin(), 10 * MINUTE), (a_payout(), 30 * MINUTE)],
+    ids=["pay-in", "pay-out"],
 )
-def test_an_unknown_payment_was_never_taken_only_after_a_safe_wait(transaction: Transaction, wait: Span) -> None:
+def test_an_unknown_payment_was_never_taken_only_after_a_safe_wait(
+    transaction: Transaction, wait: Span
+) -> None:
     given = answer("ESB000045", success=False, status=404)
-    assert isinstance(asked(transaction, given, now=earlier(later(START, wait), Span(1))), ProviderUnreachable)
+    assert isinstance(
+        asked(transaction, given, now=earlier(later(START, wait), Span(1))), ProviderUnreachable
+    )
     assert asked(transaction, given, now=later(START, wait)) == ProviderNeverReceived(
         REFERENCE, "airtel_ug", transaction.progress.version
     )
@@ -671,7 +760,9 @@ def test_an_unknown_payment_was_never_taken_only_after_a_safe_wait(transaction: 
 # Signing in, and what is offered.
 
 
-@pytest.mark.parametrize(("life", "expected"), [("180", 180), (3600, 3600), (3600.0, 3600), (None, 180)])
+@pytest.mark.parametrize(
+    ("life", "expected"), [("180", 180), (3600, 3600), (3600.0, 3600), (None, 180)]
+)
 def test_a_token_lives_as_long_as_is_said_in_text_or_number(life: Any, expected: int) -> None:
     told = {"access_token": "SECRET-TOKEN", "token_type": "bearer", "expires_in": life}
     conversation = an_adapter().sign_in("all", now=START)
@@ -740,8 +831,14 @@ def test_the_documentation_has_every_row(title: str) -> None:
     for code in CODE_TABLES[title]:
         told = code.meaning + (f' ("{code.message}")' if code.message else "")
         error = f"`{code.error_code}`" if code.error_code else "–"
-        lines = [each for each in page.splitlines() if each.endswith(f" | {told} | {code.outcome} | {error} |")]
-        assert f"`{code.native}`" in {name for each in lines for name in each[2:].split(" | ")[0].split(", ")}
+        lines = [
+            each
+            for each in page.splitlines()
+            if each.endswith(f" | {told} | {code.outcome} | {error} |")
+        ]
+        assert f"`{code.native}`" in {
+            name for each in lines for name in each[2:].split(" | ")[0].split(", ")
+        }
 
 
 def test_the_documentation_has_every_option() -> None:

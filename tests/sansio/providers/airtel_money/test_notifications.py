@@ -22,11 +22,15 @@ from mmo_sansio.values.model import Evidence, Stage, Status
 from tests.support.airtel_conversation import an_adapter
 
 PUBLISHED_KEY = "callback-key"
-PUBLISHED_TEXT = '{"id":"GW0001","message":"Paid","status_code":"TS","airtel_money_id":"MP240101.1200.A00001"}'
+PUBLISHED_TEXT = (
+    '{"id":"GW0001","message":"Paid","status_code":"TS","airtel_money_id":"MP240101.1200.A00001"}'
+)
 PUBLISHED_HASH = "lW+ypj527tpMUt6S5EYN51wJDb0l+QVhw1J9uFhRzlI="
 
 
-def read(body: str | bytes, *, headers: Headers = (), **options: Any) -> ProviderHinted | UnmatchedNotified:
+def read(
+    body: str | bytes, *, headers: Headers = (), **options: Any
+) -> ProviderHinted | UnmatchedNotified:
     octets = body.encode() if isinstance(body, str) else body
     adapter = an_adapter(**options)
     return adapter.read_notification(HttpRequest("POST", b"/hooks/a/b", headers, octets))
@@ -54,7 +58,9 @@ def test_an_authentic_callback_is_taken_wherever_its_hash_stands() -> None:
     elsewhere = ((b"x-hash", PUBLISHED_HASH.encode()),)
     assert isinstance(signed(in_body), ProviderHinted)
     assert isinstance(signed(body, headers=in_header), ProviderHinted)
-    assert isinstance(signed(body, headers=elsewhere, callback_hash_header="X-Hash"), ProviderHinted)
+    assert isinstance(
+        signed(body, headers=elsewhere, callback_hash_header="X-Hash"), ProviderHinted
+    )
 
 
 @pytest.mark.parametrize("of", ["as it came", "compact", "the whole body"])
@@ -120,7 +126,9 @@ def test_a_callback_that_makes_no_sense_is_kept_for_a_person(body: bytes) -> Non
 
 @given(
     st.dictionaries(
-        st.text(max_size=5), st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5), max_size=5
+        st.text(max_size=5),
+        st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5),
+        max_size=5,
     ),
     st.sampled_from([None, 1, 3]),
     st.booleans(),
@@ -170,5 +178,8 @@ def test_a_callback_paid_and_an_enquiry_failed_are_a_contradiction() -> None:
     assert gateway.transaction(REFERENCE).status is Status.PENDING
     gateway.receive(failed(), now=later(START, HOUR))
     (entry,) = gateway.suspense
-    assert (entry.reason, gateway.transaction(REFERENCE).status) == (SuspenseReason.UNCONFIRMED_RECEIPT, Status.PENDING)
+    assert (entry.reason, gateway.transaction(REFERENCE).status) == (
+        SuspenseReason.UNCONFIRMED_RECEIPT,
+        Status.PENDING,
+    )
     assert "MP240101.1200.A00001" in entry.content

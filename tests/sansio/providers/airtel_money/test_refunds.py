@@ -1,4 +1,5 @@
-"""Airtel's refunds: what is sent, and what each answer comes to, which nobody can be asked about."""
+"""Airtel's refunds: what is sent, and what each answer comes to, which nobody can be asked
+about."""
 
 from __future__ import annotations
 
@@ -28,8 +29,12 @@ PAYMENT = a_payin(provider_reference=RECEIPT)
 ID = f"{REFERENCE}-1"
 
 
-def sent(*answers: HttpResponse | ExchangeFailed, **options: Any) -> tuple[ReversalReport, list[HttpRequest]]:
-    return reversal_report(an_adapter(**options).reverse(a_reversal(PAYMENT), PAYMENT, now=START), *answers)
+def sent(
+    *answers: HttpResponse | ExchangeFailed, **options: Any
+) -> tuple[ReversalReport, list[HttpRequest]]:
+    return reversal_report(
+        an_adapter(**options).reverse(a_reversal(PAYMENT), PAYMENT, now=START), *answers
+    )
 
 
 def told(state: str | None, code: str | None = None, **members: Any) -> HttpResponse:
@@ -44,7 +49,12 @@ def test_a_refund_is_of_the_whole_payment_by_its_receipt() -> None:
     assert request == HttpRequest(
         "POST",
         b"https://openapi.airtel.ug/standard/v1/payments/refund",
-        ((b"content-type", b"application/json"), (b"accept", b"*/*"), (b"x-country", b"UG"), (b"x-currency", b"UGX")),
+        (
+            (b"content-type", b"application/json"),
+            (b"accept", b"*/*"),
+            (b"x-country", b"UG"),
+            (b"x-currency", b"UGX"),
+        ),
         b'{"transaction":{"airtel_money_id":"CI240101.1200.A00001"}}',
     )
 
@@ -62,7 +72,10 @@ def test_a_refund_of_version_2_is_signed() -> None:
     [
         (told("SUCCESS", "DP00800001001"), ReversalSucceeded),
         (told("TS", "DP00800001001"), ReversalSucceeded),
-        (told("SUCCESS", success=False), ReversalUnreachable),  # The portal's own sample, which says both.
+        (
+            told("SUCCESS", success=False),
+            ReversalUnreachable,
+        ),  # The portal's own sample, which says both.
         (told("SUCCESS", success="true"), ReversalUnreachable),
         (told("SUCCESS", success=None), ReversalUnreachable),
         (told("SUCCESS", status=500), ReversalUnreachable),
@@ -92,23 +105,35 @@ def test_a_refund_is_done_or_refused_only_where_nothing_contradicts_it(
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.parametrize("code", [*COLLECTION, *ROUTER], ids=lambda code: f"{code.native} {code.meaning}")
+@pytest.mark.parametrize(
+    "code", [*COLLECTION, *ROUTER], ids=lambda code: f"{code.native} {code.meaning}"
+)
 def test_each_documented_code_refuses_or_says_nothing(code: Any) -> None:
     (report, _) = sent(told("FAILED", code.native, success=False, status=400, message=code.message))
-    is_refusal = code.outcome in (AirtelOutcome.REJECTED, AirtelOutcome.NOT_FOUND) or code.native == "DP00800001025"
+    is_refusal = (
+        code.outcome in (AirtelOutcome.REJECTED, AirtelOutcome.NOT_FOUND)
+        or code.native == "DP00800001025"
+    )
     assert isinstance(report, ReversalFailed if is_refusal else ReversalUnreachable)
     if isinstance(report, ReversalFailed):
-        assert (report.reason, report.native_code) == (f"Airtel has refused it: {code.meaning}.", code.native)
+        assert (report.reason, report.native_code) == (
+            f"Airtel has refused it: {code.meaning}.",
+            code.native,
+        )
 
 
 @pytest.mark.spec("S6")
 def test_an_outdated_key_is_fetched_again_before_the_next_request() -> None:
-    provider, stale = an_adapter(collection_version=2), told(None, "DP00800001026", success=False, status=400)
+    provider, stale = (
+        an_adapter(collection_version=2),
+        told(None, "DP00800001026", success=False, status=400),
+    )
     reversal = a_reversal(PAYMENT)
     first = reversal_report(provider.reverse(reversal, PAYMENT, now=START), key_answer(), stale)[0]
     assert isinstance(first, ReversalFailed)
     assert isinstance(
-        reversal_report(provider.reverse(reversal, PAYMENT, now=START), key_answer(), LOST)[0], ReversalUnreachable
+        reversal_report(provider.reverse(reversal, PAYMENT, now=START), key_answer(), LOST)[0],
+        ReversalUnreachable,
     )
     again = reversal_report(provider.reverse(reversal, PAYMENT, now=START), stale)[0]
     assert again == ReversalNeverReceived(ID, "airtel_ug", 1)
@@ -117,7 +142,9 @@ def test_an_outdated_key_is_fetched_again_before_the_next_request() -> None:
 def test_nothing_is_sent_without_a_receipt() -> None:
     for known_as in (None, REFERENCE):
         payment = a_payin(provider_reference=known_as)
-        report, requests = reversal_report(an_adapter().reverse(a_reversal(payment), payment, now=START))
+        report, requests = reversal_report(
+            an_adapter().reverse(a_reversal(payment), payment, now=START)
+        )
         assert isinstance(report, ReversalFailed)
         assert requests == []
 
@@ -125,8 +152,13 @@ def test_nothing_is_sent_without_a_receipt() -> None:
 @pytest.mark.spec("S6")
 def test_nobody_can_be_asked_about_a_refund() -> None:
     provider = an_adapter()
-    report, requests = reversal_report(provider.poll_reversal(a_reversal(PAYMENT), PAYMENT, now=START))
+    report, requests = reversal_report(
+        provider.poll_reversal(a_reversal(PAYMENT), PAYMENT, now=START)
+    )
     assert (report, requests) == (ReversalCannotTell(ID, "airtel_ug"), [])
     operations = provider.reversal_operations
     assert operations.keys() == {DIRECT_PAYIN, WEB_PAYIN}
-    assert not any(each.can_be_partial or each.can_be_polled or each.is_idempotent for each in operations.values())
+    assert not any(
+        each.can_be_partial or each.can_be_polled or each.is_idempotent
+        for each in operations.values()
+    )

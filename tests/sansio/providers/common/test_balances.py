@@ -26,7 +26,11 @@ def balances(
     """One after the other, so many minutes apart."""
     return [
         AccountBalance(
-            "mtn", account, Money(each * 100, "KES"), later(START, Span(number * minutes * MINUTE)), is_float
+            "mtn",
+            account,
+            Money(each * 100, "KES"),
+            later(START, Span(number * minutes * MINUTE)),
+            is_float,
         )
         for number, each in enumerate(units)
     ]
@@ -48,7 +52,9 @@ def forecast(*units: int, minutes: int = 60) -> FloatForecast:
         ((100, -50), 0.0),
     ],
 )
-def test_a_float_lasts_at_the_rate_of_what_was_spent(units: tuple[int, ...], hours_left: float | None) -> None:
+def test_a_float_lasts_at_the_rate_of_what_was_spent(
+    units: tuple[int, ...], hours_left: float | None
+) -> None:
     assert forecast(*units).hours_left == hours_left
 
 
@@ -58,13 +64,18 @@ def test_one_pay_out_just_after_the_first_balance_is_no_rate() -> None:
 
 def test_each_account_has_a_forecast_of_its_own() -> None:
     history = [*balances(100, 50, account="a"), *balances(7, 7, account="b")]
-    assert [(each.latest.account, each.hours_left) for each in forecast_floats(history)] == [("a", 1.0), ("b", None)]
+    assert [(each.latest.account, each.hours_left) for each in forecast_floats(history)] == [
+        ("a", 1.0),
+        ("b", None),
+    ]
 
 
 @pytest.mark.parametrize(("units", "low"), [(100, False), (99, True)])
 def test_less_than_the_minimum_of_its_currency_is_low(units: int, low: bool) -> None:
     assert forecast(units).is_low(MINIMUM, was_low=False) is low
-    assert not forecast(units).is_low(FloatWatch(minimums=(Money(10**9, "UGX"),), hours=0), was_low=False)
+    assert not forecast(units).is_low(
+        FloatWatch(minimums=(Money(10**9, "UGX"),), hours=0), was_low=False
+    )
 
 
 @pytest.mark.parametrize(("hours", "low"), [(8, False), (9, True), (0, False)])
@@ -90,7 +101,12 @@ def test_no_history_has_a_negative_forecast(units: list[int], minutes: int) -> N
 
 @pytest.mark.parametrize(
     ("text", "currency", "minor"),
-    [("1,234,567.89", "KES", 123_456_789), ("2000", "UGX", 2000), ("2000.75", "UGX", 2000), ("-3.10", "KES", -310)],
+    [
+        ("1,234,567.89", "KES", 123_456_789),
+        ("2000", "UGX", 2000),
+        ("2000.75", "UGX", 2000),
+        ("-3.10", "KES", -310),
+    ],
 )
 def test_a_balance_is_read_as_operators_write_it(text: str, currency: str, minor: int) -> None:
     assert parse_balance(text, currency) == Money(minor, currency)
@@ -98,7 +114,16 @@ def test_a_balance_is_read_as_operators_write_it(text: str, currency: str, minor
 
 @pytest.mark.parametrize(
     ("value", "currency"),
-    [(None, "KES"), ("1", None), ("1", "XYZ"), ("", "KES"), ("1e20", "KES"), (7, "KES"), ("NaN", "KES"), ("1", [])],
+    [
+        (None, "KES"),
+        ("1", None),
+        ("1", "XYZ"),
+        ("", "KES"),
+        ("1e20", "KES"),
+        (7, "KES"),
+        ("NaN", "KES"),
+        ("1", []),
+    ],
 )
 def test_what_is_no_balance_is_refused(value: object, currency: object) -> None:
     with pytest.raises(ValueError):
@@ -106,4 +131,6 @@ def test_what_is_no_balance_is_refused(value: object, currency: object) -> None:
 
 
 def test_a_window_is_hours_long() -> None:
-    assert forecast(*range(1000, 994, -1), minutes=10).hours_left == 995 / (5 / (50 * MINUTE / HOUR))
+    assert forecast(*range(1000, 994, -1), minutes=10).hours_left == 995 / (
+        5 / (50 * MINUTE / HOUR)
+    )

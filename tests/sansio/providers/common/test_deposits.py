@@ -60,19 +60,24 @@ def test_a_deposit_without_an_owner_names_no_brand() -> None:
     given = deposit_input(told(), None, provider_title="T", gateway_reference=REFERENCE)
     assert (given.brand, given.method, given.provider_reference) == (None, "", "RKL51ZDR4F")
     owner = find_owner(told(), [brand("acme")])
-    assert deposit_input(told(), owner, provider_title="T", gateway_reference="R").method == "test_ke"
+    assert (
+        deposit_input(told(), owner, provider_title="T", gateway_reference="R").method == "test_ke"
+    )
 
 
 @pytest.mark.spec("S4")
 def test_a_deposit_keeps_what_it_says_of_account_payment_and_trust() -> None:
     report = told(trust=DepositTrust.UNCONFIRMED)
-    given = deposit_input(report, None, provider_title="T", gateway_reference="R", payment=REFERENCE)
+    given = deposit_input(
+        report, None, provider_title="T", gateway_reference="R", payment=REFERENCE
+    )
     assert (given.account, given.bill_reference) == (report.account, report.bill_reference)
     assert (given.trust, given.payment) == (DepositTrust.UNCONFIRMED, REFERENCE)
 
 
 @pytest.mark.parametrize(
-    ("given", "could_be"), [(REFERENCE[-12:], True), (REFERENCE, False), ("acme-7777777", False), ("", False)]
+    ("given", "could_be"),
+    [(REFERENCE[-12:], True), (REFERENCE, False), ("acme-7777777", False), ("", False)],
 )
 def test_what_could_be_the_end_of_a_reference(given: str, could_be: bool) -> None:
     assert may_be_reference_suffix(told(bill_reference=given)) is could_be

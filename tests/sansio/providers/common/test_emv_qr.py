@@ -21,7 +21,9 @@ from mmo_sansio.testing import KES, REFERENCE
 from mmo_sansio.values.money import Money, to_money
 from tests.support.emv_qr_reader import parse_objects, parse_payload
 
-SHOP = QrMerchant((("00", "com.example.gw"), ("01", "174379"), ("02", "PB")), "TEST SHOP", "NAIROBI", "KE")
+SHOP = QrMerchant(
+    (("00", "com.example.gw"), ("01", "174379"), ("02", "PB")), "TEST SHOP", "NAIROBI", "KE"
+)
 
 DYNAMIC = (
     "00020101021226340014com.example.gw01061743790202PB5204541153034045406150.005802KE5909TEST SHOP"
@@ -66,7 +68,9 @@ def test_the_worked_example_of_a_static_code_names_its_terminal() -> None:
 def test_a_dynamic_code_says_its_payment() -> None:
     shop = evolve(SHOP, category="5411", postal_code="00100")
     objects = parse_payload(dynamic_payload(shop, KES(150), REFERENCE, bill_number="INV-0001"))
-    expected = {key: value for key, value in parse_payload(DYNAMIC).items() if key not in ("62", "63")}
+    expected = {
+        key: value for key, value in parse_payload(DYNAMIC).items() if key not in ("62", "63")
+    }
     assert {key: objects[key] for key in expected} == expected
     assert parse_objects(objects["62"]) == {"01": "INV-0001", "05": REFERENCE[1:]}
 
@@ -92,7 +96,11 @@ def test_what_is_published_can_be_read_and_not_with_a_character_changed(text: st
 
 
 def test_a_published_template_in_other_letters_can_be_read() -> None:
-    assert parse_objects(parse_payload(PUBLISHED)["64"]) == {"00": "ZH", "01": "最佳运输", "02": "北京"}
+    assert parse_objects(parse_payload(PUBLISHED)["64"]) == {
+        "00": "ZH",
+        "01": "最佳运输",
+        "02": "北京",
+    }
 
 
 def sealed(body: str) -> str:
@@ -155,7 +163,9 @@ def test_a_name_in_other_letters_stands_in_plain_ones_and_beside_them_as_it_is()
     objects = parse_payload(dynamic_payload(shop, KES(1), REFERENCE))
     assert (objects["59"], objects["60"]) == ("Cafe Ete", "Thies")
     assert parse_objects(objects["64"]) == {"00": "FR", "01": "Café Été – 最佳", "02": "Thiès"}
-    assert "64" not in parse_payload(dynamic_payload(evolve(shop, language=None), KES(1), REFERENCE))
+    assert "64" not in parse_payload(
+        dynamic_payload(evolve(shop, language=None), KES(1), REFERENCE)
+    )
 
 
 @pytest.mark.parametrize(

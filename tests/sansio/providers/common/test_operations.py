@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from mmo_sansio.providers.common.operations import DIRECT_PAYIN, ProviderOperation, with_poll_interval
+from mmo_sansio.providers.common.operations import (
+    DIRECT_PAYIN,
+    ProviderOperation,
+    with_poll_interval,
+)
 from mmo_sansio.testing import a_transaction, accepted, unreachable
 from mmo_sansio.values.clock import MINUTE, SECOND, Span
 from mmo_sansio.values.model import Stage

@@ -13,7 +13,9 @@ CANARY = "canary-5f1e"
 
 
 def test_options_as_they_are_written() -> None:
-    options = Options({"a": " text ", "code": 174379, "u": "https://x.example/", "n": "5", "on": "true", "c": "b"})
+    options = Options(
+        {"a": " text ", "code": 174379, "u": "https://x.example/", "n": "5", "on": "true", "c": "b"}
+    )
     assert options.text("a") == "text"
     assert options.text("code") == "174379"
     assert options.url("u") == "https://x.example"

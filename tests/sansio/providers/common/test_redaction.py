@@ -82,7 +82,9 @@ def test_words_without_secrets_stay_as_they_are() -> None:
     words = "Payer 256772000000 of 01K5TESTTESTTESTTESTTEST00 has EUR 1234.00: eyJhbGciOiJub25lIn0="
     body = json.dumps({"code": "NOT_ENOUGH_FUNDS", "message": words}).encode()
     transaction = a_transaction(type=Type.PAYIN)
-    report = drive(a_provider().submit(transaction, now=START), lambda _: HttpResponse(400, (), body))
+    report = drive(
+        a_provider().submit(transaction, now=START), lambda _: HttpResponse(400, (), body)
+    )
     assert isinstance(report, ProviderFailed)
     assert (report.native_code, report.native_message) == ("NOT_ENOUGH_FUNDS", words)
 
@@ -91,12 +93,25 @@ def test_words_without_secrets_stay_as_they_are() -> None:
 def test_a_short_access_token_is_hidden_as_a_word_and_spoils_no_response() -> None:
     provider = a_provider()
     signed_in(provider, "100")
-    paid = {"status": "SUCCESSFUL", "amount": "1001", "currency": "EUR", "financialTransactionId": "3100"}
+    paid = {
+        "status": "SUCCESSFUL",
+        "amount": "1001",
+        "currency": "EUR",
+        "financialTransactionId": "3100",
+    }
     transaction = a_transaction(type=Type.PAYIN)
-    redacted = drive(provider.poll(transaction, now=START), lambda _: HttpResponse(200, (), json.dumps(paid).encode()))
-    plain = drive(a_provider().poll(transaction, now=START), lambda _: HttpResponse(200, (), json.dumps(paid).encode()))
+    redacted = drive(
+        provider.poll(transaction, now=START),
+        lambda _: HttpResponse(200, (), json.dumps(paid).encode()),
+    )
+    plain = drive(
+        a_provider().poll(transaction, now=START),
+        lambda _: HttpResponse(200, (), json.dumps(paid).encode()),
+    )
     assert redacted == plain
-    body = json.dumps({"code": "NOT_ALLOWED", "message": "The token 100 is not for 2100 EUR"}).encode()
+    body = json.dumps(
+        {"code": "NOT_ALLOWED", "message": "The token 100 is not for 2100 EUR"}
+    ).encode()
     refused = drive(provider.submit(transaction, now=START), lambda _: HttpResponse(400, (), body))
     assert isinstance(refused, ProviderFailed)
     assert refused.native_message == f"The token {REDACTED} is not for 2100 EUR"

@@ -11,7 +11,12 @@ from mmo_sansio.values.clock import HOUR, MILLISECOND, SECOND, Span
 
 
 @pytest.mark.parametrize(
-    "body", [b'{"status":"SUCCESSFUL","status":"FAILED"}', b'{"a":{"b":[{"c":1,"c":1}]}}', b'{"a":1,"\\u0061":2}']
+    "body",
+    [
+        b'{"status":"SUCCESSFUL","status":"FAILED"}',
+        b'{"a":{"b":[{"c":1,"c":1}]}}',
+        b'{"a":1,"\\u0061":2}',
+    ],
 )
 def test_two_members_of_one_name_cannot_be_read(body: bytes) -> None:
     with pytest.raises(ValueError, match="two members of one name"):
@@ -50,7 +55,9 @@ def test_a_byte_order_mark_in_front_is_ignored_once() -> None:
         ("1e99", TOKEN_LIFETIME_MAX),
     ],
 )
-def test_a_token_lives_as_long_as_is_said_in_any_way_or_as_usual(value: object, lifetime: Span) -> None:
+def test_a_token_lives_as_long_as_is_said_in_any_way_or_as_usual(
+    value: object, lifetime: Span
+) -> None:
     assert parse_token_lifetime(value, default=HOUR) == lifetime
 
 

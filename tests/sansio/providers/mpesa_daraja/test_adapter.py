@@ -35,16 +35,41 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
-from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, parse_callback_url
-from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, PROMPT_LIFETIME, RESULT_CODES, MpesaSubmissionState
+from mmo_sansio.providers.mpesa_daraja.callback_url import (
+    CallbackContext,
+    MpesaCallbackKind,
+    parse_callback_url,
+)
+from mmo_sansio.providers.mpesa_daraja.codes import (
+    ERROR_RULES,
+    PROMPT_LIFETIME,
+    RESULT_CODES,
+    MpesaSubmissionState,
+)
 from mmo_sansio.providers.mpesa_daraja.requests import account_reference
 from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn, password, timestamp
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext
-from mmo_sansio.testing.builders import KES, REFERENCE, START, a_begin_submission, a_party, a_transaction, ledger_with
+from mmo_sansio.testing.builders import (
+    KES,
+    REFERENCE,
+    START,
+    a_begin_submission,
+    a_party,
+    a_transaction,
+    ledger_with,
+)
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import DepositAnswerOutcome, DepositClaim, DepositTrust, Flow, Stage, Transaction, Type
+from mmo_sansio.values.model import (
+    DepositAnswerOutcome,
+    DepositClaim,
+    DepositTrust,
+    Flow,
+    Stage,
+    Transaction,
+    Type,
+)
 
 CONSUMER_SECRET = "canary-consumer-secret"
 PASSKEY = "bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919"
@@ -301,7 +326,9 @@ def test_numbers_are_written_as_daraja_wants_them(msisdn: str) -> None:
 
 
 def test_an_account_offers_what_it_has_credentials_for() -> None:
-    bare = adapter(passkey=None, initiator=None, initiator_password=None, certificate=None, deposits="trust")
+    bare = adapter(
+        passkey=None, initiator=None, initiator_password=None, certificate=None, deposits="trust"
+    )
     assert {flow for _, flow in bare.operations} == {Flow.QR, Flow.PUSH}
     report = drive(bare.submit(payment("payout"), now=START), answering(200, TAKEN))
     assert isinstance(report, ProviderFailed)
@@ -325,7 +352,9 @@ FOR_A_PUSH = [
 
 @pytest.mark.spec("E1")
 @pytest.mark.parametrize(("status", "code", "message", "means"), FOR_A_PUSH)
-def test_a_refusal_is_a_failure_of_the_catalogue(status: int, code: str, message: str, means: ErrorCode) -> None:
+def test_a_refusal_is_a_failure_of_the_catalogue(
+    status: int, code: str, message: str, means: ErrorCode
+) -> None:
     document = {"requestId": "1", "errorCode": code, "errorMessage": message}
     for kind in ("payin", "payout", "tax"):
         report = submitted(kind, status, document if code else b"")
@@ -341,7 +370,9 @@ def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(
 ) -> None:
     is_listed = any(each.code == code and each.meaning is means for each in ERROR_RULES)
     for kind in ("payin", "payout", "tax"):
-        report = submitted(kind, status, {"errorCode": code, "errorMessage": message}, submissions=2)
+        report = submitted(
+            kind, status, {"errorCode": code, "errorMessage": message}, submissions=2
+        )
         assert isinstance(report, ProviderFailed if is_listed else ProviderUnreachable)
 
 
@@ -349,7 +380,9 @@ def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("status", [400, 403, 404, 422])
 @pytest.mark.parametrize("kind", ["payin", "tax"])
-def test_a_prompt_whose_first_attempt_never_left_ends_with_the_refusal_of_its_second(kind: str, status: int) -> None:
+def test_a_prompt_whose_first_attempt_never_left_ends_with_the_refusal_of_its_second(
+    kind: str, status: int
+) -> None:
     """There is no id to ask by: it would be pending for days."""
     gateway = Gateway()
     gateway.ledger = ledger_with(payment(kind, Stage.CREATED))
@@ -401,7 +434,9 @@ def test_a_duplicate_payout_was_sent_before_and_doesnt_fail() -> None:
     assert isinstance(submitted("payout", 500, document), ProviderAccepted)
 
 
-@pytest.mark.parametrize(("status", "code"), [(401, "401.002.01"), (404, "404.001.03"), (400, "400.003.01"), (401, "")])
+@pytest.mark.parametrize(
+    ("status", "code"), [(401, "401.002.01"), (404, "404.001.03"), (400, "400.003.01"), (401, "")]
+)
 def test_a_refused_token_moves_nothing(status: int, code: str) -> None:
     document = {"errorCode": code, "errorMessage": "Invalid Access Token"}
     assert isinstance(submitted("payout", status, document), ProviderNeverReceived)
@@ -440,7 +475,8 @@ def test_every_result_code_of_a_push(code: str) -> None:
 
 
 def polled_with(code: str, *, age: Span = Span(15 * SECOND)) -> ProviderReport:
-    """What the answer to a query comes to that has this code, as it stands in the JSON, this long after the prompt."""
+    """What the answer to a query comes to that has this code, as it stands in the JSON, this long
+    after the prompt."""
     waiting = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
     body = f'{{"CheckoutRequestID":"ws_CO_1","ResponseCode":"0","ResultCode":{code},"ResultDesc":"text"}}'
     return asked(waiting, 200, body.encode(), now=later(START, age))
@@ -488,7 +524,9 @@ def test_what_is_no_code_or_pending_ends_no_prompt_ever(code: str) -> None:
 @pytest.mark.parametrize("code", ["+0", "SUCCESS", "0.5", "0x"])
 def test_a_submission_with_an_unknown_response_code_may_have_been_received(code: str) -> None:
     for kind in ("payin", "payout", "tax"):
-        assert isinstance(submitted(kind, 200, {**TAKEN_PUSH, **TAKEN, "ResponseCode": code}), ProviderUnreachable)
+        assert isinstance(
+            submitted(kind, 200, {**TAKEN_PUSH, **TAKEN, "ResponseCode": code}), ProviderUnreachable
+        )
 
 
 @pytest.mark.spec("E1")
@@ -500,7 +538,9 @@ def test_the_code_of_a_refused_submission_is_no_result() -> None:
 
 @pytest.mark.parametrize("code", [0, 0.0, "0", "00"])
 def test_an_accepted_submission_says_0_however_it_is_written(code: object) -> None:
-    assert isinstance(submitted("payin", 200, {**TAKEN_PUSH, "ResponseCode": code}), ProviderAccepted)
+    assert isinstance(
+        submitted("payin", 200, {**TAKEN_PUSH, "ResponseCode": code}), ProviderAccepted
+    )
 
 
 @pytest.mark.parametrize(
@@ -511,7 +551,9 @@ def test_an_accepted_submission_says_0_however_it_is_written(code: object) -> No
         (500, {"errorCode": "500.001.1001", "errorMessage": "The transaction is being processed"}),
     ],
 )
-def test_a_push_without_a_result_is_pending_however_that_is_said(status: int, document: object) -> None:
+def test_a_push_without_a_result_is_pending_however_that_is_said(
+    status: int, document: object
+) -> None:
     waiting = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
     assert isinstance(asked(waiting, status, document), ProviderAccepted)
 
@@ -523,7 +565,10 @@ def test_a_push_that_succeeded_has_the_receipt_that_its_callback_told() -> None:
     assert isinstance(report, ProviderSucceeded)
     assert report.provider_reference == "ws_CO_1"
     told = adapter().read_notification(
-        callback(to(MpesaCallbackKind.PUSH), push_document(0, {"Name": "MpesaReceiptNumber", "Value": "NLJ7RT61SV"}))
+        callback(
+            to(MpesaCallbackKind.PUSH),
+            push_document(0, {"Name": "MpesaReceiptNumber", "Value": "NLJ7RT61SV"}),
+        )
     )
     assert isinstance(told, ProviderHinted)
     hinted = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1", hint=told.content)
@@ -535,7 +580,9 @@ def test_a_push_that_succeeded_has_the_receipt_that_its_callback_told() -> None:
 @pytest.mark.spec("S6")
 def test_a_push_whose_answer_was_lost_is_asked_about_once_its_callback_has_named_it() -> None:
     lost = payment()
-    assert asked(lost, 200, {}) == ProviderCannotTell(lost.reference, lost.order.provider, lost.progress.version)
+    assert asked(lost, 200, {}) == ProviderCannotTell(
+        lost.reference, lost.order.provider, lost.progress.version
+    )
     told = adapter().read_notification(callback(to(MpesaCallbackKind.PUSH), push_document(1032)))
     assert isinstance(told, ProviderHinted)
     seen: list[HttpRequest] = []
@@ -593,10 +640,14 @@ def test_an_answered_question_tells_of_a_success(code: object) -> None:
 @pytest.mark.spec("E1")
 @pytest.mark.parametrize("code", sorted(RESULT_CODES))
 def test_every_result_code_of_a_payout_is_told_by_its_callback_and_confirmed(code: str) -> None:
-    first = adapter().read_notification(callback(to(MpesaCallbackKind.RESULT), result_document(code)))
+    first = adapter().read_notification(
+        callback(to(MpesaCallbackKind.RESULT), result_document(code))
+    )
     assert isinstance(first, ProviderHinted)
     failed = {"Key": "TransactionStatus", "Value": "Failed"}
-    told = adapter().read_notification(callback(question(hint=first.content), result_document(0, failed)))
+    told = adapter().read_notification(
+        callback(question(hint=first.content), result_document(0, failed))
+    )
     assert isinstance(told, ProviderFailed)
     assert (told.error_code, told.native_code) == (RESULT_CODES[code].payout, code)
 
@@ -629,7 +680,8 @@ def test_not_found_is_final_after_an_hour_and_about_that_submission_only(code: o
     [
         HOOKS_URL,
         f"{HOOKS_URL}/00",
-        f"{HOOKS_URL}/" + CallbackContext(MpesaCallbackKind.PUSH, REFERENCE, 15_000).to_segment(b"another key"),
+        f"{HOOKS_URL}/"
+        + CallbackContext(MpesaCallbackKind.PUSH, REFERENCE, 15_000).to_segment(b"another key"),
         to(MpesaCallbackKind.PUSH)[:-2],
         f"{HOOKS_URL}/zz",
     ],
@@ -645,19 +697,26 @@ def test_what_has_no_seal_of_ours_is_kept_and_not_believed(url: str) -> None:
     [
         (MpesaCallbackKind.PUSH, push_document(0, {"Name": "Amount", "Value": 149.99})),
         (MpesaCallbackKind.RESULT, result_document(0, {"Key": "TransactionAmount", "Value": 151})),
-        (MpesaCallbackKind.POLL_RESULT, result_document(0, [COMPLETED[0], {"Key": "Amount", "Value": 15}])),
+        (
+            MpesaCallbackKind.POLL_RESULT,
+            result_document(0, [COMPLETED[0], {"Key": "Amount", "Value": 15}]),
+        ),
         (MpesaCallbackKind.PUSH, {}),
         (MpesaCallbackKind.PUSH, {"Body": {"stkCallback": []}}),
         (MpesaCallbackKind.RESULT, {"Result": {"ResultCode": 0, "ResultParameters": 7}}),
         (MpesaCallbackKind.POLL_RESULT, []),
     ],
 )
-def test_a_wrong_amount_or_nonsense_is_kept_and_not_believed(kind: MpesaCallbackKind, document: object) -> None:
+def test_a_wrong_amount_or_nonsense_is_kept_and_not_believed(
+    kind: MpesaCallbackKind, document: object
+) -> None:
     told = adapter().read_notification(callback(to(kind), document))
     assert isinstance(told, UnmatchedNotified)
 
 
-@pytest.mark.parametrize("balance", [{}, {"Value": 7}, {"Value": "{Amount={CurrencyCode=KES, BasicAmount=6186.83}}"}])
+@pytest.mark.parametrize(
+    "balance", [{}, {"Value": 7}, {"Value": "{Amount={CurrencyCode=KES, BasicAmount=6186.83}}"}]
+)
 def test_a_push_callback_is_read_whatever_its_balance(balance: dict[str, Any]) -> None:
     items = (
         {"Name": "Amount", "Value": 150.00},
@@ -666,7 +725,9 @@ def test_a_push_callback_is_read_whatever_its_balance(balance: dict[str, Any]) -
         {"Name": "TransactionDate", "Value": 20191219102115},
         {"Name": "PhoneNumber", "Value": "2547*****149"},
     )
-    told = adapter().read_notification(callback(to(MpesaCallbackKind.PUSH), push_document(0, *items)))
+    told = adapter().read_notification(
+        callback(to(MpesaCallbackKind.PUSH), push_document(0, *items))
+    )
     assert isinstance(told, ProviderHinted)
     assert told.gateway_reference == REFERENCE
 
@@ -703,7 +764,11 @@ def test_a_confirmation_tells_of_a_deposit() -> None:
     request = callback(to(MpesaCallbackKind.CONFIRMATION), deposit_document())
     told = adapter().read_notification(request)
     assert isinstance(told, DepositReport)
-    assert (told.provider_reference, told.account, told.bill_reference) == ("RKL51ZDR4F", "174379", "ACC-1")
+    assert (told.provider_reference, told.account, told.bill_reference) == (
+        "RKL51ZDR4F",
+        "174379",
+        "ACC-1",
+    )
     assert (told.amount, told.party.first_name, told.party.last_name) == (KES(5), "JOHN", "DOE")
     answer = adapter().answer_notification(request, True)
     assert (answer.status, json.loads(answer.body)["ResultCode"]) == (200, 0)
@@ -773,7 +838,11 @@ def test_a_confirmation_is_asked_about_by_its_receipt_at_a_sealed_address() -> N
     [question] = asked_about_deposit()
     sent = json.loads(question.body)
     assert question.target.endswith(b"/mpesa/transactionstatus/v1/query")
-    assert (sent["TransactionID"], sent["PartyA"], sent["IdentifierType"]) == ("RKL51ZDR4F", 174379, "4")
+    assert (sent["TransactionID"], sent["PartyA"], sent["IdentifierType"]) == (
+        "RKL51ZDR4F",
+        174379,
+        "4",
+    )
     assert (sent["Initiator"], sent["SecurityCredential"]) == ("testapi", "ZHJvd3NzYXAteXJhbmFj")
     assert sent["ResultURL"] == sent["QueueTimeOutURL"] != to(MpesaCallbackKind.CONFIRMATION)
     forged = callback(sent["ResultURL"][:-2] + "00", status_document())
@@ -783,13 +852,19 @@ def test_a_confirmation_is_asked_about_by_its_receipt_at_a_sealed_address() -> N
 @pytest.mark.finding("security-4")
 def test_the_answer_counts_with_its_account_and_amount() -> None:
     told = answered(status_document())
-    assert (told.outcome, told.is_ours, told.amount) == (DepositAnswerOutcome.COMPLETED, True, KES(5))
+    assert (told.outcome, told.is_ours, told.amount) == (
+        DepositAnswerOutcome.COMPLETED,
+        True,
+        KES(5),
+    )
     assert answered(status_document(Amount="6.00")).amount == KES(6)
     assert answered(status_document(CreditPartyName="600111"), till="600111").is_ours
 
 
 @pytest.mark.finding("security-4")
-@pytest.mark.parametrize("party", ["254708374149 - JOHN DOE", "999999 - ELSE", "1743790 - ELSE", "TEST SHOP", ""])
+@pytest.mark.parametrize(
+    "party", ["254708374149 - JOHN DOE", "999999 - ELSE", "1743790 - ELSE", "TEST SHOP", ""]
+)
 def test_a_receipt_of_money_that_did_not_reach_us_is_no_deposit(party: str) -> None:
     """Our own pay-outs have receipts, too."""
     assert not answered(status_document(CreditPartyName=party)).is_ours
@@ -815,7 +890,9 @@ def test_any_other_answer_confirms_nothing(document: object, outcome: DepositAns
 @pytest.mark.finding("security-4")
 @pytest.mark.parametrize("deposits", ["confirm", "trust"])
 def test_a_confirmation_of_another_account_is_foreign(deposits: str) -> None:
-    request = callback(to(MpesaCallbackKind.CONFIRMATION), deposit_document(BusinessShortCode="999999"))
+    request = callback(
+        to(MpesaCallbackKind.CONFIRMATION), deposit_document(BusinessShortCode="999999")
+    )
     told = adapter(deposits=deposits).read_notification(request)
     assert isinstance(told, DepositReport)
     assert told.trust is DepositTrust.FOREIGN_ACCOUNT
@@ -825,7 +902,11 @@ def test_a_confirmation_of_another_account_is_foreign(deposits: str) -> None:
 def test_an_account_without_an_operator_to_ask_trusts_confirmations_and_says_so() -> None:
     bare = {"initiator": None, "initiator_password": None, "certificate": None}
     request = callback(to(MpesaCallbackKind.CONFIRMATION), deposit_document())
-    for options in ({**bare, "merchant_name": None}, {**bare, "deposits": "trust"}, {"deposits": "trust"}):
+    for options in (
+        {**bare, "merchant_name": None},
+        {**bare, "deposits": "trust"},
+        {"deposits": "trust"},
+    ):
         told = adapter(**options).read_notification(request)
         assert isinstance(told, DepositReport)
         assert told.trust is DepositTrust.CONFIRMED
@@ -859,7 +940,9 @@ def test_what_is_no_receipt_is_kept_as_it_came(receipt: str) -> None:
 
 @pytest.mark.spec("S4")
 def test_a_validation_asks_and_tells_of_no_deposit() -> None:
-    told = adapter().read_notification(callback(to(MpesaCallbackKind.VALIDATION), deposit_document()))
+    told = adapter().read_notification(
+        callback(to(MpesaCallbackKind.VALIDATION), deposit_document())
+    )
     assert isinstance(told, DepositValidation)
     assert told.deposit.amount == KES(5)
 
@@ -874,7 +957,9 @@ def test_a_validation_asks_and_tells_of_no_deposit() -> None:
         ({"TransAmount": "much"}, True, "C2B00016"),
     ],
 )
-def test_a_validation_is_answered_with_its_code(members: dict[str, Any], accepted: bool, code: str) -> None:
+def test_a_validation_is_answered_with_its_code(
+    members: dict[str, Any], accepted: bool, code: str
+) -> None:
     request = callback(to(MpesaCallbackKind.VALIDATION), deposit_document(**members))
     answer = adapter().answer_notification(request, accepted)
     assert (answer.status, json.loads(answer.body)["ResultCode"]) == (200, code)
@@ -888,13 +973,17 @@ def test_a_token_is_good_for_as_long_as_it_says_in_either_way(life: object) -> N
     conversation = adapter().sign_in("daraja", now=START)
     request = next(conversation)
     assert request.target.endswith(b"/oauth/v1/generate?grant_type=client_credentials")
-    assert b64decode((request.value(b"authorization") or b"")[6:]).startswith(b"canary-consumer-key:")
+    assert b64decode((request.value(b"authorization") or b"")[6:]).startswith(
+        b"canary-consumer-key:"
+    )
     with pytest.raises(StopIteration) as end:
         conversation.send(answering(200, {"access_token": "c9SQ", "expires_in": life})(request))
     assert end.value.value.expires_at == START + 3599 * clock.SECOND
 
 
-@pytest.mark.parametrize(("status", "document"), [(400, {"errorCode": "400.008.01"}), (200, {}), (500, b"")])
+@pytest.mark.parametrize(
+    ("status", "document"), [(400, {"errorCode": "400.008.01"}), (200, {}), (500, b"")]
+)
 def test_a_refused_sign_in_says_so_without_secrets(status: int, document: object) -> None:
     conversation = adapter().sign_in("daraja", now=START)
     request = next(conversation)
@@ -908,14 +997,20 @@ def test_a_refused_sign_in_says_so_without_secrets(status: int, document: object
     ("status", "document", "is_fine"),
     [
         (200, {"OriginatorCoversationID": "1", "ResponseCode": "0"}, True),
-        (200, {"ConversationID": "", "OriginatorCoversationID": "", "ResponseDescription": "success"}, True),
+        (
+            200,
+            {"ConversationID": "", "OriginatorCoversationID": "", "ResponseDescription": "success"},
+            True,
+        ),
         (200, {"ResponseCode": "1", "ResponseDescription": "success"}, False),
         (200, {"ResponseDescription": "Cancelled"}, False),
         (500, {"errorCode": "500.003.1001", "errorMessage": "URLs are already registered"}, True),
         (400, {"errorCode": "400.003.02", "errorMessage": "Bad Request"}, False),
     ],
 )
-def test_addresses_for_deposits_are_registered_once(status: int, document: object, is_fine: bool) -> None:
+def test_addresses_for_deposits_are_registered_once(
+    status: int, document: object, is_fine: bool
+) -> None:
     conversation = adapter().register_urls()
     request = next(conversation)
     assert json.loads(request.body)["ResponseType"] == "Completed"
@@ -942,7 +1037,11 @@ def test_the_shortcode_is_registered_for_its_list_as_well(document: object, is_f
     request = conversation.send(answering(200, done)(next(conversation)))
     assert request.target.endswith(b"/pulltransactions/v1/register")
     told = json.loads(request.body)
-    assert (told["ShortCode"], told["RequestType"], told["NominatedNumber"]) == ("174379", "Pull", "254722000000")
+    assert (told["ShortCode"], told["RequestType"], told["NominatedNumber"]) == (
+        "174379",
+        "Pull",
+        "254722000000",
+    )
     address = parse_callback_url(told["CallBackURL"].encode(), CONSUMER_SECRET.encode())
     assert address is not None
     assert address.kind is MpesaCallbackKind.CONFIRMATION
@@ -965,7 +1064,9 @@ def test_the_shortcode_is_registered_for_its_list_as_well(document: object, is_f
         ({"pull_number": "0722000000", "till": "600222"}, "pull_number"),
     ],
 )
-def test_an_option_that_cant_be_used_is_refused_by_its_name(options: dict[str, Any], key: str) -> None:
+def test_an_option_that_cant_be_used_is_refused_by_its_name(
+    options: dict[str, Any], key: str
+) -> None:
     with pytest.raises(OptionError) as refusal:
         adapter(**options)
     assert refusal.value.key == key
@@ -984,7 +1085,9 @@ def test_no_secret_stands_in_a_repr() -> None:
 
 def test_every_code_is_of_the_catalogue() -> None:
     meanings = [code for each in RESULT_CODES.values() for code in (each.payin, each.payout)]
-    meanings += [each.meaning for each in ERROR_RULES if not isinstance(each.meaning, MpesaSubmissionState)]
+    meanings += [
+        each.meaning for each in ERROR_RULES if not isinstance(each.meaning, MpesaSubmissionState)
+    ]
     assert set(meanings) <= set(ErrorCode)
 
 
@@ -992,7 +1095,9 @@ PAGE = Path(__file__).parents[4] / "docs" / "internals" / "mpesa_daraja.md"
 
 
 def test_the_page_has_a_line_for_every_code() -> None:
-    lines = [each for each in PAGE.read_text(encoding="utf-8").splitlines() if each.startswith("| `")]
+    lines = [
+        each for each in PAGE.read_text(encoding="utf-8").splitlines() if each.startswith("| `")
+    ]
     codes = [(set(each.removeprefix("| ").split(" | ")[0].split(", ")), each) for each in lines]
     for code, means in RESULT_CODES.items():
         (line,) = (each for named, each in codes if f"`{code}`" in named)

@@ -1,4 +1,5 @@
-"""What M-Pesa reports at a payment's own address, and answers, or does not answer, when it is asked: cell by cell."""
+"""What M-Pesa reports at a payment's own address, and answers, or does not answer, when it is
+asked: cell by cell."""
 
 from __future__ import annotations
 
@@ -57,7 +58,12 @@ def completed(receipt: str = RECEIPT, state: str = "Completed", **parameters: ob
 
 
 REFUSED = {code: told(code) for code in ("21", "2001", "8006")}
-UNANSWERED = {**REFUSED, "not found": told("2032"), "no such operator": told("SFC_IC0003"), "silent": silent}
+UNANSWERED = {
+    **REFUSED,
+    "not found": told("2032"),
+    "no such operator": told("SFC_IC0003"),
+    "silent": silent,
+}
 
 
 @define
@@ -67,7 +73,10 @@ class Lab:
     kind: str
     by_conversation: Answer = silent
     by_receipt: Answer = silent
-    prompt: tuple[int, object] = (500, {"errorCode": "500.001.1001", "errorMessage": "The transaction does not Exist"})
+    prompt: tuple[int, object] = (
+        500,
+        {"errorCode": "500.001.1001", "errorMessage": "The transaction does not Exist"},
+    )
     options: dict[str, Any] = Factory(dict)
     gateway: Gateway = Factory(Gateway)
     now: Instant = START
@@ -79,7 +88,12 @@ class Lab:
     def __attrs_post_init__(self) -> None:
         self.daraja = adapter(**self.options)
         known_as = {"tax": "other-1", "payin": "ws_CO_1"}.get(self.kind)
-        began = payment(self.kind, Stage.AWAITING_RESULT, provider_reference=known_as, wake_at=later(START, MINUTE))
+        began = payment(
+            self.kind,
+            Stage.AWAITING_RESULT,
+            provider_reference=known_as,
+            wake_at=later(START, MINUTE),
+        )
         self.gateway.ledger = ledger_with(began)
 
     @property
@@ -94,7 +108,10 @@ class Lab:
 
     def report_paid(self, receipt: str = RECEIPT) -> None:
         if self.kind == "payin":
-            items = ({"Name": "Amount", "Value": 150.00}, {"Name": "MpesaReceiptNumber", "Value": receipt})
+            items = (
+                {"Name": "Amount", "Value": 150.00},
+                {"Name": "MpesaReceiptNumber", "Value": receipt},
+            )
             self.report(push_document(0, *items), MpesaCallbackKind.PUSH)
         else:
             self.report(result_document(0, PAID, TransactionID=receipt))
@@ -121,7 +138,9 @@ class Lab:
                 if isinstance(intent, PollEnded) and intent.hint is not None:
                     about = evolve(about, progress=evolve(about.progress, hint=intent.hint))
                 report = drive(self.daraja.poll(about, now=self.now), self._exchange)
-                self.gateway.receive(with_poll_interval(report, self.daraja.operations, about), now=self.now)
+                self.gateway.receive(
+                    with_poll_interval(report, self.daraja.operations, about), now=self.now
+                )
                 answered, self.answers = self.answers, []
                 for each in answered:
                     answer = self.daraja.read_notification(each)
@@ -143,7 +162,10 @@ class Lab:
 
     @property
     def suspense(self) -> list[tuple[SuspenseReason, str]]:
-        return [(each.reason, json.loads(each.content)["providerReference"]) for each in self.gateway.suspense]
+        return [
+            (each.reason, json.loads(each.content)["providerReference"])
+            for each in self.gateway.suspense
+        ]
 
 
 @pytest.mark.spec("S2")
@@ -168,8 +190,13 @@ def test_money_out_with_a_receipt_whose_question_nobody_answers_is_paid_after_te
 @pytest.mark.spec("S2")
 @pytest.mark.parametrize("kind", ["payout", "tax"])
 @pytest.mark.parametrize("asked", ["by_conversation", "by_receipt"])
-def test_a_confirmation_of_either_question_settles_at_once_with_the_fee(kind: str, asked: str) -> None:
-    named = {"DebitPartyName": "600997 - TEST SHOP", "DebitPartyCharges": "Fee For B2C Payment|KES|22.40"}
+def test_a_confirmation_of_either_question_settles_at_once_with_the_fee(
+    kind: str, asked: str
+) -> None:
+    named = {
+        "DebitPartyName": "600997 - TEST SHOP",
+        "DebitPartyCharges": "Fee For B2C Payment|KES|22.40",
+    }
     named["CreditPartyName"] = "572572 - KRA" if kind == "tax" else "254708374149 - JANE"
     lab = Lab(kind, told("2001"), told("2001"))
     setattr(lab, asked, completed(**named))
@@ -196,14 +223,19 @@ CONTRADICTIONS = {
             CreditPartyName="254708374149 - JANE",
         ),
     ),
-    "receipt of money in": (told("21"), completed(DebitPartyName="254708374149", CreditPartyName="174379 - TEST SHOP")),
+    "receipt of money in": (
+        told("21"),
+        completed(DebitPartyName="254708374149", CreditPartyName="174379 - TEST SHOP"),
+    ),
 }
 
 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize("kind", ["payout", "tax"])
 @pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_a_contradiction_is_asked_about_for_an_hour_and_then_stands_before_a_person(kind: str, name: str) -> None:
+def test_a_contradiction_is_asked_about_for_an_hour_and_then_stands_before_a_person(
+    kind: str, name: str
+) -> None:
     lab = Lab(kind, *CONTRADICTIONS[name])
     lab.report_paid()
     lab.pass_time(HOUR - MINUTE)
@@ -215,7 +247,10 @@ def test_a_contradiction_is_asked_about_for_an_hour_and_then_stands_before_a_per
     assert lab.suspense == [(SuspenseReason.UNCONFIRMED_RECEIPT, RECEIPT)]
     lab.pass_time(3 * DAY)
     progress = lab.payment.progress
-    assert (progress.error_code, progress.error_message) == (ErrorCode.TRANSACTION_EXPIRED, EXPIRED_WITH_RECEIPT)
+    assert (progress.error_code, progress.error_message) == (
+        ErrorCode.TRANSACTION_EXPIRED,
+        EXPIRED_WITH_RECEIPT,
+    )
     assert lab.suspense == [(SuspenseReason.UNCONFIRMED_RECEIPT, RECEIPT)]
 
 
@@ -237,7 +272,10 @@ def test_two_receipts_at_one_address_settle_nothing_by_themselves() -> None:
     lab.pass_time(DAY)
     assert lab.payment.status is Status.PENDING
     lab.pass_time(2 * DAY)
-    assert (lab.payment.status, lab.suspense) == (Status.FAILED, [(SuspenseReason.UNCONFIRMED_RECEIPT, RECEIPT)])
+    assert (lab.payment.status, lab.suspense) == (
+        Status.FAILED,
+        [(SuspenseReason.UNCONFIRMED_RECEIPT, RECEIPT)],
+    )
 
 
 @pytest.mark.spec("S5")
@@ -251,7 +289,10 @@ def test_a_success_and_a_refusal_at_one_address_settle_nothing_by_themselves(fir
     lab.pass_time(DAY)
     assert lab.payment.status is Status.PENDING
     lab.pass_time(2 * DAY)
-    assert (lab.payment.status, lab.suspense) == (Status.FAILED, [(SuspenseReason.UNCONFIRMED_RECEIPT, RECEIPT)])
+    assert (lab.payment.status, lab.suspense) == (
+        Status.FAILED,
+        [(SuspenseReason.UNCONFIRMED_RECEIPT, RECEIPT)],
+    )
 
 
 @pytest.mark.spec("S2")
@@ -268,7 +309,9 @@ def test_a_report_that_is_repeated_contradicts_nothing() -> None:
 def test_a_payout_that_waits_to_be_sent_again_is_not_once_its_receipt_is_known() -> None:
     lab = Lab("payout", told("2001"), told("2001"))
     lab.gateway.ledger = ledger_with(
-        payment("payout", Stage.CREATED, provider_data=ProviderData("kenya", "M-Pesa"), submissions=1)
+        payment(
+            "payout", Stage.CREATED, provider_data=ProviderData("kenya", "M-Pesa"), submissions=1
+        )
     )
     lab.report_paid()
     assert lab.payment.progress.stage is Stage.AWAITING_RESULT
@@ -279,7 +322,9 @@ def test_a_payout_that_waits_to_be_sent_again_is_not_once_its_receipt_is_known()
 @pytest.mark.spec("S6")
 def test_a_payout_with_a_receipt_is_never_sent_again() -> None:
     lab = Lab("payout", told("2032"), told("2001"))
-    lab.gateway.ledger = ledger_with(payment("payout", Stage.SUBMITTING, wake_at=later(START, HOUR), polls=1))
+    lab.gateway.ledger = ledger_with(
+        payment("payout", Stage.SUBMITTING, wake_at=later(START, HOUR), polls=1)
+    )
     lab.now = later(START, Span(HOUR + SECOND))
     lab.report_paid()
     assert lab.payment.progress.stage is Stage.SUBMITTING
@@ -312,7 +357,9 @@ def test_a_success_without_receipt_or_amount_is_no_evidence(document: object) ->
 @pytest.mark.parametrize("kind", ["payout", "tax"])
 @pytest.mark.parametrize("code", ["2001", "21", "8006", "20", "2028", "2006", "11"])
 @pytest.mark.parametrize("answer", ["same", "2032", "SFC_IC0003"])
-def test_money_out_that_our_operator_was_refused_fails_within_minutes(kind: str, code: str, answer: str) -> None:
+def test_money_out_that_our_operator_was_refused_fails_within_minutes(
+    kind: str, code: str, answer: str
+) -> None:
     lab = Lab(kind, told(code if answer == "same" else answer))
     lab.report_refused(code)
     lab.pass_time(5 * MINUTE)
@@ -332,7 +379,9 @@ def test_money_out_that_our_operator_was_refused_fails_within_minutes(kind: str,
         ("1", ErrorCode.MERCHANT_INSUFFICIENT_FUNDS),
     ],
 )
-def test_a_refusal_with_a_dummy_receipt_that_is_not_found_fails_within_minutes(code: str, means: ErrorCode) -> None:
+def test_a_refusal_with_a_dummy_receipt_that_is_not_found_fails_within_minutes(
+    code: str, means: ErrorCode
+) -> None:
     lab = Lab("payout", told("2032"))
     lab.report_refused(code)
     lab.pass_time(MINUTE)
@@ -365,7 +414,10 @@ def test_a_refusal_after_a_receipt_fails_nothing() -> None:
 
 QUERIES: dict[str, tuple[int, object]] = {
     "1037": (200, {**TAKEN_PUSH, "ResultCode": "1037"}),
-    "does not exist": (500, {"errorCode": "500.001.1001", "errorMessage": "The transaction does not Exist"}),
+    "does not exist": (
+        500,
+        {"errorCode": "500.001.1001", "errorMessage": "The transaction does not Exist"},
+    ),
     "500": (500, {}),
     "4999": (200, {**TAKEN_PUSH, "ResultCode": "4999"}),
 }
@@ -392,12 +444,17 @@ def test_a_prompt_is_paid_when_its_receipt_is_confirmed(query: str) -> None:
     named = {"DebitPartyName": "254708374149 - JANE DOE", "CreditPartyName": "174379 - TEST SHOP"}
     lab = Lab("payin", by_receipt=completed(**named), prompt=QUERIES[query])
     lab.report_paid()
-    assert (lab.payment.status, lab.payment.progress.provider_reference) == (Status.SUCCESS, RECEIPT)
+    assert (lab.payment.status, lab.payment.progress.provider_reference) == (
+        Status.SUCCESS,
+        RECEIPT,
+    )
 
 
 @pytest.mark.spec("S2")
 @pytest.mark.parametrize(("query", "status"), [("500", Status.SUCCESS), ("1037", Status.PENDING)])
-def test_an_account_may_trust_the_result_of_a_prompt_where_the_query_is_silent(query: str, status: Status) -> None:
+def test_an_account_may_trust_the_result_of_a_prompt_where_the_query_is_silent(
+    query: str, status: Status
+) -> None:
     lab = Lab("payin", by_receipt=told("21"), prompt=QUERIES[query], options={"results": "trust"})
     lab.report_paid()
     lab.pass_time(10 * MINUTE)
@@ -409,7 +466,9 @@ def test_an_account_may_trust_the_result_of_a_prompt_where_the_query_is_silent(q
     ("source", "reason"),
     [(Source.POLL, SuspenseReason.CONFLICTING_RESULT), (Source.EXPIRY, SuspenseReason.LATE_RESULT)],
 )
-def test_a_receipt_after_the_failure_is_kept_whatever_the_query_says(source: Source, reason: SuspenseReason) -> None:
+def test_a_receipt_after_the_failure_is_kept_whatever_the_query_says(
+    source: Source, reason: SuspenseReason
+) -> None:
     lab = Lab("payin", prompt=QUERIES["1037"])
     lab.gateway.ledger = ledger_with(
         payment("payin", Stage.FAILED, error_code=ErrorCode.USER_TIMEOUT, completion_source=source)

@@ -1,4 +1,5 @@
-"""The list of payments to the shortcode (Pull Transactions): what is asked, and what its rows come to."""
+"""The list of payments to the shortcode (Pull Transactions): what is asked, and what its rows come
+to."""
 
 from __future__ import annotations
 
@@ -27,14 +28,26 @@ ROW = {
     "amount": "168.00",
     "organizationname": "TEST SHOP",
 }
-NOTHING = {"ResponseRefID": "1", "ResponseCode": "1001", "ResponseMessage": "None", "Response": "[[]]"}
+NOTHING = {
+    "ResponseRefID": "1",
+    "ResponseCode": "1001",
+    "ResponseMessage": "None",
+    "Response": "[[]]",
+}
 
 
 def page(*rows: object) -> dict[str, Any]:
-    return {"ResponseRefID": "1", "ResponseCode": "1000", "ResponseMessage": "Success", "Response": [list(rows)]}
+    return {
+        "ResponseRefID": "1",
+        "ResponseCode": "1000",
+        "ResponseMessage": "Success",
+        "Response": [list(rows)],
+    }
 
 
-def listed(*answers: object, status: int = 200) -> tuple[Sequence[DepositReport | UnmatchedNotified], list[Any]]:
+def listed(
+    *answers: object, status: int = 200
+) -> tuple[Sequence[DepositReport | UnmatchedNotified], list[Any]]:
     """What a list with these pages comes to, and the requests; the last page repeats."""
     asked: list[Any] = []
 
@@ -53,14 +66,25 @@ def listed(*answers: object, status: int = 200) -> tuple[Sequence[DepositReport 
 def test_a_row_is_a_confirmed_deposit_to_the_shortcode_that_was_asked_for() -> None:
     found, asked = listed(page(ROW), NOTHING)
     party = Party("ACC-7", "722000000", "JANE")
-    assert found == (DepositReport("kenya", "RKL51ZDR4F", "174379", "ACC-7", KES(168), party, DepositTrust.LISTED),)
+    assert found == (
+        DepositReport(
+            "kenya", "RKL51ZDR4F", "174379", "ACC-7", KES(168), party, DepositTrust.LISTED
+        ),
+    )
     assert {each["ShortCode"] for each in asked} == {"174379"}
     assert [each["OffSetValue"] for each in asked] == ["0", "1"]
     begin, end = asked[0]["StartDate"], asked[0]["EndDate"]
-    assert (len(begin), begin[10], begin[:11], end[13:]) == (19, " ", end[:11], begin[13:])  # An hour of one day.
+    assert (len(begin), begin[10], begin[:11], end[13:]) == (
+        19,
+        " ",
+        end[:11],
+        begin[13:],
+    )  # An hour of one day.
 
 
-@pytest.mark.parametrize("pages", [[page(ROW, ROW)], [page(ROW), page(ROW)], [{**page(), "Response": [ROW]}]])
+@pytest.mark.parametrize(
+    "pages", [[page(ROW, ROW)], [page(ROW), page(ROW)], [{**page(), "Response": [ROW]}]]
+)
 def test_a_row_counts_once_however_often_and_deep_it_stands(pages: list[object]) -> None:
     found, asked = listed(*pages)
     assert len(found) == 1

@@ -1,4 +1,5 @@
-"""M-Pesa's reversals: what is sent, what answers and results come to, by the bodies of M-Pesa's own pages."""
+"""M-Pesa's reversals: what is sent, what answers and results come to, by the bodies of M-Pesa's own
+pages."""
 
 from __future__ import annotations
 
@@ -26,7 +27,14 @@ from mmo_sansio.testing import REFERENCE, START
 from mmo_sansio.values.clock import HOUR, SECOND
 from mmo_sansio.values.model import Source, Stage
 from mmo_sansio.values.money import Money
-from tests.sansio.providers.mpesa_daraja.test_adapter import OPTIONS, PAGE, adapter, callback, payment, to
+from tests.sansio.providers.mpesa_daraja.test_adapter import (
+    OPTIONS,
+    PAGE,
+    adapter,
+    callback,
+    payment,
+    to,
+)
 from tests.support.reversals import LOST, UNSENT, a_reversal, json_answer, reversal_report
 
 RECEIPT = "SKC82PACB8"
@@ -95,7 +103,12 @@ def a_state(state: str | None, code: object = 0, **changed: Any) -> dict[str, An
     named = {"OriginatorConversationID": CONVERSATION, "ReceiptNo": "SKE52PAWR9"}
     parameters = {"TransactionStatus": state, "Amount": "150", **named, **changed}
     items = [{"Key": key, "Value": value} for key, value in parameters.items() if value is not None]
-    result = {"ResultType": 0, "ResultCode": code, "ResultDesc": "As told.", "TransactionID": "MBN0000000"}
+    result = {
+        "ResultType": 0,
+        "ResultCode": code,
+        "ResultDesc": "As told.",
+        "TransactionID": "MBN0000000",
+    }
     return {"Result": {**result, "ResultParameters": {"ResultParameter": items}}}
 
 
@@ -114,7 +127,10 @@ def test_a_reversal_is_what_the_page_on_reversals_shows() -> None:
     assert report == ReversalAccepted(ID, "kenya", Source.POLL, CONVERSATION)
     assert request.target == b"https://sandbox.safaricom.co.ke/mpesa/reversal/v1/request"
     document = json.loads(request.body)
-    assert document.pop("QueueTimeOutURL").rpartition("/")[0] == document["ResultURL"].rpartition("/")[0]
+    assert (
+        document.pop("QueueTimeOutURL").rpartition("/")[0]
+        == document["ResultURL"].rpartition("/")[0]
+    )
     assert told(document.pop("ResultURL"), done()) == ReversalSucceeded(
         ID, "kenya", Source.WEBHOOK, "SKE52PAWR9", Money(15_000, "KES")
     )
@@ -138,13 +154,33 @@ def test_a_reversal_is_what_the_page_on_reversals_shows() -> None:
         (json_answer(200, {}), ReversalUnreachable),
         (HttpResponse(200, (), b"<html>Oops"), ReversalUnreachable),
         (HttpResponse(503, (), b"<html>Oops"), ReversalUnreachable),
-        (json_answer(500, {"errorCode": "500.001.1001", "errorMessage": "Internal Server Error"}), ReversalUnreachable),
-        (json_answer(500, {"errorCode": "500.003.1001", "errorMessage": "Internal"}), ReversalUnreachable),
-        (json_answer(500, {"errorCode": "500.003.02", "errorMessage": "Spike Arrest"}), ReversalNeverReceived),
-        (json_answer(500, {"errorCode": "500.003.03", "errorMessage": "Quota"}), ReversalNeverReceived),
-        (json_answer(404, {"errorCode": "404.001.03", "errorMessage": "Invalid Access Token"}), ReversalNeverReceived),
+        (
+            json_answer(
+                500, {"errorCode": "500.001.1001", "errorMessage": "Internal Server Error"}
+            ),
+            ReversalUnreachable,
+        ),
+        (
+            json_answer(500, {"errorCode": "500.003.1001", "errorMessage": "Internal"}),
+            ReversalUnreachable,
+        ),
+        (
+            json_answer(500, {"errorCode": "500.003.02", "errorMessage": "Spike Arrest"}),
+            ReversalNeverReceived,
+        ),
+        (
+            json_answer(500, {"errorCode": "500.003.03", "errorMessage": "Quota"}),
+            ReversalNeverReceived,
+        ),
+        (
+            json_answer(404, {"errorCode": "404.001.03", "errorMessage": "Invalid Access Token"}),
+            ReversalNeverReceived,
+        ),
         (json_answer(429), ReversalNeverReceived),
-        (json_answer(404, {"errorCode": "404.001.01", "errorMessage": "Resource not found"}), ReversalFailed),
+        (
+            json_answer(404, {"errorCode": "404.001.01", "errorMessage": "Resource not found"}),
+            ReversalFailed,
+        ),
         (LOST, ReversalUnreachable),
         (UNSENT, ReversalNeverReceived),
     ],
@@ -156,7 +192,11 @@ def test_an_answer_to_a_reversal_is_read_as_that_to_any_submission(
 
 
 def test_a_refused_request_says_why() -> None:
-    error = {"requestId": "94fc", "errorCode": "400.002.02", "errorMessage": "Bad Request - Invalid TransactionID"}
+    error = {
+        "requestId": "94fc",
+        "errorCode": "400.002.02",
+        "errorMessage": "Bad Request - Invalid TransactionID",
+    }
     report = sent(json_answer(400, error))
     words = "Daraja has refused it. Bad Request - Invalid TransactionID"
     assert report == ReversalFailed(ID, "kenya", Source.POLL, words, "400.002.02")
@@ -189,13 +229,17 @@ def test_all_that_was_paid_to_the_shortcode_can_be_reversed_and_whole() -> None:
 @pytest.mark.parametrize("as_number", [False, True])
 def test_each_documented_refusal_ends_a_reversal(code: str, as_number: bool) -> None:
     given: object = int(code) if as_number and code.isdigit() else code
-    assert told(AT_RESULT, refused(given)) == ReversalFailed(ID, "kenya", Source.WEBHOOK, REFUSALS[code], code)
+    assert told(AT_RESULT, refused(given)) == ReversalFailed(
+        ID, "kenya", Source.WEBHOOK, REFUSALS[code], code
+    )
 
 
 def test_the_page_has_each_refusal() -> None:
     text = PAGE.read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    listed = {code.strip("` "): row[0] for row in rows if len(row) == 2 for code in row[1].split(",")}
+    listed = {
+        code.strip("` "): row[0] for row in rows if len(row) == 2 for code in row[1].split(",")
+    }
     assert listed.items() >= REFUSALS.items()
 
 
@@ -203,23 +247,39 @@ def test_the_page_has_each_refusal() -> None:
 @pytest.mark.parametrize(
     "document",
     [
-        *(refused("17"), refused("26"), refused("SOMETHING_NEW"), refused(1, TransactionID="SKE52PAWR9")),
+        *(
+            refused("17"),
+            refused("26"),
+            refused("SOMETHING_NEW"),
+            refused(1, TransactionID="SKE52PAWR9"),
+        ),
         done(TransactionID="SKE0000000"),
         *(done(parameters={name: None}) for name in ("Amount", "OriginalTransactionID")),
     ],
     ids=["17", "26", "new", "with a receipt", "no receipt", "no amount", "no payment"],
 )
-def test_a_result_that_proves_nothing_causes_a_question_by_its_own_id(document: dict[str, Any]) -> None:
+def test_a_result_that_proves_nothing_causes_a_question_by_its_own_id(
+    document: dict[str, Any],
+) -> None:
     known_as = document["Result"]["OriginatorConversationID"]
-    assert told(AT_RESULT, document) == ReversalAccepted(ID, "kenya", Source.WEBHOOK, known_as, SECOND)
+    assert told(AT_RESULT, document) == ReversalAccepted(
+        ID, "kenya", Source.WEBHOOK, known_as, SECOND
+    )
 
 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize(
     "document",
-    [done(parameters={"Amount": 151}), done(parameters={"OriginalTransactionID": "SKC82PACB9"}), {"Result": {}}, {}],
+    [
+        done(parameters={"Amount": 151}),
+        done(parameters={"OriginalTransactionID": "SKC82PACB9"}),
+        {"Result": {}},
+        {},
+    ],
 )
-def test_a_result_of_another_payment_or_amount_is_left_to_a_person(document: dict[str, Any]) -> None:
+def test_a_result_of_another_payment_or_amount_is_left_to_a_person(
+    document: dict[str, Any],
+) -> None:
     assert isinstance(told(AT_RESULT, document), UnmatchedNotified)
 
 
@@ -233,7 +293,9 @@ def test_a_result_at_an_address_that_is_not_ours_is_not_read() -> None:
 def test_a_queue_timeout_is_no_refusal() -> None:
     url = to(MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT, reference=ID)
     for document in (refused(1, ResultType=1), {}):
-        assert told(url, document) == ReversalAccepted(ID, "kenya", Source.WEBHOOK, poll_after=SECOND)
+        assert told(url, document) == ReversalAccepted(
+            ID, "kenya", Source.WEBHOOK, poll_after=SECOND
+        )
 
 
 @pytest.mark.spec("S6")
@@ -294,7 +356,11 @@ def test_results_of_reversals_tell_of_their_own_role() -> None:
     url = json.loads(request.body)["ResultURL"]
     finding = provider.read_finding(callback(url, refused("21")))
     assert finding is not None
-    assert (finding.part, finding.state, finding.stopped_credential) == ("reversals", AccountState.REFUSED, "")
+    assert (finding.part, finding.state, finding.stopped_credential) == (
+        "reversals",
+        AccountState.REFUSED,
+        "",
+    )
     assert "Org Reversals Initiator" in finding.words
     works = provider.read_finding(callback(url, done()))
     assert works is not None

@@ -30,7 +30,12 @@ from mmo_sansio.providers.common.interface import (
     SignInFailed,
     drive,
 )
-from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN, with_poll_interval
+from mmo_sansio.providers.common.operations import (
+    DIRECT_PAYIN,
+    DIRECT_PAYOUT,
+    WEB_PAYIN,
+    with_poll_interval,
+)
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.common.wire import plain_amount
 from mmo_sansio.providers.mtn_momo.account import MARKETS, PRODUCTION_URL, read_account
@@ -82,7 +87,9 @@ def a_provider(**options: Any) -> MtnMomoProvider:
 PROVIDER = a_provider()
 
 
-def a_payment(type: Type = Type.PAYIN, stage: Stage = Stage.SUBMITTING, **members: Any) -> Transaction:
+def a_payment(
+    type: Type = Type.PAYIN, stage: Stage = Stage.SUBMITTING, **members: Any
+) -> Transaction:
     standard: dict[str, Any] = {
         "type": type,
         "provider": "mtn_ug",
@@ -98,7 +105,9 @@ def answer(status: int, document: object = None) -> HttpResponse:
     return HttpResponse(status, (), b"" if document is None else json.dumps(document).encode())
 
 
-def submitted(to: HttpResponse | ExchangeFailed, type: Type = Type.PAYIN, **members: Any) -> ProviderReport:
+def submitted(
+    to: HttpResponse | ExchangeFailed, type: Type = Type.PAYIN, **members: Any
+) -> ProviderReport:
     return held(PROVIDER.submit(a_payment(type, **members), now=NOW), to)
 
 
@@ -134,7 +143,10 @@ def a_status(status: str, **members: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("type", "product", "path", "party"),
-    [(Type.PAYIN, "collection", "requesttopay", "payer"), (Type.PAYOUT, "disbursement", "transfer", "payee")],
+    [
+        (Type.PAYIN, "collection", "requesttopay", "payer"),
+        (Type.PAYOUT, "disbursement", "transfer", "payee"),
+    ],
 )
 def test_a_submission_and_a_question_are_what_the_operator_documents(
     type: Type, product: str, path: str, party: str
@@ -237,7 +249,9 @@ def test_a_token_lives_as_long_as_the_answer_says(expires_in: object) -> None:
         answer(200, {"expires_in": 3600}),
     ],
 )
-def test_an_answer_without_a_usable_token_is_a_refusal_that_quotes_nothing(given: HttpResponse) -> None:
+def test_an_answer_without_a_usable_token_is_a_refusal_that_quotes_nothing(
+    given: HttpResponse,
+) -> None:
     conversation = PROVIDER.sign_in("collection", now=NOW)
     next(conversation)
     with pytest.raises(SignInFailed) as refusal:
@@ -283,13 +297,19 @@ def test_what_was_taken_now_or_before_is_pending(given: HttpResponse) -> None:
 )
 @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
 @pytest.mark.spec("S6")
-def test_a_submission_that_may_have_been_taken_is_unknown(given: HttpResponse | ExchangeFailed, type: Type) -> None:
+def test_a_submission_that_may_have_been_taken_is_unknown(
+    given: HttpResponse | ExchangeFailed, type: Type
+) -> None:
     assert isinstance(submitted(given, type), ProviderUnreachable)
 
 
-@pytest.mark.parametrize("given", [ExchangeFailed("No connection.", may_have_arrived=False), answer(429)])
+@pytest.mark.parametrize(
+    "given", [ExchangeFailed("No connection.", may_have_arrived=False), answer(429)]
+)
 @pytest.mark.spec("S6")
-def test_a_submission_that_was_certainly_not_taken_may_be_made_again(given: HttpResponse | ExchangeFailed) -> None:
+def test_a_submission_that_was_certainly_not_taken_may_be_made_again(
+    given: HttpResponse | ExchangeFailed,
+) -> None:
     assert submitted(given) == ProviderNeverReceived(REFERENCE, "mtn_ug", 2)
 
 
@@ -297,7 +317,9 @@ def test_a_submission_that_was_certainly_not_taken_may_be_made_again(given: Http
 @pytest.mark.parametrize("status", [400, 500])
 @pytest.mark.parametrize("code", sorted(REASONS.keys() - INCONCLUSIVE_REASONS))
 @pytest.mark.spec("E1")
-def test_a_refusal_is_judged_by_its_code_and_not_by_its_status(code: str, status: int, type: Type) -> None:
+def test_a_refusal_is_judged_by_its_code_and_not_by_its_status(
+    code: str, status: int, type: Type
+) -> None:
     report = submitted(answer(status, {"code": code, "message": "Why"}), type)
     meaning = REASONS[code].payin if type is Type.PAYIN else REASONS[code].payout
     assert isinstance(report, ProviderFailed)
@@ -315,14 +337,18 @@ def test_a_refusal_is_judged_by_its_code_and_not_by_its_status(code: str, status
     ],
 )
 @pytest.mark.spec("E1")
-def test_a_refusal_without_a_known_code_is_a_fault_of_our_set_up(given: HttpResponse, native: str) -> None:
+def test_a_refusal_without_a_known_code_is_a_fault_of_our_set_up(
+    given: HttpResponse, native: str
+) -> None:
     report = submitted(given)
     assert isinstance(report, ProviderFailed)
     assert (report.error_code, report.native_code) == (ErrorCode.MERCHANT_MISCONFIGURED, native)
 
 
 @pytest.mark.finding("security-26")
-@pytest.mark.parametrize("given", [answer(400), answer(404, {"code": "NEW"}), answer(403, {"message": "denied"})])
+@pytest.mark.parametrize(
+    "given", [answer(400), answer(404, {"code": "NEW"}), answer(403, {"message": "denied"})]
+)
 def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(given: HttpResponse) -> None:
     assert isinstance(submitted(given, submissions=1), ProviderFailed)
     assert isinstance(submitted(given, submissions=2), ProviderUnreachable)
@@ -341,7 +367,9 @@ def test_an_amount_that_is_not_taken_is_told_from_other_faults_of_a_request() ->
     assert report.error_code is ErrorCode.AMOUNT_OUT_OF_RANGE
 
 
-@pytest.mark.parametrize(("type", "flow"), [(Type.TAX, Flow.DIRECT), (Type.PAYIN, Flow.QR)], ids=["tax", "qr"])
+@pytest.mark.parametrize(
+    ("type", "flow"), [(Type.TAX, Flow.DIRECT), (Type.PAYIN, Flow.QR)], ids=["tax", "qr"]
+)
 def test_what_the_operator_does_not_offer_fails_without_a_request(type: Type, flow: Flow) -> None:
     report = drive(PROVIDER.submit(a_payment(type, flow=flow), now=NOW), lambda request: 1 / 0)  # type: ignore[arg-type,return-value]
     assert isinstance(report, ProviderFailed)
@@ -362,7 +390,9 @@ def test_an_account_offers_what_it_has_keys_for() -> None:
 @pytest.mark.parametrize("receipt", ["1232581108", 1232581108], ids=["text", "number"])
 @pytest.mark.parametrize("amount", ["1000", "1000.0", 1000, 1000.0])
 @pytest.mark.spec("S2")
-def test_a_success_tells_its_receipt_and_its_amount_however_they_are_written(amount: object, receipt: object) -> None:
+def test_a_success_tells_its_receipt_and_its_amount_however_they_are_written(
+    amount: object, receipt: object
+) -> None:
     document = a_status("SUCCESSFUL", amount=amount, financialTransactionId=receipt)
     assert asked(answer(200, document)) == ProviderSucceeded(
         REFERENCE, "mtn_ug", Source.POLL, "1232581108", final=Money(1_000, "UGX")
@@ -435,7 +465,9 @@ def test_what_is_still_running_is_pending_wherever_it_says_so(reason: str) -> No
     ],
 )
 @pytest.mark.spec("S6")
-def test_an_answer_that_says_nothing_usable_changes_nothing(given: HttpResponse | ExchangeFailed) -> None:
+def test_an_answer_that_says_nothing_usable_changes_nothing(
+    given: HttpResponse | ExchangeFailed,
+) -> None:
     assert isinstance(asked(given), ProviderUnreachable)
 
 
@@ -443,7 +475,9 @@ def test_an_answer_that_says_nothing_usable_changes_nothing(given: HttpResponse 
 def test_not_found_is_believed_only_once_a_submission_is_old_enough_to_be_found() -> None:
     transaction = a_payment(submitted_at=START)
     final = later(START, NOT_FOUND_IS_FINAL_AFTER)
-    young = held(PROVIDER.poll(transaction, now=earlier(final, Span(1))), answer(404, NOT_FOUND_BODY))
+    young = held(
+        PROVIDER.poll(transaction, now=earlier(final, Span(1))), answer(404, NOT_FOUND_BODY)
+    )
     assert isinstance(young, ProviderUnreachable)
     old = held(PROVIDER.poll(transaction, now=final), answer(404, NOT_FOUND_BODY))
     assert old == ProviderNeverReceived(REFERENCE, "mtn_ug", transaction.progress.version)
@@ -470,7 +504,10 @@ def test_what_was_accepted_and_is_not_found_fails_after_a_day_of_that_answer_alo
     report = held(PROVIDER.poll(before, now=now), answer(404, {"code": code}))
     if is_failed:
         assert isinstance(report, ProviderFailed)
-        assert (report.error_code, report.native_code) == (ErrorCode.PROVIDER_TIMEOUT, "RESOURCE_NOT_FOUND")
+        assert (report.error_code, report.native_code) == (
+            ErrorCode.PROVIDER_TIMEOUT,
+            "RESOURCE_NOT_FOUND",
+        )
     else:
         assert isinstance(report, ProviderUnreachable)
         assert report.is_not_found is (code == "RESOURCE_NOT_FOUND")
@@ -495,7 +532,11 @@ def polled_for(gateway: Gateway, hours: int, to: HttpResponse) -> None:
 def test_an_accepted_payment_that_is_not_found_for_a_day_does_not_wait_for_its_expiry() -> None:
     gateway = Gateway()
     methods = (a_method(provider="mtn_ug"),)
-    for given in (a_create_payment(brand=a_brand(methods=methods)), a_begin_submission(), accepted(provider="mtn_ug")):
+    for given in (
+        a_create_payment(brand=a_brand(methods=methods)),
+        a_begin_submission(),
+        accepted(provider="mtn_ug"),
+    ):
         gateway.receive(given, now=START)
     polled_for(gateway, 20, NOT_FOUND)
     polled_for(gateway, 2, PENDING)
@@ -504,10 +545,15 @@ def test_an_accepted_payment_that_is_not_found_for_a_day_does_not_wait_for_its_e
     assert gateway.transaction(REFERENCE).status is Status.PENDING
     polled_for(gateway, 4, NOT_FOUND)
     ended = gateway.transaction(REFERENCE)
-    assert (ended.progress.error_code, ended.progress.completion_source) == (ErrorCode.PROVIDER_TIMEOUT, Source.POLL)
+    assert (ended.progress.error_code, ended.progress.completion_source) == (
+        ErrorCode.PROVIDER_TIMEOUT,
+        Source.POLL,
+    )
     assert ended.progress.completed_at is not None
     assert 46 * HOUR <= ended.progress.completed_at - START <= 48 * HOUR
-    paid = held(PROVIDER.poll(ended, now=later(START, Span(60 * HOUR))), answer(200, a_status("SUCCESSFUL")))
+    paid = held(
+        PROVIDER.poll(ended, now=later(START, Span(60 * HOUR))), answer(200, a_status("SUCCESSFUL"))
+    )
     gateway.receive(paid, now=later(START, Span(60 * HOUR)))
     assert gateway.transaction(REFERENCE) == ended
     assert [each.reason for each in gateway.suspense] == [SuspenseReason.CONFLICTING_RESULT]
@@ -530,7 +576,9 @@ def test_questions_come_often_while_a_payer_may_approve_and_seldom_later() -> No
     [("", REFERENCE), (f"/{REFERENCE}", REFERENCE), (f"/{REFERENCE}", None)],
     ids=["in the body", "in both", "in the address"],
 )
-def test_a_callback_is_a_hint_and_no_result(method: str, tail: str, external_id: str | None) -> None:
+def test_a_callback_is_a_hint_and_no_result(
+    method: str, tail: str, external_id: str | None
+) -> None:
     body = json.dumps(a_status("SUCCESSFUL", externalId=external_id)).encode()
     target = f"/hooks/mtn_ug/token{tail}".encode()
     hint = PROVIDER.read_notification(HttpRequest(method, target, (), body))
@@ -553,7 +601,9 @@ def test_a_callback_is_a_hint_and_no_result(method: str, tail: str, external_id:
     ],
 )
 @pytest.mark.spec("S5")
-def test_a_callback_that_names_no_payment_or_two_is_kept_for_a_person(tail: str, body: bytes) -> None:
+def test_a_callback_that_names_no_payment_or_two_is_kept_for_a_person(
+    tail: str, body: bytes
+) -> None:
     request = HttpRequest("PUT", f"/hooks/mtn_ug/token{tail}".encode(), (), body)
     told = PROVIDER.read_notification(request)
     assert isinstance(told, UnmatchedNotified)
@@ -615,7 +665,10 @@ def test_a_message_that_mtn_rejects_is_refused_with_its_character() -> None:
     with pytest.raises(OptionError, match='has the character "\'", which MTN rejects') as refusal:
         a_provider(payer_message="Mama's Shop")
     assert refusal.value.remedy == "Write it without."
-    assert a_provider(payer_message="Café Ngũgĩ, n° 7 (shop)").account.payer_message == "Café Ngũgĩ, n° 7 (shop)"
+    assert (
+        a_provider(payer_message="Café Ngũgĩ, n° 7 (shop)").account.payer_message
+        == "Café Ngũgĩ, n° 7 (shop)"
+    )
 
 
 def test_no_secret_stands_in_a_repr() -> None:

@@ -1,4 +1,5 @@
-"""MTN's refunds: what is sent, what each answer comes to, and that nothing unknown is told as refused."""
+"""MTN's refunds: what is sent, what each answer comes to, and that nothing unknown is told as
+refused."""
 
 from __future__ import annotations
 
@@ -41,14 +42,24 @@ def sent(answer: HttpResponse | ExchangeFailed) -> ReversalReport:
     return reversal_report(PROVIDER.reverse(a_reversal(PAYMENT), PAYMENT, now=NOW), answer)[0]
 
 
-def asked(answer: HttpResponse | ExchangeFailed, *, now: Instant = NOW, **members: Any) -> ReversalReport:
-    return reversal_report(PROVIDER.poll_reversal(a_reversal(PAYMENT, **members), PAYMENT, now=now), answer)[0]
+def asked(
+    answer: HttpResponse | ExchangeFailed, *, now: Instant = NOW, **members: Any
+) -> ReversalReport:
+    return reversal_report(
+        PROVIDER.poll_reversal(a_reversal(PAYMENT, **members), PAYMENT, now=now), answer
+    )[0]
 
 
 def a_state(status: str, **members: Any) -> HttpResponse:
     """The published sample of a refund's state, about our refund."""
     payee = {"partyIdType": "MSISDN", "partyId": "256772123456"}
-    document = {"externalId": ID, "amount": "1000", "currency": "UGX", "payee": payee, "status": status}
+    document = {
+        "externalId": ID,
+        "amount": "1000",
+        "currency": "UGX",
+        "payee": payee,
+        "status": status,
+    }
     return json_answer(200, {**document, **members})
 
 
@@ -57,7 +68,10 @@ def test_a_refund_is_sent_and_asked_about_by_an_id_made_from_ours() -> None:
     part = a_reversal(PAYMENT, amount=Money(400, "UGX"))
     report, (request,) = reversal_report(PROVIDER.reverse(part, PAYMENT, now=NOW), json_answer(202))
     assert report == ReversalAccepted(ID, "mtn_ug", Source.POLL)
-    assert (request.method, request.target) == ("POST", b"https://proxy.momoapi.mtn.com/disbursement/v1_0/refund")
+    assert (request.method, request.target) == (
+        "POST",
+        b"https://proxy.momoapi.mtn.com/disbursement/v1_0/refund",
+    )
     assert dict(request.headers) == {
         b"x-reference-id": reference_id(ID).encode(),
         b"x-target-environment": b"mtnuganda",
@@ -74,7 +88,9 @@ def test_a_refund_is_sent_and_asked_about_by_an_id_made_from_ours() -> None:
         "referenceIdToRefund": reference_id(REFERENCE),
     }
     assert PROVIDER.scope_of(request) == "disbursement"
-    _, (question,) = reversal_report(PROVIDER.poll_reversal(part, PAYMENT, now=NOW), json_answer(404))
+    _, (question,) = reversal_report(
+        PROVIDER.poll_reversal(part, PAYMENT, now=NOW), json_answer(404)
+    )
     assert question.target == request.target + b"/" + reference_id(ID).encode()
     assert len({reference_id(each) for each in (REFERENCE, ID, f"{REFERENCE}-2")}) == 3
 
@@ -98,7 +114,10 @@ def test_a_refund_is_sent_and_asked_about_by_an_id_made_from_ours() -> None:
         (HttpResponse(502, (), b"<html>Oops"), ReversalUnreachable),
         (json_answer(500, {"code": "NOT_ALLOWED"}), ReversalFailed),
         (json_answer(500, {"code": "TRANSACTION_NOT_FOUND"}), ReversalFailed),
-        (json_answer(400, {"code": "VALIDATION_ERROR", "message": "unsupported amount"}), ReversalFailed),
+        (
+            json_answer(400, {"code": "VALIDATION_ERROR", "message": "unsupported amount"}),
+            ReversalFailed,
+        ),
         (json_answer(403), ReversalFailed),
     ],
 )
@@ -126,13 +145,17 @@ def test_an_answer_to_a_refund_is_read_as_that_to_any_submission(
         (UNSENT, ReversalUnreachable),
     ],
 )
-def test_a_refund_ends_by_its_own_state_only(answer: HttpResponse | ExchangeFailed, expected: type) -> None:
+def test_a_refund_ends_by_its_own_state_only(
+    answer: HttpResponse | ExchangeFailed, expected: type
+) -> None:
     assert isinstance(asked(answer), expected)
 
 
 def test_a_refund_that_was_paid_names_its_receipt_and_amount() -> None:
     told = a_state("SUCCESSFUL", amount="1000.00", financialTransactionId=1947913865)
-    assert asked(told) == ReversalSucceeded(ID, "mtn_ug", Source.POLL, "1947913865", Money(1_000, "UGX"))
+    assert asked(told) == ReversalSucceeded(
+        ID, "mtn_ug", Source.POLL, "1947913865", Money(1_000, "UGX")
+    )
 
 
 @pytest.mark.spec("S6")
@@ -140,7 +163,9 @@ def test_not_found_counts_once_the_refund_could_be_found_and_never_after_an_acce
     unknown = json_answer(404, {"code": "RESOURCE_NOT_FOUND"})
     assert isinstance(asked(unknown), ReversalUnreachable)
     assert asked(unknown, now=later(START, MINUTE)) == ReversalNeverReceived(ID, "mtn_ug", 1)
-    assert isinstance(asked(unknown, now=later(START, MINUTE), is_accepted=True), ReversalUnreachable)
+    assert isinstance(
+        asked(unknown, now=later(START, MINUTE), is_accepted=True), ReversalUnreachable
+    )
 
 
 def test_each_reason_of_the_sandbox_is_a_refusal_with_words_for_staff() -> None:
@@ -148,7 +173,9 @@ def test_each_reason_of_the_sandbox_is_a_refusal_with_words_for_staff() -> None:
     assert reasons - {"TRANSACTION_NOT_FOUND"} <= REASONS.keys()
     for reason in reasons:
         report = asked(a_state("FAILED", reason={"code": reason, "message": "As told."}))
-        words = REFUSALS.get(reason) or EXPLANATIONS[to_error_code(reason, None, Type.PAYOUT)].meaning
+        words = (
+            REFUSALS.get(reason) or EXPLANATIONS[to_error_code(reason, None, Type.PAYOUT)].meaning
+        )
         assert report == ReversalFailed(ID, "mtn_ug", Source.POLL, f"{words} As told.", reason)
 
 
@@ -165,7 +192,9 @@ def test_a_callback_about_a_refund_causes_a_question() -> None:
 
 def test_refunds_need_both_products() -> None:
     assert PROVIDER.reversal_operations.keys() == {DIRECT_PAYIN, WEB_PAYIN}
-    assert all(each.can_be_partial and each.is_idempotent for each in PROVIDER.reversal_operations.values())
+    assert all(
+        each.can_be_partial and each.is_idempotent for each in PROVIDER.reversal_operations.values()
+    )
     keys = ("subscription_key", "api_user", "api_key")
     for product in ("collection", "disbursement"):
         provider = a_provider(**{f"{product}_{key}": None for key in keys})

@@ -22,7 +22,13 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.messages.intents import DeliverCallback, Intent, PollEnded, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import (
+    DeliverCallback,
+    Intent,
+    PollEnded,
+    PollProvider,
+    SubmitToProvider,
+)
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.messages.reversals import (
     ReversalAccepted,
@@ -53,7 +59,15 @@ from mmo_sansio.providers.sandbox.scenarios import (
     find_scenario,
 )
 from mmo_sansio.providers.sandbox.simulated_operator import SimulatedOperator
-from mmo_sansio.testing import KES, REFERENCE, START, a_create_payment, a_party, a_transaction, numbered_reference
+from mmo_sansio.testing import (
+    KES,
+    REFERENCE,
+    START,
+    a_create_payment,
+    a_party,
+    a_transaction,
+    numbered_reference,
+)
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
@@ -206,8 +220,12 @@ ENDS: dict[str, Callable[[Sandbox], None]] = {
     ),
     "never": expired(),
     "after_expiry": expired(SuspenseReason.LATE_RESULT),
-    "twice": succeeded_after(Span(200 * clock.MILLISECOND), suspense=(SuspenseReason.REPEATED_RESULT,)),
-    "conflicting": succeeded_after(Span(200 * clock.MILLISECOND), suspense=(SuspenseReason.CONFLICTING_RESULT,)),
+    "twice": succeeded_after(
+        Span(200 * clock.MILLISECOND), suspense=(SuspenseReason.REPEATED_RESULT,)
+    ),
+    "conflicting": succeeded_after(
+        Span(200 * clock.MILLISECOND), suspense=(SuspenseReason.CONFLICTING_RESULT,)
+    ),
     "slow": succeeded_after(Span(10 * clock.SECOND)),
     "phone": expired(),
     "success": succeeded_after(Span(200 * clock.MILLISECOND)),
@@ -226,7 +244,9 @@ def test_every_row_of_the_table_ends_as_it_says(scenario: Scenario, chosen_by: s
     assert sandbox.transaction().status is Status.PENDING
     sandbox.advance_to(later(EXPIRY, clock.MINUTE))
     ENDS[scenario.name](sandbox)
-    assert [each.reference for each in sandbox.book if isinstance(each, SandboxSubmission)] == [REFERENCE]
+    assert [each.reference for each in sandbox.book if isinstance(each, SandboxSubmission)] == [
+        REFERENCE
+    ]
 
 
 @pytest.mark.spec("S6")
@@ -271,7 +291,10 @@ def test_a_second_result_is_told_one_second_after_the_first(scenario: str) -> No
 def test_another_amount_and_its_fee(amount: Money, final: Money, fee: Money) -> None:
     transaction = a_transaction(Stage.SUBMITTING, requested=amount, scenario="other_amount")
     operator = SimulatedOperator()
-    drive(a_provider().submit(transaction, now=START), lambda request: operator.receive(request, now=START))
+    drive(
+        a_provider().submit(transaction, now=START),
+        lambda request: operator.receive(request, now=START),
+    )
     (told,) = operator.due_notifications(now=later(START, clock.SECOND))
     report = a_provider().read_notification(told.request)
     assert isinstance(report, ProviderSucceeded)
@@ -314,7 +337,10 @@ def test_no_two_scenarios_share_a_number_or_a_name() -> None:
     ("members", "code"),
     [
         ({"requested": KES("150.55")}, ErrorCode.AMOUNT_OUT_OF_RANGE),
-        ({"requested": KES("150.55"), "type": Operation.DIRECT_TAXPAYOUT.type}, ErrorCode.AMOUNT_OUT_OF_RANGE),
+        (
+            {"requested": KES("150.55"), "type": Operation.DIRECT_TAXPAYOUT.type},
+            ErrorCode.AMOUNT_OUT_OF_RANGE,
+        ),
         ({"requested": Money(150_55, "EUR")}, None),
         ({"requested": Money(5_001, "UGX")}, None),
         ({"requested": KES("150.55"), "scenario": "slow"}, None),
@@ -327,7 +353,10 @@ def test_it_rejects_what_real_operators_reject_unless_it_is_lenient(
 
     def outcome(provider: SandboxProvider) -> ErrorCode | None:
         operator = SimulatedOperator()
-        drive(provider.submit(transaction, now=START), lambda request: operator.receive(request, now=START))
+        drive(
+            provider.submit(transaction, now=START),
+            lambda request: operator.receive(request, now=START),
+        )
         (told,) = operator.due_notifications(now=later(START, Span(11 * clock.SECOND)))
         report = provider.read_notification(told.request)
         return report.error_code if isinstance(report, ProviderFailed) else None
@@ -480,7 +509,9 @@ def test_money_of_a_payment_is_moved_back_in_parts_and_never_more_than_was_paid(
     sandbox.create()
     sandbox.advance_to(later(START, clock.SECOND))
     first = reversed_by(sandbox, a_reversal(1, 10_000))
-    assert first == ReversalSucceeded(f"{REFERENCE}-1", "test", Source.POLL, "SBXRTESTTEST00-1", KES(100))
+    assert first == ReversalSucceeded(
+        f"{REFERENCE}-1", "test", Source.POLL, "SBXRTESTTEST00-1", KES(100)
+    )
     assert isinstance(reversed_by(sandbox, a_reversal(2, 5_100)), ReversalFailed)
     assert isinstance(reversed_by(sandbox, a_reversal(3, 5_000)), ReversalSucceeded)
     entries = [each for each in sandbox.book if isinstance(each, SandboxReversal)]
@@ -538,7 +569,11 @@ def test_what_was_told_and_not_acknowledged_is_told_again_after_a_restart() -> N
     again.acknowledge(first.id, now=later(START, clock.SECOND))
     again.acknowledge(first.id, now=later(START, clock.SECOND))
     book += again.take_entries()
-    assert [type(each) for each in book] == [SandboxSubmission, SandboxResult, SandboxAcknowledgement]
+    assert [type(each) for each in book] == [
+        SandboxSubmission,
+        SandboxResult,
+        SandboxAcknowledgement,
+    ]
     assert restored(book).due_notifications(now=later(START, clock.HOUR)) == []
 
 
@@ -552,7 +587,9 @@ def test_results_of_one_payment_are_told_one_at_a_time() -> None:
     assert (first.id, second.id) == ((REFERENCE, 1), (REFERENCE, 2))
 
 
-def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(simulated_operator, "FINISHED_PAYMENTS_MAX", 2)
     sandbox = Sandbox()
     names = ["phone", "by_poll", *["success"] * 4]
@@ -563,7 +600,9 @@ def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(monkeyp
 
     def known(operator: SimulatedOperator) -> list[int]:
         asked = [
-            HttpRequest("GET", f"https://sandbox.invalid/payments/{numbered_reference(each)}".encode())
+            HttpRequest(
+                "GET", f"https://sandbox.invalid/payments/{numbered_reference(each)}".encode()
+            )
             for each in range(len(names))
         ]
         return [operator.receive(each, now=sandbox.now).status for each in asked]
@@ -584,7 +623,9 @@ def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(monkeyp
         ("GET", b"https://sandbox.invalid/", b"", 404),
     ],
 )
-def test_the_operator_refuses_what_it_does_not_understand(method: str, target: bytes, body: bytes, status: int) -> None:
+def test_the_operator_refuses_what_it_does_not_understand(
+    method: str, target: bytes, body: bytes, status: int
+) -> None:
     operator = SimulatedOperator()
     answer = operator.receive(HttpRequest(method, target, (), body), now=START)
     assert answer.status == status

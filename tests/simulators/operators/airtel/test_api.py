@@ -147,7 +147,9 @@ def test_a_payout_is_paid_at_once_and_once_only(version: int, bits: int) -> None
     ],
     ids=["no PIN", "wrong PIN", "no money"],
 )
-def test_a_payin_fails_of_what_its_person_does(play: Play, account: dict[str, Any], expected: ErrorCode) -> None:
+def test_a_payin_fails_of_what_its_person_does(
+    play: Play, account: dict[str, Any], expected: ErrorCode
+) -> None:
     play.simulator.open_accounts([{"account": PAYER, **account}])
     play.submit(a_payment())
     play.now = later(play.now, MINUTE)
@@ -166,7 +168,9 @@ def test_a_payin_fails_of_what_its_person_does(play: Play, account: dict[str, An
     ],
     ids=["barred", "limit", "no money of ours"],
 )
-def test_a_payout_fails_of_what_the_wallets_say(play: Play, account: dict[str, Any], expected: ErrorCode) -> None:
+def test_a_payout_fails_of_what_the_wallets_say(
+    play: Play, account: dict[str, Any], expected: ErrorCode
+) -> None:
     play.simulator.open_accounts([account])
     report = play.submit(a_payment(Type.PAYOUT))
     assert isinstance(report, ProviderFailed)
@@ -183,7 +187,9 @@ def test_nobody_has_an_unknown_number(play: Play, type: Type) -> None:
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
-def test_a_lost_request_and_a_lost_answer_look_the_same_until_one_asks(play: Play, type: Type) -> None:
+def test_a_lost_request_and_a_lost_answer_look_the_same_until_one_asks(
+    play: Play, type: Type
+) -> None:
     at = "collection" if type is Type.PAYIN else "disbursement"
     play.script({"at": at, "do": "lose_answer"})
     assert isinstance(play.submit(a_payment(type)), ProviderUnreachable)
@@ -247,7 +253,11 @@ def test_callbacks_come_late_twice_never_and_in_the_wrong_order(play: Play) -> N
     while (due := play.simulator.next_due_at()) is not None:
         for each in play.simulator.take_due_callbacks(now=due):
             told.append((due - START, json.loads(each.body)["transaction"]["id"]))
-    assert told == [(2 * SECOND, second.reference), (32 * SECOND, first.reference), (62 * SECOND, first.reference)]
+    assert told == [
+        (2 * SECOND, second.reference),
+        (32 * SECOND, first.reference),
+        (62 * SECOND, first.reference),
+    ]
 
 
 def test_a_callback_is_authentic_where_a_key_is_set() -> None:
@@ -255,7 +265,9 @@ def test_a_callback_is_authentic_where_a_key_is_set() -> None:
     forger = Play(a_simulator(callback_url=HOOK, callback_key="guessed"))
     for each in (play, forger):
         each.submit(a_payment())
-    told = [each.simulator.take_due_callbacks(now=later(START, MINUTE))[0] for each in (play, forger)]
+    told = [
+        each.simulator.take_due_callbacks(now=later(START, MINUTE))[0] for each in (play, forger)
+    ]
     read = [play.adapter.read_notification(each) for each in told]
     assert [isinstance(each, ProviderHinted) for each in read] == [True, False]
 
@@ -276,10 +288,19 @@ def test_a_token_ends_and_a_new_one_is_wanted(play: Play) -> None:
     [
         ({"grant_type": "password"}, 400),
         ({"grant_type": "client_credentials", "client_id": "client-id"}, 401),
-        ({"grant_type": "client_credentials", "client_id": "client-id", "client_secret": "wrong"}, 401),
+        (
+            {
+                "grant_type": "client_credentials",
+                "client_id": "client-id",
+                "client_secret": "wrong",
+            },
+            401,
+        ),
     ],
 )
-def test_a_sign_in_with_anything_else_is_refused(play: Play, document: dict[str, str], status: int) -> None:
+def test_a_sign_in_with_anything_else_is_refused(
+    play: Play, document: dict[str, str], status: int
+) -> None:
     headers = ((b"content-type", b"application/json"),)
     body = json.dumps(document).encode()
     assert play.exchange(HttpRequest("POST", b"/auth/oauth2/token", headers, body)).status == status
@@ -343,7 +364,9 @@ def test_bodies_are_read_strictly(play: Play, document: Any, code: str) -> None:
     ],
     ids=range(7),
 )
-def test_headers_are_read_strictly(play: Play, change: dict[str, str], path: str, code: str) -> None:
+def test_headers_are_read_strictly(
+    play: Play, change: dict[str, str], path: str, code: str
+) -> None:
     assert posted(play, GOOD, path, {**HEADERS, **change}) == code
 
 
@@ -354,8 +377,12 @@ def test_a_repeated_id_is_refused_and_nothing_is_paid_twice(play: Play) -> None:
     assert play.balances()["collection"] == "1000"
 
 
-@pytest.mark.parametrize(("given", "code"), [({"pin": "4321"}, "ROUTER115"), ({"pin": "12345"}, "ROUTER116")])
-def test_a_wrong_merchant_pin_pays_nothing_out(play: Play, given: dict[str, str], code: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "code"), [({"pin": "4321"}, "ROUTER115"), ({"pin": "12345"}, "ROUTER116")]
+)
+def test_a_wrong_merchant_pin_pays_nothing_out(
+    play: Play, given: dict[str, str], code: str
+) -> None:
     report = Play(a_simulator(), **given).submit(a_payment(Type.PAYOUT))
     assert isinstance(report, ProviderFailed)
     assert (report.error_code, report.native_code) == (ErrorCode.MERCHANT_MISCONFIGURED, code)
@@ -374,10 +401,14 @@ def test_a_wrong_merchant_pin_pays_nothing_out(play: Play, given: dict[str, str]
     ],
     ids=str,
 )
-def test_an_account_that_makes_no_sense_is_refused_and_changes_nothing(play: Play, account: dict[str, Any]) -> None:
+def test_an_account_that_makes_no_sense_is_refused_and_changes_nothing(
+    play: Play, account: dict[str, Any]
+) -> None:
     before = play.simulator.snapshot()
     body = json.dumps({"accounts": [account]}).encode()
-    answer = handle_control_request(play.simulator, HttpRequest("POST", b"/_simulator/accounts", (), body))
+    answer = handle_control_request(
+        play.simulator, HttpRequest("POST", b"/_simulator/accounts", (), body)
+    )
     assert answer is not None
     assert answer.status == 400
     assert play.simulator.snapshot() == before

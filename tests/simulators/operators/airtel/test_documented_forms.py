@@ -1,4 +1,5 @@
-"""The simulated Airtel Money takes what the portal's samples and clients send, and offers what every client has."""
+"""The simulated Airtel Money takes what the portal's samples and clients send, and offers what
+every client has."""
 
 from __future__ import annotations
 
@@ -41,21 +42,31 @@ class Client:
 
     def call(self, method: str, path: str, document: object = None) -> tuple[int, Any]:
         if not self._token:
-            keys = {"client_id": "client-id", "client_secret": "client-secret", "grant_type": "client_credentials"}
+            keys = {
+                "client_id": "client-id",
+                "client_secret": "client-secret",
+                "grant_type": "client_credentials",
+            }
             self._token = self._send("POST", "/auth/oauth2/token", keys, ())[1]["access_token"]
         authorization = (b"authorization", f"Bearer {self._token}".encode())
-        return self._send(method, path, document, (authorization, (b"x-country", b"UG"), (b"x-currency", b"UGX")))
+        return self._send(
+            method, path, document, (authorization, (b"x-country", b"UG"), (b"x-currency", b"UGX"))
+        )
 
     def collect(self, **changed: Any) -> tuple[int, Any]:
         transaction = {**SAMPLE["transaction"], **changed.pop("transaction", {})}
-        return self.call("POST", "/merchant/v1/payments/", {**SAMPLE, **changed, "transaction": transaction})
+        return self.call(
+            "POST", "/merchant/v1/payments/", {**SAMPLE, **changed, "transaction": transaction}
+        )
 
     def paid(self) -> str:
         """The airtel_money_id of a collection that was paid."""
         assert self.collect()[0] == 200
         self.now = later(self.now, MINUTE)
         return str(
-            self.call("GET", "/standard/v1/payments/random-unique-id")[1]["data"]["transaction"]["airtel_money_id"]
+            self.call("GET", "/standard/v1/payments/random-unique-id")[1]["data"]["transaction"][
+                "airtel_money_id"
+            ]
         )
 
     def balances(self) -> dict[str, str]:
@@ -74,7 +85,9 @@ class Client:
 
     def _send(self, method: str, path: str, document: object, headers: Any) -> tuple[int, Any]:
         body = b"" if document is None else json.dumps(document).encode()
-        request = HttpRequest(method, path.encode(), ((b"content-type", b"application/json"), *headers), body)
+        request = HttpRequest(
+            method, path.encode(), ((b"content-type", b"application/json"), *headers), body
+        )
         answer = self.simulator.handle_request(request, now=self.now)
         assert isinstance(answer, HttpResponse)
         return answer.status, json.loads(answer.body)
@@ -108,8 +121,18 @@ def test_the_switch_leaves_one_padding(padding: str) -> None:
 
 @pytest.mark.finding("operators-L1")
 def test_the_switch_is_airtels_alone() -> None:
-    command = [sys.executable, "-m", "mmo_trio.cli", "simulate", "mpesa", "--pin-padding", "pkcs1v15"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "mmo_trio.cli",
+        "simulate",
+        "mpesa",
+        "--pin-padding",
+        "pkcs1v15",
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False
+    )
     assert done.returncode == 2
     assert "--pin-padding is for airtel" in done.stderr
 
@@ -133,14 +156,18 @@ def test_ids_and_references_are_those_of_samples_and_clients(reference: str, id:
 
 
 @pytest.mark.finding("operators-L2")
-@pytest.mark.parametrize("changed", [{"reference": ""}, {"reference": "a\nb"}, {"transaction": {"id": "a/b"}}])
+@pytest.mark.parametrize(
+    "changed", [{"reference": ""}, {"reference": "a\nb"}, {"transaction": {"id": "a/b"}}]
+)
 def test_what_no_sample_has_is_still_rejected(changed: dict[str, Any]) -> None:
     status, found = Client().collect(**changed)
     assert (status, found["status"]["response_code"]) == (400, "ROUTER003")
 
 
 @pytest.mark.finding("operators-L3")
-@pytest.mark.parametrize(("amount", "expected"), [("1000", 200), (1000, 200), ("0", 400), ("1 000", 400), (None, 400)])
+@pytest.mark.parametrize(
+    ("amount", "expected"), [("1000", 200), (1000, 200), ("0", 400), ("1 000", 400), (None, 400)]
+)
 def test_an_amount_is_a_number_or_its_text(amount: object, expected: int) -> None:
     client = Client()
     assert client.collect(transaction={"amount": amount})[0] == expected
@@ -155,11 +182,17 @@ def test_a_refund_gives_a_collection_back_once(version: str) -> None:
     receipt = client.paid()
     body = {"transaction": {"airtel_money_id": receipt}}
     status, found = client.call("POST", f"/standard/{version}/payments/refund", body)
-    assert (status, found["data"]["transaction"]) == (200, {"airtel_money_id": receipt, "status": "SUCCESS"})
+    assert (status, found["data"]["transaction"]) == (
+        200,
+        {"airtel_money_id": receipt, "status": "SUCCESS"},
+    )
     assert found["status"]["success"] is True
     assert client.balances() == {PAYER: "100000", "collection": "0", "disbursement": "1000000"}
     status, found = client.call("POST", f"/standard/{version}/payments/refund", body)
-    assert (found["status"]["success"], found["status"]["response_code"]) == (False, "DP00800001008")
+    assert (found["status"]["success"], found["status"]["response_code"]) == (
+        False,
+        "DP00800001008",
+    )
     status, found = client.call(
         "POST", f"/standard/{version}/payments/refund", {"transaction": {"airtel_money_id": "x"}}
     )
@@ -170,7 +203,9 @@ def test_a_refund_gives_a_collection_back_once(version: str) -> None:
 
 
 def refund(client: Client, receipt: str) -> tuple[Any, str]:
-    _, found = client.call("POST", "/standard/v1/payments/refund", {"transaction": {"airtel_money_id": receipt}})
+    _, found = client.call(
+        "POST", "/standard/v1/payments/refund", {"transaction": {"airtel_money_id": receipt}}
+    )
     return found["status"]["success"], found["status"]["response_code"]
 
 
@@ -193,14 +228,19 @@ def test_a_refund_goes_wrong_as_a_script_says() -> None:
     client = Client()
     receipt = client.paid()
     faults: tuple[Fault, ...] = (EndWith("DP00800001000"), LoseRequest(), LoseAnswer())
-    client.simulator.faults.plan([PlannedFault("refund", each, skip=skip) for skip, each in enumerate(faults)])
+    client.simulator.faults.plan(
+        [PlannedFault("refund", each, skip=skip) for skip, each in enumerate(faults)]
+    )
     assert refund(client, receipt) == (False, "DP00800001000")
     for balance in ("99000", "100000"):
         with pytest.raises(AssertionError):
             refund(client, receipt)
         assert client.balances()[PAYER] == balance
     assert refund(client, receipt) == (False, "DP00800001008")
-    assert [each["kind"] for each in client.simulator.snapshot()["payments"]] == ["collection", "refund"]
+    assert [each["kind"] for each in client.simulator.snapshot()["payments"]] == [
+        "collection",
+        "refund",
+    ]
 
 
 @pytest.mark.finding("operators-L4")
@@ -210,7 +250,12 @@ def test_users_are_known_by_their_numbers() -> None:
     client.simulator.open_accounts([wallet])
     status, found = client.call("GET", f"/standard/v1/users/{PAYER}")
     data = found["data"]
-    assert (status, data["first_name"], data["last_name"], data["is_barred"]) == (200, "Grace", "Okello", True)
+    assert (status, data["first_name"], data["last_name"], data["is_barred"]) == (
+        200,
+        "Grace",
+        "Okello",
+        True,
+    )
     assert data["msisdn"] == int(PAYER)
     status, found = client.call("GET", "/standard/v1/users/700000001")
     assert (status, found["status"]["response_code"]) == (400, "DP02200000002")
@@ -229,7 +274,10 @@ def test_balances_are_those_of_the_book(path: str, balance: str) -> None:
     client = Client()
     client.paid()
     status, found = client.call("GET", path)
-    assert (status, found["data"]) == (200, {"balance": balance, "currency": "UGX", "account_status": "Active"})
+    assert (status, found["data"]) == (
+        200,
+        {"balance": balance, "currency": "UGX", "account_status": "Active"},
+    )
 
 
 @pytest.mark.finding("operators-L5")

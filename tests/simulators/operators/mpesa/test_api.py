@@ -18,7 +18,17 @@ from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.clock import HOUR
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_trio.system.clock import GatewayClock
-from tests.support.mpesa_stage import DEPOSIT, PUSH, REGISTRATION, Stage, credential, payout, plan, staged, told
+from tests.support.mpesa_stage import (
+    DEPOSIT,
+    PUSH,
+    REGISTRATION,
+    Stage,
+    credential,
+    payout,
+    plan,
+    staged,
+    told,
+)
 from tests.support.time_limits import HANGS_AFTER_S
 
 
@@ -42,7 +52,12 @@ async def test_a_push_moves_the_money_and_is_called_back() -> None:
 
 @pytest.mark.parametrize(
     ("account", "code"),
-    [({"enters": "cancel"}, 1032), ({"enters": None}, 1037), ({"enters": "9999"}, 2001), ({"balance": "0.50"}, 1)],
+    [
+        ({"enters": "cancel"}, 1032),
+        ({"enters": None}, 1037),
+        ({"enters": "9999"}, 2001),
+        ({"balance": "0.50"}, 1),
+    ],
 )
 async def test_a_person_may_do_otherwise(account: dict[str, Any], code: int) -> None:
     async with staged() as stage:
@@ -166,7 +181,9 @@ async def test_a_deposit_is_made_as_the_gateway_says(verdict: str, paid: str) ->
 
 
 @pytest.mark.parametrize("confirms", [False, True])
-async def test_a_paid_push_is_confirmed_as_a_deposit_only_if_the_shortcode_wants_that(confirms: bool) -> None:
+async def test_a_paid_push_is_confirmed_as_a_deposit_only_if_the_shortcode_wants_that(
+    confirms: bool,
+) -> None:
     async with staged() as stage:
         accounts = {"accounts": [{"account": "174379", "confirms_pushes": confirms}]}
         await stage.call("POST", "/_simulator/accounts", accounts)
@@ -180,7 +197,9 @@ async def test_a_paid_push_is_confirmed_as_a_deposit_only_if_the_shortcode_wants
 
 
 @pytest.mark.parametrize("tells", [False, True])
-async def test_a_push_is_confirmed_by_its_reference_unless_the_shortcode_hides_it(tells: bool) -> None:
+async def test_a_push_is_confirmed_by_its_reference_unless_the_shortcode_hides_it(
+    tells: bool,
+) -> None:
     async with staged() as stage:
         confirmed = {"confirms_pushes": True, "confirmation_url": REGISTRATION["ConfirmationURL"]}
         accounts = {"accounts": [{"account": "174379", **confirmed, "tells_references": tells}]}
@@ -206,23 +225,38 @@ async def test_payments_of_the_last_48_hours_are_listed_to_a_registered_shortcod
             "CallBackURL": "https://gw.example.com/pull",
         }
         assert (await stage.post("/pulltransactions/v1/query", a_pull()))[0] == 400
-        registered = [(await stage.post("/pulltransactions/v1/register", registration))[1] for _ in "12"]
+        registered = [
+            (await stage.post("/pulltransactions/v1/register", registration))[1] for _ in "12"
+        ]
         assert [each["ResponseStatus"] for each in registered] == ["1000", "1001"]
-        assert (await stage.post("/pulltransactions/v1/query", a_pull()))[1]["ResponseCode"] == "1001"
+        assert (await stage.post("/pulltransactions/v1/query", a_pull()))[1][
+            "ResponseCode"
+        ] == "1001"
         assert (await stage.post("/mpesa/c2b/v2/simulate", DEPOSIT))[0] == 200
         assert (await stage.post("/mpesa/stkpush/v1/processrequest", PUSH))[0] == 200
         await stage.pass_time(5)
         _, answer = await stage.post("/pulltransactions/v1/query", a_pull())
         [rows] = answer["Response"]
         paid = (await stage.book())["payments"]
-        assert sorted(each["transactionId"] for each in rows) == sorted(each["receipt"] for each in paid)
-        assert {each["billreference"] for each in rows} == {DEPOSIT["BillRefNumber"], PUSH["AccountReference"]}
+        assert sorted(each["transactionId"] for each in rows) == sorted(
+            each["receipt"] for each in paid
+        )
+        assert {each["billreference"] for each in rows} == {
+            DEPOSIT["BillRefNumber"],
+            PUSH["AccountReference"],
+        }
         for nothing in ({"OffSetValue": "2"}, {"EndDate": "2023-01-02 00:00:00"}):
-            assert (await stage.post("/pulltransactions/v1/query", a_pull(**nothing)))[1]["Response"] == "[[]]"
-        assert (await stage.post("/pulltransactions/v1/query", a_pull(ShortCode="600997")))[0] == 400
+            assert (await stage.post("/pulltransactions/v1/query", a_pull(**nothing)))[1][
+                "Response"
+            ] == "[[]]"
+        assert (await stage.post("/pulltransactions/v1/query", a_pull(ShortCode="600997")))[
+            0
+        ] == 400
         await stage.pass_time(48 * 3600)
         await stage.sign_in()
-        assert (await stage.post("/pulltransactions/v1/query", a_pull()))[1]["ResponseCode"] == "1001"
+        assert (await stage.post("/pulltransactions/v1/query", a_pull()))[1][
+            "ResponseCode"
+        ] == "1001"
 
 
 async def test_an_address_with_a_forbidden_word_is_refused() -> None:
@@ -282,7 +316,9 @@ async def test_the_command_serves_it_until_it_is_told_to_end() -> None:
 )
 async def test_an_api_operator_may_be_refused(account: dict[str, Any], code: int) -> None:
     async with staged() as stage:
-        await stage.call("POST", "/_simulator/accounts", {"accounts": [{"account": "600997", **account}]})
+        await stage.call(
+            "POST", "/_simulator/accounts", {"accounts": [{"account": "600997", **account}]}
+        )
         await payout(stage)
         await stage.pass_time(3)
         (request,) = stage.told
@@ -292,7 +328,9 @@ async def test_an_api_operator_may_be_refused(account: dict[str, Any], code: int
 
 
 @pytest.mark.parametrize(("roles", "code"), [(["b2c"], 21), (["b2c", "status"], 0)])
-async def test_a_question_needs_a_role_of_its_own_and_names_the_fee(roles: list[str], code: int) -> None:
+async def test_a_question_needs_a_role_of_its_own_and_names_the_fee(
+    roles: list[str], code: int
+) -> None:
     async with staged() as stage:
         members = {"account": "600997", "roles": roles, "fee": "22.40"}
         await stage.call("POST", "/_simulator/accounts", {"accounts": [members]})

@@ -1,4 +1,5 @@
-"""The simulated M-Pesa takes what the operator's own pages show, and answers and calls back in their forms."""
+"""The simulated M-Pesa takes what the operator's own pages show, and answers and calls back in
+their forms."""
 
 from __future__ import annotations
 
@@ -13,7 +14,17 @@ import trio
 
 from mmo_sansio.http.messages import HttpResponse
 from tests.support.emv_qr_reader import parse_objects, parse_payload
-from tests.support.mpesa_stage import DEPOSIT, PUSH, REGISTRATION, Stage, credential, payout, plan, staged, told
+from tests.support.mpesa_stage import (
+    DEPOSIT,
+    PUSH,
+    REGISTRATION,
+    Stage,
+    credential,
+    payout,
+    plan,
+    staged,
+    told,
+)
 from tests.support.png import parse_png
 from tests.support.qr_reader import read_qr_rows
 
@@ -58,12 +69,20 @@ async def pushed(stage: Stage, **members: Any) -> Any:
     return told(request)["Body"]["stkCallback"]
 
 
-QR = {"MerchantName": "TEST SUPERMARKET", "RefNo": "Invoice Test", "Amount": 1, "TrxCode": "BG", "CPI": "373132"}
+QR = {
+    "MerchantName": "TEST SUPERMARKET",
+    "RefNo": "Invoice Test",
+    "Amount": 1,
+    "TrxCode": "BG",
+    "CPI": "373132",
+}
 
 
 @pytest.mark.finding("operators-M1")
 @pytest.mark.parametrize("size", [100, 300, 500])
-async def test_a_dynamic_qr_code_is_a_picture_of_its_size_that_pays_what_was_asked_for(size: int) -> None:
+async def test_a_dynamic_qr_code_is_a_picture_of_its_size_that_pays_what_was_asked_for(
+    size: int,
+) -> None:
     async with staged() as stage:
         status, answer = await stage.post("/mpesa/qrcode/v1/generate", {**QR, "Size": str(size)})
         assert status == 200
@@ -118,7 +137,14 @@ async def test_a_payout_result_has_the_eight_parameters() -> None:
         items = found["ResultParameters"]["ResultParameter"]
         assert all(each.keys() == {"Key", "Value"} for each in items)
         completed = parameters(found)["TransactionCompletedDateTime"]
-        assert [len(each) for each in completed.replace(":", ".").replace(" ", ".").split(".")] == [2, 2, 4, 2, 2, 2]
+        assert [len(each) for each in completed.replace(":", ".").replace(" ", ".").split(".")] == [
+            2,
+            2,
+            4,
+            2,
+            2,
+            2,
+        ]
         assert parameters(found) == {
             "TransactionAmount": 100,
             "TransactionReceipt": found["TransactionID"],
@@ -139,8 +165,12 @@ STATUS_PATH = "/mpesa/transactionstatus/v1/query"
 async def test_a_status_result_has_the_thirteen_parameters() -> None:
     async with staged() as stage:
         paid = await pushed(stage)
-        receipt = next(each["Value"] for each in paid["CallbackMetadata"]["Item"] if "Receipt" in each["Name"])
-        status, _ = await initiated(stage, STATUS_PATH, **STATUS, PartyA=174379, TransactionID=receipt, Occasion="OK")
+        receipt = next(
+            each["Value"] for each in paid["CallbackMetadata"]["Item"] if "Receipt" in each["Name"]
+        )
+        status, _ = await initiated(
+            stage, STATUS_PATH, **STATUS, PartyA=174379, TransactionID=receipt, Occasion="OK"
+        )
         assert status == 200
         found = await result(stage)
         assert len(parameters(found)) == 13
@@ -156,26 +186,35 @@ async def test_a_status_result_has_the_thirteen_parameters() -> None:
                 "DebitPartyCharges": "",
             }.items()
         )
-        assert [each for each in found["ResultParameters"]["ResultParameter"] if "Value" not in each] == [
-            {"Key": "TransactionReason"}
-        ]
+        assert [
+            each for each in found["ResultParameters"]["ResultParameter"] if "Value" not in each
+        ] == [{"Key": "TransactionReason"}]
         assert found["ReferenceData"] == {"ReferenceItem": {"Key": "Occasion", "Value": "OK"}}
 
 
 @pytest.mark.finding("operators-M5")
-@pytest.mark.parametrize("url", ["https://pay.example.com/mpesa/stk/query", "https://mydomain.com/mpesa-express/"])
+@pytest.mark.parametrize(
+    "url", ["https://pay.example.com/mpesa/stk/query", "https://mydomain.com/mpesa-express/"]
+)
 async def test_words_are_forbidden_only_in_registered_urls(url: str) -> None:
     async with staged() as stage:
         assert (await pushed(stage, CallBackURL=url))["ResultCode"] == 0
         assert (await payout(stage, ResultURL=url, QueueTimeOutURL=url))[0] == 200
-        status, answer = await stage.post("/mpesa/c2b/v2/registerurl", {**REGISTRATION, "ValidationURL": url})
+        status, answer = await stage.post(
+            "/mpesa/c2b/v2/registerurl", {**REGISTRATION, "ValidationURL": url}
+        )
         assert (status, answer["errorMessage"]) == (400, "Bad Request - Invalid ValidationURL")
 
 
 @pytest.mark.finding("operators-M6")
 async def test_another_telephone_than_the_payers_can_be_prompted() -> None:
     async with staged() as stage:
-        accounts = {"accounts": [{"account": "254722111111"}, {"account": "254722000000", "balance": "10.00"}]}
+        accounts = {
+            "accounts": [
+                {"account": "254722111111"},
+                {"account": "254722000000", "balance": "10.00"},
+            ]
+        }
         await stage.call("POST", "/_simulator/accounts", accounts)
         paid = await pushed(stage, PartyA=254722000000, PhoneNumber=254722111111)
         assert {"Name": "PhoneNumber", "Value": 254722111111} in paid["CallbackMetadata"]["Item"]
@@ -186,15 +225,24 @@ async def test_another_telephone_than_the_payers_can_be_prompted() -> None:
 
 @pytest.mark.finding("operators-M7", "operators-M8", "operators-M9", "operators-M10")
 @pytest.mark.parametrize(
-    ("command", "kind"), [("CustomerPayBillOnline", "Pay Bill"), ("CustomerBuyGoodsOnline", "Buy Goods")]
+    ("command", "kind"),
+    [("CustomerPayBillOnline", "Pay Bill"), ("CustomerBuyGoodsOnline", "Buy Goods")],
 )
-async def test_a_deposit_is_validated_and_confirmed_under_one_receipt(command: str, kind: str) -> None:
+async def test_a_deposit_is_validated_and_confirmed_under_one_receipt(
+    command: str, kind: str
+) -> None:
     async with staged() as stage:
         verdict = {"ResultCode": "0", "ResultDesc": "Accepted", "ThirdPartyTransID": "1234567890"}
         stage.heard = lambda request: HttpResponse(200, (), json.dumps(verdict).encode())
-        await stage.call("POST", "/_simulator/accounts", {"accounts": [{"account": "174379", "validates": True}]})
+        await stage.call(
+            "POST", "/_simulator/accounts", {"accounts": [{"account": "174379", "validates": True}]}
+        )
         assert (await stage.post("/mpesa/c2b/v2/registerurl", REGISTRATION))[0] == 200
-        deposit = {**DEPOSIT, "CommandID": command, "BillRefNumber": None if "Goods" in command else "ACC-1"}
+        deposit = {
+            **DEPOSIT,
+            "CommandID": command,
+            "BillRefNumber": None if "Goods" in command else "ACC-1",
+        }
         status, answer = await stage.post("/mpesa/c2b/v2/simulate", deposit)
         assert status == 200
         assert answer.keys() == {"OriginatorCoversationID", "ResponseCode", "ResponseDescription"}
@@ -207,10 +255,14 @@ async def test_a_deposit_is_validated_and_confirmed_under_one_receipt(command: s
         assert asked["TransactionType"] == confirmed["TransactionType"] == kind
 
 
-def token_response(stage: Stage, authorization: str, query: str = "grant_type=client_credentials") -> tuple[int, bytes]:
+def token_response(
+    stage: Stage, authorization: str, query: str = "grant_type=client_credentials"
+) -> tuple[int, bytes]:
     url = f"{stage.origin}/oauth/v1/generate?{query}"
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers={"Authorization": authorization})) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, headers={"Authorization": authorization})
+        ) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -223,7 +275,9 @@ def basic(key: str, secret: str) -> str:
 @pytest.mark.finding("operators-M11")
 async def test_wrong_keys_are_answered_by_an_empty_400_and_only_a_wrong_type_by_its_code() -> None:
     async with staged() as stage:
-        assert await trio.to_thread.run_sync(token_response, stage, basic("consumer-key", "wrong")) == (400, b"")
+        assert await trio.to_thread.run_sync(
+            token_response, stage, basic("consumer-key", "wrong")
+        ) == (400, b"")
         status, body = await trio.to_thread.run_sync(token_response, stage, "Bearer consumer-key")
         assert (status, json.loads(body)["errorCode"]) == (400, "400.008.01")
 
@@ -256,7 +310,9 @@ async def test_documented_limits_of_a_push_are_kept(changed: dict[str, str], nam
 @pytest.mark.finding("operators-M16")
 async def test_remarks_may_have_one_character_except_where_two_are_documented() -> None:
     async with staged() as stage:
-        assert (await initiated(stage, STATUS_PATH, **STATUS, TransactionID="SIM0000009", Remarks="x"))[0] == 200
+        assert (
+            await initiated(stage, STATUS_PATH, **STATUS, TransactionID="SIM0000009", Remarks="x")
+        )[0] == 200
         status, answer = await payout(stage, Remarks="x")
         assert (status, answer["errorMessage"]) == (400, "Bad Request - Invalid Remarks")
 
@@ -267,7 +323,12 @@ async def test_an_empty_optional_id_is_as_none() -> None:
         assert (await payout(stage))[0] == 200
         receipt = (await result(stage))["TransactionID"]
         status, answer = await initiated(
-            stage, STATUS_PATH, **STATUS, TransactionID=receipt, OriginalConversationID="", Occasion=""
+            stage,
+            STATUS_PATH,
+            **STATUS,
+            TransactionID=receipt,
+            OriginalConversationID="",
+            Occasion="",
         )
         assert status == 200, answer
         assert parameters(await result(stage))["ReceiptNo"] == receipt
@@ -281,7 +342,9 @@ async def test_the_balance_is_that_of_the_book() -> None:
     async with staged() as stage:
         assert (await payout(stage))[0] == 200
         await result(stage)
-        status, answer = await initiated(stage, BALANCE_PATH, CommandID="AccountBalance", IdentifierType="4")
+        status, answer = await initiated(
+            stage, BALANCE_PATH, CommandID="AccountBalance", IdentifierType="4"
+        )
         assert (status, answer["ResponseCode"]) == (200, "0")
         found = await result(stage)
         accounts = parameters(found)["AccountBalance"].split("&")
@@ -294,7 +357,9 @@ async def test_the_balance_is_that_of_the_book() -> None:
         ]
         assert accounts[2] == "Utility Account|KES|999900.00|999900.00|0.00|0.00"
         assert len(parameters(found)["BOCompletedTime"]) == 14
-        await initiated(stage, BALANCE_PATH, CommandID="AccountBalance", IdentifierType="4", Initiator="nobody")
+        await initiated(
+            stage, BALANCE_PATH, CommandID="AccountBalance", IdentifierType="4", Initiator="nobody"
+        )
         assert (await result(stage))["ResultCode"] == 2001
 
 
@@ -321,7 +386,10 @@ async def test_a_reversal_gives_the_money_back_once_and_whole() -> None:
         assert (await reversed_(stage, paid["receipt"], Initiator="nobody"))["ResultCode"] == "2001"
         assert (await reversed_(stage, paid["receipt"], amount=2))["ResultCode"] == "R000002"
         found = await reversed_(stage, paid["receipt"])
-        assert (found["ResultCode"], parameters(found)["OriginalTransactionID"]) == ("0", paid["receipt"])
+        assert (found["ResultCode"], parameters(found)["OriginalTransactionID"]) == (
+            "0",
+            paid["receipt"],
+        )
         assert (
             parameters(found).items()
             >= {
@@ -368,7 +436,10 @@ async def test_a_lost_answer_reverses_and_the_state_is_asked_by_the_ids_of_the_r
         ):
             assert (await initiated(stage, STATUS_PATH, **STATUS, **about))[0] == 200
             state = parameters(await result(stage))
-            assert (state["TransactionStatus"], state["ReceiptNo"]) == ("Completed", found["TransactionID"])
+            assert (state["TransactionStatus"], state["ReceiptNo"]) == (
+                "Completed",
+                found["TransactionID"],
+            )
             assert state["ReasonType"] == "Transaction Reversal via API"
         assert await stage.balance("254708374149") == "100000.00"
 
@@ -398,7 +469,10 @@ async def test_organisations_pay_each_other(command: str) -> None:
         assert (await initiated(stage, path, **members))[0] == 200
         found = await result(stage)
         assert (found["ResultCode"], parameters(found)["Amount"]) == ("0", "239.00")
-        assert found["ReferenceData"]["ReferenceItem"][0] == {"Key": "BillReferenceNumber", "Value": "ACC#03929/4yu"}
+        assert found["ReferenceData"]["ReferenceItem"][0] == {
+            "Key": "BillReferenceNumber",
+            "Value": "ACC#03929/4yu",
+        }
         assert await stage.balance("174379") == "239.00"
         assert await stage.balance("600997") == "999761.00"
         assert (await initiated(stage, path, **members, Initiator="nobody"))[0] == 200

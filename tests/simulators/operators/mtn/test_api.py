@@ -75,7 +75,9 @@ def plan(line: SimulatorAccount, at: str, *faults: Fault) -> None:
     line.simulator.faults.plan([PlannedFault(at, each) for each in faults])
 
 
-def outcome(line: SimulatorAccount, transaction: Transaction, after: Span = MINUTE) -> ProviderReport:
+def outcome(
+    line: SimulatorAccount, transaction: Transaction, after: Span = MINUTE
+) -> ProviderReport:
     """Submit it, and ask when it is decided."""
     assert isinstance(line.submit(transaction), ProviderAccepted)
     line.now = later(line.now, after)
@@ -117,7 +119,9 @@ def test_a_payment_moves_money_and_calls_back_once(type: Type) -> None:
 @BOTH
 @pytest.mark.parametrize("as_object", [False, True], ids=["reason as text", "as an object"])
 @pytest.mark.parametrize("row", range(15))
-def test_each_number_of_the_sandbox_ends_as_it_does_there(row: int, as_object: bool, type: Type) -> None:
+def test_each_number_of_the_sandbox_ends_as_it_does_there(
+    row: int, as_object: bool, type: Type
+) -> None:
     msisdn = str(46733123450 + row)
     ending = OUTCOMES_BY_NUMBER[KINDS[type]][msisdn]
     line = a_line(MtnSimulator(accounts=SimulatedMtnAccounts(has_reason_objects=as_object)))
@@ -184,23 +188,37 @@ def test_nobody_pays_what_he_has_not(type: Type) -> None:
     report = outcome(line, a_payment(type))
     assert isinstance(report, ProviderFailed)
     assert report.error_code is (
-        ErrorCode.USER_INSUFFICIENT_FUNDS if type is Type.PAYIN else ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
+        ErrorCode.USER_INSUFFICIENT_FUNDS
+        if type is Type.PAYIN
+        else ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
     )
     assert balances(line)[short] == "149.99"
 
 
 @BOTH
 def test_a_stranger_has_no_wallet_where_strangers_have_none(type: Type) -> None:
-    report = outcome(a_line(MtnSimulator(accounts=SimulatedMtnAccounts(has_implicit_wallets=False))), a_payment(type))
+    report = outcome(
+        a_line(MtnSimulator(accounts=SimulatedMtnAccounts(has_implicit_wallets=False))),
+        a_payment(type),
+    )
     assert isinstance(report, ProviderFailed)
     assert report.error_code is ErrorCode.USER_NOT_FOUND
 
 
 def test_a_script_says_what_a_payment_comes_to_and_when_it_is_told() -> None:
     line, payment = a_line(), a_payment()
-    plan(line, "requesttopay", EndWith("EXPIRED"), EndAfter(Span(5 * SECOND)), CallBack((SECOND, Span(3 * SECOND))))
+    plan(
+        line,
+        "requesttopay",
+        EndWith("EXPIRED"),
+        EndAfter(Span(5 * SECOND)),
+        CallBack((SECOND, Span(3 * SECOND))),
+    )
     line.submit(payment)
-    told = {at: len(line.simulator.take_due_callbacks(now=later(START, Span(at * SECOND)))) for at in range(10)}
+    told = {
+        at: len(line.simulator.take_due_callbacks(now=later(START, Span(at * SECOND))))
+        for at in range(10)
+    }
     assert {at: count for at, count in told.items() if count} == {6: 1, 8: 1}
     line.now = later(line.now, Span(10 * SECOND))
     report = line.poll(payment)
@@ -317,7 +335,9 @@ def test_a_submission_of_the_adapter_is_taken() -> None:
         ({"payer": {"partyIdType": "MSISDN", "partyId": "+46733"}}, 400, "VALIDATION_ERROR"),
     ],
 )
-def test_each_demand_of_the_operator_is_made(changed: Mapping[str, Any], status: int, code: str | None) -> None:
+def test_each_demand_of_the_operator_is_made(
+    changed: Mapping[str, Any], status: int, code: str | None
+) -> None:
     simulator = MtnSimulator(callback_host="gw.example")
     answer = simulator.handle_request(a_request(simulator=simulator, **changed), now=START)
     assert isinstance(answer, HttpResponse)
@@ -356,7 +376,9 @@ def test_a_client_can_make_an_api_user_of_its_own() -> None:
     key = (b"ocp-apim-subscription-key", COLLECTION_KEY.encode())
 
     def call(method: str, path: str, *headers: tuple[bytes, bytes], body: bytes = b"") -> Any:
-        answer = simulator.handle_request(HttpRequest(method, path.encode(), (key, *headers), body), now=START)
+        answer = simulator.handle_request(
+            HttpRequest(method, path.encode(), (key, *headers), body), now=START
+        )
         assert not isinstance(answer, DroppedConnection)
         return answer.status, answer.body and json.loads(answer.body)
 
@@ -386,12 +408,20 @@ def test_its_controls_open_accounts_and_show_the_book() -> None:
     simulator = MtnSimulator()
     body = b'{"accounts":[{"account":"46733123999","balance":"5.00"}]}'
     host = ((b"host", b"localhost"),)
-    opened = handle_control_request(simulator, HttpRequest("POST", b"/_simulator/accounts", host, body))
+    opened = handle_control_request(
+        simulator, HttpRequest("POST", b"/_simulator/accounts", host, body)
+    )
     assert opened is not None
     assert opened.status == 200
     book = handle_control_request(simulator, HttpRequest("GET", b"/_simulator/book", host))
     assert isinstance(book, HttpResponse)
-    assert json.loads(book.body)["accounts"][-1] == {"account": "46733123999", "currency": "EUR", "balance": "5.00"}
-    wrong = handle_control_request(simulator, HttpRequest("POST", b"/_simulator/accounts", (), b'{"accounts":[{}]}'))
+    assert json.loads(book.body)["accounts"][-1] == {
+        "account": "46733123999",
+        "currency": "EUR",
+        "balance": "5.00",
+    }
+    wrong = handle_control_request(
+        simulator, HttpRequest("POST", b"/_simulator/accounts", (), b'{"accounts":[{}]}')
+    )
     assert wrong is not None
     assert wrong.status == 400

@@ -1,4 +1,5 @@
-"""The simulated MTN MoMo offers what clients of all its products ask for, with the numbers and forms of its sandbox."""
+"""The simulated MTN MoMo offers what clients of all its products ask for, with the numbers and
+forms of its sandbox."""
 
 from __future__ import annotations
 
@@ -31,11 +32,17 @@ class Client:
     now: Instant = START
     _tokens: dict[str, str] = Factory(dict)
 
-    def token(self, product: str, body: bytes = b"", *, key: str = API_KEY, **headers: str) -> tuple[int, Any]:
+    def token(
+        self, product: str, body: bytes = b"", *, key: str = API_KEY, **headers: str
+    ) -> tuple[int, Any]:
         pair = base64.b64encode(f"{API_USER}:{key}".encode()).decode()
-        return self._send("POST", f"/{product}/token/", body, authorization=f"Basic {pair}", **headers)
+        return self._send(
+            "POST", f"/{product}/token/", body, authorization=f"Basic {pair}", **headers
+        )
 
-    def call(self, method: str, path: str, document: object = None, **headers: str) -> tuple[int, Any]:
+    def call(
+        self, method: str, path: str, document: object = None, **headers: str
+    ) -> tuple[int, Any]:
         product = path.split("/")[1]
         if product not in self._tokens:
             self._tokens[product] = self.token(product)[1]["access_token"]
@@ -51,7 +58,13 @@ class Client:
     def submit(self, path: str, **members: Any) -> str:
         """Submit, and return the id."""
         id = str(uuid.uuid4())
-        document = {"amount": "10", "currency": "EUR", "externalId": "1", "payerMessage": "", "payeeNote": ""}
+        document = {
+            "amount": "10",
+            "currency": "EUR",
+            "externalId": "1",
+            "payerMessage": "",
+            "payeeNote": "",
+        }
         assert self.call("POST", path, {**document, **members}, x_reference_id=id) == (202, None)
         return id
 
@@ -67,10 +80,15 @@ class Client:
 
     def _send(self, method: str, path: str, body: bytes, **headers: str) -> tuple[int, Any]:
         product = path.split("/")[1]
-        key = self.simulator.subscription_keys.get(product, self.simulator.subscription_keys["collection"])
+        key = self.simulator.subscription_keys.get(
+            product, self.simulator.subscription_keys["collection"]
+        )
         fields = {"ocp_apim_subscription_key": key, **headers}
         request = HttpRequest(
-            method, path.encode(), tuple((k.replace("_", "-").encode(), v.encode()) for k, v in fields.items()), body
+            method,
+            path.encode(),
+            tuple((k.replace("_", "-").encode(), v.encode()) for k, v in fields.items()),
+            body,
         )
         answer = self.simulator.handle_request(request, now=self.now)
         assert isinstance(answer, HttpResponse)
@@ -79,7 +97,8 @@ class Client:
 
 @pytest.mark.finding("operators-T1")
 @pytest.mark.parametrize(
-    "body", [b"", b"{}", b"null", b'{"grant_type":"client_credentials"}', b"grant_type=client_credentials"]
+    "body",
+    [b"", b"{}", b"null", b'{"grant_type":"client_credentials"}', b"grant_type=client_credentials"],
 )
 def test_a_token_request_may_have_any_body(body: bytes) -> None:
     status, found = Client().token("collection", body)
@@ -100,7 +119,9 @@ def test_a_token_request_may_have_any_body(body: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("product", ["collection", "disbursement"])
-def test_account_holders_are_those_of_the_sandbox(product: str, number: str, expected: tuple[int, object]) -> None:
+def test_account_holders_are_those_of_the_sandbox(
+    product: str, number: str, expected: tuple[int, object]
+) -> None:
     status, found = Client().call("GET", f"/{product}/v1_0/accountholder/msisdn/{number}/active")
     assert (status, found["result"] if status == 200 else found["code"]) == expected
 
@@ -134,7 +155,10 @@ def test_a_refund_gives_back_what_was_paid_and_no_more(version: str) -> None:
     unknown = client.submit(path, referenceIdToRefund=str(uuid.uuid4()))
     assert client.ended("/disbursement/v1_0/refund", unknown)["reason"] == "TRANSACTION_NOT_FOUND"
     assert client.balance("46733123999") == "999997.00"
-    assert (client.balance("collection"), client.balance("disbursement")) == ("1000010.00", "999993.00")
+    assert (client.balance("collection"), client.balance("disbursement")) == (
+        "1000010.00",
+        "999993.00",
+    )
 
 
 def test_a_refund_is_refused_when_money_or_time_has_run_out() -> None:
@@ -143,9 +167,15 @@ def test_a_refund_is_refused_when_money_or_time_has_run_out() -> None:
     client.ended("/collection/v1_0/requesttopay", paid)
     client.simulator.open_accounts([{"account": "disbursement", "balance": "1"}])
     path = "/disbursement/v1_0/refund"
-    assert client.ended(path, client.submit(path, referenceIdToRefund=paid))["reason"] == "NOT_ENOUGH_FUNDS"
+    assert (
+        client.ended(path, client.submit(path, referenceIdToRefund=paid))["reason"]
+        == "NOT_ENOUGH_FUNDS"
+    )
     client.now = later(client.now, Span(3 * MINUTE))
-    assert client.ended(path, client.submit(path, amount="1", referenceIdToRefund=paid))["reason"] == "NOT_ALLOWED"
+    assert (
+        client.ended(path, client.submit(path, amount="1", referenceIdToRefund=paid))["reason"]
+        == "NOT_ALLOWED"
+    )
     assert client.balance("46733123999") == "999990.00"
 
 
@@ -154,24 +184,46 @@ def test_a_refund_is_called_back_and_goes_wrong_as_a_script_says() -> None:
     paid = client.submit("/collection/v1_0/requesttopay", payer=PARTY)
     client.ended("/collection/v1_0/requesttopay", paid)
     path = "/disbursement/v1_0/refund"
-    plan = [PlannedFault("refund", LoseAnswer()), PlannedFault("refund", CallBack((SECOND, MINUTE)))]
+    plan = [
+        PlannedFault("refund", LoseAnswer()),
+        PlannedFault("refund", CallBack((SECOND, MINUTE))),
+    ]
     client.simulator.faults.plan(plan)
-    members = {"amount": "10", "currency": "EUR", "externalId": "back", "payerMessage": "", "payeeNote": ""}
+    members = {
+        "amount": "10",
+        "currency": "EUR",
+        "externalId": "back",
+        "payerMessage": "",
+        "payeeNote": "",
+    }
     id, url = str(uuid.uuid4()), "https://gw.example/hooks/mtn/token/back"
     with pytest.raises(AssertionError):
-        client.call("POST", path, {**members, "referenceIdToRefund": paid}, x_reference_id=id, x_callback_url=url)
-    status, found = client.call("POST", path, {**members, "referenceIdToRefund": paid}, x_reference_id=id)
+        client.call(
+            "POST",
+            path,
+            {**members, "referenceIdToRefund": paid},
+            x_reference_id=id,
+            x_callback_url=url,
+        )
+    status, found = client.call(
+        "POST", path, {**members, "referenceIdToRefund": paid}, x_reference_id=id
+    )
     assert (status, found["code"]) == (409, "RESOURCE_ALREADY_EXIST")
     assert client.ended(path, id)["status"] == "SUCCESSFUL"
     client.now = later(client.now, MINUTE)
     told = client.simulator.take_due_callbacks(now=client.now)
     assert [each.target.decode() for each in told] == [url, url]
     assert json.loads(told[0].body)["externalId"] == "back"
-    assert [each["kind"] for each in client.simulator.snapshot()["payments"]] == ["requesttopay", "refund"]
+    assert [each["kind"] for each in client.simulator.snapshot()["payments"]] == [
+        "requesttopay",
+        "refund",
+    ]
 
 
 @pytest.mark.finding("operators-T5")
-@pytest.mark.parametrize(("id", "reason"), [("1", "TRANSACTION_NOT_FOUND"), ("3", "APPROVAL_REJECTED")])
+@pytest.mark.parametrize(
+    ("id", "reason"), [("1", "TRANSACTION_NOT_FOUND"), ("3", "APPROVAL_REJECTED")]
+)
 def test_ids_to_refund_mean_what_they_do_in_the_sandbox(id: str, reason: str) -> None:
     client = Client()
     refund = client.submit("/disbursement/v1_0/refund", referenceIdToRefund=id)
@@ -187,7 +239,9 @@ def test_ids_to_refund_mean_what_they_do_in_the_sandbox(id: str, reason: str) ->
         ("/collection/v2_0/requesttowithdraw", "payer", "collection", -10),
     ],
 )
-def test_remittances_and_withdrawals_move_money(path: str, member: str, ours: str, change: int) -> None:
+def test_remittances_and_withdrawals_move_money(
+    path: str, member: str, ours: str, change: int
+) -> None:
     client = Client()
     id = client.submit(path, **{member: PARTY})
     assert client.ended(path.replace("v2_0", "v1_0"), id)["status"] == "SUCCESSFUL"

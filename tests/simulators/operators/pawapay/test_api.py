@@ -12,7 +12,12 @@ from urllib.parse import urlsplit
 import pytest
 from attrs import define, evolve
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePublicKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    ECDSA,
+    SECP256R1,
+    EllipticCurvePublicKey,
+    generate_private_key,
+)
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
@@ -42,14 +47,20 @@ DEPOSIT = {
     "depositId": ID,
     "amount": "100",
     "currency": "RWF",
-    "payer": {"type": "MMO", "accountDetails": {"phoneNumber": "250783456789", "provider": "MTN_MOMO_RWA"}},
+    "payer": {
+        "type": "MMO",
+        "accountDetails": {"phoneNumber": "250783456789", "provider": "MTN_MOMO_RWA"},
+    },
 }
 """The first example of the documentation's guide to deposits."""
 PAYOUT = {
     "payoutId": ID,
     "amount": "100",
     "currency": "RWF",
-    "recipient": {"type": "MMO", "accountDetails": {"phoneNumber": "250783456789", "provider": "MTN_MOMO_RWA"}},
+    "recipient": {
+        "type": "MMO",
+        "accountDetails": {"phoneNumber": "250783456789", "provider": "MTN_MOMO_RWA"},
+    },
 }
 """The first example of its guide to pay-outs."""
 SUBMISSIONS = {OperationType.DEPOSIT: DEPOSIT, OperationType.PAYOUT: PAYOUT}
@@ -64,9 +75,15 @@ class Merchant:
     now: Instant = START
 
     def send(
-        self, method: str, path: str, document: object = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        document: object = None,
+        headers: Mapping[str, str] | None = None,
     ) -> HttpResponse:
-        answer = self.simulator.handle_request(request_to(method, path, document, headers), now=self.now)
+        answer = self.simulator.handle_request(
+            request_to(method, path, document, headers), now=self.now
+        )
         assert isinstance(answer, HttpResponse)
         return answer
 
@@ -108,10 +125,25 @@ def a_merchant(**members: Any) -> Merchant:
 def request_to(
     method: str, path: str, document: object = None, headers: Mapping[str, str] | None = None
 ) -> HttpRequest:
-    fields = {"Authorization": f"Bearer {API_TOKEN}", "Content-Type": "application/json", "Host": "paw.example"}
+    fields = {
+        "Authorization": f"Bearer {API_TOKEN}",
+        "Content-Type": "application/json",
+        "Host": "paw.example",
+    }
     fields |= headers or {}
-    body = document if isinstance(document, bytes) else b"" if document is None else json.dumps(document).encode()
-    return HttpRequest(method, path.encode(), tuple((k.lower().encode(), v.encode()) for k, v in fields.items()), body)
+    body = (
+        document
+        if isinstance(document, bytes)
+        else b""
+        if document is None
+        else json.dumps(document).encode()
+    )
+    return HttpRequest(
+        method,
+        path.encode(),
+        tuple((k.lower().encode(), v.encode()) for k, v in fields.items()),
+        body,
+    )
 
 
 def path_of(operation: OperationType) -> str:
@@ -123,7 +155,12 @@ def a_submission(operation: OperationType, **members: Any) -> dict[str, Any]:
 
 
 def to(operation: OperationType, msisdn: str, provider: str) -> dict[str, Any]:
-    return {operation.party_member: {"type": "MMO", "accountDetails": {"phoneNumber": msisdn, "provider": provider}}}
+    return {
+        operation.party_member: {
+            "type": "MMO",
+            "accountDetails": {"phoneNumber": msisdn, "provider": provider},
+        }
+    }
 
 
 def verify(request: HttpRequest, key: EllipticCurvePublicKey) -> None:
@@ -149,7 +186,9 @@ def verify(request: HttpRequest, key: EllipticCurvePublicKey) -> None:
 @BOTH
 def test_a_payment_moves_money_and_calls_back_once(operation: OperationType) -> None:
     merchant = a_merchant()
-    accepted = merchant.submit(operation, a_submission(operation, clientReferenceId="01K5REFERENCE"))
+    accepted = merchant.submit(
+        operation, a_submission(operation, clientReferenceId="01K5REFERENCE")
+    )
     assert {**accepted, "nextStep": "FINAL_STATUS"} == {
         operation.id_member: ID,
         "status": "ACCEPTED",
@@ -199,12 +238,20 @@ def test_five_countries_and_more_take_both_ways_in_their_own_currency() -> None:
         currency, (least, _) = next(iter(country.limits.items()))
         for operation in SUBMISSIONS:
             id = f"afb57b93-7849-49aa-babb-4c3ccbfe3d{number:02d}"
-            members = {**to(operation, f"{provider.numbers}789", code), "amount": least, "currency": currency}
-            merchant.submit(operation, a_submission(operation, **members) | {operation.id_member: id})
+            members = {
+                **to(operation, f"{provider.numbers}789", code),
+                "amount": least,
+                "currency": currency,
+            }
+            merchant.submit(
+                operation, a_submission(operation, **members) | {operation.id_member: id}
+            )
             merchant.wait()
             data = merchant.status(operation, id)["data"]
             assert (data["status"], data["country"]) == ("COMPLETED", country.code)
-    opening = {f"{country.code}/{each}": "10000000" for country in COUNTRIES for each in country.limits}
+    opening = {
+        f"{country.code}/{each}": "10000000" for country in COUNTRIES for each in country.limits
+    }
     assert {name: merchant.balances()[name].removesuffix(".00") for name in opening} == opening
 
 
@@ -306,7 +353,11 @@ def test_what_cannot_be_paid_is_rejected_and_its_id_may_be_used_again(
 def test_what_has_another_form_is_a_400(change: Any, code: str, operation: OperationType) -> None:
     document: Any = change
     if isinstance(change, dict):
-        document = {name: value for name, value in a_submission(operation, **change).items() if value is not None}
+        document = {
+            name: value
+            for name, value in a_submission(operation, **change).items()
+            if value is not None
+        }
     answer = a_merchant().send("POST", path_of(operation), document)
     assert answer.status == 400
     assert json.loads(answer.body)["failureReason"]["failureCode"] == code
@@ -314,11 +365,21 @@ def test_what_has_another_form_is_a_400(change: Any, code: str, operation: Opera
 
 def test_the_token_is_checked_everywhere() -> None:
     merchant = a_merchant()
-    for method, path in (("POST", "/v2/deposits"), ("GET", "/v2/active-conf"), ("GET", f"/v2/payouts/{ID}")):
+    for method, path in (
+        ("POST", "/v2/deposits"),
+        ("GET", "/v2/active-conf"),
+        ("GET", f"/v2/payouts/{ID}"),
+    ):
         none = merchant.send(method, path, DEPOSIT, {"Authorization": ""})
-        assert (none.status, json.loads(none.body)["failureReason"]["failureCode"]) == (401, "NO_AUTHENTICATION")
+        assert (none.status, json.loads(none.body)["failureReason"]["failureCode"]) == (
+            401,
+            "NO_AUTHENTICATION",
+        )
         wrong = merchant.send(method, path, DEPOSIT, {"Authorization": "Bearer x"})
-        assert (wrong.status, json.loads(wrong.body)["failureReason"]["failureCode"]) == (403, "AUTHENTICATION_ERROR")
+        assert (wrong.status, json.loads(wrong.body)["failureReason"]["failureCode"]) == (
+            403,
+            "AUTHENTICATION_ERROR",
+        )
     assert merchant.simulator.snapshot()["payments"] == []
 
 
@@ -361,10 +422,14 @@ def test_a_callback_is_signed_only_when_asked_to() -> None:
     merchant.submit(OperationType.DEPOSIT, DEPOSIT)
     [callback] = merchant.wait()
     assert [name for name, _ in callback.headers] == [b"content-type"]
-    assert merchant.ask("GET", "/v2/active-conf")["signatureConfiguration"]["signedCallbacks"] is False
+    assert (
+        merchant.ask("GET", "/v2/active-conf")["signatureConfiguration"]["signedCallbacks"] is False
+    )
 
 
-def test_a_callback_without_a_200_is_repeated_for_15_minutes_each_time_with_a_fresh_signature() -> None:
+def test_a_callback_without_a_200_is_repeated_for_15_minutes_each_time_with_a_fresh_signature() -> (
+    None
+):
     merchant, signatures, waited = a_merchant(), set(), []
     merchant.submit(OperationType.DEPOSIT, DEPOSIT)
     for minute in range(60):
@@ -412,7 +477,10 @@ def test_an_account_that_only_takes_signed_requests_refuses_all_others() -> None
     answer = merchant.simulator.handle_request(good, now=START)
     assert isinstance(answer, HttpResponse)
     assert json.loads(answer.body)["status"] == "ACCEPTED"
-    assert merchant.ask("GET", "/v2/active-conf")["signatureConfiguration"]["signedRequestsOnly"] is True
+    assert (
+        merchant.ask("GET", "/v2/active-conf")["signatureConfiguration"]["signedRequestsOnly"]
+        is True
+    )
 
 
 # Refunds.
@@ -431,7 +499,10 @@ def a_paid_deposit() -> Merchant:
 
 def test_a_refund_gives_back_the_whole_deposit_unless_it_names_a_part() -> None:
     merchant = a_paid_deposit()
-    assert merchant.submit(OperationType.REFUND, refund(amount="100", currency="RWF"))["status"] == "ACCEPTED"
+    assert (
+        merchant.submit(OperationType.REFUND, refund(amount="100", currency="RWF"))["status"]
+        == "ACCEPTED"
+    )
     [callback] = merchant.wait()
     told = json.loads(callback.body)
     assert (told["refundId"], told["status"], told["amount"]) == (OTHER_ID, "COMPLETED", "100")
@@ -450,12 +521,21 @@ def test_no_more_than_the_deposit_is_refunded_and_one_refund_at_a_time() -> None
     merchant.submit(OperationType.DEPOSIT, {**DEPOSIT, "amount": "300"})
     assert merchant.failure(OperationType.REFUND, refund()) == "INVALID_STATE"
     merchant.wait()
-    assert merchant.failure(OperationType.REFUND, refund(amount="301", currency="RWF")) == "AMOUNT_TOO_LARGE"
-    assert merchant.failure(OperationType.REFUND, refund(amount="100", currency="KES")) == "INVALID_CURRENCY"
+    assert (
+        merchant.failure(OperationType.REFUND, refund(amount="301", currency="RWF"))
+        == "AMOUNT_TOO_LARGE"
+    )
+    assert (
+        merchant.failure(OperationType.REFUND, refund(amount="100", currency="KES"))
+        == "INVALID_CURRENCY"
+    )
     merchant.submit(OperationType.REFUND, refund(amount="200", currency="RWF"))
     assert merchant.failure(OperationType.REFUND, refund(refundId=ID)) == "REFUND_IN_PROGRESS"
     merchant.wait()
-    assert merchant.failure(OperationType.REFUND, refund(refundId=ID, amount="101")) == "AMOUNT_TOO_LARGE"
+    assert (
+        merchant.failure(OperationType.REFUND, refund(refundId=ID, amount="101"))
+        == "AMOUNT_TOO_LARGE"
+    )
     merchant.submit(OperationType.REFUND, refund(refundId=ID))
     merchant.wait()
     assert merchant.balances()["RWA/RWF"] == "10000000"
@@ -477,7 +557,9 @@ def test_a_wallet_that_runs_dry_rejects_pay_outs() -> None:
     third = {**PAYOUT, "payoutId": "f02b543c-541c-4f21-bbea-20d2d56063d6"}
     assert merchant.failure(OperationType.PAYOUT, third) == "PAWAPAY_WALLET_OUT_OF_FUNDS"
     balances = merchant.ask("GET", "/v2/wallet-balances?country=RWA")
-    assert balances == {"balances": [{"country": "RWA", "balance": "50", "currency": "RWF", "provider": ""}]}
+    assert balances == {
+        "balances": [{"country": "RWA", "balance": "50", "currency": "RWF", "provider": ""}]
+    }
 
 
 def test_a_payer_who_lacks_money_fails() -> None:
@@ -510,8 +592,14 @@ def test_a_closed_provider_takes_nothing() -> None:
     assert country == {
         "country": "RWA",
         "providers": [
-            {"provider": "MTN_MOMO_RWA", "operationTypes": [{"operationType": "PAYOUT", "status": "CLOSED"}]},
-            {"provider": "AIRTEL_RWA", "operationTypes": [{"operationType": "PAYOUT", "status": "OPERATIONAL"}]},
+            {
+                "provider": "MTN_MOMO_RWA",
+                "operationTypes": [{"operationType": "PAYOUT", "status": "CLOSED"}],
+            },
+            {
+                "provider": "AIRTEL_RWA",
+                "operationTypes": [{"operationType": "PAYOUT", "status": "OPERATIONAL"}],
+            },
         ],
     }
 
@@ -521,7 +609,11 @@ def test_the_active_configuration_names_limits_decimals_and_state() -> None:
     configuration = merchant.ask("GET", "/v2/active-conf?country=KEN&operationType=PAYOUT")
     [country] = configuration["countries"]
     [provider] = country["providers"]
-    assert (country["country"], country["prefix"], provider["provider"]) == ("KEN", "254", "MPESA_KEN")
+    assert (country["country"], country["prefix"], provider["provider"]) == (
+        "KEN",
+        "254",
+        "MPESA_KEN",
+    )
     assert provider["currencies"] == [
         {
             "currency": "KES",
@@ -546,7 +638,12 @@ def test_the_active_configuration_names_limits_decimals_and_state() -> None:
 @BOTH
 def test_a_script_decides_the_end_and_the_callbacks(operation: OperationType) -> None:
     merchant = a_merchant()
-    merchant.plan(operation.lower(), EndWith("SOMETHING_NEW", "no"), EndAfter(MINUTE), CallBack((Span(0), MINUTE)))
+    merchant.plan(
+        operation.lower(),
+        EndWith("SOMETHING_NEW", "no"),
+        EndAfter(MINUTE),
+        CallBack((Span(0), MINUTE)),
+    )
     merchant.submit(operation, SUBMISSIONS[operation])
     assert merchant.wait(Span(59 * SECOND)) == []
     assert [len(merchant.wait()) for _ in range(3)] == [1, 1, 0]
@@ -566,7 +663,9 @@ def test_a_status_check_may_contradict_what_was_paid(operation: OperationType) -
 
 @BOTH
 @pytest.mark.parametrize(("fault", "is_known"), [(LoseRequest(), False), (LoseAnswer(), True)])
-def test_a_request_or_its_answer_may_be_lost(fault: Fault, is_known: bool, operation: OperationType) -> None:
+def test_a_request_or_its_answer_may_be_lost(
+    fault: Fault, is_known: bool, operation: OperationType
+) -> None:
     merchant = a_merchant()
     merchant.plan(operation.lower(), fault)
     request = request_to("POST", path_of(operation), SUBMISSIONS[operation])
@@ -589,7 +688,10 @@ def test_a_request_or_its_answer_may_be_lost(fault: Fault, is_known: bool, opera
 )
 def test_invalid_accounts_are_refused(account: dict[str, Any]) -> None:
     request = HttpRequest(
-        "POST", b"/_simulator/accounts", ((b"host", b"localhost"),), json.dumps({"accounts": [account]}).encode()
+        "POST",
+        b"/_simulator/accounts",
+        ((b"host", b"localhost"),),
+        json.dumps({"accounts": [account]}).encode(),
     )
     answer = handle_control_request(open_pawapay(), request)
     assert answer is not None

@@ -1,4 +1,5 @@
-"""The messages of the simulated pawaPay are those of the documentation's examples, to the last member."""
+"""The messages of the simulated pawaPay are those of the documentation's examples, to the last
+member."""
 
 from __future__ import annotations
 
@@ -11,8 +12,14 @@ from mmo_sansio.values.clock import Instant, parse_timestamp
 from mmo_simulators.operators.pawapay.markets import OperationType
 from tests.simulators.operators.pawapay.test_api import Merchant, a_merchant, path_of, request_to
 
-RWANDA = {"type": "MMO", "accountDetails": {"phoneNumber": "250783456789", "provider": "MTN_MOMO_RWA"}}
-ZAMBIA = {"type": "MMO", "accountDetails": {"phoneNumber": "260763456789", "provider": "MTN_MOMO_ZMB"}}
+RWANDA = {
+    "type": "MMO",
+    "accountDetails": {"phoneNumber": "250783456789", "provider": "MTN_MOMO_RWA"},
+}
+ZAMBIA = {
+    "type": "MMO",
+    "accountDetails": {"phoneNumber": "260763456789", "provider": "MTN_MOMO_ZMB"},
+}
 METADATA = [{"orderId": "ORD-123456789"}, {"customerId": "customer@email.com", "isPII": True}]
 FLAT_METADATA = {"orderId": "ORD-123456789", "customerId": "customer@email.com"}
 GUIDE_ID = "afb57b93-7849-49aa-babb-4c3ccbfe3d79"
@@ -49,9 +56,14 @@ def at(timestamp: str, **settings: Any) -> Merchant:
 
 
 @pytest.mark.parametrize(("operation", "request_body"), REQUESTS)
-def test_each_request_is_accepted_and_then_a_duplicate(operation: OperationType, request_body: dict[str, Any]) -> None:
+def test_each_request_is_accepted_and_then_a_duplicate(
+    operation: OperationType, request_body: dict[str, Any]
+) -> None:
     merchant = at("2020-10-19T11:17:01Z")
-    answer = {operation.id_member: request_body[operation.id_member], "created": "2020-10-19T11:17:01Z"}
+    answer = {
+        operation.id_member: request_body[operation.id_member],
+        "created": "2020-10-19T11:17:01Z",
+    }
     next_step = {"nextStep": "FINAL_STATUS"} if operation is DEPOSIT else {}
     assert merchant.submit(operation, request_body) == {**answer, "status": "ACCEPTED", **next_step}
     assert merchant.submit(operation, request_body) == {**answer, "status": "DUPLICATE_IGNORED"}
@@ -69,7 +81,9 @@ def test_a_rejection_has_the_words_of_the_reference() -> None:
 
 
 def test_a_wrong_token_is_answered_with_the_id_of_the_request() -> None:
-    request = request_to("POST", path_of(DEPOSIT), REQUESTS[1][1], {"Authorization": "Bearer wrong"})
+    request = request_to(
+        "POST", path_of(DEPOSIT), REQUESTS[1][1], {"Authorization": "Bearer wrong"}
+    )
     merchant = a_merchant()
     answer = merchant.simulator.handle_request(request, now=merchant.now)
     assert json.loads(getattr(answer, "body", b"")) == {
@@ -84,9 +98,14 @@ def test_a_wrong_token_is_answered_with_the_id_of_the_request() -> None:
 
 @pytest.mark.parametrize(
     ("operation", "own", "message"),
-    [(DEPOSIT, {"clientReferenceId": "REF-987654321"}, "To ACME company"), (PAYOUT, {}, "From ACME company")],
+    [
+        (DEPOSIT, {"clientReferenceId": "REF-987654321"}, "To ACME company"),
+        (PAYOUT, {}, "From ACME company"),
+    ],
 )
-def test_a_status_is_that_of_the_reference(operation: OperationType, own: dict[str, str], message: str) -> None:
+def test_a_status_is_that_of_the_reference(
+    operation: OperationType, own: dict[str, str], message: str
+) -> None:
     merchant = at("2020-10-19T08:17:01Z")
     request_body = {
         operation.id_member: ASKED_ID,
@@ -133,7 +152,10 @@ def test_a_refund_is_that_of_the_guide() -> None:
 
 def test_wallet_balances_are_those_of_the_reference() -> None:
     merchant = a_merchant()
-    wallets = [{"account": "ZMB/ZMW", "balance": "21798.03"}, {"account": "UGA/UGX", "balance": "10798"}]
+    wallets = [
+        {"account": "ZMB/ZMW", "balance": "21798.03"},
+        {"account": "UGA/UGX", "balance": "10798"},
+    ]
     merchant.simulator.open_accounts(wallets)
     balances = merchant.ask("GET", "/v2/wallet-balances")["balances"]
     assert {"country": "ZMB", "balance": "21798.03", "currency": "ZMW", "provider": ""} in balances
@@ -146,7 +168,9 @@ def test_the_availability_of_a_country_is_that_of_the_reference() -> None:
     merchant.simulator.open_accounts([{"account": name, **state} for name, state in states.items()])
     [served] = merchant.ask("GET", "/v2/availability?country=ZMB")
     for each in served["providers"]:
-        each["operationTypes"] = [it for it in each["operationTypes"] if it["operationType"] != REFUND]
+        each["operationTypes"] = [
+            it for it in each["operationTypes"] if it["operationType"] != REFUND
+        ]
     assert served == {
         "country": "ZMB",
         "providers": [

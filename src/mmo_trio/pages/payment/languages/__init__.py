@@ -20,7 +20,9 @@ LANGUAGES: Mapping[str, PageTexts] = MappingProxyType(
 )
 """The languages by code, in the order of the switch; the first is the default."""
 
-_MAGHREB_FORMAT = NumberFormat(thousands_separator=".", decimal_separator=",", is_currency_first=False)
+_MAGHREB_FORMAT = NumberFormat(
+    thousands_separator=".", decimal_separator=",", is_currency_first=False
+)
 NUMBER_FORMATS_BY_LOCALE: Mapping[str, NumberFormat] = MappingProxyType(
     dict.fromkeys(("ar-dz", "ar-ly", "ar-ma", "ar-tn", "ar-eh"), _MAGHREB_FORMAT)
 )

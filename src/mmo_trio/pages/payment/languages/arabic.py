@@ -12,14 +12,22 @@ def _arabic_plural(count: int) -> PluralCategory:
     if count < 3:
         return (PluralCategory.ZERO, PluralCategory.ONE, PluralCategory.TWO)[count]
     rest = count % 100
-    return PluralCategory.FEW if 3 <= rest <= 10 else PluralCategory.MANY if rest > 10 else PluralCategory.OTHER
+    return (
+        PluralCategory.FEW
+        if 3 <= rest <= 10
+        else PluralCategory.MANY
+        if rest > 10
+        else PluralCategory.OTHER
+    )
 
 
 ARABIC = PageTexts(
     code="ar",
     direction="rtl",
     name="العربية",
-    numbers=NumberFormat(thousands_separator="٬", decimal_separator="٫", is_currency_first=False, digits="٠١٢٣٤٥٦٧٨٩"),
+    numbers=NumberFormat(
+        thousands_separator="٬", decimal_separator="٫", is_currency_first=False, digits="٠١٢٣٤٥٦٧٨٩"
+    ),
     language="اللغة",
     title="ادفع {amount} إلى {brand}",
     with_provider="عبر",

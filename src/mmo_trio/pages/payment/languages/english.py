@@ -55,9 +55,13 @@ ENGLISH = PageTexts(
     next_steps={
         PayerStep.TRY_AGAIN: "You can try again: go back to the shop.",
         PayerStep.TOP_UP: "Trying again will not help. Add money to your account first.",
-        PayerStep.CHANGE_NUMBER: "Trying again will not help. Go back to the shop and give another number.",
-        PayerStep.ASK_PROVIDER: "Trying again will not help. Ask your mobile money provider, or pay another way.",
+        PayerStep.CHANGE_NUMBER: "Trying again will not help. Go back to the shop and give "
+        "another number.",
+        PayerStep.ASK_PROVIDER: "Trying again will not help. Ask your mobile money "
+        "provider, or pay "
+        "another way.",
         PayerStep.ASK_SHOP: "Trying again will not help. Ask the shop how else you can pay.",
-        PayerStep.WAIT: "Look at the messages on your phone. Don't pay again: the shop will tell you.",
+        PayerStep.WAIT: "Look at the messages on your phone. Don't pay again: the shop will "
+        "tell you.",
     },
 )

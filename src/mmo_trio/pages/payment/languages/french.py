@@ -16,13 +16,17 @@ FRENCH = PageTexts(
     code="fr",
     direction="ltr",
     name="Français",
-    numbers=NumberFormat(thousands_separator="\u202f", decimal_separator=",", is_currency_first=False),
+    numbers=NumberFormat(
+        thousands_separator="\u202f", decimal_separator=",", is_currency_first=False
+    ),
     language="Langue",
     title="Payer {amount} à {brand}",
     with_provider="Avec",
     number="Numéro de téléphone",
     ending_in="se terminant par {digits}",
-    instructions=("Vous recevrez un message sur votre téléphone. Confirmez-y le paiement avec votre code PIN."),
+    instructions=(
+        "Vous recevrez un message sur votre téléphone. Confirmez-y le paiement avec votre code PIN."
+    ),
     pay="Payer {amount}",
     time_left="Temps restant pour payer : {time}",
     plural=_zero_and_one,
@@ -31,12 +35,15 @@ FRENCH = PageTexts(
     closed="Cette page a expiré. Rien n’a été payé.",
     sending="Le paiement est en cours d’envoi vers votre téléphone.",
     waiting=(
-        "Confirmez le paiement sur votre téléphone avec votre code PIN. Cette page se mettra à jour automatiquement."
+        "Confirmez le paiement sur votre téléphone avec votre code PIN. Cette page se mettra à "
+        "jour automatiquement."
     ),
-    slow="Toujours en attente. Vous pouvez fermer cette page : la boutique sera informée du résultat.",
+    slow="Toujours en attente. Vous pouvez fermer cette page : la boutique sera informée du "
+    "résultat.",
     waited="En attente depuis {time}",
     no_connection="Pas de connexion. Cette page reprendra dès son retour.",
-    pin_warning="Saisissez votre code PIN sur votre téléphone uniquement. Cette page ne vous le demande jamais.",
+    pin_warning="Saisissez votre code PIN sur votre téléphone uniquement. Cette page ne vous le "
+    "demande jamais.",
     check_status="Voir où en est le paiement",
     paid="Payé. Merci.",
     not_paid="Non payé.",
@@ -54,7 +61,8 @@ FRENCH = PageTexts(
     unknown_title="Il n’y a rien à payer ici",
     unknown="Le lien est incomplet ou a expiré. Retournez à la boutique et recommencez.",
     missing_title="Cette page n’existe pas",
-    missing="L’adresse est peut-être incomplète. Retournez à la boutique et ouvrez de nouveau son lien.",
+    missing="L’adresse est peut-être incomplète. Retournez à la boutique et ouvrez de nouveau "
+    "son lien.",
     fault_title="Cela n’a pas fonctionné",
     fault="Revenez en arrière, rechargez la page et réessayez.",
     busy_title="Un instant, s’il vous plaît",
@@ -63,16 +71,22 @@ FRENCH = PageTexts(
         ErrorCode.USER_INSUFFICIENT_FUNDS: "Il n’y a pas assez d’argent sur votre compte.",
         ErrorCode.USER_TIMEOUT: "Le paiement n’a pas été confirmé à temps.",
         ErrorCode.USER_CANCELLED: "Vous avez annulé le paiement.",
-        ErrorCode.PROVIDER_UNAVAILABLE: ("Le service de mobile money n’est pas disponible pour le moment."),
+        ErrorCode.PROVIDER_UNAVAILABLE: (
+            "Le service de mobile money n’est pas disponible pour le moment."
+        ),
         ErrorCode.PROVIDER_TIMEOUT: "Le service de mobile money a mis trop de temps.",
         ErrorCode.TRANSACTION_EXPIRED: "Aucune réponse n’est arrivée à temps.",
         ErrorCode.USER_NOT_FOUND: "Il n’y a pas de compte de mobile money pour ce numéro.",
         ErrorCode.USER_ACCOUNT_BLOCKED: "Votre compte est inutilisable pour le moment.",
         ErrorCode.USER_LIMIT_EXCEEDED: "Ce paiement dépasse la limite de votre compte.",
         ErrorCode.USER_WRONG_PIN: "Le code PIN était incorrect.",
-        ErrorCode.USER_BUSY: ("Un autre paiement est ouvert sur votre téléphone. Terminez-le d’abord."),
+        ErrorCode.USER_BUSY: (
+            "Un autre paiement est ouvert sur votre téléphone. Terminez-le d’abord."
+        ),
         ErrorCode.AMOUNT_OUT_OF_RANGE: "Ce montant ne peut pas être payé de cette manière.",
-        ErrorCode.MERCHANT_INSUFFICIENT_FUNDS: ("Le paiement ne peut pas être effectué pour le moment."),
+        ErrorCode.MERCHANT_INSUFFICIENT_FUNDS: (
+            "Le paiement ne peut pas être effectué pour le moment."
+        ),
         ErrorCode.MERCHANT_MISCONFIGURED: "Le paiement ne peut pas être effectué pour le moment.",
         ErrorCode.DUPLICATE_REQUEST: "Ce paiement ressemble à un autre, fait il y a un instant.",
         ErrorCode.TRANSACTION_DECLINED: "Le paiement a été refusé.",
@@ -81,9 +95,15 @@ FRENCH = PageTexts(
     next_steps={
         PayerStep.TRY_AGAIN: "Vous pouvez réessayer : retournez à la boutique.",
         PayerStep.TOP_UP: "Réessayer ne servira à rien. Rechargez d’abord votre compte.",
-        PayerStep.CHANGE_NUMBER: "Réessayer ne servira à rien. Retournez à la boutique et donnez un autre numéro.",
-        PayerStep.ASK_PROVIDER: "Réessayer ne servira à rien. Consultez votre opérateur ou payez autrement.",
-        PayerStep.ASK_SHOP: "Réessayer ne servira à rien. Demandez à la boutique comment payer autrement.",
-        PayerStep.WAIT: "Lisez les messages sur votre téléphone. Ne payez pas de nouveau : la boutique vous informera.",
+        PayerStep.CHANGE_NUMBER: "Réessayer ne servira à rien. Retournez à la boutique et "
+        "donnez un "
+        "autre numéro.",
+        PayerStep.ASK_PROVIDER: "Réessayer ne servira à rien. Consultez votre opérateur ou payez "
+        "autrement.",
+        PayerStep.ASK_SHOP: "Réessayer ne servira à rien. Demandez à la boutique comment payer "
+        "autrement.",
+        PayerStep.WAIT: "Lisez les messages sur votre téléphone. Ne payez pas de nouveau : la "
+        "boutique vous "
+        "informera.",
     },
 )

@@ -24,7 +24,8 @@ PORTUGUESE = PageTexts(
     hours={PluralCategory.OTHER: "{count} h"},
     closed="Esta página expirou. Nada foi pago.",
     sending="O pagamento está a ser enviado para o seu telefone.",
-    waiting="Confirme o pagamento no seu telefone com o seu PIN. Esta página será atualizada automaticamente.",
+    waiting="Confirme o pagamento no seu telefone com o seu PIN. Esta página será atualizada "
+    "automaticamente.",
     slow="Ainda à espera. Pode fechar esta página: a loja será informada do resultado.",
     waited="À espera há {time}",
     no_connection="Sem rede. Esta página continua assim que houver.",
@@ -55,7 +56,9 @@ PORTUGUESE = PageTexts(
         ErrorCode.USER_INSUFFICIENT_FUNDS: "Não há dinheiro suficiente na sua conta.",
         ErrorCode.USER_TIMEOUT: "O pagamento não foi confirmado a tempo.",
         ErrorCode.USER_CANCELLED: "Cancelou o pagamento.",
-        ErrorCode.PROVIDER_UNAVAILABLE: ("O serviço de dinheiro móvel não está disponível de momento."),
+        ErrorCode.PROVIDER_UNAVAILABLE: (
+            "O serviço de dinheiro móvel não está disponível de momento."
+        ),
         ErrorCode.PROVIDER_TIMEOUT: "O serviço de dinheiro móvel demorou demasiado.",
         ErrorCode.TRANSACTION_EXPIRED: "Nenhuma resposta chegou a tempo.",
         ErrorCode.USER_NOT_FOUND: "Não há conta de dinheiro móvel para este número.",
@@ -66,16 +69,22 @@ PORTUGUESE = PageTexts(
         ErrorCode.AMOUNT_OUT_OF_RANGE: "Este valor não pode ser pago desta forma.",
         ErrorCode.MERCHANT_INSUFFICIENT_FUNDS: "O pagamento não pode ser feito de momento.",
         ErrorCode.MERCHANT_MISCONFIGURED: "O pagamento não pode ser feito de momento.",
-        ErrorCode.DUPLICATE_REQUEST: "Este pagamento parece igual a um que foi feito há um momento.",
+        ErrorCode.DUPLICATE_REQUEST: "Este pagamento parece igual a um que foi feito há "
+        "um momento.",
         ErrorCode.TRANSACTION_DECLINED: "O pagamento foi recusado.",
         ErrorCode.PAYMENT_STOPPED: "O pagamento foi interrompido. Nenhum dinheiro foi cobrado.",
     },
     next_steps={
         PayerStep.TRY_AGAIN: "Pode tentar de novo: volte à loja.",
         PayerStep.TOP_UP: "Tentar de novo não vai ajudar. Carregue primeiro a sua conta.",
-        PayerStep.CHANGE_NUMBER: "Tentar de novo não vai ajudar. Volte à loja e indique outro número.",
-        PayerStep.ASK_PROVIDER: "Tentar de novo não vai ajudar. Contacte o seu operador ou pague de outra forma.",
-        PayerStep.ASK_SHOP: "Tentar de novo não vai ajudar. Pergunte à loja como pagar de outra forma.",
-        PayerStep.WAIT: "Veja as mensagens no seu telefone. Não pague outra vez: a loja vai informá-lo.",
+        PayerStep.CHANGE_NUMBER: "Tentar de novo não vai ajudar. Volte à loja e indique "
+        "outro número.",
+        PayerStep.ASK_PROVIDER: "Tentar de novo não vai ajudar. Contacte o seu operador ou "
+        "pague de "
+        "outra forma.",
+        PayerStep.ASK_SHOP: "Tentar de novo não vai ajudar. Pergunte à loja como pagar de "
+        "outra forma.",
+        PayerStep.WAIT: "Veja as mensagens no seu telefone. Não pague outra vez: a loja vai "
+        "informá-lo.",
     },
 )

@@ -66,7 +66,8 @@ SWAHILI = PageTexts(
         ErrorCode.AMOUNT_OUT_OF_RANGE: "Kiasi hiki hakiwezi kulipwa kwa njia hii.",
         ErrorCode.MERCHANT_INSUFFICIENT_FUNDS: "Malipo hayawezi kufanyika kwa sasa.",
         ErrorCode.MERCHANT_MISCONFIGURED: "Malipo hayawezi kufanyika kwa sasa.",
-        ErrorCode.DUPLICATE_REQUEST: "Malipo haya yanafanana na mengine yaliyofanywa muda mfupi uliopita.",
+        ErrorCode.DUPLICATE_REQUEST: "Malipo haya yanafanana na mengine yaliyofanywa muda mfupi "
+        "uliopita.",
         ErrorCode.TRANSACTION_DECLINED: "Malipo yamekataliwa.",
         ErrorCode.PAYMENT_STOPPED: "Malipo yamesimamishwa. Hakuna pesa zilizokatwa.",
     },
@@ -74,7 +75,9 @@ SWAHILI = PageTexts(
         PayerStep.TRY_AGAIN: "Unaweza kujaribu tena: rudi dukani.",
         PayerStep.TOP_UP: "Kujaribu tena hakutasaidia. Ongeza pesa kwenye akaunti yako kwanza.",
         PayerStep.CHANGE_NUMBER: "Kujaribu tena hakutasaidia. Rudi dukani utoe nambari nyingine.",
-        PayerStep.ASK_PROVIDER: "Kujaribu tena hakutasaidia. Uliza mtoa huduma wako, au lipa kwa njia nyingine.",
+        PayerStep.ASK_PROVIDER: "Kujaribu tena hakutasaidia. Uliza mtoa huduma wako, au lipa "
+        "kwa njia "
+        "nyingine.",
         PayerStep.ASK_SHOP: "Kujaribu tena hakutasaidia. Uliza duka jinsi nyingine ya kulipa.",
         PayerStep.WAIT: "Angalia ujumbe kwenye simu yako. Usilipe tena: duka litakujulisha.",
     },

@@ -1,4 +1,5 @@
-"""Defines the table of texts that every language of the payment page fills in, and how it writes amounts and times."""
+"""Defines the table of texts that every language of the payment page fills in, and how it writes
+amounts and times."""
 
 from __future__ import annotations
 
