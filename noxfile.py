@@ -1,54 +1,33 @@
-"""Define the sessions, in three sizes.
+"""Define the sessions: `nox` is what every change must pass, and `nox -l` lists all of them.
 
-`nox -s quick` judges the change at hand, `nox` is what every change must pass, and `nox -t long`
-plays everything that takes longer; with MMO_TEST_SHORT=1 each of those plays a short form. `nox -l`
-lists all of them."""
+`MMO_EFFORT` says how much a test plays: `quick`, as when it is not set, or `full`, for the end of a
+larger piece of work. Sessions that install the same share an environment below `.nox`.
+"""
 
 from __future__ import annotations
 
 import atexit
 import os
-import pathlib
 import shutil
 import tempfile
 import time
+from pathlib import Path
 
 import nox
+from uv import find_uv_bin
 
 nox.needs_version = ">=2025.10.14"
-nox.options.sessions = ["lint", "sansio", "runtime", "smoke", "docs", "clauses", "weight", "pages"]
-nox.options.error_on_missing_interpreters = "CI" in os.environ
-nox.options.reuse_venv = "yes"
-nox.options.default_venv_backend = "uv|virtualenv"
-nox.options.download_python = "never"
-os.environ.pop(
-    "PYTHONDONTWRITEBYTECODE", None
-)  # Or each process of each test compiles all of its modules again.
+nox.options.sessions = ["lint", "tests"]
+nox.options.default_venv_backend = "none"
+# Or each process of each test compiles all of its modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+ROOT = Path(__file__).parent
 MAIN_PYTHON = "3.11"
 OTHER_PYTHONS = ["3.12", "3.13"]
-IS_SHORT = "MMO_TEST_SHORT" in os.environ
-"""Whether long sessions play their short form."""
-FEW_REPETITIONS = {"MMO_TEST_QUICK": "1"}
-REPETITIONS = FEW_REPETITIONS if IS_SHORT else {}
-LONG = ["long"]
-"""The tag of the sessions that `nox` leaves out."""
-ON_EVERY_POSTGRES = [
-    "tests/runtime/storage/test_conformance.py",
-    "tests/runtime/storage/postgres",
-    "tests/runtime/contract/test_nodes.py",
-    "tests/runtime/contract/test_kill.py",
-]
-LONG_ON_POSTGRES = [
-    "tests/runtime/storage/postgres/test_plans.py",
-    "tests/runtime/contract/test_endurance.py",
-    "tests/runtime/contract/test_rest_load.py",
-]
-INDEPENDENT = [
-    *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
-    *("test_api_docs*", "test_deploy*"),
-]
-"""Tests of the contract whose result depends neither on the store nor on the version of HTTP."""
+IS_CI = "CI" in os.environ
+IS_FULL = os.environ.get("MMO_EFFORT", "quick") == "full"
+
 BY_FILE = ["--dist", "loadfile", "--no-loadscope-reorder"]
 """Each process takes whole files, as their tests share servers; in the order given, not those of
 few tests last: these may take the longest."""
@@ -56,18 +35,46 @@ ON_ALL_PROCESSORS = ["-n", "auto", *BY_FILE]
 TWO_ON_EACH = ["-n", str(2 * (os.cpu_count() or 1)), *BY_FILE]
 THREE_ON_EACH = ["-n", str(3 * (os.cpu_count() or 1)), *BY_FILE]
 """Most tests of the shell wait, so three of them fit on a processor."""
+
+SHELL = [
+    "tests/simulation",
+    "tests/merchant",
+    "tests/runtime",
+    "tests/simulators",
+    "packages",
+    "tests/docs",
+]
+"""Whatever is tested in the environment of a gateway."""
+CONTRACT = "tests/runtime/contract"
+INDEPENDENT = [
+    f"--ignore-glob={CONTRACT}/test_{subject}*"
+    for subject in ("airtel", "mpesa", "mtn", "operator", "provider", "api_docs", "deploy")
+]
+"""Leaves out tests of the contract whose result depends neither on the store nor on the version of
+HTTP."""
+ON_EVERY_POSTGRES = [
+    "tests/runtime/storage/test_conformance.py",
+    "tests/runtime/storage/postgres",
+    f"{CONTRACT}/test_nodes.py",
+    f"{CONTRACT}/test_kill.py",
+]
+
 LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
 SBOM = "deploy/sbom.cdx.json"
 PROVIDER_PACKAGE = "packages/mmo-provider-pawapay"
+OUTSIDE_PASSED = ROOT / ".ci" / "outside"
+"""Names the last commit that passed `outside`, and beneath it what that session tests."""
+
 LIGHTHOUSE = "lighthouse@12"
 OPENAPI_TOOLS = [
-    *("@redocly/cli@2", "@stoplight/spectral-cli@6", "@stoplight/prism-cli@5"),
-    *("openapi-typescript@7", "typescript@5", "openapi-to-postmanv2@6"),
+    "@redocly/cli@2",
+    "@stoplight/spectral-cli@6",
+    "@stoplight/prism-cli@5",
+    "openapi-typescript@7",
+    "typescript@5",
+    "openapi-to-postmanv2@6",
 ]
-PROXIES = ["nginx", "haproxy"]
-CONTAINER_TOOLS = ["buildah", "mmdebstrap"]
-CHROMIUMS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
 
 _began_at = time.monotonic()
 _install_durations_s: list[float] = []
@@ -76,559 +83,413 @@ _install_durations_s: list[float] = []
 @atexit.register
 def print_durations() -> None:
     """Print how long installing took, apart from everything else."""
-    if _install_durations_s:
-        installs_s = sum(_install_durations_s)
-        print(
-            f"Installing took {installs_s:.0f} s, everything else "
-            f"{time.monotonic() - _began_at - installs_s:.0f} s."
+    if not _install_durations_s:
+        return
+
+    installs_s = sum(_install_durations_s)
+    rest_s = time.monotonic() - _began_at - installs_s
+    print(f"Installing took {installs_s:.0f} s, everything else {rest_s:.0f} s.")
+
+
+class Environment:
+    """An environment below `.nox`, which several sessions may use, brought up to date."""
+
+    def __init__(
+        self,
+        session: nox.Session,
+        name: str,
+        *groups: str,
+        project: str | None = ".[server]",
+        python: str = MAIN_PYTHON,
+        options: tuple[str, ...] = (),
+    ) -> None:
+        self._session = session
+        self.folder = ROOT / ".nox" / f"{name}-{python}"
+        self.bin = self.folder / "bin"
+
+        began_at = time.monotonic()
+        uv = find_uv_bin()
+        create = ["venv", "--quiet", "--allow-existing", "--no-python-downloads"]
+        session.run(uv, *create, "--python", python, str(self.folder), external=True)
+
+        dependency_groups = nox.project.dependency_groups(
+            nox.project.load_toml("pyproject.toml"),
+            *groups,
         )
+        wanted = [*([project] if project else []), *dependency_groups]
+        install = ["pip", "install", "--quiet", "--python", str(self.folder), *options]
+        session.run(uv, *install, *wanted, external=True)
+        _install_durations_s.append(time.monotonic() - began_at)
+
+    def run(self, program: str, *arguments: str, path: str = "", **environment: str) -> None:
+        """Run a program of this environment, which is found first by what it starts; then those
+        of the folder `path`."""
+        folders = [path, str(self.bin), os.environ["PATH"]]
+        variables = {
+            "PATH": os.pathsep.join(folder for folder in folders if folder),
+            "VIRTUAL_ENV": str(self.folder),
+            **environment,
+        }
+        self._session.run(str(self.bin / program), *arguments, env=variables, external=True)
+
+    def pytest(self, *arguments: str, path: str = "", **environment: str) -> None:
+        """Run tests."""
+        self.run("pytest", *arguments, path=path, **environment)
 
 
-def install(session: nox.Session, *groups: str, core_only: bool = False) -> None:
-    """Install the gateway and dependency groups; with `core_only` the project with nothing but what
-    the core needs."""
-    project = nox.project.load_toml("pyproject.toml")
-    begin = time.monotonic()
-    session.install("." if core_only else ".[server]")
-    session.install(*nox.project.dependency_groups(project, *groups))
-    _install_durations_s.append(time.monotonic() - begin)
+def gateway(session: nox.Session, python: str = MAIN_PYTHON) -> Environment:
+    """Return the environment of most tests: a gateway, and what tests it."""
+    return Environment(session, "gateway", "test", python=python)
+
+
+def core(session: nox.Session, python: str = MAIN_PYTHON) -> Environment:
+    """Return an environment with the core, and nothing but what it needs."""
+    environment = Environment(session, "core", "sansio", project=".", python=python)
+    is_alone = "import importlib.util as u; assert u.find_spec('trio') is None"
+    environment.run("python", "-c", is_alone)
+    return environment
 
 
 def install_npm(session: nox.Session, *packages: str) -> str:
-    """Install packages of npm beside the session; return a search path that has their programs and
-    the session's."""
-    folder, begin = pathlib.Path(session.create_tmp()).absolute(), time.monotonic()
-    session.run("npm", "install", "--silent", "--prefix", str(folder), *packages, external=True)
-    _install_durations_s.append(time.monotonic() - begin)
-    return os.pathsep.join([f"{folder}/node_modules/.bin", str(session.bin), os.environ["PATH"]])
+    """Install packages of npm beside the session; return the folder with their programs."""
+    began_at = time.monotonic()
+    folder = Path(session.create_tmp()).absolute()
+    npm = ("npm", "install", "--silent", "--prefix", str(folder))
+    session.run(*npm, *packages, external=True)
+    _install_durations_s.append(time.monotonic() - began_at)
+    return f"{folder}/node_modules/.bin"
 
 
-def need_chromium(session: nox.Session) -> None:
-    """Skip the session where there is no Chromium, but for CI, which must have one."""
-    if not os.environ.get("MMO_CHROMIUM") and not any(map(shutil.which, CHROMIUMS)):
-        message = (
-            "there is no Chromium. Install it (Debian: apt install chromium), or name one in "
-            "MMO_CHROMIUM."
-        )
-        session.error(message) if "CI" in os.environ else session.skip(message)
+def need(session: nox.Session, programs: dict[str, str]) -> None:
+    """Have programs that no Python package brings, each with Debian's packages that do.
+
+    CI, as root, installs what is missing. Elsewhere the session ends, and says what to install.
+    """
+    searched = f"{os.environ['PATH']}{os.pathsep}/usr/sbin"
+    missing = {
+        program: packages
+        for program, packages in programs.items()
+        if shutil.which(program, path=searched) is None
+    }
+    if not missing:
+        return
+
+    packages = " ".join(missing.values())
+    if IS_CI and os.geteuid() == 0:
+        began_at = time.monotonic()
+        session.run(".ci/install_packages", *packages.split(), external=True)
+        _install_durations_s.append(time.monotonic() - began_at)
+        return
+
+    message = f"there is no {', no '.join(missing)} (Debian: apt install {packages})."
+    if IS_CI:
+        session.error(message)
+    session.skip(message)
 
 
-@nox.session(python=MAIN_PYTHON)
-def quick(session: nox.Session) -> None:
-    """Judge the change at hand: its format, style and types, and the tests that mirror it; `-- REV`
-    says since when."""
-    install(session, "typing", "lint")
-    session.run("ruff", "format", "--check", ".")
-    session.run("ruff", "check", ".")
-    session.run("mypy")
-    tests = str(session.run("python", "tests/changed.py", *session.posargs, silent=True)).split()
-    session.run(
-        "pytest",
-        *ON_ALL_PROCESSORS,
-        "-m",
-        "not long",
-        "tests/sansio/structure",
-        *tests,
-        env=FEW_REPETITIONS,
-    )
-
-
-@nox.session(python=MAIN_PYTHON)
+@nox.session
 def lint(session: nox.Session) -> None:
-    """Check format, style, types and unused definitions."""
-    install(session, "typing", "lint")
-    session.run("ruff", "format", "--check", ".")
-    session.run("ruff", "check", ".")
-    session.run("mypy", "--num-workers", str(os.cpu_count()))
-    session.run("vulture")
+    """Check format, style and types."""
+    environment = Environment(session, "lint", "typing", "lint")
+    environment.run("ruff", "format", "--check", ".")
+    environment.run("ruff", "check", ".")
+    environment.run("mypy", "--num-workers", str(os.cpu_count()))
 
 
-@nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS])
-def sansio(session: nox.Session) -> None:
-    """Test the core with only attrs and the test tools installed; on the other interpreters without
-    its simulation, and with few repetitions."""
-    install(session, "sansio", core_only=True)
-    session.run("python", "-c", "import importlib.util as u; assert u.find_spec('trio') is None")
-    is_main = session.python == MAIN_PYTHON
-    left_out = [] if is_main else ["--ignore=tests/sansio/simulation"]
-    repetitions = {} if is_main else FEW_REPETITIONS
-    session.run(
-        "pytest", *ON_ALL_PROCESSORS, "tests/sansio", *left_out, *session.posargs, env=repetitions
-    )
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Test core, shell and documents, but for what is long.
+
+    The core with attrs alone; the shell, the simulators and the packages with real sockets, TLS,
+    stores and processes. Then, on the other interpreters, the core without its simulation, and
+    payments end to end.
+    """
+    if IS_CI:
+        need(session, CALLED_BY_TESTS)
+    if session.posargs:
+        gateway(session).pytest(*ON_ALL_PROCESSORS, *session.posargs)
+        return
+
+    core(session).pytest(*ON_ALL_PROCESSORS, "-m", "not long", "tests/sansio")
+    gateway(session).pytest(*THREE_ON_EACH, "-m", "not long", *SHELL)
+
+    for python in OTHER_PYTHONS:
+        but_simulated = ("tests/sansio", "--ignore=tests/sansio/simulation")
+        core(session, python).pytest(*ON_ALL_PROCESSORS, "-m", "not long", *but_simulated)
+        gateway(session, python).pytest("-m", "smoke", "tests/runtime")
 
 
-@nox.session(python=MAIN_PYTHON)
-def runtime(session: nox.Session) -> None:
-    """Test the shell, the simulators and the packages with real sockets, TLS, stores and processes;
-    not what is long."""
-    install(session, "test")
-    tests = (
-        "-m",
-        "not long",
-        "tests/simulation",
-        "tests/merchant",
-        "tests/runtime",
-        "tests/simulators",
-        "packages",
-    )
-    session.run("pytest", *THREE_ON_EACH, *tests, *session.posargs, env=FEW_REPETITIONS)
+CALLED_BY_TESTS = {
+    "php": "php-cli php-curl",
+    "zsh": "zsh",
+    "fish": "fish",
+    "pgbouncer": "pgbouncer",
+    "pg_createcluster": "postgresql",
+    "promtool": "prometheus",
+}
+"""What single tests of the default run call; each of them is skipped where its program is missing,
+but in CI."""
 
 
-@nox.session(python=OTHER_PYTHONS)
-def smoke(session: nox.Session) -> None:
-    """Test a payment end to end on the other interpreters."""
-    install(session, "test")
-    session.run("pytest", "tests/runtime", "-m", "smoke", *session.posargs)
-
-
-@nox.session(python=MAIN_PYTHON)
-def docs(session: nox.Session) -> None:
-    """Check that generated pages are current, and run the examples of all pages."""
-    install(session, "test")
-    session.run("pytest", *THREE_ON_EACH, "-m", "not long", "tests/docs", *session.posargs)
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def site(session: nox.Session) -> None:
-    """Make the pages a site with a search, `docs/_build/index.html`, without a warning."""
-    session.install(*nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), "site"))
-    session.run(
-        "sphinx-build",
-        "-n",
-        "-W",
-        "--keep-going",
-        "-b",
-        "dirhtml",
-        "docs",
-        "docs/_build",
-        *session.posargs,
-    )
-
-
-@nox.session(python=MAIN_PYTHON)
-def clauses(session: nox.Session) -> None:
-    """List every clause of the specification with the tests that prove it through a socket."""
-    install(session, "test")
-    session.run("python", "tests/clauses.py", *session.posargs)
-
-
-@nox.session(python=MAIN_PYTHON)
-def weight(session: nox.Session) -> None:
-    """Count lines, modules and the files that four flows enter, beside their budgets: `-- --files`
-    names the files."""
-    install(session, "test")
-    session.run("python", "-m", "tests.weight", *session.posargs)
-
-
-@nox.session(python=MAIN_PYTHON)
-def pages(session: nox.Session) -> None:
-    """Pay on the payment page and work in the console in a real Chromium; `browser` tests every
-    page."""
-    need_chromium(session)
-    install(session, "browser")
-    session.run("pytest", *ON_ALL_PROCESSORS, "-m", "smoke", "tests/browser", *session.posargs)
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
+@nox.session
 def browser(session: nox.Session) -> None:
-    """Test the pages in a real Chromium, in its short form without what `pages` plays; with
-    MMO_SCREENSHOTS=1, write docs/screenshots again."""
-    need_chromium(session)
-    install(session, "browser")
-    chosen = ["-m", "not smoke"] if IS_SHORT else []
-    session.run("pytest", *ON_ALL_PROCESSORS, "tests/browser", *chosen, *session.posargs)
+    """Test the pages in a real Chromium.
+
+    With full effort Lighthouse judges them, too, which needs a quiet machine. MMO_SCREENSHOTS=1
+    writes docs/screenshots again.
+    """
+    if not os.environ.get("MMO_CHROMIUM"):
+        chromiums = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
+        found = next(filter(shutil.which, chromiums), chromiums[0])
+        need(session, {found: "chromium-headless-shell"})
+    environment = Environment(session, "browser", "browser")
+    environment.pytest(*ON_ALL_PROCESSORS, "tests/browser", *session.posargs)
+    if IS_FULL:
+        need(session, {"npm": "nodejs npm"})
+        environment.pytest("-s", "tests/lighthouse", path=install_npm(session, LIGHTHOUSE))
 
 
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def runtime_in_full(session: nox.Session) -> None:
-    """Test the whole shell in full, with 20 kills of workers of two nodes, 100 races, 200 cuts at
-    COMMIT, crowds of 10,000 requests; in its short form what `runtime` leaves out, with few
-    repetitions."""
-    install(session, "test")
-    chosen = ["-m", "long"] if IS_SHORT else ["--kills", "20", "--races", "100"]
-    of_the_shell = sorted(map(str, pathlib.Path("tests/runtime").glob("[a-z]*/")))
-    longest = "tests/runtime/workers"  # In the end one process would play its files alone.
-    folders = [longest, "tests/merchant", *of_the_shell, "tests/simulators", "tests/docs"]
-    processes = TWO_ON_EACH if IS_SHORT else ON_ALL_PROCESSORS
-    session.run("pytest", *processes, *folders, *chosen, *session.posargs, env=REPETITIONS)
+@nox.session
+def long(session: nox.Session) -> None:
+    """Test what takes too long for every change: kills, races, crowds.
+
+    Then the merchant API on PostgreSQL by HTTP/2, and the documents as a site. With full effort,
+    all tests in full, on both versions of HTTP, on each PostgreSQL that can be had, and on Citus.
+    """
+    if IS_CI:
+        need(session, CALLED_BY_TESTS)
+    environment = gateway(session)
+    if session.posargs:
+        environment.pytest(*ON_ALL_PROCESSORS, *session.posargs)
+        return
+
+    # In the end one process would play the files of the longest folder alone, so it comes first.
+    longest = ["tests/runtime/workers", "tests/merchant"]
+    rest = [str(folder) for folder in sorted(Path("tests/runtime").glob("[a-z]*/"))]
+    folders = [*longest, *rest, "tests/simulators", "tests/simulation", "tests/docs"]
+    contract = [CONTRACT, "--store=postgres", *INDEPENDENT]
+    if not IS_FULL:
+        environment.pytest(*TWO_ON_EACH, "-m", "long", *folders)
+        environment.pytest(*TWO_ON_EACH, "-m", "not long", *contract, "--http=2")
+    else:
+        environment.pytest(*ON_ALL_PROCESSORS, *folders)
+        environment.pytest(*ON_ALL_PROCESSORS, *contract)
+        environment.pytest(*ON_ALL_PROCESSORS, "-m", "not long", CONTRACT, "--http=2")
+        play_on_every_postgres(session, environment)
+        play_on_citus(session, environment)
+    build_site(session)
 
 
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def contract(session: nox.Session) -> None:
-    """Test the merchant API on PostgreSQL, in its short form by HTTP/2, one variant of each test,
-    without what is long or depends on neither."""
-    install(session, "test")
-    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in INDEPENDENT]
-    short = ["-m", "not long", "--http=2", "--one-each", *left_out] if IS_SHORT else []
-    chosen = ("tests/runtime/contract", "--store=postgres", *short)
-    session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def contract_http2(session: nox.Session) -> None:
-    """Test the merchant API by HTTP/2."""
-    if IS_SHORT:
-        session.skip("contract plays it.")
-    install(session, "test")
-    session.run(
-        "pytest",
-        *ON_ALL_PROCESSORS,
-        "-m",
-        "not long",
-        "tests/runtime/contract",
-        "--http=2",
-        *session.posargs,
-    )
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def shops(session: nox.Session) -> None:
-    """Run the shops of the examples on their frameworks, plant faults into the examples, and run
-    the merchant's client with 200 seeds and 3,000 orders of each kind; it needs Node and PHP."""
-    install(session, "shops")
-    session.run("pytest", *ON_ALL_PROCESSORS, "tests/shops", *session.posargs)
-    for tests, seeds in (
-        ("tests/merchant/inbox/test_gap_closer.py", 20 if IS_SHORT else 200),
-        ("tests/sansio/merchant/api/test_idempotent_creation.py", 600 if IS_SHORT else 3000),
-    ):
-        session.run("pytest", tests, env={"MMO_TEST_SEEDS": str(seeds)})
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def packages(session: nox.Session) -> None:
-    """Install each extra of the wheel into a fresh environment, and run there what it is for: the
-    tutorial, the shops of the examples, in the short form one of them, the commands for merchants,
-    and the simulators. Test the packages of other distributions, which `runtime` has tested before
-    the short form."""
-    install(session, "shops")
-    chosen = ["-k", "not fastapi and not django"] if IS_SHORT else ["packages"]
-    session.run("pytest", *ON_ALL_PROCESSORS, "tests/packages", *chosen, *session.posargs)
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def lighthouse(session: nox.Session) -> None:
-    """Have Lighthouse, which npm installs, judge the pages in Chromium; its figures need a quiet
-    machine."""
-    if IS_SHORT:
-        session.skip("other work on the machine lowers its figures.")
-    need_chromium(session)
-    install(session, "browser")
-    session.run(
-        "pytest",
-        "-s",
-        "tests/lighthouse",
-        *session.posargs,
-        env={"PATH": install_npm(session, LIGHTHOUSE)},
-    )
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def simulate(session: nox.Session) -> None:
-    """Run the long simulation of the core: `nox -s simulate -- --seeds 20000`."""
-    install(session, "sansio", core_only=True)
-    seeds = "1000" if IS_SHORT else "20000"
-    session.run("python", "-m", "tests.sansio.simulation", *(session.posargs or ["--seeds", seeds]))
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def simulate_system(session: nox.Session) -> None:
-    """Play seeds of whole gateways in simulated worlds, 500 or as many as `-- --seeds N` or `--
-    --hours H` says, and find every planted bug, restore a backup in 50 worlds, and ask for 10,000
-    reversals in such worlds. In the short form what `runtime` leaves out: the bugs that are found
-    soon, a backup in 3 worlds, 100 reversals."""
-    install(session, "test")
-    if session.posargs or not IS_SHORT:
-        session.run("python", "-m", "tests.simulation", *(session.posargs or ["--seeds", "500"]))
-    chosen = ["-m", "long"] if IS_SHORT else []
-    environment = FEW_REPETITIONS if IS_SHORT else {"MMO_TEST_SEEDS": "200"}
-    session.run("pytest", *ON_ALL_PROCESSORS, "tests/simulation", *chosen, env=environment)
-    session.run("python", "-m", "tests.simulation.reversal_worlds", "100" if IS_SHORT else "10000")
-
-
-@nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS], tags=LONG)
-def simulate_digests(session: nox.Session) -> None:
-    """Play 100 seeds twice on each Python, in processes that order their sets differently: the
-    first one writes their digests, and all others must have the same. In the short form 16 seeds
-    once on each, each in an order of its own."""
-    install(session, "test")
-    digests = pathlib.Path(".nox/simulation_digests.json").absolute()
-    if session.python == MAIN_PYTHON:
-        digests.unlink(missing_ok=True)
-    seeds = "16" if IS_SHORT else "100"
-    for hash_seed in (str(session.python)[2:],) if IS_SHORT else ("1", "2"):
-        compare = ("python", "-m", "tests.simulation.digests", str(digests), "--seeds", seeds)
-        session.run(*compare, env={"PYTHONHASHSEED": hash_seed})
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def books(session: nox.Session) -> None:
-    """Compare the accounts after 1,000 payments with each simulator, with faults and kills."""
-    if IS_SHORT:
-        session.skip("runtime_in_full plays its tests.")
-    install(session, "test")
-    worlds = {"MMO_TEST_WORLDS": "10"}
-    session.run(
-        "pytest",
-        "tests/runtime/workers/providers/test_reconciliation.py",
-        *session.posargs,
-        env=worlds,
-    )
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def mutants(session: nox.Session) -> None:
-    """Change the payment rules on purpose and see whether a test notices."""
-    if IS_SHORT:
-        session.skip("it has no short form.")
-    install(session, "mutants", core_only=True)
-    session.run("python", "tests/mutants/run.py", *session.posargs)
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def fuzz(session: nox.Session) -> None:
-    """Send 100,000 mutated requests to a complete gateway."""
-    if IS_SHORT:
-        session.skip("runtime_in_full sends 5,000.")
-    install(session, "test")
-    session.run(
-        "pytest",
-        "tests/runtime/contract/test_fuzz.py",
-        "--fuzz-requests",
-        "100000",
-        *session.posargs,
-    )
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def postgres(session: nox.Session) -> None:
-    """Test store, nodes and failover on each major version of PostgreSQL that can be had (`--
-    debian15 17`: on two)."""
-    if IS_SHORT:
-        session.skip("runtime_in_full plays its tests on the usual one.")
-    install(session, "test")
-    printed = session.run(
-        "python", "-m", "tests.support.postgres_programs", *session.posargs, silent=True
-    )
-    names = str(printed).split()
+def play_on_every_postgres(session: nox.Session, environment: Environment) -> None:
+    """Test store, nodes and failover on each major version of PostgreSQL that can be had."""
+    programs = (str(environment.bin / "python"), "-m", "tests.support.postgres_programs")
+    names = str(session.run(*programs, silent=True, external=True)).split()
     for name in names:
         chosen = ("-k", "not sqlite", f"--postgres={name}")
-        session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *ON_EVERY_POSTGRES, env=FEW_REPETITIONS)
-    session.run("pytest", "-s", *LONG_ON_POSTGRES)
+        environment.pytest(*ON_ALL_PROCESSORS, *chosen, *ON_EVERY_POSTGRES, MMO_EFFORT="quick")
     session.log(f"Tested on {', '.join(names)}.")
 
 
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def citus(session: nox.Session) -> None:
-    """Test distributed tables on a coordinator of Citus and two workers, which `deploy/citus`
-    builds: the store, the whole merchant API, and 10 kills of workers of two nodes; in the short
-    form the store on a cluster that is built already, which MMO_TEST_CITUS names."""
-    prefix = os.environ.get("MMO_TEST_CITUS") or str(pathlib.Path(".nox/citus-prefix").absolute())
-    if IS_SHORT and not pathlib.Path(prefix, "version").exists():
-        session.skip(f"no Citus was built in {prefix}, and to build it takes a quarter of an hour.")
-    install(session, "test")
+def play_on_citus(session: nox.Session, environment: Environment) -> None:
+    """Test distributed tables on a coordinator of Citus and two workers, which takes a quarter of
+    an hour to build: the store, nodes that are killed, and the whole merchant API."""
+    prefix = os.environ.get("MMO_TEST_CITUS") or str(ROOT / ".nox" / "citus")
     session.run("deploy/citus/build.sh", prefix, external=True)
-    environment = {**FEW_REPETITIONS, "MMO_TEST_CITUS": prefix}
-    session.run("pytest", "tests/citus", env=environment)
-    if IS_SHORT:
+    for arguments in (
+        ["tests/citus"],
+        ["-k", "postgresql", "tests/runtime/storage/test_conformance.py"],
+        ["-k", "postgresql", "-m", "not long", "tests/runtime/storage/test_input_pairs.py"],
+        [f"{CONTRACT}/test_nodes.py"],
+        [CONTRACT, "--store=postgres", *INDEPENDENT],
+    ):
+        environment.pytest(*arguments, MMO_TEST_CITUS=prefix, MMO_EFFORT="quick")
+
+
+def build_site(session: nox.Session) -> None:
+    """Make the pages a site with a search, `docs/_build/index.html`, without a warning."""
+    site = Environment(session, "site", "site", project=None)
+    strict = ("-n", "-W", "--keep-going", "-b", "dirhtml")
+    site.run("sphinx-build", *strict, "docs", "docs/_build")
+
+
+@nox.session
+def outside(session: nox.Session) -> None:
+    """Test with other people's programs, and write down which commit passed.
+
+    HTTP clients of eight languages, shops on their frameworks, OpenAPI tools, operators' clients,
+    Schemathesis, nginx and HAProxy; with full effort, the container.
+    """
+    need(
+        session,
+        {
+            "java": "default-jdk-headless",
+            "go": "golang-go",
+            "node": "nodejs npm",
+            "php": "php-cli php-curl",
+            "ruby": "ruby ruby-webrick",
+            "curl": "curl",
+            "nginx": "nginx-light",
+            "haproxy": "haproxy",
+        },
+    )
+    if IS_FULL and os.geteuid() == 0:
+        need(session, {"buildah": "buildah", "mmdebstrap": "mmdebstrap"})
+    environment = Environment(session, "outside", "outside")
+    environment.run(
+        "check-jsonschema",
+        "--builtin-schema",
+        "vendor.compose-spec",
+        "deploy/compose.yaml",
+    )
+
+    clients = str(ROOT / ".nox" / "operator_clients")
+    chosen = session.posargs or ["tests/outside"]
+    environment.pytest(
+        *ON_ALL_PROCESSORS,
+        *chosen,
+        path=install_npm(session, *OPENAPI_TOOLS),
+        MMO_TEST_CLIENTS=clients,
+    )
+    if session.posargs:
         return
-    session.run(
-        "pytest", "-k", "postgresql", "tests/runtime/storage/test_conformance.py", env=environment
-    )
-    pairs = ("-k", "postgresql", "-m", "not long", "tests/runtime/storage/test_input_pairs.py")
-    session.run("pytest", *pairs, env=environment)
-    session.run("pytest", "tests/runtime/contract/test_nodes.py", "--kills", "10", env=environment)
-    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in INDEPENDENT]
-    session.run("pytest", "tests/runtime/contract", "--store=postgres", *left_out, env=environment)
+
+    examples = [] if IS_FULL else ["--max-examples", "10"]
+    environment.run("python", "-m", "tests.outside.fuzzing", *examples)
+    note_what_passed(session)
 
 
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def clients(session: nox.Session) -> None:
-    """Pay with the usual HTTP clients of Java, Go, Node, PHP, Ruby, .NET, Python and curl, in the
-    short form by TLS only; a missing one fails."""
-    install(session, "clients")
-    chosen = ["-k", "not clear"] if IS_SHORT else []
-    session.run("pytest", *ON_ALL_PROCESSORS, "tests/clients", *chosen, *session.posargs)
+def note_what_passed(session: nox.Session) -> None:
+    """Write the commit that passed `outside` into the file by which `.ci/run` decides."""
+    _, *inputs = OUTSIDE_PASSED.read_text(encoding="utf-8").splitlines()
+    changed = session.run("git", "status", "--porcelain", "--", *inputs, silent=True, external=True)
+    if changed:
+        session.log(f"Not noted in {OUTSIDE_PASSED.name}: what was tested is not committed.")
+        return
+
+    commit = str(session.run("git", "rev-parse", "HEAD", silent=True, external=True)).strip()
+    OUTSIDE_PASSED.write_text("\n".join([commit, *inputs, ""]), encoding="utf-8")
 
 
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def openapi_tools(session: nox.Session) -> None:
-    """Have checkers, a mock server, generators of clients and Postman read the OpenAPI document,
-    and pay with what they make of it; npm installs half of them."""
-    install(session, "openapi_tools")
-    tools = install_npm(session, *OPENAPI_TOOLS)
-    session.run(
-        "pytest", *ON_ALL_PROCESSORS, "tests/openapi_tools", *session.posargs, env={"PATH": tools}
-    )
+@nox.session
+def simulate(session: nox.Session) -> None:
+    """Play many seeds of the core and of whole gateways.
+
+    Then find every planted bug, and compare digests on each Python. `-- --seeds N` or
+    `-- --hours H` plays so many seeds of whole gateways only.
+    """
+    environment = gateway(session)
+    if session.posargs:
+        environment.run("python", "-m", "tests.simulation", *session.posargs)
+        return
+
+    core_seeds, seeds, reversals, compared = ("1000", "20", "100", "16")
+    if IS_FULL:
+        core_seeds, seeds, reversals, compared = ("20000", "500", "10000", "100")
+    environment.run("python", "-m", "tests.sansio.simulation", "--seeds", core_seeds)
+    environment.run("python", "-m", "tests.simulation", "--seeds", seeds)
+    environment.pytest(*ON_ALL_PROCESSORS, "tests/simulation")
+    environment.run("python", "-m", "tests.simulation.reversal_worlds", reversals)
+
+    # Processes that order their sets differently: the first one writes the digests, and all others
+    # must have the same.
+    digests = ROOT / ".nox" / "simulation_digests.json"
+    digests.unlink(missing_ok=True)
+    for python in (MAIN_PYTHON, *OTHER_PYTHONS):
+        compare = ("-m", "tests.simulation.digests", str(digests), "--seeds", compared)
+        for hash_seed in ("1", "2"):
+            gateway(session, python).run("python", *compare, PYTHONHASHSEED=hash_seed)
 
 
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def proxies(session: nox.Session) -> None:
-    """Run the shipped configurations of nginx and HAProxy before two gateways; it has no shorter
-    form."""
-    missing = [
-        each
-        for each in PROXIES
-        if shutil.which(each, path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin") is None
-    ]
-    if missing:
-        message = (
-            f"there is no {' and no '.join(missing)}. Install them (Debian: apt install "
-            f"nginx-light haproxy)."
-        )
-        session.error(message) if "CI" in os.environ else session.skip(message)
-    install(session, "test")
-    session.run("pytest", "tests/proxies", *session.posargs)
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Say how much the tests see.
+
+    The lines and branches of core and shell that they enter, and the changes to the payment rules,
+    made on purpose, that they notice.
+    """
+    environment = gateway(session)
+    measured = [f"--cov={package.name}" for package in sorted(Path("src").glob("mmo_*"))]
+    report = ("--cov-branch", "--cov-report=term:skip-covered")
+    chosen = ("-m", "not long", "tests/sansio", *SHELL)
+    environment.pytest(*TWO_ON_EACH, *measured, *report, *chosen)
+
+    core = Environment(session, "mutants", "mutants", project=".")
+    core.run("python", "tests/mutants/run.py", *session.posargs)
 
 
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def container(session: nox.Session) -> None:
-    """Check the compose file, build the image of `deploy/Containerfile` on a Debian made from
-    packages, and pay through a container of it; in the short form only on a base image that
-    MMO_TEST_CONTAINER_BASE names."""
-    install(session, "container")
-    session.run(
-        "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "deploy/compose.yaml"
-    )
-    if IS_SHORT and not pathlib.Path(os.environ.get("MMO_TEST_CONTAINER_BASE", "/")).is_file():
-        session.skip(
-            "the compose file is right; no image was built, as to make its base takes minutes."
-        )
-    missing = [each for each in CONTAINER_TOOLS if shutil.which(each) is None]
-    if missing or os.geteuid() != 0:
-        reason = (
-            f"there is no {' and no '.join(missing)}" if missing else "only root may make the image"
-        )
-        session.skip(f"{reason} (Debian, as root: apt install buildah mmdebstrap).")
-    session.run("pytest", "tests/container", *session.posargs)
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def operator_clients(session: nox.Session) -> None:
-    """Let clients of the operators that other people wrote use the simulators, each in an
-    environment of its own."""
-    install(session, "test")
-    environments = pathlib.Path(".nox/operator_clients_environments").absolute()
-    session.run(
-        "pytest",
-        "tests/operator_clients",
-        *session.posargs,
-        env={"MMO_TEST_CLIENTS": str(environments)},
-    )
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
-def schemathesis(session: nox.Session) -> None:
-    """Send requests generated from the OpenAPI document to a sandbox (`-- --max-examples 500`)."""
-    install(session, "schemathesis")
-    session.run(
-        "python",
-        "-m",
-        "tests.fuzzing",
-        *(session.posargs or (["--max-examples", "10"] if IS_SHORT else [])),
-    )
-
-
-@nox.session(python=MAIN_PYTHON, tags=LONG)
+@nox.session
 def bench(session: nox.Session) -> None:
-    """Measure ratios of programs run in turn; `nox -s bench -- life --minutes 10` runs one. The
-    short form measures one for seconds, and leaves the stored results as they are."""
-    install(session, "bench")
-    short = [
-        "look_ups",
-        "--rounds",
-        "1",
-        "--seconds",
-        "1",
-        "--rows",
-        "1000",
-        "--to",
-        session.create_tmp(),
-    ]
-    session.run("python", "-m", "bench", *(session.posargs or (short if IS_SHORT else [])))
+    """Measure ratios of programs run in turn; `nox -s bench -- life --minutes 10` runs one."""
+    Environment(session, "bench", "bench").run("python", "-m", "bench", *session.posargs)
 
 
-@nox.session(python=MAIN_PYTHON)
+@nox.session
 def lock(session: nox.Session) -> None:
-    """Write the lock files and the SBOM of a deployment: `nox -s lock -- --upgrade` takes newer
-    versions."""
-    session.install(*nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), "lock"))
-    compile_ = (
-        "uv",
-        "pip",
-        "compile",
-        "--universal",
-        "--python-version",
-        MAIN_PYTHON,
-        "--generate-hashes",
-        "--quiet",
-    )
-    header = ("--custom-compile-command", "nox -s lock")
-    session.run(
-        *compile_, *header, "--extra", "server", "pyproject.toml", "-o", LOCK, *session.posargs
-    )
-    session.run(*compile_, *header, "--group", "build", "-o", BUILD_LOCK, *session.posargs)
-    write_sbom(session, SBOM)
+    """Write the lock files and the SBOM of a deployment.
+
+    `nox -s lock -- --upgrade` takes newer versions.
+    """
+    environment = Environment(session, "lock", "lock", project=None)
+    compile_ = [
+        *("pip", "compile", "--universal", "--python-version", MAIN_PYTHON),
+        *("--generate-hashes", "--quiet", "--custom-compile-command", "nox -s lock"),
+    ]
+    server = ("--extra", "server", "pyproject.toml", "-o", LOCK)
+    build = ("--group", "build", "-o", BUILD_LOCK)
+    environment.run("uv", *compile_, *server, *session.posargs)
+    environment.run("uv", *compile_, *build, *session.posargs)
+    write_sbom(session, environment, SBOM)
 
 
-def write_sbom(session: nox.Session, file: str) -> None:
+def write_sbom(session: nox.Session, environment: Environment, file: str) -> None:
     """Write the software bill of materials of what the lock file installs."""
-    deployed = pathlib.Path(session.create_tmp()) / "deployed"
-    session.run("uv", "venv", "--quiet", "--clear", "--python", MAIN_PYTHON, str(deployed))
-    session.run("uv", "pip", "sync", "--quiet", "--require-hashes", "--python", str(deployed), LOCK)
-    session.run(
-        "cyclonedx-py",
-        "environment",
-        str(deployed),
-        "--pyproject",
-        "pyproject.toml",
-        "--output-reproducible",
-        "--sv",
-        "1.6",
-        "-o",
-        file,
-    )
+    deployed = str(Path(session.create_tmp()) / "deployed")
+    environment.run("uv", "venv", "--quiet", "--clear", "--python", MAIN_PYTHON, deployed)
+    environment.run("uv", "pip", "sync", "--quiet", "--require-hashes", "--python", deployed, LOCK)
+    described = ("--pyproject", "pyproject.toml", "--output-reproducible", "--sv", "1.6")
+    environment.run("cyclonedx-py", "environment", deployed, *described, "-o", file)
 
 
-@nox.session(python=MAIN_PYTHON, tags=LONG)
+@nox.session
 def release(session: nox.Session) -> None:
-    """Build the distributions of what is committed into `dist/python`, with their SBOM beside it;
-    check them, install them with pip, uv and pipx on each Python, pay there, and upgrade a store of
-    the newest tag. `-- v0.1.0` refuses another version, and one without a date in CHANGES.md. The
-    short form installs once on each Python."""
-    install(session, "release")
+    """Build, install and try the distributions of what is committed.
+
+    `dist/python` gets them, with their SBOM beside it. They and each extra are installed with pip,
+    uv and pipx on each Python, payments are made there, and a store of the newest tag is upgraded.
+    `-- v0.1.0` refuses another version, one without a date in CHANGES.md, and a project without a
+    published address.
+    """
+    environment = Environment(session, "release", "release")
     tag = {"MMO_RELEASE_TAG": session.posargs[0]} if session.posargs else {}
-    session.run("pytest", "tests/release/test_version.py", env=tag)
-    dist, source = pathlib.Path("dist"), pathlib.Path(session.create_tmp()) / "source"
+    environment.pytest("tests/release/test_version.py", **tag)
+
+    dist = Path("dist")
+    source = Path(session.create_tmp()) / "source"
     for folder in (dist, source):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
     session.run("git", "archive", "--output", f"{source}.tar", "HEAD", external=True)
     session.run("tar", "-x", "-f", f"{source}.tar", "-C", str(source), external=True)
+
+    build = ("-m", "build", "--quiet", "--outdir", str(dist / "python"))
     for project in (source, source / PROVIDER_PACKAGE):
-        session.run(
-            "python", "-m", "build", "--quiet", "--outdir", str(dist / "python"), str(project)
-        )
-    session.run("twine", "check", "--strict", *map(str, dist.glob("python/*")))
-    session.run("check-wheel-contents", *map(str, dist.glob("python/*.whl")))
-    write_sbom(session, str(dist / "mmo-gateway.cdx.json"))
+        environment.run("python", *build, str(project))
+    environment.run("twine", "check", "--strict", *map(str, dist.glob("python/*")))
+    environment.run("check-wheel-contents", *map(str, dist.glob("python/*.whl")))
+    write_sbom(session, environment, str(dist / "mmo-gateway.cdx.json"))
+
     # Not the session's own folder: the path of a socket below it would be too long.
-    session.run(
-        "pytest", *ON_ALL_PROCESSORS, "tests/release", env=tag | {"TMPDIR": tempfile.gettempdir()}
-    )
+    tests = ("tests/release", "tests/packages")
+    environment.pytest(*ON_ALL_PROCESSORS, *tests, TMPDIR=tempfile.gettempdir(), **tag)
 
 
-@nox.session(python=MAIN_PYTHON)
+@nox.session
 def audit(session: nox.Session) -> None:
-    """Look every locked package up among the advisories of PyPI; fails also when PyPI cannot be
-    reached."""
-    session.install("pip-audit>=2.7,<3")
+    """Look every locked package up among the advisories of PyPI.
+
+    Fails also when PyPI cannot be reached.
+    """
+    environment = Environment(session, "audit", "audit", project=None)
     for file in (LOCK, BUILD_LOCK):
-        session.run(
-            "pip-audit",
-            "--require-hashes",
-            "--disable-pip",
-            "--strict",
-            "-r",
-            file,
-            *session.posargs,
-        )
+        strict = ("--require-hashes", "--disable-pip", "--strict")
+        environment.run("pip-audit", *strict, "-r", file, *session.posargs)

@@ -14,7 +14,7 @@ import trio
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
 from mmo_trio.storage.open_store import open_store
-from tests.proxies.conftest import API, CONSOLE, OPERATOR, OWN_HOST, Proxied
+from tests.outside.proxies.conftest import API, CONSOLE, OPERATOR, OWN_HOST, Proxied
 from tests.support.console_browser import HASH, ConsoleBrowser
 from tests.support.http_listener import Client
 from tests.support.merchant import ROOT, Connect, a_reference, ask

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.container.conftest import Container, Image
+from tests.outside.container.conftest import Container, Image
 from tests.support.merchant import Merchant
 from tests.support.mmo_process import BRAND_ON_THE_SANDBOX, Process, serving_process
 from tests.support.time_limits import HANGS_AFTER_S

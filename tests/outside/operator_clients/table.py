@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.operator_clients.clients import OperatorClient
+from tests.outside.operator_clients.clients import OperatorClient
 from tests.support.equal_rows import names_by_cells
 
 CALLBACKS: Mapping[str, tuple[str, ...]] = {

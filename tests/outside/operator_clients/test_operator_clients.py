@@ -25,15 +25,15 @@ from mmo_simulators.operators.airtel import api as airtel
 from mmo_simulators.operators.mpesa.forms import ENDPOINTS
 from mmo_simulators.operators.mtn import api as mtn
 from mmo_simulators.operators.pawapay import api as pawapay
-from tests.operator_clients.clients import CLIENTS, PROGRAMS, OperatorClient
-from tests.operator_clients.table import CALLBACKS, callback_table
+from tests.outside.operator_clients.clients import CLIENTS, PROGRAMS, OperatorClient
+from tests.outside.operator_clients.table import CALLBACKS, callback_table
 
 TIMEOUT_S = 300
 AT_ONCE = 4
 """How many clients run at once."""
 INSTALLING = Lock()
 ENVIRONMENTS = Path(os.environ.get("MMO_TEST_CLIENTS", ".nox/operator_clients_environments"))
-PAGE = Path(__file__).parents[2] / "docs/internals/operators.md"
+PAGE = Path(__file__).parents[3] / "docs/internals/operators.md"
 
 ROUTES: Mapping[str, tuple[SimulatedRoute[Any], ...]] = {
     "airtel": airtel.ROUTES,
@@ -65,7 +65,7 @@ def simulated(client: OperatorClient, file: Path) -> Iterator[str]:
     command = [
         sys.executable,
         "-m",
-        "tests.operator_clients.recorded_simulator",
+        "tests.outside.operator_clients.recorded_simulator",
         "simulate",
         client.operator,
     ]

@@ -1,7 +1,7 @@
 """Start a sandbox, take its OpenAPI document, and let Schemathesis look for answers that the
 document doesn't allow.
 
-    python -m tests.fuzzing [further options of `schemathesis run`]
+    python -m tests.outside.fuzzing [further options of `schemathesis run`]
 
 Any answer must have a documented status, type, headers and shape; what the document calls right
 must be taken, and what it calls wrong refused. Exits with what Schemathesis exits with.

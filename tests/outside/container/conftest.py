@@ -19,7 +19,7 @@ from pytest_trio.enable_trio_mode import *  # noqa: F403
 from tests.support.postgres_process import postgres_process
 from tests.support.postgres_server import PostgresServer
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BUILT_BASE = "MMO_TEST_CONTAINER_BASE"
 """Names a file that keeps the base image, as a tar of its files, for further runs."""
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")

@@ -29,7 +29,7 @@ from tests.support.postgres_server import DatabaseServer, postgres_server
 from tests.support.reserved_port import reserved_port
 from tests.support.time_limits import HANGS_AFTER_S
 
-SHIPPED = Path(__file__).parents[2] / "deploy" / "proxies"
+SHIPPED = Path(__file__).parents[3] / "deploy" / "proxies"
 PROGRAMS = os.pathsep.join((os.environ["PATH"], "/usr/sbin"))
 API = "https://pay.example.com"
 PAGES = "https://checkout.example.com"

@@ -1,0 +1,1 @@
+"""Tests with programs that other people wrote: clients, frameworks, tools, proxies, containers."""
