@@ -107,10 +107,16 @@ class ScreenReader:
         self.page.keyboard.type(text)
 
     def focused(self) -> Spoken:
-        """Return the control that has the focus."""
-        return next(
-            each for each in self.read() if each.properties.get("focused") and each.role in CONTROLS
-        )
+        """Return the control that has the focus, once a control has it."""
+        focused: list[Spoken] = []
+
+        def has_focus() -> bool:
+            controls = (spoken for spoken in self.read() if spoken.role in CONTROLS)
+            focused[:] = [control for control in controls if control.properties.get("focused")]
+            return bool(focused)
+
+        self._wait_for(has_focus, lambda: f"no control has the focus of {self.names()}")
+        return focused[0]
 
     def check(self) -> None:
         """Fail where a listener would be lost: no title or main part, headings that skip a level,
