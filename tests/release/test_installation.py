@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from attrs import frozen
 
 from mmo_sansio import __version__
 from tests.packages.environments import own_modules_only
+from tests.support.effort import by_effort
 from tests.support.time_limits import HANGS_AFTER_S
 
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -79,9 +79,7 @@ class Installation:
             self.run(*step)
 
 
-@pytest.mark.parametrize(
-    ("version", "installer"), EACH_ONCE if "MMO_TEST_SHORT" in os.environ else COMBINATIONS
-)
+@pytest.mark.parametrize(("version", "installer"), by_effort(EACH_ONCE, COMBINATIONS))
 def test_what_is_installed_pays(
     version: str, installer: str, wheels: Mapping[str, Path], tmp_path: Path
 ) -> None:

@@ -23,10 +23,7 @@ from tests.support.sqlite_store import StoreFile
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How much is tried where more finds more."""
-    parser.addoption("--fuzz-requests", type=int, help="Mutated requests against a whole gateway.")
-    parser.addoption("--kills", type=int, default=3, help="Workers of two nodes to be killed.")
-    parser.addoption("--races", type=int, default=5, help="Races for one reference over two nodes.")
+    """What the tests are played against."""
     parser.addoption(
         "--postgres",
         metavar="NAME",
@@ -43,11 +40,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("1", "2"),
         default="1",
         help="The version of HTTP by which the merchants of the contract suite talk.",
-    )
-    parser.addoption(
-        "--one-each",
-        action="store_true",
-        help="Of each test of the contract suite, the first variant.",
     )
 
 

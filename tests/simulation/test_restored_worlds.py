@@ -3,7 +3,6 @@ is for."""
 
 from __future__ import annotations
 
-import os
 from unittest.mock import patch
 
 import pytest
@@ -22,12 +21,12 @@ from tests.simulation.restored_worlds import (
     play_restored,
     restored_plan,
 )
+from tests.support.effort import by_effort
 
 pytestmark = pytest.mark.long
 
-SEEDS = min(50, int(os.environ.get("MMO_TEST_SEEDS", "12")) // 4)
-"""How many worlds are played: 3 by default, 50 in the full form of the simulation of whole
-gateways."""
+SEEDS = by_effort(3, 50)
+"""How many worlds are played."""
 SEARCHED = 12
 
 

@@ -3,18 +3,17 @@ planted bug."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.simulation.bugs import reversals
 from tests.simulation.planted_bugs import Plant
 from tests.simulation.reversal_worlds import play_reversals
+from tests.support.effort import by_effort
 
 pytestmark = pytest.mark.long
 
-MANY = 2 if os.environ.get("MMO_TEST_QUICK") else None
-"""How many of each the quick form plays; None: all."""
+MANY = by_effort(2, None)
+"""How many of each quick effort plays; None: all."""
 SEEDS = (1, 7, 0, 2)[:MANY]
 FOUND: tuple[tuple[Plant, int], ...] = (
     (reversals.reversals_not_marked_after_a_restore, 1),

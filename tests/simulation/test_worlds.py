@@ -3,14 +3,13 @@ violation."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.simulation.play import Variant, play, play_all, shrink
 from tests.simulation.world.plan import OF_STAFF, FaultKind
+from tests.support.effort import by_effort
 
-SEEDS = int(os.environ.get("MMO_TEST_SEEDS", "8" if os.environ.get("MMO_TEST_QUICK") else "200"))
+SEEDS = by_effort(8, 200)
 PAYMENTS = 4
 """Payments of each: what a seed costs is mostly its faults."""
 KILLED = "fault gateway_killed"

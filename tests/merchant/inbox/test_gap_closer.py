@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
 import sqlite3
 from collections import defaultdict
@@ -34,9 +33,10 @@ from mmo_sansio.messages.inputs import ProviderReport
 from mmo_sansio.testing import FakeProvider, World, accepts, fails, succeeds
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, elapsed, later, to_datetime
 from mmo_sansio.values.model import Transaction
+from tests.support.effort import by_effort
 from tests.support.simulated_api import BASE_URL, KEY, SimulatedApi
 
-SEEDS = int(os.environ.get("MMO_TEST_SEEDS", "12"))
+SEEDS = by_effort(12, 200)
 ADVICE = timedelta(minutes=2)
 """The specification: wait at least 2 minutes between polls."""
 

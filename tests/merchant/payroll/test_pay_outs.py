@@ -24,6 +24,7 @@ from mmo_trio.sandbox.operator_worker import read_operator_journal
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from tests.runtime.contract.test_kill import KEY
 from tests.runtime.contract.test_restored import Gateway
+from tests.support.effort import QUICK
 from tests.support.lossy_proxy import lossy_proxy
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.restored_database import copied_folder
@@ -31,11 +32,7 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.own_store, pytest.mark.http1("passes bytes through a proxy")]
 
-COUNTS = (
-    [100]
-    if os.environ.get("MMO_TEST_QUICK")
-    else [300, pytest.param(10_000, marks=pytest.mark.long)]
-)
+COUNTS = [100] if QUICK else [300, pytest.param(10_000, marks=pytest.mark.long)]
 """Lines of a pay-roll, and of a large one."""
 KILLS = 10
 BACK_UP_AFTER, RESTORE_AFTER = 3, 6

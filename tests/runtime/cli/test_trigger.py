@@ -4,7 +4,6 @@ promises."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import subprocess
@@ -27,17 +26,14 @@ from mmo_trio.sandbox.callback_receiver import (
     ReceiverAnswer,
 )
 from tests.conformance.inputs import brand
+from tests.support.effort import by_effort
 from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings
 from tests.support.time_limits import HANGS_AFTER_S
 
 FAILURES = [
     name for name, each in PLAYED_SCENARIOS.items() if each.title.startswith("A pay-in fails with")
 ]
-NAMES = [
-    name
-    for name in PLAYED_SCENARIOS
-    if name not in FAILURES[2 if os.environ.get("MMO_TEST_QUICK") else None :]
-]
+NAMES = [name for name in PLAYED_SCENARIOS if name not in FAILURES[by_effort(2, None) :]]
 """Failures differ in their code only, so two of them are enough for a quick run."""
 
 

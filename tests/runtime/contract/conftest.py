@@ -9,21 +9,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.effort import QUICK
 from tests.support.http_version import http_version
 from tests.support.sandbox_gateway import Running, Serve, serving
 from tests.support.storages import storages
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What doesn't look at --store or --http is tried once, and with --one-each one variant of each
-    test."""
-    left_out = {"own_store"} if config.getoption("--store") == "postgres" else set()
+    """Leave out what doesn't look at --store or --http when these choose the unusual, and then, in
+    quick effort, all but the first variant of each test."""
+    left_out = set()
+    if config.getoption("--store") == "postgres":
+        left_out.add("own_store")
     if config.getoption("--http") == "2":
-        left_out = left_out | {"http1"}
+        left_out.add("http1")
     chosen = [
         item for item in items if left_out.isdisjoint(mark.name for mark in item.iter_markers())
     ]
-    if config.getoption("--one-each"):
+    if left_out and QUICK:
         first = set({item.nodeid.partition("[")[0]: item for item in reversed(chosen)}.values())
         chosen = [item for item in chosen if item in first]
     if len(chosen) < len(items):

@@ -23,6 +23,7 @@ import trio.testing
 from attrs import Factory, define
 
 from mmo_trio.storage.sqlite.connection import READERS_MAX
+from tests.support.effort import by_effort
 from tests.support.http_listener import Client, NoAnswerError
 from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.sandbox_gateway import Running, Serve
@@ -30,7 +31,7 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.long, pytest.mark.http1("sends bytes")]
 
-REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
+REQUESTS = by_effort(500, 10_000)
 STORE_FILES = 3 + 2 * (1 + READERS_MAX)
 """Its lock, the database that is locked as well, and its shared memory; the database and its log,
 once for the writer and once for each reader, of which a loaded machine opens all."""

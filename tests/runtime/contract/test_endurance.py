@@ -5,7 +5,6 @@ twice but across a death."""
 from __future__ import annotations
 
 import math
-import os
 import random
 import signal
 from collections.abc import Awaitable, Callable
@@ -23,6 +22,7 @@ from tests.runtime.contract.test_kill import Log
 from tests.runtime.contract.test_nodes import NODES, Cluster, all_is_well, cluster, loaded
 from tests.runtime.contract.test_processes import stopped, until
 from tests.support.connection_owner import children_of
+from tests.support.effort import by_effort
 from tests.support.mmo_process import recording_callbacks
 from tests.support.postgres_cluster import Cluster as PostgresCluster
 from tests.support.postgres_cluster import postgres_cluster
@@ -63,9 +63,7 @@ class Amounts:
     failovers: int
 
 
-AMOUNTS = (
-    Amounts(1, 1, 1, 1, 0, 1) if os.environ.get("MMO_TEST_QUICK") else Amounts(20, 20, 10, 5, 2, 5)
-)
+AMOUNTS = by_effort(Amounts(1, 1, 1, 1, 0, 1), Amounts(20, 20, 10, 5, 2, 5))
 
 
 @define(eq=False)

@@ -4,7 +4,6 @@ promised is lost."""
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Sequence
@@ -28,6 +27,7 @@ from mmo_trio.sandbox.operator_worker import read_operator_journal
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sql.store import Store
+from tests.support.effort import by_effort
 from tests.support.http_listener import Client, NoAnswerError
 from tests.support.merchant import ROOT, Merchant
 from tests.support.mmo_process import (
@@ -42,7 +42,7 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
 
-KILLS = 3 if os.environ.get("MMO_TEST_QUICK") else 20
+KILLS = by_effort(3, 20)
 SEED = 20
 KEY = "a-key-that-survives-kills"
 CONNECTIONS = 16

@@ -38,6 +38,7 @@ from tests.runtime.contract.test_kill import (
 from tests.runtime.contract.test_kill import create_without_end as create_until_it_breaks
 from tests.runtime.contract.test_processes import served, until
 from tests.support.connection_owner import can_find_owner, children_of, owner_of
+from tests.support.effort import by_effort
 from tests.support.http_listener import Answer, Client, NoAnswerError
 from tests.support.mmo_process import (
     CallbackRecorder,
@@ -51,6 +52,8 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
 
+KILLS = by_effort(3, 20)
+RACES = by_effort(5, 100)
 BETWEEN_KILLS_S = 2.0
 RACERS = 50
 NODES = 2
@@ -196,17 +199,16 @@ async def all_is_well(
 
 @pytest.mark.spec("S1", "S6", "K3", "C6")
 async def test_workers_of_two_nodes_die_and_every_payment_happens_once(
-    tmp_path: Path, migrated_database: str, pytestconfig: pytest.Config
+    tmp_path: Path, migrated_database: str
 ) -> None:
     chance, log = random.Random(SEED), Log()
-    kills = pytestconfig.getoption("--kills")
     async with (
         recording_callbacks(tmp_path) as recorder,
         cluster(tmp_path, migrated_database) as here,
     ):
         recorder.find_sender = here.sender
         async with loaded(here, log, recorder.url) as faults:
-            for round in range(1, kills + 1):
+            for round in range(1, KILLS + 1):
                 await trio.sleep(BETWEEN_KILLS_S)
                 await until(lambda round=round: len(log.answered) >= round * ENOUGH)  # type: ignore[misc]
                 await until(here.alive)
@@ -299,7 +301,7 @@ def each_was_heard(
 
 @pytest.mark.spec("C12")
 async def test_one_of_many_creates_with_one_reference_over_two_nodes_wins(
-    tmp_path: Path, migrated_database: str, pytestconfig: pytest.Config
+    tmp_path: Path, migrated_database: str
 ) -> None:
     result_url = "https://127.0.0.1:9/callback"
     async with cluster(tmp_path, migrated_database) as here, AsyncExitStack() as stack:
@@ -311,7 +313,7 @@ async def test_one_of_many_creates_with_one_reference_over_two_nodes_wins(
             )
             for number in range(RACERS)
         ]
-        for race in range(pytestconfig.getoption("--races")):
+        for race in range(RACES):
             answers = await at_once(
                 [partial(each.ask, creation(race, result_url)) for each in clients]
             )

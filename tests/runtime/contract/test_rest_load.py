@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from bench.machine import cpu_s
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION
+from tests.support.effort import by_effort
 from tests.support.mmo_process import serving_process
 from tests.support.postgres_process import postgres_process
 from tests.support.postgres_server import PostgresServer
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.own_store, pytest.mark.long]
 PROCESSES = 2
 SETTLED_AFTER_S = 8.0
 """By then connections are made and statements are planned."""
-WATCHED_S = 5.0 if os.environ.get("MMO_TEST_QUICK") else 20.0
+WATCHED_S = by_effort(5.0, 20.0)
 SHARE_MAX = 0.01
 """Of a core, for each process."""
 TRIES_MAX = 5

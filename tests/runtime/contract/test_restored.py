@@ -4,12 +4,12 @@ ended key comes back."""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator
 from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION, KEY
+from tests.support.effort import by_effort
 from tests.support.merchant import Merchant, ask
 from tests.support.mmo_process import (
     COMMAND,
@@ -55,11 +56,9 @@ pytestmark = [pytest.mark.own_store, pytest.mark.long]
 
 BACKUPS = [copied_folder, sqlite_backup, dumped_database, recovered_server]
 AGES = ("older", "younger")
-RESTORED = [(each, age) for each in BACKUPS for age in AGES]
-if os.environ.get("MMO_TEST_QUICK"):
-    RESTORED = [(sqlite_backup, "older")]
-"""Kinds of backups, older or younger than the mark; the quick form has one: other tests here
-restore PostgreSQL."""
+RESTORED = by_effort([(sqlite_backup, "older")], [*product(BACKUPS, AGES)])
+"""Kinds of backups, older or younger than the mark; quick effort has one: other tests here restore
+PostgreSQL."""
 
 
 @define

@@ -4,7 +4,6 @@ says."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
@@ -50,6 +49,7 @@ from tests.simulation.stores.faults import FaultDraws
 from tests.simulation.stores.shared_server import SimulatedServer
 from tests.simulation.stores.shared_store import SimulatedSharedStore, open_shared_store
 from tests.simulation.world.books import WorldBooks, read_books
+from tests.support.effort import by_effort
 from tests.support.lock_timeout import set_lock_timeout
 from tests.support.stored_ledger import stored_ledger
 from tests.support.time_limits import HANGS_AFTER_S
@@ -62,7 +62,7 @@ ABOUT_FEW: Final = 0.6
 LATER: Final = later(NOON, Span(1_000 * DAY))
 """What the clock of the model shows, so that nothing of a history is dated beyond it, as in
 PostgreSQL."""
-SEEDS: Final = range(8 if os.environ.get("MMO_TEST_SHORT") else 150)
+SEEDS: Final = range(by_effort(8, 150))
 
 Act: TypeAlias = Callable[[Store], Awaitable[object]]
 OpenClient: TypeAlias = Callable[[str], AbstractAsyncContextManager[Store]]

@@ -4,7 +4,6 @@ docs/internals/concurrency.md lists them."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import product
@@ -27,6 +26,7 @@ from mmo_trio.storage.postgres.commits import Commit
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import open_sqlite
 from tests.conformance.driver import submit_batch
+from tests.support.effort import QUICK
 from tests.support.input_pairs import HELD, Events, Outcome, Pair, pairs, representatives, sequences
 from tests.support.input_variants import NOW, Event, HoldBrand, Names, histories, variants
 from tests.support.time_limits import HANGS_AFTER_S
@@ -40,7 +40,7 @@ def a_fifth(every: Sequence[Pair]) -> Sequence[Pair]:
     return every[::5]
 
 
-EVERY: Choose = a_fifth if os.environ.get("MMO_TEST_QUICK") else list
+EVERY: Choose = a_fifth if QUICK else list
 pytestmark = [
     pytest.mark.spec("C12", "S1", "S4", "S6"),
     pytest.mark.parametrize(

@@ -7,7 +7,6 @@ undone, and nothing was sent twice."""
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections import Counter
 from functools import partial
@@ -29,13 +28,14 @@ from mmo_trio.workers.providers.worker import TRIES_IN_PLACE, ProviderWorker
 from mmo_trio.workers.scheduler import Dispatcher, Scheduler
 from tests.runtime.workers.providers.test_worker import PlainProvider
 from tests.runtime.workers.test_dispatcher import DispatcherWorld
+from tests.support.effort import by_effort
 from tests.support.operator_world import VirtualClock as OperatorClock
 from tests.support.operator_world import now
 from tests.support.planted_faults import UNANSWERED, Fault, Planter, World
 from tests.support.sqlite_store import StoreFile
 from tests.support.stored_ledger import store_ledger
 
-EVERY = 3 if os.environ.get("MMO_TEST_QUICK") else 1
+EVERY = by_effort(3, 1)
 """Of how many places the quick form tries one: each kind of fault at others."""
 PLACES_MIN = 35
 """The program finds these at least; fewer mean that it does not look everywhere."""

@@ -1,18 +1,17 @@
 """What went back at each operator is what the gateway's reversals say, to the unit, whatever is
-lost, late, altered, killed or restored. `MMO_TEST_WORLDS` says how many worlds each operator gets;
-a world is its seed."""
+lost, late, altered, killed or restored. A world is its seed."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 import pytest
 
 from mmo_sansio.values.reversals import ReversalState
+from tests.support.effort import by_effort
 from tests.support.reversal_world import OPERATIONS, ReversalWorld, check
 
-WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "20"))
+WORLDS = by_effort(5, 20)
 HAPPENS = (
     *(
         "AnswerInstead",

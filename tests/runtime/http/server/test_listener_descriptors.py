@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import socket
 import struct
@@ -13,6 +12,7 @@ import pytest
 import trio
 
 from mmo_sansio.http.listener_limits import ListenerLimits
+from tests.support.effort import by_effort
 from tests.support.http_listener import (
     KEY,
     Client,
@@ -26,7 +26,7 @@ from tests.support.http_listener import (
 
 pytestmark = pytest.mark.long
 
-REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
+REQUESTS = by_effort(500, 10_000)
 VISITORS = 16
 LIMITS = ListenerLimits(idle_timeout_s=5, head_timeout_s=5, body_timeout_s=5)
 """Far longer than a busy machine makes a visitor wait."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -29,10 +28,10 @@ from mmo_trio.storage.postgres import PostgresStore, commits, open_postgres
 from tests.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.database_proxy import Cut, database_proxy
+from tests.support.effort import by_effort
 from tests.support.store_timeouts import set_timeout
 from tests.support.time_limits import HANGS_AFTER_S
 
-QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 TRIES_MAX = 10
 
 
@@ -49,7 +48,7 @@ async def execute(url: str, *statements: str) -> None:
 
 @pytest.mark.spec("P5", "C6", "C12")
 async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: str) -> None:
-    wanted, random = (20 if QUICK else 200), Random(4)
+    wanted, random = by_effort(20, 200), Random(4)
     answers: dict[int, str] = {}
     async with database_proxy(database) as proxy, open_postgres(proxy.url, serving=True) as store:
         proxy.choose = lambda: random.choice([*Cut, *(cut for cut in Cut if cut is not Cut.NOT)])

@@ -4,7 +4,6 @@ settings."""
 from __future__ import annotations
 
 import math
-import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -25,6 +24,7 @@ from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from tests.conformance import CHECKS, SHARED_CHECKS, StoreCheck, reversals
 from tests.conformance.inputs import creation
+from tests.support.effort import by_effort
 from tests.support.large_store import LargeStore
 from tests.support.postgres_process import PostgresProcess, postgres_process
 from tests.support.postgres_programs import chosen_with_modules
@@ -41,8 +41,7 @@ import psycopg
 
 from tests.support.time_limits import HANGS_AFTER_S
 
-QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
-ROWS = 200_000 if QUICK else 1_000_000
+ROWS = by_effort(200_000, 1_000_000)
 ROWS_READ_MAX = 1_000
 """No statement reads more rows of a large table than this, except those of BOUNDED."""
 BLOCKS_MAX = 500
@@ -180,7 +179,7 @@ def test_every_statement_finds_its_rows_by_an_index_and_at_once(
         (_one_line(each.text), fault) for each in executed for fault in _faults(each, large.large)
     }
     server.forget_log()
-    run_checks(() if QUICK else EVERY_CHECK, databases.migrated, databases.drop)
+    run_checks(by_effort((), EVERY_CHECK), databases.migrated, databases.drop)
     everything = list(filter(_is_ours, logged_statements(server)))
     assert not {each.text for each in everything if each.is_compiled}
     unseen = sorted({each.text for each in everything} - {each.text for each in executed})

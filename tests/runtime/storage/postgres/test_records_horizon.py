@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from itertools import count
 
 import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
+from tests.support.effort import by_effort
 
 # isort: split
 import psycopg
@@ -30,7 +30,6 @@ from mmo_trio.system.clock import GatewayClock
 from tests.conformance.inputs import creation, reference
 from tests.support.time_limits import HANGS_AFTER_S
 
-QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 POLLERS = 8
 LAG = Span(100 * clock.MILLISECOND)
 
@@ -160,7 +159,7 @@ async def test_a_node_whose_clock_lags_creates_payments_while_records_are_polled
     database: str,
 ) -> None:
     """Each walk is complete, whatever the node creates meanwhile."""
-    wanted = 20 if QUICK else 200
+    wanted = by_effort(20, 200)
     walks: list[tuple[Instant, int]] = []
     async with (
         open_postgres(database, serving=True) as store,

@@ -19,6 +19,7 @@ from mmo_trio.system.clock import GatewayClock
 from tests.conformance.inputs import reference
 from tests.support.callback_nodes import Node, Receiver, recorded_outcomes, running_nodes
 from tests.support.connection_owner import children_of
+from tests.support.effort import QUICK, by_effort
 from tests.support.postgres_process import PostgresProcess, postgres_process
 
 # isort: split
@@ -26,14 +27,13 @@ import psycopg
 
 from tests.support.time_limits import HANGS_AFTER_S
 
-QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 TABLES = ("transactions", "intents", "channels", "holders", "batches", "horizon")
 STALLS_S = [float(1 + nth) for nth in range(9)]
 LOCKS = [("transactions", 3.0)]
 if not QUICK:
     each_stall = [(TABLES[nth % len(TABLES)], stall_s) for nth, stall_s in enumerate(STALLS_S)]
     LOCKS = [*dict.fromkeys([*LOCKS, *each_stall, *((table, 9.0) for table in TABLES)])]
-PAUSES_S = [3.0] if QUICK else STALLS_S
+PAUSES_S = by_effort([3.0], STALLS_S)
 PAYMENTS_PER_S = 20
 BEFORE_S = 6.0
 """Seconds of load before the server stands still: then every process renews its lease steadily."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -48,6 +47,7 @@ from mmo_trio.storage.postgres import PostgresStore, migrations, open_postgres, 
 from mmo_trio.system.clock import GatewayClock
 from tests.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from tests.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
+from tests.support.effort import by_effort
 from tests.support.postgres_programs import chosen
 from tests.support.postgres_server import PostgresServer
 
@@ -56,8 +56,6 @@ import psycopg
 
 from mmo_sansio.values.clock import Instant, Span, earlier, later
 from tests.support.time_limits import HANGS_AFTER_S
-
-QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 
 
 @frozen
@@ -92,7 +90,7 @@ async def test_of_fifty_creates_with_one_reference_on_two_nodes_one_is_accepted(
     database: str,
 ) -> None:
     async with nodes(database, Span(0), Span(0)) as both:
-        for turn in range(5 if QUICK else 100):
+        for turn in range(by_effort(5, 100)):
             replies: list[Reply] = []
 
             async def create(number: int, turn: int = turn, replies: list[Reply] = replies) -> None:
@@ -156,7 +154,7 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
 
 
 @pytest.mark.spec("C12", "S1", "S5")
-@pytest.mark.parametrize("seed", range(3 if QUICK else 25))
+@pytest.mark.parametrize("seed", range(by_effort(3, 25)))
 async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_what_is_posted(
     database: str, seed: int
 ) -> None:
@@ -251,7 +249,7 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
                 for node in both:
                     for _ in range(6):
                         nursery.start_soon(write, node)
-                for turn in range(6 if QUICK else 50):
+                for turn in range(by_effort(6, 50)):
                     await trio.sleep(0.02)
                     end = GatewayClock().now()
                     begin = earlier(end, Span(150 * clock.MILLISECOND))

@@ -4,7 +4,6 @@ twice (K3, P5)."""
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Awaitable, Callable, Collection
 from enum import Enum
 from random import Random
@@ -20,10 +19,10 @@ from mmo_trio.storage.sql.store import Store
 from tests.conformance.inputs import reference
 from tests.simulation.stores.simulated_run import at_once, quiet_server
 from tests.support.callback_nodes import Node, Receiver, recorded_outcomes, running_nodes
+from tests.support.effort import by_effort
 
 pytestmark = pytest.mark.long
 
-QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 OWNERSHIP_CALLS = ("renew_lease", "counts", "claim", "find_callbacks", "release")
 CALLS_BY_TABLE = {
     "transactions": ("transact", "find_callbacks"),
@@ -99,7 +98,7 @@ class StallingStore:
 @pytest.mark.spec("K3", "P5")
 @pytest.mark.finding("postgres-F2")
 @pytest.mark.parametrize("table", CALLS_BY_TABLE)
-@pytest.mark.parametrize("stall_s", [9] if QUICK else [*range(1, 10), 30])
+@pytest.mark.parametrize("stall_s", by_effort([9], [*range(1, 10), 30]))
 async def test_no_callback_is_sent_twice_though_the_store_stands_still(
     table: str, stall_s: int, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,13 +5,13 @@ prints when it is run."""
 from __future__ import annotations
 
 import logging
-import os
 from itertools import product
 from pathlib import Path
 
 import pytest
 import structlog
 
+from tests.support.effort import by_effort
 from tests.support.operator_table import (
     BETWEEN_ROWS,
     COLUMNS,
@@ -22,7 +22,7 @@ from tests.support.operator_table import (
     table,
 )
 
-EVERY = 9 if os.environ.get("MMO_TEST_QUICK") else 1
+EVERY = by_effort(9, 1)
 """Of how many cells the short form plays one: some in each row and column."""
 PAGE = Path(__file__).parents[4] / "docs/internals/operators.md"
 

@@ -1,11 +1,10 @@
 """Each operator's books are the gateway's successes and its suspense book, to the unit, whatever is
-lost, late, told twice, refused, contradicted or killed. `MMO_TEST_WORLDS` says how many worlds of
-100 payments each operator gets, and of 25 each of its operations; a world is its seed."""
+lost, late, told twice, refused, contradicted or killed. A world is its seed: each operator gets
+some of 100 payments, and each of its operations of 25."""
 
 from __future__ import annotations
 
 import logging
-import os
 from collections import Counter
 from itertools import count
 from typing import Any
@@ -30,6 +29,7 @@ from mmo_sansio.providers.mtn_momo.adapter import reference_id
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import DepositClaim, Operation, Transaction
+from tests.support.effort import by_effort
 from tests.support.operator_forger import FORGERIES
 from tests.support.operator_kinds import OPERATORS
 from tests.support.operator_statement import check
@@ -38,9 +38,8 @@ from tests.support.reversing_world import ReversingWorld, check_reversals
 
 pytestmark = pytest.mark.long
 
-QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
-PLAYED = ["mtn"] if QUICK else [*OPERATORS]
-WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "3"))
+PLAYED = by_effort(["mtn"], [*OPERATORS])
+WORLDS = by_effort(3, 10)
 PAYMENTS = 100
 KILLS = 12
 HAPPENS = (
@@ -108,7 +107,7 @@ def test_an_operators_books_are_the_gateways_to_the_unit(name: str) -> None:
         world = played(name, seed)
         check(world)
         happened += world.tally
-    expected = (*HAPPENS, *HAPPENS_THERE.get(name, ()), *(["never decided"] if WORLDS > 5 else []))
+    expected = (*HAPPENS, *HAPPENS_THERE.get(name, ()), *by_effort([], ["never decided"]))
     assert [each for each in expected if not happened[each]] == []
 
 
@@ -119,7 +118,7 @@ def test_an_operators_books_are_the_gateways_to_the_unit(name: str) -> None:
 @pytest.mark.spec("S2", "S3", "S5", "S6")
 def test_the_books_of_one_operation_agree_as_well(name: str, operation: Operation | None) -> None:
     operator = evolve(OPERATORS[name], operations=(operation,))
-    for seed in range(WORLDS if WORLDS > 5 else 1):
+    for seed in range(by_effort(1, WORLDS)):
         check(open_world(operator, 100 + seed, payments=PAYMENTS // 4, kills=KILLS // 4))
 
 
@@ -127,7 +126,7 @@ def test_the_books_of_one_operation_agree_as_well(name: str, operation: Operatio
 @pytest.mark.spec("S5", "S6")
 def test_what_went_back_is_what_the_reversals_say_to_the_unit(name: str) -> None:
     happened: Counter[str] = Counter()
-    for seed in range(1 if QUICK else WORLDS):
+    for seed in range(by_effort(1, WORLDS)):
         world = ReversingWorld(OPERATORS[name], 200 + seed)
         world.play(PAYMENTS // 2, KILLS)
         check(world)

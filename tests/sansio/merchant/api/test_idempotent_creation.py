@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,12 +34,13 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.testing import FakeProvider, World, a_brand, accepts, fails, succeeds
 from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Instant, Span, elapsed, later
 from mmo_sansio.values.model import ReferenceReuse, ReusePolicy
+from tests.support.effort import by_effort
 from tests.support.merchant_orders import RESULT_URL, a_pay_in
 from tests.support.simulated_api import BASE_URL, KEY, SimulatedApi
 
 ACCESS = ApiAccess(BASE_URL, KEY)
 WINDOW = 15 * MINUTE
-SEEDS = int(os.environ.get("MMO_TEST_SEEDS", "600"))
+SEEDS = by_effort(600, 3000)
 Attempt = Callable[[bool], Exchange[StartedPayment]]
 """Begins an attempt to create the order; called with whether it is the first one."""
 
