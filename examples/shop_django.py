@@ -1,8 +1,9 @@
 """A shop on Django in a single file: it takes payments by a prompt on the phone, and takes each
 result once.
 
-    API_KEYS=... GATEWAY=https://gateway.example SHOP=https://shop.example DATABASE=shop.db SECRET_KEY=... \\
-        gunicorn --threads 16 --certfile cert.pem --keyfile key.pem shop_django:application
+    API_KEYS=... GATEWAY=https://gateway.example SHOP=https://shop.example DATABASE=shop.db \\
+        SECRET_KEY=... gunicorn --threads 16 --certfile cert.pem --keyfile key.pem \\
+        shop_django:application
 
 The inbox lies in Django's own database, so that an order and the result that pays it become durable
 together. """

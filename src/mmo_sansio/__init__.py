@@ -6,7 +6,7 @@ through it step by step, and `examples/test_payment.py` is a whole test of forty
 
     Gateway()                            nothing has happened yet
     receive(input, now=, utc=)           decide an input, and return its reply
-    take_intents()                       take what a shell has to do now: submit, poll, deliver a callback
+    take_intents()                       take what a shell has to do now: submit, poll, deliver
     transaction(gateway_reference)       look at a payment
     next_wake()                          the instant of the next thing that happens by itself
     wake(now=, utc=)                     let time pass until now
@@ -15,10 +15,12 @@ through it step by step, and `examples/test_payment.py` is a whole test of forty
 and these names:
 
     describe  Brand, Method, Limits, Money, Operation, Party, Draft
-    input     CreatePayment, ConfirmPage, BeginSubmission, ProviderAccepted, ProviderSucceeded, ProviderFailed,
-              ProviderUnreachable, Source, CallbackConcluded, DeliveryAttempt, DeliveryOutcome
-    look      Accepted, Applied, Ignored, Rejected, Transaction, Status, ErrorCode, transaction_object,
-              and the intents SubmitToProvider, PollProvider, PollEnded, DeliverCallback, DeliverQr
+    input     CreatePayment, ConfirmPage, BeginSubmission, ProviderAccepted, ProviderSucceeded,
+              ProviderFailed, ProviderUnreachable, Source, CallbackConcluded, DeliveryAttempt,
+              DeliveryOutcome
+    look      Accepted, Applied, Ignored, Rejected, Transaction, Status, ErrorCode,
+              transaction_object, and the intents SubmitToProvider, PollProvider, PollEnded,
+              DeliverCallback, DeliverQr
     time      Instant, Span, SECOND, MINUTE, HOUR, DAY, later, format_with_seconds
     service   decide, Decision, Ledger, NotPrefetched, Reads, merge_reads, reads
 

@@ -62,8 +62,9 @@ def test_a_first_time_user_pays_with_page_and_phone_side_by_side(
     expect(paying.locator(STATUS)).to_have_text("Paid. Thank you.")
 
 
-TEXT_ORDER = """() => [...document.querySelectorAll("article :is(strong, h1, li, [role=status], button, dt)")]
-    .map(each => each.textContent.trim()).filter(Boolean)"""
+TEXT_ORDER = """() =>
+    [...document.querySelectorAll("article :is(strong, h1, li, [role=status], button, dt)")]
+        .map(each => each.textContent.trim()).filter(Boolean)"""
 """What a screen reader reads of the payment, in its order."""
 
 

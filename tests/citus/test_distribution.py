@@ -194,8 +194,9 @@ async def test_a_migration_of_later_sets_what_the_shards_need(
             assert await all_found(store)
     with closing(psycopg.connect(undistributed, autocommit=True)) as connection:
         options = connection.execute("""
-            SELECT DISTINCT result FROM run_command_on_shards(
-                'transactions', 'SELECT array_to_string(reloptions, '','') FROM pg_class WHERE oid = ''%s''::regclass')
+            SELECT DISTINCT result FROM run_command_on_shards('transactions',
+                'SELECT array_to_string(reloptions, '','')
+                FROM pg_class WHERE oid = ''%s''::regclass')
         """).fetchall()
         keys = connection.execute("""
             SELECT DISTINCT result FROM run_command_on_shards('transactions',

@@ -1,6 +1,8 @@
 """Compares the digests of many seeds between processes and versions of Python.
 
-python -m tests.simulation.digests FILE --seeds 100       writes the digests to the file, or compares them with it
+python -m tests.simulation.digests FILE --seeds 100
+
+writes the digests to the file, or compares them with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Plays worlds whose staff ask for much money back, while processes are killed, answers are lost,
 results contradict each other and a backup is restored: no money goes back twice, and none is lost.
 
-python -m tests.simulation.reversal_worlds 10000         worlds until so many reversals were asked for
+python -m tests.simulation.reversal_worlds 10000         worlds until so many were asked for
 python -m tests.simulation.reversal_worlds 1 --first 7   the world of one seed
 """
 

@@ -68,9 +68,7 @@ def test_a_callback_that_was_held_back_as_the_probe_began_is_right() -> None:
     assert BreakerComparison(()).first_difference(callbacks) is None
 
 
-def test_a_callback_is_right_that_was_held_back_by_a_breaker_whose_window_may_have_lost_old_successes() -> (
-    None
-):
+def test_a_breaker_whose_window_may_have_lost_old_successes_may_hold_a_callback_back() -> None:
     """Outcomes leave the window by tenths. Here a success is 60 s old, two are 58 s old, and two
     fewer: with the last two and three failures the breaker opens. It would not with fewer
     successes, as five outcomes are needed, nor with more."""

@@ -22,9 +22,7 @@ def test_other_faults_leave_the_clock_of_the_store_right() -> None:
     assert store_clock_error_max_s([FaultPeriod(FaultKind.STORE_FULL, "", 0.0)], 100.0) == 0.0
 
 
-def test_a_prompt_whose_answer_was_lost_can_be_asked_about_since_a_notification_that_was_eleven_hours_late() -> (
-    None
-):
+def test_a_prompt_whose_answer_was_lost_can_be_asked_about_since_a_late_notification() -> None:
     """M-Pesa knows a prompt by an id that only its answer and its notification tell."""
     stages = [
         StoredStage(29_320.5, "created", "CreatePayment"),

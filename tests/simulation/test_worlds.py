@@ -36,9 +36,7 @@ def test_a_payer_whom_the_operator_asks_already_is_refused() -> None:
 
 
 @pytest.mark.long
-def test_a_request_whose_key_was_being_looked_up_while_its_process_was_suspended_creates_nothing() -> (
-    None
-):
+def test_a_request_suspended_while_its_key_was_looked_up_creates_nothing() -> None:
     """Its merchant has repeated it elsewhere, and that payment has failed, so its reference could
     be used again."""
     without_staff = [

@@ -38,7 +38,8 @@ class Figure:
         return self.measured > self.budget
 
     def __str__(self) -> str:
-        return f"{self.name:40}{self.measured:>10,g}{self.budget:>10,g}{'  over' if self.is_over else ''}"
+        end = "  over" if self.is_over else ""
+        return f"{self.name:40}{self.measured:>10,g}{self.budget:>10,g}{end}"
 
 
 def sources(*packages: str) -> list[Path]:

@@ -130,7 +130,7 @@ REJECTED: Final = b"""{
     "failureCode": "INVALID_PHONE_NUMBER",
     "failureMessage": "The phone number '2607634' seems to be invalid for the provider 'MTN_MOMO_ZMB'."
   }
-}"""
+}"""  # noqa: E501
 INVALID_INPUT: Final = b"""{
   "depositId": "f4401bd2-1568-4140-bf2d-eb77d2b2b639",
   "status": "REJECTED",

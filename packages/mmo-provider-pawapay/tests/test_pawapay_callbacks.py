@@ -349,9 +349,7 @@ class TestSignatures:
             a_callback(parameters=""),
             a_callback(parameters=f";created={START // SECOND}"),
             a_callback(parameters=f";expires={START // SECOND + 60}"),
-            a_callback(
-                parameters=f";created={START // SECOND};created={START // SECOND};expires=99999999999"
-            ),
+            a_callback(parameters=2 * f";created={START // SECOND}" + ";expires=99999999999"),
             a_callback(components=(*COMPONENTS, "@path")),
             *(
                 a_callback(components=tuple(each for each in COMPONENTS if each != one))

@@ -30,7 +30,14 @@ def canonical_line(payment: RecordedPayment) -> str:
     """Return the line of a payment that has ended: gatewayReference, type, amount with exactly the
     decimals of its currency, currency and status, separated by tabs, with a line feed."""
     amount = payment.amount
-    return f"{payment.gateway_reference}\t{payment.type.value}\t{amount.text}\t{amount.currency}\t{payment.status.value}\n"
+    fields = (
+        payment.gateway_reference,
+        payment.type.value,
+        amount.text,
+        amount.currency,
+        payment.status.value,
+    )
+    return "\t".join(fields) + "\n"
 
 
 def digest_day(payments: Iterable[RecordedPayment]) -> DailyDigest:

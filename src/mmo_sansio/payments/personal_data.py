@@ -25,10 +25,26 @@ MASKED_PARTY: Final = Party("masked", "000")
 
 _KEPT_MEMBERS: Final = frozenset(
     {
-        "account", "amount", "confirmed", "durationMs", "errorCode", "fee", "finalAmount", "isApproved", "method",
-        "nativeCode", "operation", "outcome", "providerReference", "result", "reversal", "source", "status", "suspense",
+        "account",
+        "amount",
+        "confirmed",
+        "durationMs",
+        "errorCode",
+        "fee",
+        "finalAmount",
+        "isApproved",
+        "method",
+        "nativeCode",
+        "operation",
+        "outcome",
+        "providerReference",
+        "result",
+        "reversal",
+        "source",
+        "status",
+        "suspense",
     }
-)  # fmt: skip
+)
 """The members of a journal detail and of an entry in the suspense book that never hold a person's
 data; all others are masked, those too that a later version adds."""
 

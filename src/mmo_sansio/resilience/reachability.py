@@ -2,8 +2,8 @@
 in vain.
 
     REACHABLE ──nobody is answered for some seconds──▶ SUSPECTED ──a probe fails──▶ LOST
-        ▲                                                                    │                         │
-        └───────────────────────────any answer──────────────────────────────┴─────────────────────────┘
+        ▲                                                  │                          │
+        └───────────────────any answer─────────────────────┴──────────────────────────┘
 
 A short outage, such as a failover, is waited out by the callers. A statement that waits for a lock
 is no reason to refuse others: the probe, which locks nothing, is answered.

@@ -48,9 +48,8 @@ class TimelineEntry:
         """Return the event with its stages and members, on one line."""
         words = [self.title]
         if self.stages is not None:
-            words.append(
-                f"[{' → '.join(STAGE_TEXTS.get(each, each.replace('_', ' ')) for each in self.stages)}]"
-            )
+            stages = [STAGE_TEXTS.get(stage, stage.replace("_", " ")) for stage in self.stages]
+            words.append(f"[{' → '.join(stages)}]")
         members = [
             f"{name} {value}"
             for name, value in self.members.items()

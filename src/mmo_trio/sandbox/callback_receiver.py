@@ -53,8 +53,9 @@ _NOT_FORWARDED: Final = frozenset(
     (
         # The client writes these itself.
         b"host", b"user-agent", b"accept-encoding", b"content-length",
-        b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect",
-        b"proxy-authorization", b"proxy-connection",
+        # One connection's own.
+        b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade",
+        b"expect", b"proxy-authorization", b"proxy-connection",
     )
 )  # fmt: skip
 """Fields that belong to one connection (RFC 9110 section 7.6.1), or that the client adds."""

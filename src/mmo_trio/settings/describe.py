@@ -29,9 +29,9 @@ _PROVIDER_HEAD = """
 ## [provider.NAME]
 
 Configures a provider that methods of `brands.toml` name. `kind` is one of {}, or one
-of another package, such as `pawapay`; the other keys are those of its kind, see `docs/providers`. A key's variable is
-`MMO_PROVIDER__NAME__KEY`, with `_` for a `-` in the name. An unknown key stops the start.
-`KEY_file` names a file with the value of `KEY`.
+of another package, such as `pawapay`; the other keys are those of its kind, see `docs/providers`.
+A key's variable is `MMO_PROVIDER__NAME__KEY`, with `_` for a `-` in the name. An unknown key stops
+the start. `KEY_file` names a file with the value of `KEY`.
 
 Every kind but `sandbox` also has these keys:
 

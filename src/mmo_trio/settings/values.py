@@ -268,7 +268,8 @@ def mask_database_url(url: str) -> str:
         name, colon, _ = user.partition(":")
         rest = f"{name}:{MASK}@{host}{rest[len(user) + len(at) + len(host) :]}" if colon else rest
     before, mark, query = rest.partition("?")
-    return f"{scheme}{separator}{before}{mark}{'&'.join(_mask_parameter(each) for each in query.split('&'))}"
+    parameters = [_mask_parameter(parameter) for parameter in query.split("&")]
+    return f"{scheme}{separator}{before}{mark}{'&'.join(parameters)}"
 
 
 def _mask_parameter(parameter: str) -> str:

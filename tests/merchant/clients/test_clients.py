@@ -202,7 +202,7 @@ BLOCKING_ALONE = """
 import sys
 from mmo_merchant import MerchantClient
 loaded = set(sys.modules)
-ours = {name for name in loaded if name.startswith("mmo_trio.") and not name.startswith("mmo_merchant")}
+ours = {name for name in loaded if name.startswith("mmo_trio.")}
 assert not ours, ours
 assert not loaded & {"trio", "hypercorn", "quart", "psycopg", "structlog"}, loaded
 """

@@ -34,7 +34,9 @@ pytestmark = pytest.mark.long
 
 EXAMPLE = Path(__file__).parents[3] / "examples/callback_receiver.py"
 KEY = "The-key-0123456789abcdef"
-BOOKING = """book(word, reference, content.get("status"), (content.get("finalAmount") or {}).get("value"))"""
+BOOKING = (
+    'book(word, reference, content.get("status"), (content.get("finalAmount") or {}).get("value"))'
+)
 COMMENT = (
     "# The result is stored: do your own work with it in another place, not before the answer."
 )
@@ -67,24 +69,49 @@ LINK = """        try:
 """
 
 FAULTS = (
-    Fault("no check of the key", f"if not is_one_of(self.keys, "
-        f"{RECEIVED}):", "if False:", "key-wrong"),
-    Fault("a missing key passes", RECEIVED, 'self.headers.get("X-API-KEY", '
-        'self.keys[0])', "key-missing"),
+    Fault(
+        "no check of the key", f"if not is_one_of(self.keys, {RECEIVED}):", "if False:", "key-wrong"
+    ),
+    Fault(
+        "a missing key passes",
+        RECEIVED,
+        'self.headers.get("X-API-KEY", self.keys[0])',
+        "key-missing",
+    ),
     Fault("an empty key passes", COMPARISON, "received in ('', key)", "key-empty"),
-    Fault("a beginning passes", COMPARISON, "bool(received) and "
-        "key.startswith(received)", "key-beginning"),
+    Fault(
+        "a beginning passes",
+        COMPARISON,
+        "bool(received) and key.startswith(received)",
+        "key-beginning",
+    ),
     Fault("more than the key passes", COMPARISON, "received.startswith(key)", "key-longer"),
-    Fault("letter case is ignored", COMPARISON, "received.lower() == "
-        "key.lower()", "key-other-case"),
-    Fault("keys are compared as text", COMPARISON, "hmac.compare_digest(received, key)", "key-not-ascii"),
-    Fault("any of several keys", RECEIVED, 'self.headers.get_all("X-API-KEY", '
-        '[""])[-1]', "key-twice"),
-    Fault("the key in the answer", 'send_header("Content-Length", "0")', 'send_header("X-Key", KEY)', "key-right"),
+    Fault(
+        "letter case is ignored", COMPARISON, "received.lower() == key.lower()", "key-other-case"
+    ),
+    Fault(
+        "keys are compared as text",
+        COMPARISON,
+        "hmac.compare_digest(received, key)",
+        "key-not-ascii",
+    ),
+    Fault(
+        "any of several keys", RECEIVED, 'self.headers.get_all("X-API-KEY", [""])[-1]', "key-twice"
+    ),
+    Fault(
+        "the key in the answer",
+        'send_header("Content-Length", "0")',
+        'send_header("X-Key", KEY)',
+        "key-right",
+    ),
     Fault("a redirect", "self.answer(204)", "self.answer(302)", "key-right"),
     Fault("repeats are booked", RETURNS, RETURNS.replace("return False", "pass"), "repeated"),
-    Fault("repeats are errors", "self.answer(204)", "self.answer(204 if is_new "
-        "else 409)", "repeated-later"),
+    Fault(
+        "repeats are errors",
+        "self.answer(204)",
+        "self.answer(204 if is_new else 409)",
+        "repeated-later",
+    ),
     Fault(
         "looks first and writes later",
         LINK,
@@ -106,8 +133,12 @@ FAULTS = (
     ),
     Fault("a QR code is booked", '"status" in content', "True", "qr-code"),
     Fault("successes only", '("success", "failed")', '("success",)', "failed"),
-    Fault("pending is booked", '("success", "failed")', '("success", "failed", '
-        '"pending")', "status-pending"),
+    Fault(
+        "pending is booked",
+        '("success", "failed")',
+        '("success", "failed", "pending")',
+        "status-pending",
+    ),
     Fault(
         "known codes only",
         "return found if is_known else None",
@@ -130,21 +161,40 @@ FAULTS = (
     Fault("the requested amount is booked", '"finalAmount"', '"requestedAmount"', "other-amount"),
     Fault("amounts are floats", "parse_float=Decimal", "parse_float=float", "exact-decimals"),
     Fault("file names of others", " or not ULID.fullmatch(reference)", "", "reference-path"),
-    Fault("no JSON breaks it", "except (ValueError, "
-        "RecursionError):", "except RecursionError:", "body-no-json"),
-    Fault("deep JSON breaks it", "except (ValueError, "
-        "RecursionError):", "except ValueError:", "body-deep"),
-    Fault("any method will do", ANSWER, f"do_GET = lambda self: self.answer(204)\n\n   "
-        f" {ANSWER}", "method-get"),
+    Fault(
+        "no JSON breaks it",
+        "except (ValueError, RecursionError):",
+        "except RecursionError:",
+        "body-no-json",
+    ),
+    Fault(
+        "deep JSON breaks it",
+        "except (ValueError, RecursionError):",
+        "except ValueError:",
+        "body-deep",
+    ),
+    Fault(
+        "any method will do",
+        ANSWER,
+        f"do_GET = lambda self: self.answer(204)\n\n    {ANSWER}",
+        "method-get",
+    ),
     Fault("impatient", "timeout = 10", "timeout = 0.5", "slow-head", SLOW_S),
-    Fault("reads once", "self.rfile.read(int(length))", "self.rfile.read1(int(length))", "slow-body", SLOW_S),
+    Fault(
+        "reads once",
+        "self.rfile.read(int(length))",
+        "self.rfile.read1(int(length))",
+        "slow-body",
+        SLOW_S,
+    ),
     Fault("one at a time", SERVER, ONE_BY_ONE, "silent-connections", deadline_s=4.0),
     Fault(
-        "leaves a body unread", "    timeout = 10", '    protocol_version = "HTTP/1.1"\n    '
-            'timeout = 10',
+        "leaves a body unread",
+        "    timeout = 10",
+        '    protocol_version = "HTTP/1.1"\n    timeout = 10',
         "kept-after-rejection",
     ),
-)  # fmt: skip
+)
 
 
 ADVISED = {"key-twice", "method-get", "reference-path"}
@@ -256,7 +306,10 @@ async def test_each_planted_fault_is_named(tmp_path: Path, fault: Fault) -> None
 async def test_a_key_in_an_answer_is_a_fault_in_every_situation(tmp_path: Path) -> None:
     """Also where another answer is only advised: whoever opens the URL in a browser would see the
     key."""
-    told = """do_GET = lambda self: (self.send_response(405), self.send_header("X-Key", KEY), self.end_headers())"""
+    told = (
+        "do_GET = lambda self: "
+        '(self.send_response(405), self.send_header("X-Key", KEY), self.end_headers())'
+    )
     fault = Fault("the key for everybody", ANSWER, f"{told}\n\n    {ANSWER}", "method-get")
     with shop(tmp_path / "results", fault) as (url, books):
         verdicts = await check(url, books, {"key-right", "method-get"})

@@ -142,9 +142,7 @@ async def test_the_limits_of_a_role_count_for_each_user_and_day() -> None:
 
 
 @pytest.mark.spec("S6")
-async def test_in_a_restored_store_nothing_is_asked_back_and_what_had_not_ended_is_asked_after() -> (
-    None
-):
+async def test_a_restored_store_asks_nothing_back_and_asks_after_what_had_not_ended() -> None:
     async with staff() as at:
         await ask(at, AMINA)
         batch = partial(submit_batch_once, at.store, clock=TrioClock())

@@ -36,7 +36,7 @@ class Saves:
         self.records.append(record)
 
 
-async def test_a_process_that_starts_with_a_clock_set_back_dates_nothing_in_a_window_that_was_served(
+async def test_a_process_whose_clock_was_set_back_dates_nothing_in_a_window_that_was_served(
     tmp_path: Path,
 ) -> None:
     async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
@@ -88,9 +88,7 @@ async def test_no_window_is_served_whose_end_is_not_saved(
     assert len(saves.records) == 1
 
 
-async def test_a_store_that_records_by_itself_how_far_records_are_complete_is_given_nothing() -> (
-    None
-):
+async def test_a_store_that_records_itself_how_far_records_are_complete_is_given_nothing() -> None:
     machine = SetClock()
     await ServedWindows(machine, None).mark(START)
     assert machine.served_until == START

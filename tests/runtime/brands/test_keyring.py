@@ -70,9 +70,7 @@ def test_a_keyring_needs_one_whole_master_key() -> None:
 
 
 @pytest.mark.finding("security-11")
-def test_the_tokens_of_a_generation_and_of_the_one_before_are_accepted_with_either_master_key() -> (
-    None
-):
+def test_tokens_of_this_generation_and_the_one_before_pass_with_either_master_key() -> None:
     old, both = KeyRing(OLD), KeyRing(NEW, OLD)
     (first,) = old.webhook_tokens("mpesa")
     assert (len(first), first) == (32, old.webhook_tokens("mpesa", 1)[0])

@@ -17,8 +17,10 @@ PAGE = """<!doctype html>
   <input type="hidden" name="form_token" value="fresh"><input type="hidden" name="number" value="2">
   <input id="note" name="note" type="text" value="" required="">
   <textarea name="evidence" rows="3"></textarea>
-  <label><input type="checkbox" name="a"> a</label><label><input type="checkbox" name="b" checked> b</label>
-  <select name="outcome"><option value="" selected>choose</option><option value="success">success</option></select>
+  <label><input type="checkbox" name="a"> a</label>
+  <label><input type="checkbox" name="b" checked> b</label>
+  <select name="outcome"><option value="" selected>choose</option>
+    <option value="success">success</option></select>
 </form>
 </details>
 <details><summary>More</summary></details>
@@ -33,8 +35,10 @@ FILLED = """<!doctype html>
   <input id="note" name="note" type="text" value="&#34;ü&#34; &lt;b&gt;" required="">
   <textarea name="evidence" rows="3">&lt;/textarea&gt;
 line 2</textarea>
-  <label><input type="checkbox" name="a" checked> a</label><label><input type="checkbox" name="b"> b</label>
-  <select name="outcome"><option value="">choose</option><option value="success" selected>success</option></select>
+  <label><input type="checkbox" name="a" checked> a</label>
+  <label><input type="checkbox" name="b"> b</label>
+  <select name="outcome"><option value="">choose</option>
+    <option value="success" selected>success</option></select>
 </form>
 </details>
 <details><summary>More</summary></details>

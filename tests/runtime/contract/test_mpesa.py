@@ -597,7 +597,7 @@ async def test_m_pesa_qr_and_deposit_confirmed_and_listed_are_credited_once(
 
 
 @pytest.mark.spec("S5")
-async def test_m_pesa_stk_request_lost_a_payment_to_another_shortcode_or_of_another_amount_settles_nothing(
+async def test_m_pesa_stk_request_lost_a_payment_of_another_shortcode_or_amount_settles_nothing(
     serve: Serve, tmp_path: Path
 ) -> None:
     async with in_kenya(serve, tmp_path, **PULLS) as kenya:

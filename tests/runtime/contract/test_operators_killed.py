@@ -78,8 +78,9 @@ class Stage:
     async def gateway(self) -> AsyncIterator[tuple[Process, Merchant]]:
         """`mmo sandbox` with an account at every operator."""
         words: list[str | Path] = [
-            "sandbox", "--data", self.directory, "--config", self.directory / "mmo.toml",
-            "--brands", self.directory / "brands.toml", *FREE_PORTS, "--api", f"127.0.0.1:{self.port}",
+            "sandbox", "--data", self.directory,
+            "--config", self.directory / "mmo.toml", "--brands", self.directory / "brands.toml",
+            *FREE_PORTS, "--api", f"127.0.0.1:{self.port}",
         ]  # fmt: skip
         log = self.directory / "gateway.log"
         async with serving_process(*words, log=log) as process:

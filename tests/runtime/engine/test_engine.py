@@ -213,9 +213,7 @@ class MachineClock(GatewayClock):
 
 
 @pytest.mark.spec("C12", "P5")
-async def test_nothing_is_created_by_a_request_that_may_have_waited_in_a_suspended_process() -> (
-    None
-):
+async def test_a_request_that_may_have_waited_in_a_suspended_process_creates_nothing() -> None:
     async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
         machine = engine.clock
         assert isinstance(machine, MachineClock)
@@ -378,9 +376,7 @@ async def test_the_batch_of_a_caller_that_is_alone_is_decided_in_its_own_task() 
     assert "_decide_batches" in others
 
 
-async def test_an_engine_that_ends_while_a_caller_decides_answers_that_caller_and_refuses_who_waits() -> (
-    None
-):
+async def test_an_engine_that_ends_answers_the_caller_that_decides_and_refuses_who_waits() -> None:
     async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store = Watched(memory)
         store.hold = trio.Event()

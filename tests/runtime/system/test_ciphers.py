@@ -47,9 +47,7 @@ def test_a_certificate_serves_as_a_public_key() -> None:
     assert CIPHERS.rsa_bits(pem) == load_pem_x509_certificate(pem).public_key().key_size  # type: ignore[union-attr]
 
 
-def test_a_key_of_1024_bits_takes_a_key_and_a_vector_with_pkcs1v15_but_not_with_oaep_sha256() -> (
-    None
-):
+def test_a_key_of_1024_bits_takes_key_and_vector_with_pkcs1v15_not_with_oaep_sha256() -> None:
     text = b":".join((base64.b64encode(bytes(32)), base64.b64encode(bytes(16))))
     assert len(text) == 69
     assert CIPHERS.rsa_bits(public_key(1024)) == 1024

@@ -15,7 +15,8 @@ from mmo_trio.system.descriptors import raise_descriptor_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 limit = raise_descriptor_limit()
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-assert limit == soft == min(hard if hard != resource.RLIM_INFINITY else 1_048_576, 1_048_576), (limit, soft, hard)
+highest = 1_048_576 if hard == resource.RLIM_INFINITY else min(hard, 1_048_576)
+assert limit == soft == highest, (limit, soft, hard)
 assert raise_descriptor_limit() == limit
 """
 

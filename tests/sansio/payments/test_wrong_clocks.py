@@ -188,9 +188,7 @@ def test_a_payment_of_a_wrong_clock_gets_the_time_at_which_it_was_really_taken()
 
 
 @pytest.mark.finding("hostile-F1", "hostile-F2")
-def test_a_payment_that_an_earlier_version_stamped_in_the_future_ends_three_days_after_its_correction() -> (
-    None
-):
+def test_a_payment_stamped_in_the_future_ends_three_days_after_its_correction() -> None:
     world = World(now=later(START, AHEAD))
     world.create()
     world.settle()

@@ -144,9 +144,10 @@ def signed_headers(
     """Return the headers of a request of JSON with its signature. The signature is deterministic
     (RFC 6979), so a repetition is the same."""
     created = now // SECOND
-    parameters = f'alg="ecdsa-p256-sha256";keyid="{key.id}";created={created};expires={created + LIFETIME // SECOND}'
-    components = " ".join(f'"{each}"' for each in SIGNED_COMPONENTS)
-    value = f"({components});{parameters}"
+    expires = created + LIFETIME // SECOND
+    components = " ".join(f'"{component}"' for component in SIGNED_COMPONENTS)
+    validity = f"created={created};expires={expires}"
+    value = f'({components});alg="ecdsa-p256-sha256";keyid="{key.id}";{validity}'
     headers: Headers = (
         (b"content-type", b"application/json"),
         (b"content-digest", content_digest(content).encode()),

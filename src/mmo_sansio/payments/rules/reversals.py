@@ -1,9 +1,11 @@
 """Decides about reversals: money of a payment that staff ask back is asked for once, and never more
 than was paid.
 
-    requested ──approved by staff──▶ approved ──on record before the request leaves──▶ sent ──▶ succeeded or failed
+    requested ──approved by staff──▶ approved ──on record before the request leaves──▶ sent
                                         ▲                                               │
                                         └──the provider's word that it received nothing─┤
+                                                                                        │
+                                        succeeded or failed ◀───the provider's result───┤
                                                                                         ▼
                                         asked after until the provider or staff say ◀ unknown
 

@@ -1,9 +1,9 @@
 """Simulates pawaPay: the Merchant API v2 of one account, with its wallets and callbacks.
 
-    POST /v2/deposits, /v2/payouts, /v2/refunds              a submission
-    GET  /v2/deposits/{id}, ...                              its status
-    GET  /v2/active-conf, /v2/availability                   what the account may do, and what works
-    GET  /v2/wallet-balances, /v2/public-key/http            the account's money, and the key of callbacks
+    POST /v2/deposits, /v2/payouts, /v2/refunds      a submission
+    GET  /v2/deposits/{id}, ...                      its status
+    GET  /v2/active-conf, /v2/availability           what the account may do, and what works
+    GET  /v2/wallet-balances, /v2/public-key/http    the account's money, the key of callbacks
 
 Numbers of the operator's own sandbox mean what they mean there (`markets`); any other has a wallet.
 A fault is planned `at` deposit, payout or refund (a submission), ask (a status) or account (all

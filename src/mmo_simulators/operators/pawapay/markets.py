@@ -99,30 +99,42 @@ class SimulatedCountry:
 
 COUNTRIES: Final = (
     SimulatedCountry("BEN", "Benin", "229", {"XOF": ("100", "2000000")}, (
-        SimulatedProvider("MTN_MOMO_BEN", "MTN", "22951345", "029 039 069 129", "089 119 129"),
+        SimulatedProvider("MTN_MOMO_BEN", "MTN", "22951345",
+            "029 039 069 129", "089 119 129"),
     )),
     SimulatedCountry("CMR", "Cameroon", "237", {"XAF": ("100", "1000000")}, (
-        SimulatedProvider("MTN_MOMO_CMR", "MTN", "237653456", "019 029 039 069 129", "089 119 129"),
-        SimulatedProvider("ORANGE_CMR", "Orange", "237693456", "019 029 039 049 069 129", "099 119 129"),
+        SimulatedProvider("MTN_MOMO_CMR", "MTN", "237653456",
+            "019 029 039 069 129", "089 119 129"),
+        SimulatedProvider("ORANGE_CMR", "Orange", "237693456",
+            "019 029 039 049 069 129", "099 119 129"),
     )),
     SimulatedCountry("COD", "DRC", "243", {"CDF": ("100", "5000000"), "USD": ("1", "2500")}, (
-        SimulatedProvider("VODACOM_MPESA_COD", "Vodacom", "243813456", "019 029 039 049 069 129", "089 119 129", 2, 2),
-        SimulatedProvider("AIRTEL_COD", "Airtel", "243973456", "069 129", "089 119 129", 2, 2),
+        SimulatedProvider("VODACOM_MPESA_COD", "Vodacom", "243813456",
+            "019 029 039 049 069 129", "089 119 129", 2, 2),
+        SimulatedProvider("AIRTEL_COD", "Airtel", "243973456",
+            "069 129", "089 119 129", 2, 2),
     )),
     SimulatedCountry("KEN", "Kenya", "254", {"KES": ("1", "250000")}, (
-        SimulatedProvider("MPESA_KEN", "M-Pesa", "254703456", "019 039 049 059 069 129", "089 099 109 119 129", 0, 2),
+        SimulatedProvider("MPESA_KEN", "M-Pesa", "254703456",
+            "019 039 049 059 069 129", "089 099 109 119 129", 0, 2),
     )),
     SimulatedCountry("RWA", "Rwanda", "250", {"RWF": ("100", "2000000")}, (
-        SimulatedProvider("MTN_MOMO_RWA", "MTN", "250783456", "019 129", "129"),
-        SimulatedProvider("AIRTEL_RWA", "Airtel", "250733456", "039 049 069 129", "089 119 129"),
+        SimulatedProvider("MTN_MOMO_RWA", "MTN", "250783456",
+            "019 129", "129"),
+        SimulatedProvider("AIRTEL_RWA", "Airtel", "250733456",
+            "039 049 069 129", "089 119 129"),
     )),
     SimulatedCountry("UGA", "Uganda", "256", {"UGX": ("500", "5000000")}, (
-        SimulatedProvider("MTN_MOMO_UGA", "MTN", "256783456", "019 029 069 129", "089 099 119", 2, 2),
-        SimulatedProvider("AIRTEL_OAPI_UGA", "Airtel", "256753456", "019 039 049 069 129", "089 099 119 129"),
+        SimulatedProvider("MTN_MOMO_UGA", "MTN", "256783456",
+            "019 029 069 129", "089 099 119", 2, 2),
+        SimulatedProvider("AIRTEL_OAPI_UGA", "Airtel", "256753456",
+            "019 039 049 069 129", "089 099 119 129"),
     )),
     SimulatedCountry("ZMB", "Zambia", "260", {"ZMW": ("1", "20000")}, (
-        SimulatedProvider("MTN_MOMO_ZMB", "MTN", "260763456", "019 029 039 069 129", "079 119 129", 2, 2),
-        SimulatedProvider("AIRTEL_OAPI_ZMB", "Airtel", "260973456", "019 039 049 069 129", "089 119 129", 2, 2),
+        SimulatedProvider("MTN_MOMO_ZMB", "MTN", "260763456",
+            "019 029 039 069 129", "079 119 129", 2, 2),
+        SimulatedProvider("AIRTEL_OAPI_ZMB", "Airtel", "260973456",
+            "019 039 049 069 129", "089 119 129", 2, 2),
     )),
 )  # fmt: skip
 """Seven of some twenty. Amounts in UGX are whole, as the currency has no smaller unit, though MTN

@@ -56,8 +56,9 @@ def sign_callback(
         (b"signature-date", format_with_microseconds(now).encode()),
     )
     signed = evolve(request, headers=headers)
-    listed = " ".join(f'"{each}"' for each in _COMPONENTS)
-    parameters = f'({listed});alg="ecdsa-p256-sha256";keyid="{CALLBACK_KEY_ID}";created={created};expires={created + LIFETIME_S}'
+    components = " ".join(f'"{component}"' for component in _COMPONENTS)
+    validity = f"created={created};expires={created + LIFETIME_S}"
+    parameters = f'({components});alg="ecdsa-p256-sha256";keyid="{CALLBACK_KEY_ID}";{validity}'
     signature = base64.b64encode(
         key.sign(_base(signed, _COMPONENTS, parameters), ECDSA(SHA256()))
     ).decode()

@@ -67,9 +67,10 @@ def _literal(value: object, notation: _Notation, indent: int) -> str:
         if not is_nested and len(line) + indent <= LINE_LENGTH_MAX and len(value) < 4:
             return line
         within = indent + notation.step
+        start = " " * within
         members = [
-            f"{' ' * within}{_name(name, notation)}{notation.colon}{_literal(each, notation, within)}"
-            for name, each in value.items()
+            f"{start}{_name(name, notation)}{notation.colon}{_literal(member, notation, within)}"
+            for name, member in value.items()
         ]
         comma = "," * notation.has_trailing_comma
         return "\n".join(

@@ -208,4 +208,6 @@ def split_servers(conninfo: str) -> Sequence[str]:
 def server_name(conninfo: str) -> str:
     """Return host and port of a server, for messages."""
     parameters = conninfo_to_dict(conninfo)
-    return f"{parameters.get('host') or parameters.get('hostaddr') or 'localhost'}:{parameters.get('port') or 5432}"
+    host = parameters.get("host") or parameters.get("hostaddr") or "localhost"
+    port = parameters.get("port") or 5432
+    return f"{host}:{port}"

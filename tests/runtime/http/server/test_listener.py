@@ -90,9 +90,7 @@ async def test_a_crowd_of_connections_is_accepted_together() -> None:
             each.close()
 
 
-async def test_each_of_a_crowd_sends_without_delay_and_keeps_what_the_client_has_not_taken() -> (
-    None
-):
+async def test_each_of_a_crowd_sends_at_once_and_keeps_what_the_client_has_not_taken() -> None:
     """As Trio has it for a connection that it accepts itself."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     with socket.create_connection(listener.socket.getsockname()[:2]):

@@ -271,7 +271,7 @@ async def drain_while_idle(node: Node, *, after_payments: int) -> None:
 
 
 @pytest.mark.spec("K5")
-async def test_an_owner_that_drains_while_nothing_is_sent_passes_on_the_successes_that_are_not_stored(
+async def test_an_owner_that_drains_passes_on_the_successes_that_are_not_stored(
     autojump_clock: MockClock,
 ) -> None:
     """Its callbacks have ended as soon as it is to drain, so no round releases its channels while

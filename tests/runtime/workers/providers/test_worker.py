@@ -459,7 +459,7 @@ async def test_a_submission_whose_record_was_in_doubt_is_sent_once(
 
 @pytest.mark.spec("S6")
 @pytest.mark.finding("rules-3")
-async def test_a_submission_that_was_in_doubt_for_too_long_is_reported_as_never_sent_and_begun_again(
+async def test_a_submission_in_doubt_for_too_long_is_reported_as_never_sent_and_begun_again(
     autojump_clock: MockClock,
 ) -> None:
     async with at_work(WorkerHarness()) as harness:

@@ -80,9 +80,7 @@ def test_a_label_may_be_a_number_of_forty_characters() -> None:
 
 
 @pytest.mark.spec("G7", "G8")
-def test_a_text_is_refused_for_every_control_character_and_for_no_other_reason_than_its_characters() -> (
-    None
-):
+def test_a_text_is_refused_for_each_control_character_and_for_no_other_character() -> None:
     refused = []
     for code_point in range(sys.maxunicode + 1):
         errors = FieldErrors()

@@ -149,7 +149,10 @@ def test_problems_are_errors_by_their_kind() -> None:
         read_started(api.answer(creation_request(ACCESS, a_pay_in("order-2"))))
 
 
-PROBLEM = b'{"type":"e/service_unavailable","title":"T","status":503,"detail":"","errorCode":"service_unavailable"}'
+PROBLEM = b"""{
+    "type": "e/service_unavailable", "title": "T", "status": 503, "detail": "",
+    "errorCode": "service_unavailable"
+}"""
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,10 @@ def test_a_reference_of_another_payment_is_no_answer(
 
 @pytest.mark.spec("P5")
 def test_a_503_is_waited_for_as_long_as_it_says() -> None:
-    problem = b'{"type":"e/service_unavailable","title":"T","status":503,"detail":"D","errorCode":"service_unavailable"}'
+    problem = b"""{
+        "type": "e/service_unavailable", "title": "T", "status": 503, "detail": "D",
+        "errorCode": "service_unavailable"
+    }"""
     exchange = create_or_get(ACCESS, a_pay_in(), is_first_attempt=True)
     next(exchange)
     asks = [

@@ -138,9 +138,7 @@ def test_exactly_the_planted_differences_are_found(
     assert found == planted
 
 
-def test_a_reference_that_was_used_again_belongs_to_the_payment_that_is_most_like_the_line() -> (
-    None
-):
+def test_a_reference_used_again_belongs_to_the_payment_that_is_most_like_the_line() -> None:
     failed = a_record(1, status=Status.FAILED, receipt=None, merchant_reference="order")
     paid = a_record(2, receipt=None, merchant_reference="order")
     lines = [the_line_of(paid), the_line_of(failed, 2)]

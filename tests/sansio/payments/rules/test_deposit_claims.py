@@ -379,9 +379,7 @@ def test_a_prompts_receipt_settles_no_qr_payment() -> None:
 
 
 @pytest.mark.finding("security-4")
-def test_a_prompt_that_succeeds_with_a_receipt_that_settled_another_payment_stands_before_a_person() -> (
-    None
-):
+def test_a_prompt_whose_receipt_settled_another_payment_stands_before_a_person() -> None:
     world = add_payment(with_payment(), Operation.QR_PAYIN, 7)
     world.receive(told(numbered_reference(7)))
     world.receive(answer(numbered_reference(7)))

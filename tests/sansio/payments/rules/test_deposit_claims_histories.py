@@ -255,8 +255,11 @@ def test_the_books_are_the_operators(seed: int) -> None:
         content = json.loads(entry.content)
         stands.setdefault(content["providerReference"], set()).add(content["amount"])
         if content["providerReference"].startswith(("FORGED", "FOREIGN")):
-            assert entry.reason in (SuspenseReason.UNCONFIRMED_DEPOSIT, SuspenseReason.UNMATCHED_DEPOSIT,
-                                    SuspenseReason.CONFLICTING_DEPOSIT)  # fmt: skip
+            assert entry.reason in (
+                SuspenseReason.UNCONFIRMED_DEPOSIT,
+                SuspenseReason.UNMATCHED_DEPOSIT,
+                SuspenseReason.CONFLICTING_DEPOSIT,
+            )
     for receipt in books.notified - booked.keys():
         amount = str(books.received[receipt].amount)
         assert amount in stands.get(receipt, set()), f"{receipt} is in no book"

@@ -254,9 +254,7 @@ def test_an_answer_to_an_old_question_does_not_undo_a_submission(version: int) -
 
 @pytest.mark.finding("rules-3")
 @pytest.mark.spec("S6")
-def test_a_creation_in_doubt_is_submitted_although_its_payment_was_polled_before_that_was_reported() -> (
-    None
-):
+def test_a_creation_in_doubt_is_submitted_although_its_payment_was_polled_earlier() -> None:
     """The store, which did not tell whether the creation is durable, let no report in for half a
     minute."""
     before = a_transaction(Stage.SUBMITTING, version=2, polls=1, submitted_at=START)

@@ -478,7 +478,10 @@ def polled_with(code: str, *, age: Span = Span(15 * SECOND)) -> ProviderReport:
     """What the answer to a query comes to that has this code, as it stands in the JSON, this long
     after the prompt."""
     waiting = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
-    body = f'{{"CheckoutRequestID":"ws_CO_1","ResponseCode":"0","ResultCode":{code},"ResultDesc":"text"}}'
+    body = (
+        '{"CheckoutRequestID":"ws_CO_1","ResponseCode":"0",'
+        f'"ResultCode":{code},"ResultDesc":"text"}}'
+    )
     return asked(waiting, 200, body.encode(), now=later(START, age))
 
 

@@ -427,9 +427,7 @@ def test_a_callback_is_signed_only_when_asked_to() -> None:
     )
 
 
-def test_a_callback_without_a_200_is_repeated_for_15_minutes_each_time_with_a_fresh_signature() -> (
-    None
-):
+def test_a_callback_without_a_200_is_repeated_for_15_minutes_and_signed_anew() -> None:
     merchant, signatures, waited = a_merchant(), set(), []
     merchant.submit(OperationType.DEPOSIT, DEPOSIT)
     for minute in range(60):
