@@ -2,7 +2,7 @@
 randomness.
 
 A test needs `Gateway`, which does all of it in memory. The project's `docs/tutorial.md` goes
-through it step by step, and `examples/test_payment.py` is a whole test of forty lines:
+through it step by step, and `examples/test_payment.py` is a whole test:
 
     Gateway()                            nothing has happened yet
     receive(input, now=, utc=)           decide an input, and return its reply

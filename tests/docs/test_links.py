@@ -61,22 +61,3 @@ def test_what_an_index_shows_has_no_relative_link(root: Path, pattern: str) -> N
     for page in root.glob(pattern):
         links = LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
         assert [each for each in links if not each.startswith("https://")] == [], page
-
-
-def test_the_readme_leads_to_every_page(root: Path) -> None:
-    """The list of all pages is one of them."""
-    linked = {
-        leads_to.resolve()
-        for page in (root / "README.md", root / "docs" / "README.md")
-        for _, leads_to, _ in targets(page, root)
-    }
-    unlinked = [page.name for page in pages(root) if page.resolve() not in linked]
-    assert unlinked == ["README.md"]
-
-
-@pytest.mark.parametrize("name", ["README.md", "CHANGES.md", "docs/**/*.md", "examples/*"])
-def test_no_line_ends_in_spaces(root: Path, name: str) -> None:
-    for page in root.glob(name):
-        if page.is_file():
-            lines = page.read_text(encoding="utf-8").splitlines()
-            assert [n for n, line in enumerate(lines, 1) if line != line.rstrip()] == [], page.name

@@ -9,16 +9,9 @@ import trio
 
 from tests.support.shop_process import a_shop_process, check_shop
 
-LINES_MAX = 70
-
 
 @pytest.mark.spec("C4", "K1", "K3")
 @pytest.mark.finding("new-users-client-library")
 def test_a_shop_on_flask_takes_each_result_once(tmp_path: Path) -> None:
     with a_shop_process("flask", tmp_path) as shop:
         trio.run(check_shop, shop)
-
-
-def test_the_shop_has_less_than_seventy_lines(root: Path) -> None:
-    lines = (root / "examples/shop_flask.py").read_text(encoding="utf-8").splitlines()
-    assert len(lines) < LINES_MAX

@@ -4,7 +4,6 @@ internal."""
 from __future__ import annotations
 
 import ast
-import pydoc
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -117,36 +116,6 @@ def test_no_other_export_exists(name: str) -> None:
 def test_the_face_of_the_core_names_the_faces() -> None:
     named = re.findall(r":mod:`([\w.]+)`", mmo_sansio.__doc__ or "")
     assert ["mmo_sansio", *named] == list(FACES)
-
-
-def test_help_begins_with_the_gateway_and_the_names_that_the_tutorial_uses() -> None:
-    """`help` prints thousands of lines: whoever reads the first two screens has what a test
-    needs."""
-    screens = pydoc.plain(pydoc.render_doc(mmo_sansio)).splitlines()[:50]
-    methods = [re.match(r" {8}(\w+)\(", line) for line in screens]
-    gateway = [
-        name for name, each in vars(mmo_sansio.Gateway).items() if callable(each) and name[0] != "_"
-    ]
-    assert [match[1] for match in methods if match] == ["Gateway", *gateway]
-
-    groups = re.split(r"\n *\n", "\n".join(screens).partition("describe  ")[2])[0]
-    listed = set(re.findall(r"\w+", groups)) - {
-        "input",
-        "look",
-        "time",
-        "service",
-        "and",
-        "the",
-        "intents",
-    }
-    assert {*listed, "Gateway"} == set(exports("mmo_sansio")) - {"Intent"}
-    tutorial = ast.walk(ast.parse(USERS_CODE["docs/tutorial.md"]))
-    froms = [
-        node
-        for node in tutorial
-        if isinstance(node, ast.ImportFrom) and node.module == "mmo_sansio"
-    ]
-    assert {each.name for node in froms for each in node.names} <= {*listed, "Gateway"}
 
 
 @pytest.mark.parametrize("where", USERS_CODE)

@@ -1,1 +1,0 @@
-"""Measures how much there is to read: lines, modules, files entered on a flow, and the wheel."""
