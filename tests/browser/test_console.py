@@ -302,7 +302,6 @@ def live_payments(browser: Browser, office: Sandbox) -> Iterator[Page]:
         yield page
 
 
-@pytest.mark.finding("screens-2")
 def test_a_payment_made_between_two_streams_is_shown(browser: Browser, office: Sandbox) -> None:
     with browser_page(browser, viewport=WIDE) as page:
         sign_in(page, office, "vera")
@@ -318,7 +317,6 @@ def test_a_payment_made_between_two_streams_is_shown(browser: Browser, office: S
         expect(page.locator("[data-live].good")).to_be_visible()
 
 
-@pytest.mark.finding("screens-2")
 def test_a_page_without_a_connection_does_not_say_that_it_is_up_to_date(
     browser: Browser, office: Sandbox
 ) -> None:
@@ -332,7 +330,6 @@ def test_a_page_without_a_connection_does_not_say_that_it_is_up_to_date(
         expect(page.get_by_role("link", name=created)).to_be_visible()
 
 
-@pytest.mark.finding("screens-2")
 def test_a_page_that_nobody_has_seen_for_a_while_makes_up_for_it(
     browser: Browser, office: Sandbox
 ) -> None:
@@ -349,7 +346,6 @@ def test_a_page_that_nobody_has_seen_for_a_while_makes_up_for_it(
         expect(page.locator("[data-live].good")).to_be_visible()
 
 
-@pytest.mark.finding("screens-2")
 def test_what_is_new_is_announced_where_the_list_is_in_use(
     browser: Browser, office: Sandbox
 ) -> None:
@@ -367,7 +363,6 @@ def test_what_is_new_is_announced_where_the_list_is_in_use(
         expect(page.locator("[data-live].good")).to_be_visible()
 
 
-@pytest.mark.finding("screens-4")
 def test_back_leads_from_a_payment_to_what_the_search_found(
     browser: Browser, office: Sandbox
 ) -> None:
@@ -384,7 +379,6 @@ def test_back_leads_from_a_payment_to_what_the_search_found(
         expect(page.get_by_role("heading", level=1)).to_contain_text("Found by “254700000004”")
 
 
-@pytest.mark.finding("screens-3")
 def test_a_link_on_another_site_leads_to_its_page(browser: Browser, office: Sandbox) -> None:
     link = f"{office.console}/payments?status=failed"
     with browser_page(browser) as page:
@@ -405,7 +399,6 @@ def test_a_link_on_another_site_leads_to_its_page(browser: Browser, office: Sand
         assert page.url == link
 
 
-@pytest.mark.finding("screens-3")
 @pytest.mark.parametrize("with_scripts", [True, False])
 def test_what_was_typed_comes_back_after_the_end_of_a_session(
     browser: Browser, office: Sandbox, with_scripts: bool

@@ -235,7 +235,6 @@ def test_the_card_stays_where_it_is(page: Page, sandbox: Sandbox) -> None:
     assert len(set(places)) == 1
 
 
-@pytest.mark.finding("new-users-L-404")
 @pytest.mark.parametrize(
     ("locale", "title"),
     [

@@ -68,7 +68,6 @@ def test_a_listener_pays(browser: Browser, sandbox: Sandbox, scripts: bool) -> N
 
 
 @pytest.mark.spec("W1")
-@pytest.mark.finding("money-4")
 @with_and_without_scripts
 def test_a_listener_is_told_not_to_pay_again(
     browser: Browser, sandbox: Sandbox, scripts: bool

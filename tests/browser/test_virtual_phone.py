@@ -225,7 +225,6 @@ def test_an_answer_to_a_payment_of_another_phone_changes_nothing(
     assert sandbox.status(reference)["status"] == "pending"
 
 
-@pytest.mark.finding("screens-13")
 def test_a_wrong_pin_leaves_the_guide_where_it_is(page: Page, sandbox: Sandbox) -> None:
     number = next(_NUMBERS)
     for _ in range(3):
@@ -249,7 +248,6 @@ def test_a_wrong_pin_leaves_the_guide_where_it_is(page: Page, sandbox: Sandbox) 
     expect(page.locator(".bubble")).to_contain_text("You have paid KES 10.00 to Demo Shop.")
 
 
-@pytest.mark.finding("screens-13")
 def test_the_operators_message_comes_to_the_phone_by_itself(page: Page, sandbox: Sandbox) -> None:
     number = next(_NUMBERS)
     page.goto(phone_of(sandbox, number))
@@ -260,7 +258,6 @@ def test_the_operators_message_comes_to_the_phone_by_itself(page: Page, sandbox:
     expect(page.locator(STATUS)).to_have_text("Approved.")
 
 
-@pytest.mark.finding("screens-13")
 def test_a_pin_that_is_typed_stays_when_another_prompt_comes(page: Page, sandbox: Sandbox) -> None:
     number = next(_NUMBERS)
     sandbox.create("direct/payin", msisdn=number)
@@ -271,7 +268,6 @@ def test_a_pin_that_is_typed_stays_when_another_prompt_comes(page: Page, sandbox
     expect(page.get_by_label("PIN")).to_have_value("12")
 
 
-@pytest.mark.finding("screens-13")
 def test_the_command_of_the_front_is_copied_whole_and_never_wraps(
     browser: Browser, sandbox: Sandbox
 ) -> None:

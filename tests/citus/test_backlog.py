@@ -53,7 +53,6 @@ def count_read_rows(url: str, recorder: Recorder) -> int:
     return total
 
 
-@pytest.mark.finding("postgres-F7")
 async def test_callbacks_of_a_channel_with_an_owner_are_not_read_in_search_of_others(
     distributed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,7 +85,6 @@ async def test_callbacks_of_a_channel_with_an_owner_are_not_read_in_search_of_ot
             assert await store.ownership.claim(known={}, excluding=["fifth", "second"]) == []
 
 
-@pytest.mark.finding("postgres-F7")
 async def test_a_search_for_callbacks_is_one_statement_for_one_server(
     distributed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

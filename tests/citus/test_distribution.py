@@ -28,8 +28,6 @@ import psycopg
 
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = pytest.mark.finding("postgres-F7")
-
 BRANDS = [f"brand-{number}" for number in range(16)]
 
 

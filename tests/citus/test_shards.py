@@ -27,8 +27,6 @@ from tests.conformance.inputs import DELIVERED, creation, reference, succeeded
 from tests.support.citus_cluster import SHARDS
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = pytest.mark.finding("postgres-F7")
-
 ACROSS_SHARDS = {
     "payments that wake": r"FROM wakes",
     "brands with callbacks waiting": r"SELECT DISTINCT (i\.)?brand FROM intents",

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import pytest
 import trio
 
 from mmo_sansio.messages.queries import LookUp
@@ -15,8 +14,6 @@ from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import after_noon, submit_batch
 from tests.conformance.inputs import creation, reference
 from tests.support.citus_cluster import CitusCluster
-
-pytestmark = pytest.mark.finding("postgres-F7")
 
 BRANDS = [f"brand-{number}" for number in range(8)]
 KILLS = 3

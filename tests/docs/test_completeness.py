@@ -65,7 +65,6 @@ def test_every_option_of_a_provider_is_documented(pages: dict[str, str], kind: s
     assert [each for each in options if not re.search(rf"\b{each}\b", text)] == []
 
 
-@pytest.mark.finding("new-users-M1", "specification-A10")
 @pytest.mark.parametrize("kind", PROVIDER_KINDS)
 def test_every_kind_of_provider_has_its_page(pages: dict[str, str], kind: str) -> None:
     page = "sandbox.md" if kind == "sandbox" else f"providers/{kind}.md"
@@ -74,7 +73,6 @@ def test_every_kind_of_provider_has_its_page(pages: dict[str, str], kind: str) -
     assert "only provider" not in pages["run_a_gateway.md"]
 
 
-@pytest.mark.finding("new-users-M3", "specification-A4")
 def test_every_key_of_a_brand_is_documented(pages: dict[str, str]) -> None:
     keys = (*BRAND_FIELDS, *BRAND_LIMIT_FIELDS, *METHOD_FIELDS, *METHOD_LIMIT_FIELDS, *PAGE_FIELDS)
     assert [
@@ -84,7 +82,6 @@ def test_every_key_of_a_brand_is_documented(pages: dict[str, str]) -> None:
     ] == []
 
 
-@pytest.mark.finding("new-users-H2")
 def test_every_scenario_of_the_sandbox_is_documented(pages: dict[str, str]) -> None:
     rows = [
         f"| {each.digits or 'others'} | `{each.name}` | {each.description} |" for each in SCENARIOS

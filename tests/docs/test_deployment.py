@@ -43,7 +43,6 @@ def lock(root: Path) -> dict[str, tuple[Version, str | None]]:
     return locked((root / "deploy/requirements.lock").read_text(encoding="utf-8"))
 
 
-@pytest.mark.finding("security-29")
 def test_the_lock_file_satisfies_the_dependencies(
     root: Path, lock: dict[str, tuple[Version, str | None]]
 ) -> None:
@@ -58,7 +57,6 @@ def test_the_lock_file_satisfies_the_dependencies(
         assert version in requirement.specifier, f"{text}: run `nox -s lock`"
 
 
-@pytest.mark.finding("security-29")
 def test_what_builds_the_wheel_is_locked_too(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     lock = locked((root / "deploy/requirements-build.lock").read_text(encoding="utf-8"))
@@ -69,7 +67,6 @@ def test_what_builds_the_wheel_is_locked_too(root: Path) -> None:
         assert version in requirement.specifier, f"{text}: run `nox -s lock`"
 
 
-@pytest.mark.finding("security-29")
 def test_the_sbom_lists_what_is_locked(
     root: Path, lock: dict[str, tuple[Version, str | None]]
 ) -> None:
@@ -84,7 +81,6 @@ def test_the_sbom_lists_what_is_locked(
     assert all(each.get("licenses") for each in sbom["components"]), "a package without a licence"
 
 
-@pytest.mark.finding("security-29")
 def test_the_image_is_built_from_fixed_bytes(root: Path) -> None:
     text = (root / "deploy/Containerfile").read_text(encoding="utf-8")
     assert re.search(r"^ARG BASE_IMAGE=\S+@sha256:[0-9a-f]{64}$", text, re.M)
@@ -107,7 +103,6 @@ class _Readiness(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.finding("new-users-H3")
 @pytest.mark.parametrize("status", [200, 503])
 def test_the_image_asks_the_listener_that_it_exposes(
     root: Path, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -141,7 +136,6 @@ def test_the_image_asks_the_listener_that_it_exposes(
     assert (asked.returncode == 0) is (status == 200)
 
 
-@pytest.mark.finding("security-29")
 def test_the_unit_bounds_memory_and_tasks_and_writes_no_core(root: Path) -> None:
     unit = (root / "deploy/mmo-gateway.service").read_text(encoding="utf-8")
     for limit in ("LimitCORE=0", "MemoryMax=", "TasksMax=", "UMask=0077"):

@@ -54,7 +54,6 @@ def test_every_link_to_the_project_has_a_target(root: Path) -> None:
     assert not broken
 
 
-@pytest.mark.finding("newcomers-2")
 @pytest.mark.parametrize("pattern", ON_AN_INDEX)
 def test_what_an_index_shows_has_no_relative_link(root: Path, pattern: str) -> None:
     """Pages and pictures: an index has no files beside them."""

@@ -16,7 +16,6 @@ from tests.support.sandbox_gateway import serving
 FENCE = re.compile(r"(<!-- not run -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.finding("new-users-client-library")
 def test_every_block_prints_what_the_page_says(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

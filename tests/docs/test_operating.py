@@ -3,7 +3,6 @@ PostgreSQL."""
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shlex
@@ -51,24 +50,6 @@ def test_the_log_events_that_are_named_are_logged(root: Path) -> None:
     source = "".join(path.read_text("utf-8") for path in (root / "src").rglob("*.py"))
     assert len(events) > 10
     assert [each for each in events if f'"{each}' not in source] == []
-
-
-def test_every_row_about_postgresql_is_tested(root: Path) -> None:
-    """A test names its row by the first cell."""
-    page = (root / "docs/postgresql.md").read_text(encoding="utf-8")
-    table = page.partition("| What is set |")[2].partition("\n\n")[0]
-    rows = re.findall(r"^\| (.+?) \|", table, re.MULTILINE)
-    tested = []
-    for file in (root / "tests/runtime/storage/postgres").rglob("test_*.py"):
-        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if (
-                isinstance(call, ast.Call)
-                and isinstance(call.func, ast.Name)
-                and call.func.id == "operating_row"
-            ):
-                tested += [ast.literal_eval(each) for each in call.args]
-    assert len(rows) > 20
-    assert sorted(rows) == sorted(tested)
 
 
 OF_OPERATORS = (

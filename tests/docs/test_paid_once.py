@@ -15,7 +15,6 @@ from mmo_sansio.values.model import Operation
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("specification-A1", "new-users-H1")
 def test_every_promise_names_the_window_and_the_look_up(root: Path) -> None:
     references = [
         request_schemas()[request_name(each)]["properties"]["merchantReference"]

@@ -108,7 +108,6 @@ def test_a_result_with_our_key_is_kept_as_it_came(receiver: Receiver) -> None:
 
 
 @pytest.mark.spec("K1", "Q1")
-@pytest.mark.finding("specification-A2")
 def test_a_qr_code_is_stored_next_to_the_result_of_its_payment(receiver: Receiver) -> None:
     """With one URL for both, the code comes first, under the same gatewayReference."""
     reference = "01JDQRC0DE0000000000000001"
@@ -125,7 +124,6 @@ def test_a_qr_code_is_stored_next_to_the_result_of_its_payment(receiver: Receive
 
 
 @pytest.mark.spec("K1")
-@pytest.mark.finding("specification-A2")
 @pytest.mark.parametrize("status", [b'"pending"', b'"other"', b"null", b"7", b"[]"])
 def test_what_is_neither_a_result_nor_a_code_is_refused(receiver: Receiver, status: bytes) -> None:
     body = result("01JDN0RESVT000000000000001").replace(
@@ -222,7 +220,6 @@ def test_what_is_no_result_is_refused_and_nothing_kept(receiver: Receiver, body:
 
 
 @pytest.mark.spec("K1", "K2", "K3", "Q1")
-@pytest.mark.finding("new-users-conform")
 def test_it_passes_in_every_situation_of_the_check(receiver: Receiver) -> None:
     assert trio.run(receiver.shortcomings) == {}
 

@@ -11,7 +11,6 @@ from tests.support.shop_process import a_shop_process, check_shop
 
 
 @pytest.mark.spec("C4", "K1", "K3")
-@pytest.mark.finding("new-users-client-library")
 def test_a_shop_on_flask_takes_each_result_once(tmp_path: Path) -> None:
     with a_shop_process("flask", tmp_path) as shop:
         trio.run(check_shop, shop)

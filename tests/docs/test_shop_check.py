@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import trio
 
 from tests.support.shop_process import a_shop_process, shortcomings_of
 
 
-@pytest.mark.finding("new-users-conform")
 def test_the_shop_on_flask_passes_in_every_situation(tmp_path: Path) -> None:
     with a_shop_process("flask", tmp_path) as shop:
         assert trio.run(shortcomings_of, shop) == {}

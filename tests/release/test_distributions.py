@@ -44,7 +44,6 @@ def metadata(wheel: Path) -> Message:
         return Parser().parsestr(archive.read(name).decode())
 
 
-@pytest.mark.finding("newcomers-2")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_metadata_is_complete(name: str, wheels: Mapping[str, Path]) -> None:
     said = metadata(wheels[name])
@@ -67,7 +66,6 @@ def test_every_package_is_typed(name: str, wheels: Mapping[str, Path]) -> None:
     assert {f"{each}/py.typed" for each in packages} <= set(names)
 
 
-@pytest.mark.finding("newcomers-10")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_distributor_can_test_what_it_packages(name: str, sources: Mapping[str, Path]) -> None:
     with tarfile.open(sources[name]) as archive:

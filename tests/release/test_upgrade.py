@@ -83,7 +83,6 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
         yield file
 
 
-@pytest.mark.finding("newcomers-6")
 async def test_this_version_finds_what_the_one_before_has_paid(
     versions: Versions, settings: Path
 ) -> None:

@@ -78,7 +78,6 @@ def test_a_file_without_an_authority_is_an_error_that_names_it(tmp_path: Path) -
     assert f"--ca-file {tmp_path / 'ca.pem'}: it holds no certificate in PEM" in result.output
 
 
-@pytest.mark.finding("newcomers-7")
 @pytest.mark.parametrize("operator", SIMULATORS)
 def test_it_prints_the_settings_of_an_account_with_it(operator: str, tmp_path: Path) -> None:
     """They are complete, and the operator's page has all of them."""
@@ -97,6 +96,5 @@ def test_it_prints_the_settings_of_an_account_with_it(operator: str, tmp_path: P
     assert [value for value in ACCOUNT_OPTIONS[operator].values() if value not in page] == []
 
 
-@pytest.mark.finding("newcomers-7")
 def test_the_certificate_of_m_pesa_is_always_the_same() -> None:
     assert open_mpesa().certificate == open_mpesa().certificate

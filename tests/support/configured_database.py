@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-import pytest
-
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
 from mmo_trio.storage.postgres import open_postgres
@@ -21,10 +19,6 @@ from tests.conformance.inputs import reference, succeeded
 # isort: split
 import psycopg
 import trio
-
-operating_row = pytest.mark.operating_row
-"""Marks a test of a row of the table of PostgreSQL's settings in docs/postgresql.md, by the row's
-first cell."""
 
 
 def execute(url: str, *statements: str) -> list[tuple[object, ...]]:

@@ -273,7 +273,6 @@ async def check(
 ALL = {each.name for each in SITUATIONS}
 
 
-@pytest.mark.finding("new-users-conform")
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_the_example_passes_in_every_situation(backend: str, tmp_path: Path) -> None:
     with shop(tmp_path / "results") as (url, books):
@@ -287,7 +286,6 @@ def test_the_example_passes_in_every_situation(backend: str, tmp_path: Path) -> 
     )
 
 
-@pytest.mark.finding("new-users-conform")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda each: each.name)
 async def test_each_planted_fault_is_named(tmp_path: Path, fault: Fault) -> None:
     with shop(tmp_path / "a" / "b" / "c", fault) as (url, books):
@@ -302,7 +300,6 @@ async def test_each_planted_fault_is_named(tmp_path: Path, fault: Fault) -> None
     assert verdict.reasons
 
 
-@pytest.mark.finding("new-users-conform")
 async def test_a_key_in_an_answer_is_a_fault_in_every_situation(tmp_path: Path) -> None:
     """Also where another answer is only advised: whoever opens the URL in a browser would see the
     key."""

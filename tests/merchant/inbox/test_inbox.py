@@ -160,7 +160,6 @@ def test_of_two_programs_that_go_on_at_once_one_fails(open_inbox: Callable[[], A
     assert other.next_watched(NOW + timedelta(days=1)) is None, "a save that fails stores nothing"
 
 
-@pytest.mark.finding("rules-11")
 def test_a_look_up_of_one_program_hinders_no_listing_of_another(
     open_inbox: Callable[[], AnyInbox],
 ) -> None:

@@ -115,7 +115,6 @@ def port() -> Iterator[int]:
         yield reserved
 
 
-@pytest.mark.finding("specification-A3")
 @pytest.mark.parametrize("transport", ["clear", "TLS"])
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 async def test_a_client_in_its_default_settings_pays_and_takes_the_callback(

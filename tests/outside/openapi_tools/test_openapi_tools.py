@@ -19,8 +19,6 @@ import pytest
 from tests.support.browser_gateway import Sandbox, fetch, serving_sandbox
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = pytest.mark.finding("newcomers-3")
-
 PROGRAMS = Path(__file__).parent / "programs"
 CREATION = "/gateway/mmo/v2/direct/payin/mpesa_ke"
 

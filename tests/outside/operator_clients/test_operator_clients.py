@@ -146,13 +146,11 @@ def test_each_operator_has_its_clients() -> None:
     assert enough == dict.fromkeys(ROUTES, True)
 
 
-@pytest.mark.finding("operators-clients")
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.name)
 def test_a_client_succeeds_with_the_simulator(client: OperatorClient) -> None:
     assert run_of(client).error == ""
 
 
-@pytest.mark.finding("operators-clients")
 @pytest.mark.parametrize("operator", ROUTES)
 def test_each_operation_of_a_simulator_is_used_by_a_client(operator: str) -> None:
     requests = [
@@ -165,7 +163,6 @@ def test_each_operation_of_a_simulator_is_used_by_a_client(operator: str) -> Non
     assert offered - used_routes(operator, requests) == set()
 
 
-@pytest.mark.finding("operators-clients")
 @pytest.mark.parametrize("operator", CALLBACKS)
 def test_each_kind_of_callback_is_read_by_a_clients_own_model(operator: str) -> None:
     runs = [run_of(client) for client in CLIENTS if client.operator == operator]
@@ -176,7 +173,6 @@ def test_each_kind_of_callback_is_read_by_a_clients_own_model(operator: str) -> 
     } == reported
 
 
-@pytest.mark.finding("operators-clients")
 @pytest.mark.parametrize("operator", CALLBACKS)
 def test_the_page_says_which_callbacks_each_client_reads(operator: str) -> None:
     refusals = {

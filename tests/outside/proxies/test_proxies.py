@@ -133,7 +133,6 @@ async def first_event(url: str, connect: Connect, headers: str = "") -> str:
 
 
 @pytest.mark.spec("C1", "L1", "L2", "R1", "R4")
-@pytest.mark.finding("audit-http-4")
 async def test_a_merchant_creates_payments_and_finds_them(proxied: Proxied) -> None:
     merchant = proxied.merchant()
     created = [(await merchant.accepted(operation))["gatewayReference"] for operation in OPERATIONS]
@@ -216,7 +215,6 @@ async def test_a_payer_opens_the_page_and_hears_of_the_payment_at_once(proxied: 
     assert urlsplit(page).path not in await proxied.logs_with('"GET /pay/..." 200')
 
 
-@pytest.mark.finding("audit-http-4")
 async def test_a_gateway_ends_under_load_and_nobody_notices(mortal: Proxied) -> None:
     merchant = mortal.merchant()
     progress, is_over = [0], trio.Event()
@@ -259,7 +257,6 @@ async def test_a_webhook_that_finds_no_gateway_leaves_its_path_in_no_log(mortal:
     assert "secret-part" not in await mortal.logs_with(f'"POST /hooks/airtel/..." {answer.status}')
 
 
-@pytest.mark.finding("audit-http-4")
 @pytest.mark.parametrize("proxied", ["haproxy"], indirect=True)
 async def test_haproxy_finds_both_gateways_healthy(proxied: Proxied) -> None:
     states = ""

@@ -145,7 +145,6 @@ FAULTS = (
 )
 
 
-@pytest.mark.finding("new-users-conform")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda each: f"{each.example}: {each.name}")
 def test_each_planted_fault_is_named(fault: Fault, tmp_path: Path) -> None:
     file = FILES.get(fault.example, "shop_flask.py")

@@ -14,14 +14,12 @@ KINDS = ["flask", "fastapi", "django"]
 
 
 @pytest.mark.spec("C1", "K1", "K3")
-@pytest.mark.finding("new-users-client-library")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shop_takes_each_result_once(kind: str, tmp_path: Path) -> None:
     with a_shop_process(kind, tmp_path) as shop:
         trio.run(check_shop, shop)
 
 
-@pytest.mark.finding("new-users-conform")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shop_passes_in_every_situation_of_the_check(kind: str, tmp_path: Path) -> None:
     with a_shop_process(kind, tmp_path) as shop:

@@ -10,7 +10,6 @@ from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.storage.sqlite import SqliteStore
 
 
-@pytest.mark.finding("security-16")
 async def test_rows_of_an_earlier_master_key_stay_authentic(store: SqliteStore) -> None:
     admin = store.admin
     first, second, third = (KeyRing(bytes([each]) * 32) for each in range(3))

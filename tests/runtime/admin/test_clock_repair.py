@@ -44,7 +44,6 @@ async def take_payments(store: Store) -> None:
     )
 
 
-@pytest.mark.finding("hostile-F1")
 async def test_everything_in_the_future_is_found_and_corrected_in_its_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -116,7 +116,6 @@ FAILED, SUCCEEDED = a.failed(), a.succeeded()
 
 
 @pytest.mark.spec("S5")
-@pytest.mark.finding("money-4")
 @pytest.mark.parametrize(
     ("ended", "entry", "said"),
     [
@@ -174,7 +173,6 @@ def test_what_the_provider_said_otherwise_after_the_end_comes_first(
 
 
 @pytest.mark.spec("S5")
-@pytest.mark.finding("money-4")
 @pytest.mark.parametrize(
     ("inputs", "entry"),
     [
@@ -201,7 +199,6 @@ def test_nothing_else_in_the_suspense_book_says_otherwise(
     assert not alarms(evolve(case(*inputs), suspense=[entry]))
 
 
-@pytest.mark.finding("new-users-H6")
 def test_a_payment_that_was_not_sent_is_told_apart_from_one_that_the_provider_refused() -> None:
     history = case(BeginSubmission(a.REFERENCE, WithheldReason.PROVIDER_CLOSED))
     assert "The gateway did not send it: staff had closed the provider" in explained(history)
@@ -217,7 +214,6 @@ def test_the_state_of_the_brand_and_its_keys_is_told() -> None:
 
 
 @pytest.mark.spec("A4")
-@pytest.mark.finding("specification-F6-1")
 @pytest.mark.parametrize(("maker", "carried"), [("8", 8), ("6", 7), (None, 7)])
 def test_the_key_is_told_that_a_callback_carries(maker: str | None, carried: int) -> None:
     history = case(keys=(RETIRED, IN_USE, evolve(IN_USE, id=8)))
@@ -226,7 +222,6 @@ def test_the_key_is_told_that_a_callback_carries(maker: str | None, carried: int
     assert f"2 API keys in use; this callback carries number {carried}." in explained(history)
 
 
-@pytest.mark.finding("new-users-L-removed-brand")
 def test_nobody_is_told_to_look_up_what_nobody_can() -> None:
     history = case(a.a_begin_submission(), a.succeeded())
     attempt = evolve(
@@ -238,7 +233,6 @@ def test_nobody_is_told_to_look_up_what_nobody_can() -> None:
     assert "learns the result by a look-up" not in explained(evolve(history, brand=None))
 
 
-@pytest.mark.finding("security-7")
 @pytest.mark.parametrize(
     ("is_confirmed", "waits"), [(False, "the operator's confirmation"), (True, "the payment's end")]
 )
@@ -258,7 +252,6 @@ async def test_an_open_claim_that_names_the_payment_is_told(is_confirmed: bool, 
 
 
 @pytest.mark.spec("C12", "L2")
-@pytest.mark.finding("new-users-H1", "specification-A1")
 async def test_another_payment_under_the_same_reference_is_told() -> None:
     """A look-up by the reference finds the newest alone, so staff would never learn of the older
     one."""

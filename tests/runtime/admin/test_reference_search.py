@@ -16,8 +16,6 @@ from tests.conformance.driver import after_noon, create_payments, submit_batch
 from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.sqlite_store import StoreFile
 
-pytestmark = pytest.mark.finding("new-users-M7")
-
 
 @pytest.fixture
 async def store(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:

@@ -249,7 +249,6 @@ async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal(
     assert (await case.acts())[-1] == ("ann", "resolution_failed")
 
 
-@pytest.mark.finding("rules-4")
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED], ids=str)
 async def test_money_that_names_the_payment_refuses_its_failure_by_hand(
@@ -277,7 +276,6 @@ async def test_money_that_names_the_payment_refuses_its_failure_by_hand(
     assert await case.status() is Status.PENDING
 
 
-@pytest.mark.finding("rules-1")
 async def test_a_receipt_that_a_deposit_has_refuses_the_proposal(store: SqliteStore) -> None:
     case = Case(store)
     await case.begin(a.a_deposit(gateway_reference=a.UNUSED_REFERENCE))
@@ -285,7 +283,6 @@ async def test_a_receipt_that_a_deposit_has_refuses_the_proposal(store: SqliteSt
     assert await case.status() is Status.PENDING
 
 
-@pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
 async def test_a_receipt_with_which_another_payment_has_succeeded_refuses_the_proposal(
     store: SqliteStore,
@@ -329,7 +326,6 @@ async def test_an_approval_that_a_crash_interrupted_is_carried_out_again(
     assert [act for _, act in await case.acts()].count("payment_resolved") == 1
 
 
-@pytest.mark.finding("security-19")
 async def test_of_two_who_approve_at_once_the_slower_one_undoes_nothing(store: SqliteStore) -> None:
     case = Case(store)
     await case.begin()
@@ -360,7 +356,6 @@ async def test_of_two_who_approve_at_once_the_slower_one_undoes_nothing(store: S
     ]
 
 
-@pytest.mark.finding("operators-two-approvers")
 @pytest.mark.parametrize("is_after_the_resolution", [True, False])
 async def test_of_two_who_carry_out_one_approval_one_records_it(
     store: SqliteStore, *, is_after_the_resolution: bool
@@ -395,7 +390,6 @@ async def test_of_two_who_carry_out_one_approval_one_records_it(
     assert [act for _, act in await case.acts()].count("payment_resolved") == 1
 
 
-@pytest.mark.finding("operators-two-approvers")
 async def test_of_two_who_decide_in_one_moment_one_learns_who_was_faster(
     store: SqliteStore,
 ) -> None:
@@ -420,7 +414,6 @@ async def test_of_two_who_decide_in_one_moment_one_learns_who_was_faster(
         await case.resolutions.approve(ANN, 1)
 
 
-@pytest.mark.finding("security-19")
 async def test_a_refusal_after_the_other_approvers_success_is_none(store: SqliteStore) -> None:
     """The slower approver is refused before the faster one has stored that the proposal is done."""
     case = Case(store)
@@ -447,7 +440,6 @@ async def test_a_refusal_after_the_other_approvers_success_is_none(store: Sqlite
     assert "resolution_failed" not in [act for _, act in await case.acts()]
 
 
-@pytest.mark.finding("security-19")
 async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved(
     store: SqliteStore,
 ) -> None:
@@ -465,7 +457,6 @@ async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved(
     assert (await case.resolutions.reject(ANN, 1, "sam has left")).state is REJECTED
 
 
-@pytest.mark.finding("rules-10", "audit-11")
 async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_faster(
     store: SqliteStore,
 ) -> None:
@@ -487,7 +478,6 @@ async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_fa
     assert [each.id for each in await AdminStore.proposals(store.admin)] == [1]
 
 
-@pytest.mark.finding("rules-10", "audit-11")
 async def test_a_proposal_is_not_done_by_the_resolution_of_another_one(store: SqliteStore) -> None:
     """Of the same two users, with the opposite outcome."""
     case = Case(store)

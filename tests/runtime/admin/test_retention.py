@@ -66,7 +66,6 @@ def rows_of(database: str) -> dict[str, int]:
     }
 
 
-@pytest.mark.finding("postgres-F9")
 async def test_the_partition_of_old_bodies_is_dropped(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
         await pay(store, 1, PAYMENTS)
@@ -83,7 +82,6 @@ async def test_the_partition_of_old_bodies_is_dropped(database: str) -> None:
     }
 
 
-@pytest.mark.finding("postgres-F8")
 async def test_a_long_snapshot_neither_stops_retention_nor_is_stopped(database: str) -> None:
     """A dump reads all tables in one snapshot: what it reads stays for it, and is removed row by
     row meanwhile."""

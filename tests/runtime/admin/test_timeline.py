@@ -3,7 +3,6 @@ line."""
 
 from __future__ import annotations
 
-import pytest
 from attrs import evolve
 
 from mmo_sansio.testing import builders as a
@@ -26,7 +25,6 @@ def test_the_timeline_follows_the_journal() -> None:
     assert [line.at for line in lines] == sorted(line.at for line in lines)
 
 
-@pytest.mark.finding("new-users-L-timeline")
 def test_the_timeline_says_how_a_request_was_routed() -> None:
     asked, routed, *_ = timeline(case())
     assert (asked.actor, routed.actor) == ("merchant", "gateway")
@@ -35,7 +33,6 @@ def test_the_timeline_says_how_a_request_was_routed() -> None:
     )
 
 
-@pytest.mark.finding("new-users-M5")
 def test_equal_answers_to_repeated_polls_are_one_line() -> None:
     history = case(a.a_begin_submission(), a.accepted())
     answer = evolve(history.journal[-1], stage_before=Stage.AWAITING_RESULT)

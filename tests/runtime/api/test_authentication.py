@@ -243,7 +243,6 @@ async def test_a_callback_carries_the_key_of_its_payment_while_that_is_in_use_el
 
 
 @pytest.mark.spec("A4")
-@pytest.mark.finding("security-2")
 async def test_nothing_is_sent_for_a_payment_whose_key_was_retired_as_leaked(
     store: SqliteStore,
 ) -> None:
@@ -294,7 +293,6 @@ async def test_after_a_plain_retirement_nothing_is_sent_to_hosts_that_no_other_k
     assert await carried(url="https://b.example/") == newer, "staff have named the host"
 
 
-@pytest.mark.finding("security-2")
 async def test_a_payment_of_unknown_make_counts_as_the_leaked_key_s_if_that_was_there(
     store: SqliteStore,
 ) -> None:
@@ -311,7 +309,6 @@ async def test_a_payment_of_unknown_make_counts_as_the_leaked_key_s_if_that_was_
     assert await authenticator.delivery_key(order_of(key_id="3"), URL) == newer.encode()
 
 
-@pytest.mark.finding("security-2")
 def test_the_keys_that_callbacks_brought_to_the_owner_of_a_leaked_one() -> None:
     def key(
         id: int, added: int, retired: int | None = None, leaked: int | None = None
@@ -344,7 +341,6 @@ def test_the_keys_that_callbacks_brought_to_the_owner_of_a_leaked_one() -> None:
 
 
 @pytest.mark.spec("C8")
-@pytest.mark.finding("security-2")
 async def test_nothing_is_sent_beyond_the_brand_s_result_hosts_as_they_are_now(
     store: SqliteStore,
 ) -> None:
@@ -363,7 +359,6 @@ async def test_nothing_is_sent_beyond_the_brand_s_result_hosts_as_they_are_now(
 
 
 @pytest.mark.spec("A1")
-@pytest.mark.finding("security-21", "audit-7")
 async def test_unknown_keys_from_one_address_cost_the_store_a_look_up_a_second(
     store: SqliteStore,
 ) -> None:
@@ -390,7 +385,6 @@ async def test_unknown_keys_from_one_address_cost_the_store_a_look_up_a_second(
         )
 
 
-@pytest.mark.finding("security-21")
 async def test_unknown_keys_are_counted_by_the_slash_64_of_ipv6(store: SqliteStore) -> None:
     counting = Counting(store)
     authenticator = Authenticator(cast(Store, counting), RING, monotonic=Clock())

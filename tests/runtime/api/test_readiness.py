@@ -15,8 +15,6 @@ from mmo_trio.engine.engine import EngineStatistics
 from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable
 from mmo_trio.storage.sql.store import Store
 
-pytestmark = pytest.mark.finding("security-9", "hostile-F5")
-
 
 @define(eq=False)
 class StoreDouble:
@@ -83,7 +81,6 @@ async def test_all_who_ask_at_once_share_the_answer(
     assert setup.store.asked == 1
 
 
-@pytest.mark.finding("new-users-M10")
 @pytest.mark.parametrize("make_error", [StoreUnavailable, StoreCorrupt])
 async def test_a_store_that_is_gone_is_noticed_within_a_second(
     setup: Setup, mock_clock: MockClock, make_error: Callable[[str], Exception]
@@ -97,7 +94,6 @@ async def test_a_store_that_is_gone_is_noticed_within_a_second(
     assert await setup.is_ready()
 
 
-@pytest.mark.finding("new-users-H4")
 async def test_a_commit_that_failed_counts_at_once_and_until_one_succeeds(
     setup: Setup, mock_clock: MockClock
 ) -> None:
@@ -133,8 +129,6 @@ async def test_a_store_that_is_too_busy_to_answer_is_ready_while_it_commits(
     assert setup.store.asked == 11
 
 
-@pytest.mark.finding("new-users-H3")
-@pytest.mark.finding("hostile-F10")
 async def test_a_process_without_the_store_s_master_key_is_not_ready_although_it_commits(
     setup: Setup, autojump_clock: MockClock
 ) -> None:

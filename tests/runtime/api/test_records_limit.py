@@ -20,8 +20,6 @@ from mmo_trio.api.request_limits import (
     RecordsLimit,
 )
 
-pytestmark = pytest.mark.finding("security-8", "hostile-F3")
-
 
 @define(eq=False)
 class Readers:

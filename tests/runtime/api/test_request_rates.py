@@ -17,8 +17,6 @@ from tests.simulation.stores.shared_store import open_shared_store
 from tests.simulation.stores.simulated_run import quiet_server
 from tests.support.sqlite_store import StoreFile
 
-pytestmark = pytest.mark.finding("security-10")
-
 
 class Clock:
     """A monotonic clock that a test moves."""

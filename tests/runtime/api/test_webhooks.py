@@ -181,7 +181,6 @@ async def test_only_listed_addresses_are_let_in(
             await bench.notify(client=client, **sent)
 
 
-@pytest.mark.finding("security-5")
 async def test_a_line_that_the_client_put_before_the_proxys_opens_no_door() -> None:
     """A proxy that adds a line of its own leaves the client's line in front of it."""
     hooks = Bench(allowed=("196.201.214.200",), proxies=("10.0.0.0/8",)).hooks()
@@ -246,7 +245,6 @@ async def test_a_deposit_becomes_a_payment_once_and_one_of_nobody_is_kept() -> N
     assert made.progress.provider_reference == "RKL51ZDR4F"
 
 
-@pytest.mark.finding("security-4", "security-7")
 @pytest.mark.parametrize("can_be_polled", [True, False])
 async def test_an_unsigned_deposit_that_names_a_payment_moves_nothing_and_polls_it(
     can_be_polled: bool,
@@ -277,7 +275,6 @@ async def test_an_unsigned_deposit_that_names_a_payment_moves_nothing_and_polls_
         assert asked == ([PollProvider(REFERENCE)] if can_be_polled else [])
 
 
-@pytest.mark.finding("security-4")
 async def test_an_operators_answer_finds_the_deposits_owner() -> None:
     deposit = DepositReport(
         "test", "RKL51ZDR4F", "600966", "acme-77", KES(5), a_party(), DepositTrust.UNCONFIRMED

@@ -113,7 +113,6 @@ def test_what_is_left_out_has_its_default() -> None:
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("security-6")
 def test_reuse_is_chosen_for_all_types_or_for_each() -> None:
     chosen = {
         'reference_reuse = "unless_paid"': ReusePolicy.same_for_all(ReferenceReuse.UNLESS_PAID),
@@ -128,7 +127,6 @@ def test_reuse_is_chosen_for_all_types_or_for_each() -> None:
         assert configured.brand.reference_reuse == policy, line
 
 
-@pytest.mark.finding("security-10")
 def test_a_brand_has_limits_of_its_own() -> None:
     daily = METHOD.replace(
         'max = "150000" }', 'max = "150000", daily_payout = "500000", daily_payin = 10 }'
@@ -286,7 +284,6 @@ async def test_a_retired_key_stays_retired_and_a_key_has_one_owner() -> None:
 
 
 @pytest.mark.spec("A5")
-@pytest.mark.finding("security-21")
 async def test_a_new_key_of_the_file_is_long_enough_and_a_stored_one_stays() -> None:
     short = ConfiguredBrand(brand("acme"), ("seventeen-letters",))
     async with StoreFile().open() as store:
@@ -298,7 +295,6 @@ async def test_a_new_key_of_the_file_is_long_enough_and_a_stored_one_stays() -> 
         assert (await planned(store, short)).keys_to_add == ()
 
 
-@pytest.mark.finding("security-30")
 async def test_a_disabled_brand_stays_disabled_unless_staff_apply_a_file_that_enables_it() -> None:
     silent, enabling = (
         ConfiguredBrand(brand("acme"), ()),
@@ -314,7 +310,6 @@ async def test_a_disabled_brand_stays_disabled_unless_staff_apply_a_file_that_en
         assert plan_brands(current, [enabling], RING, prune=False).changed == (brand("acme"),)
 
 
-@pytest.mark.finding("security-30")
 async def test_a_new_brand_does_not_get_the_payments_of_a_removed_one_by_accident() -> None:
     async with StoreFile().open() as store:
         await store.admin.save_brands([brand("acme")])

@@ -35,7 +35,6 @@ def page() -> str:
     return (DOCS / "brands.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.finding("new-users-M3", "specification-A4")
 def test_the_page_says_what_the_reader_takes(page: str) -> None:
     made = runpy.run_path(str(DOCS / "make_brands.py"))["page"]()
     assert page == made, "run: PYTHONPATH=src python docs/make_brands.py"
@@ -49,7 +48,6 @@ def test_the_page_says_what_the_reader_takes(page: str) -> None:
         assert f"| `{each.key}` | {each.kind.name} | {each.default} | {each.meaning} |" in page
 
 
-@pytest.mark.finding("new-users-M3", "specification-A4")
 def test_the_example_of_the_page_is_read_and_uses_every_key(page: str) -> None:
     [text] = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     [read] = parse_brands(text, source="brands.toml", providers={"mpesa": "M-Pesa"}, rules=RULES)
@@ -83,7 +81,6 @@ def test_each_attribute_of_the_model_has_a_field(
     assert {each.attribute for each in table} ^ {each.name for each in fields(model)} == apart
 
 
-@pytest.mark.finding("new-users-M3", "specification-A4")
 def test_each_key_of_the_page_is_known_and_no_other() -> None:
     def fault(line: str) -> str:
         text = f'[[brand]]\nid = "acme"\nname = "Acme"\n{line}\n'

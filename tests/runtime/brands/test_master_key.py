@@ -26,7 +26,6 @@ def test_a_master_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["master.key"]
 
 
-@pytest.mark.finding("new-users-H3")
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [
@@ -51,7 +50,6 @@ def test_a_master_key_that_cannot_be_used_stops_the_start(
     assert "master.key" in str(raised.value)
 
 
-@pytest.mark.finding("security-11")
 @pytest.mark.parametrize(
     ("owner", "mode", "accepted"),
     [
@@ -102,7 +100,6 @@ def keys(path: Path) -> Sequence[bytes]:
     return load_master_keys(path)
 
 
-@pytest.mark.finding("security-11")
 def test_replaced_keys_keep_the_file_s_permissions_and_its_link(tmp_path: Path) -> None:
     path, link = tmp_path / "real.key", tmp_path / "master.key"
     path.write_bytes(ONE)

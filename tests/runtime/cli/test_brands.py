@@ -111,7 +111,6 @@ def test_brands_are_removed_only_when_pruning(data: Path, tmp_path: Path) -> Non
     assert [each["id"] for each in as_json("brands", "list", "--data", data)] == ["acme"]
 
 
-@pytest.mark.finding("new-users-H5")
 def test_a_dry_run_shows_each_change_and_changes_nothing(data: Path, tmp_path: Path) -> None:
     before = as_json("brands", "list", "--data", data)
     (tmp_path / "brands.toml").write_text(
@@ -138,7 +137,6 @@ def test_a_dry_run_shows_each_change_and_changes_nothing(data: Path, tmp_path: P
     assert "150000.00 KES" in str(recorded)
 
 
-@pytest.mark.finding("new-users-H5")
 def test_methods_are_removed_only_when_pruning(data: Path, tmp_path: Path) -> None:
     (tmp_path / "brands.toml").write_text('[[brand]]\nid = "acme"\nname = "Acme Ltd"\n' + FURTHER)
     words = ("brands", "apply", tmp_path / "brands.toml", "--data", data)
@@ -150,7 +148,6 @@ def test_methods_are_removed_only_when_pruning(data: Path, tmp_path: Path) -> No
     assert as_json("brands", "show", "acme", "--data", data)["methods"] == []
 
 
-@pytest.mark.finding("new-users-H5")
 def test_a_brand_with_pending_payments_is_not_removed(data: Path, tmp_path: Path) -> None:
     async def create() -> None:
         async with open_store(
@@ -166,7 +163,6 @@ def test_a_brand_with_pending_payments_is_not_removed(data: Path, tmp_path: Path
     assert [each["id"] for each in as_json("brands", "list", "--data", data)] == ["acme", "zuri"]
 
 
-@pytest.mark.finding("new-users-H5")
 def test_a_file_without_a_brand_is_refused(data: Path, tmp_path: Path) -> None:
     (tmp_path / "brands.toml").write_text("")
     refused = mmo("brands", "apply", tmp_path / "brands.toml", "--data", data)
@@ -185,7 +181,6 @@ def test_a_fault_in_the_file_is_named(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("A4", "A5")
-@pytest.mark.finding("specification-F7")
 def test_another_brands_number_is_no_key_of_this_one_and_its_own_are_named(data: Path) -> None:
     (acme,), (zuri,) = in_use(data, "acme"), in_use(data, "zuri")
     assert acme != zuri, "unique in the store"
@@ -264,7 +259,6 @@ def retire_at_a_terminal(data: Path, key: int, answer: bytes, *options: str) -> 
 
 
 @pytest.mark.spec("A4")
-@pytest.mark.finding("specification-F6-1")
 def test_who_adds_a_key_reads_first_what_to_tell_the_merchant(data: Path) -> None:
     said = mmo("brands", "key", "add", "acme", "--data", data).stderr
     assert said.startswith("For the merchant: accept both keys before you use this one.")
@@ -302,7 +296,6 @@ def test_a_retirement_lists_the_hosts_of_open_results_and_asks_whether_the_key_l
 
 
 @pytest.mark.spec("A4")
-@pytest.mark.finding("security-2")
 def test_a_key_is_retired_as_leaked_and_the_keys_that_it_disclosed_are_named(data: Path) -> None:
     mmo("brands", "key", "add", "acme", "--data", data)
     mmo("brands", "key", "add", "acme", "--data", data)
@@ -331,7 +324,6 @@ def test_a_key_is_retired_as_leaked_and_the_keys_that_it_disclosed_are_named(dat
 
 
 @pytest.mark.spec("M5", "S4")
-@pytest.mark.finding("specification-A4")
 def test_show_tells_the_tax_authority_and_whose_deposits_are_taken(
     data: Path, tmp_path: Path
 ) -> None:
@@ -376,7 +368,6 @@ def test_a_brand_is_disabled_and_enabled(data: Path) -> None:
 
 
 @pytest.mark.spec("A5")
-@pytest.mark.finding("hostile-F10", "security-11")
 @pytest.mark.parametrize("is_missing", [True, False], ids=["missing", "another"])
 def test_a_wrong_master_key_is_refused_and_no_other_is_made(
     data: Path, tmp_path: Path, is_missing: bool
@@ -500,7 +491,6 @@ def test_a_sandbox_that_is_gone_leaves_its_clock_to_the_next(
     assert (data / "clock-offset").exists()
 
 
-@pytest.mark.finding("security-10")
 def test_a_hold_stops_what_waits_and_lasts_until_the_brand_is_enabled(
     data: Path, tmp_path: Path
 ) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import trustme
 
 from mmo_trio.brands.master_key import create_master_key
 from tests.runtime.cli.test_commands import mmo
-
-pytestmark = pytest.mark.finding("new-users-M9")
 
 
 def written(folder: Path, text: str) -> Path:
@@ -56,7 +53,6 @@ markt = "x"
     assert "listen.api:" not in said
 
 
-@pytest.mark.finding("newcomers-7")
 def test_a_file_that_can_be_read_in_part_is_checked_whole(tmp_path: Path) -> None:
     """Keys that do not exist, values that cannot be read, and what a gateway would miss at its
     start."""
@@ -96,7 +92,6 @@ kind = "mtn_mono"
         assert location in said, said
 
 
-@pytest.mark.finding("newcomers-7")
 def test_all_options_that_an_account_lacks_are_named_at_once(tmp_path: Path) -> None:
     create_master_key(tmp_path / "master.key")
     options = (

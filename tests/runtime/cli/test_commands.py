@@ -170,7 +170,6 @@ def test_transactions_are_listed_the_newest_first(data: Path) -> None:
     assert len(mmo("tx", "list", "--limit", 2, "--data", data).stdout.splitlines()) == 3
 
 
-@pytest.mark.finding("new-users-M7")
 def test_transactions_are_listed_by_the_beginning_of_a_reference(data: Path) -> None:
     listed = as_json(
         "tx", "list", "--reference", PAID[:-1].lower(), "--brand", "acme", "--data", data
@@ -341,7 +340,6 @@ def test_the_audit_log_is_written_in_words_on_a_terminal(data: Path) -> None:
     )
 
 
-@pytest.mark.finding("audit-5")
 def test_an_export_takes_page_after_page(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mmo_trio.cli.commands.stored_records.PAGE_SIZE", 1)
     file = data / "all.ndjson"
@@ -352,7 +350,6 @@ def test_an_export_takes_page_after_page(data: Path, monkeypatch: pytest.MonkeyP
     assert file.stat().st_mode & 0o777 == 0o600, "it has personal data"
 
 
-@pytest.mark.finding("audit-5")
 def test_an_export_has_no_formula_unless_it_is_to_be_exact(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -488,7 +485,6 @@ def test_administration_records_the_true_time_although_a_clock_was_ahead_before(
     assert ahead["completedAt"] > after["completedAt"] > after["createdAt"]
 
 
-@pytest.mark.finding("new-users-sandbox-data")
 def test_a_sandbox_says_where_a_person_begins_and_where_the_data_are(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

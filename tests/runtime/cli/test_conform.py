@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
 import trustme
 from click.testing import CliRunner, Result
 
@@ -63,7 +62,6 @@ def example(directory: Path, key: str) -> Iterator[tuple[str, Path]]:
         process.wait(60)
 
 
-@pytest.mark.finding("new-users-conform")
 def test_an_endpoint_that_does_right_passes(tmp_path: Path) -> None:
     report, only = tmp_path / "report.xml", [word for name in SOME for word in ("--only", name)]
     probe = (
@@ -93,7 +91,6 @@ def test_an_endpoint_that_does_right_passes(tmp_path: Path) -> None:
     assert "repeated: Was it booked once?" in asked.stdout
 
 
-@pytest.mark.finding("new-users-conform")
 def test_an_endpoint_that_does_wrong_fails(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     with example(tmp_path, "another key") as (url, _):

@@ -19,7 +19,6 @@ STEPS = (
 
 
 @pytest.mark.spec("C6", "K1", "S1")
-@pytest.mark.finding("new-users-demo")
 def test_the_demo_shows_a_whole_payment() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mmo_trio.cli", "demo", "--once"],

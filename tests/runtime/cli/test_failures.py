@@ -74,7 +74,6 @@ def fill_sandbox(folder: Path, inputs: list[Input]) -> None:
     trio.run(fill, f"sqlite:///{folder}/gateway.db", keyring, inputs)
 
 
-@pytest.mark.finding("hostile-F13")
 def test_a_sandbox_on_a_disk_that_takes_nothing_says_so(tmp_path: Path) -> None:
     code, _, said = run("sandbox", "--data", tmp_path, *FREE_PORTS, file_bytes_max=0)
     assert code in (2, 3)
@@ -83,7 +82,6 @@ def test_a_sandbox_on_a_disk_that_takes_nothing_says_so(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
-@pytest.mark.finding("hostile-F13")
 @pytest.mark.parametrize(
     "name", ["sandbox-provider.ndjson", "clock-offset", "ca-key.pem", "ca.pem", "running.json"]
 )
@@ -96,7 +94,6 @@ def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, name: str) -> 
     assert f"{tmp_path / name}: Is a directory." in done.stderr
 
 
-@pytest.mark.finding("hostile-F13")
 @pytest.mark.parametrize("name", ["sandbox-provider.ndjson", "clock-offset", "ca-key.pem"])
 def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"nonsense \xff\n")
@@ -106,7 +103,6 @@ def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path, name: str) -> N
     assert "remove" in done.stderr
 
 
-@pytest.mark.finding("audit-http-6")
 def test_a_check_goes_on_past_damage_and_names_each_damaged_row(tmp_path: Path) -> None:
     whole, torn, turned = (numbered_reference(each) for each in (1, 2, 3))
     creations = [
@@ -130,7 +126,6 @@ def test_a_check_goes_on_past_damage_and_names_each_damaged_row(tmp_path: Path) 
     assert "3 faults: restore a backup" in done.stderr
 
 
-@pytest.mark.finding("hostile-F13")
 @pytest.mark.parametrize(
     "arguments",
     [("records", "export", "--format", "csv"), ("tx", "list"), ("tx", "list", "--json")],
@@ -142,7 +137,6 @@ def test_an_output_that_takes_nothing_is_named(tmp_path: Path, arguments: tuple[
     assert (code, "Traceback" in said) == (2, False)
 
 
-@pytest.mark.finding("hostile-F13")
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_every_listing_can_be_printed_on_every_terminal(tmp_path: Path, encoding: str) -> None:
     reference = a.REFERENCE
@@ -171,7 +165,6 @@ def test_every_listing_can_be_printed_on_every_terminal(tmp_path: Path, encoding
     assert json.loads(file.read_text(encoding="utf-8"))["merchantReference"] == TURNED
 
 
-@pytest.mark.finding("postgres-F11")
 def test_a_gateway_without_a_master_key_says_which_command_makes_one(tmp_path: Path) -> None:
     config = tmp_path / "mmo.toml"
     config.write_text(

@@ -23,7 +23,6 @@ def groups(command: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[s
             yield from groups(each, (*path, name))
 
 
-@pytest.mark.finding("new-users-help")
 @pytest.mark.parametrize("path", list(groups(main)), ids=" ".join)
 def test_no_summary_is_cut(path: tuple[str, ...]) -> None:
     done = CliRunner().invoke(main, [*path, "--help"], terminal_width=80)
@@ -34,7 +33,6 @@ def test_no_summary_is_cut(path: tuple[str, ...]) -> None:
     assert commands.rstrip().endswith(".")
 
 
-@pytest.mark.finding("new-users-help")
 def test_every_command_stands_in_one_section() -> None:
     done = CliRunner().invoke(main, ["--help"], terminal_width=80)
     for section in ("Build a shop:", "Run a gateway:", "Look after payments:"):

@@ -20,7 +20,6 @@ from tests.support.hostile_receivers import (
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-@pytest.mark.finding("audit-http-2")
 async def test_the_common_name_of_a_certificate_is_no_name_of_the_host(tmp_path: Path) -> None:
     authority().cert_pem.write_to_path(tmp_path / "ca.pem")
     named = authority().issue_cert("localhost")

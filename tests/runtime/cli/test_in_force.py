@@ -108,7 +108,6 @@ async def check_each_change(directory: Path, clients: Mapping[int, Client], said
     assert await statuses() == [401] * everywhere
 
 
-@pytest.mark.finding("new-users-H5")
 async def test_a_change_is_in_force_on_every_worker_when_the_command_ends(
     database: str, tmp_path: Path
 ) -> None:
@@ -118,7 +117,6 @@ async def test_a_change_is_in_force_on_every_worker_when_the_command_ends(
         await check_each_change(tmp_path, clients, "In force on 2 processes.")
 
 
-@pytest.mark.finding("new-users-H5")
 async def test_a_change_is_in_force_on_sqlite_when_the_command_ends(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/gateway.db"
     async with AsyncExitStack() as stack:
@@ -128,7 +126,6 @@ async def test_a_change_is_in_force_on_sqlite_when_the_command_ends(tmp_path: Pa
     assert "No process serves now" in await apply(tmp_path, LOWER)
 
 
-@pytest.mark.finding("new-users-H5")
 async def test_a_process_that_does_not_answer_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,7 +101,6 @@ def send(directory: Path, address: str, body: object, key: str = KEY) -> int:
 
 
 @pytest.mark.spec("K1", "K2")
-@pytest.mark.finding("new-users-listen")
 def test_callbacks_are_forwarded_to_a_local_server_and_its_status_is_the_answer(
     tmp_path: Path,
 ) -> None:
@@ -136,7 +135,6 @@ def test_callbacks_are_forwarded_to_a_local_server_and_its_status_is_the_answer(
     ), shown
 
 
-@pytest.mark.finding("new-users-listen")
 def test_a_local_server_without_a_path_gets_the_path_of_the_result_url(tmp_path: Path) -> None:
     with (
         shop() as merchant,
@@ -156,7 +154,6 @@ def test_a_local_server_without_a_path_gets_the_path_of_the_result_url(tmp_path:
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", line["time"])
 
 
-@pytest.mark.finding("new-users-listen")
 def test_a_local_server_that_does_not_run_fails_the_delivery_and_the_line_says_why(
     tmp_path: Path,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`mmo keys` replaces the master key of a store step by step (security finding 11)."""
+"""`mmo keys` replaces the master key of a store step by step."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.cli.group import main
 from mmo_trio.storage.open_store import open_store
-
-pytestmark = pytest.mark.finding("security-11")
 
 API_KEY = "acme-key-of-the-file-0001"
 BRANDS = f"""
@@ -147,7 +145,6 @@ def test_on_sqlite_one_command_is_enough_to_begin(data: Path) -> None:
     assert "mmo keys finish" in said.stderr
 
 
-@pytest.mark.finding("hostile-F10")
 def test_a_node_that_did_not_get_the_new_key_is_refused(data: Path) -> None:
     file = data / "master.key"
     before = file.read_bytes()

@@ -81,7 +81,6 @@ def test_a_person_cannot_contradict_what_the_provider_has_told(data: Path) -> No
     assert (done["status"], done["completionSource"]) == ("success", "manual")
 
 
-@pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
 def test_a_person_cannot_count_a_receipt_twice(data: Path) -> None:
     deposit = a.a_deposit(provider_reference="SFC123XYZ9", gateway_reference=a.UNUSED_REFERENCE)
@@ -96,7 +95,6 @@ def test_a_person_cannot_count_a_receipt_twice(data: Path) -> None:
     assert (done["status"], done["providerReference"]) == ("success", "SFC123XYZ8")
 
 
-@pytest.mark.finding("rules-4")
 @pytest.mark.spec("S5", "S6")
 def test_a_person_cannot_fail_what_may_be_arriving(data: Path) -> None:
     words = ("--failed", "--reason", "stuck", "--evidence", "line 7", "--data", data)

@@ -55,7 +55,6 @@ def configuration(data: Path) -> Configuration:
 
 
 @pytest.mark.spec("S6", "C12", "A4")
-@pytest.mark.finding("money-3a", "money-3b", "money-3c")
 def test_a_restored_store_is_prepared_and_released(data: Path) -> None:
     begun = mmo("db", "restored", "--data", data)
     assert begun.exit_code == 0, begun.output
@@ -80,7 +79,6 @@ def test_a_restored_store_is_prepared_and_released(data: Path) -> None:
 
 
 @pytest.mark.spec("C12", "L1")
-@pytest.mark.finding("money-3b")
 def test_references_of_lost_payments_are_taken_from_a_ledger_and_from_records(data: Path) -> None:
     mmo("db", "restored", "--data", data)
     kept = read(data, lambda store: store.look_up(LookUp("acme", reference(1))))
@@ -129,7 +127,6 @@ def test_references_of_lost_payments_are_taken_from_a_ledger_and_from_records(da
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("money-3a")
 def test_a_store_that_is_served_is_not_restored(data: Path) -> None:
     async def serve() -> None:
         async with open_store(url(data), serving=True) as store:
@@ -142,7 +139,6 @@ def test_a_store_that_is_served_is_not_restored(data: Path) -> None:
     assert not configuration(data).restored_brands
 
 
-@pytest.mark.finding("money-3a")
 def test_a_restored_copy_says_its_age_and_what_it_holds(data: Path) -> None:
     shutil.copy(data / "gateway.db", data / "copy.db")
     done = mmo("db", "check", "--copy", data / "copy.db", "--data", data, "--json")

@@ -57,7 +57,6 @@ def test_a_dry_run_shows_what_is_old_and_changes_nothing(invoke: Invoke) -> None
     assert count_rows(invoke("db", "retention", "--dry-run", "--json"))["personal_data"] == 5
 
 
-@pytest.mark.finding("postgres-F9")
 def test_what_is_old_is_masked(invoke: Invoke) -> None:
     result = invoke("db", "retention", "--at-once", "--json")
     assert result.exit_code == 0, result.output

@@ -44,7 +44,6 @@ async def brands_in(data: Path) -> list[str]:
         return [each.brand.id for each in await store.admin.brands()]
 
 
-@pytest.mark.finding("new-users-sandbox-data")
 def test_a_reset_removes_the_payments_and_what_belongs_to_them(data: Path) -> None:
     done = sandbox(data, "--reset")
     assert done.exit_code == 0, done.output

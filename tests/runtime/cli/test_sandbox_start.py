@@ -46,7 +46,6 @@ def started(directory: Path, *words: str | Path) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.finding("newcomers-start", "screens-16")
 async def test_who_listens_first_waits_for_the_keys_that_the_sandbox_makes(tmp_path: Path) -> None:
     data, brands = tmp_path / "data", tmp_path / "brands.toml"
     brands.write_text(KEYLESS, encoding="utf-8")

@@ -58,7 +58,6 @@ def plain(printed: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", printed)
 
 
-@pytest.mark.finding("new-users-M6", "screens-12")
 @pytest.mark.parametrize("columns", [60, 80, 100, 120])
 def test_references_times_codes_and_amounts_are_never_broken(columns: int) -> None:
     printed = plain(printed_to_terminal(columns))
@@ -75,7 +74,6 @@ def test_references_times_codes_and_amounts_are_never_broken(columns: int) -> No
     assert max(map(len, printed.splitlines())) <= columns
 
 
-@pytest.mark.finding("screens-12")
 def test_a_table_that_is_too_wide_becomes_a_paragraph_for_each_row() -> None:
     assert plain(printed_to_terminal(80)).splitlines()[:4] == [
         f"created {TIME}   gatewayReference {REFERENCE}",
@@ -85,14 +83,12 @@ def test_a_table_that_is_too_wide_becomes_a_paragraph_for_each_row() -> None:
     ]
 
 
-@pytest.mark.finding("screens-12")
 def test_sentences_are_broken_between_words_and_their_times_are_not() -> None:
     lines = plain(printed_to_terminal(80, TIMELINE)).splitlines()
     assert lines[1].startswith(f"{TIME}  gateway  The provider said at last")
     assert lines[2].strip().endswith("(user_cancelled).")
 
 
-@pytest.mark.finding("screens-12")
 def test_details_of_the_audit_log_stand_behind_it_in_words() -> None:
     printed = plain(printed_to_terminal(80, AUDIT))
     assert f"about payment:{REFERENCE}" in printed
@@ -100,7 +96,6 @@ def test_details_of_the_audit_log_stand_behind_it_in_words() -> None:
     assert max(map(len, printed.splitlines())) <= 80
 
 
-@pytest.mark.finding("screens-12")
 def test_a_fact_longer_than_the_terminal_is_copied_in_one_piece() -> None:
     address = "https://shop.example/" + "a" * 90
     program = (
@@ -112,7 +107,6 @@ def test_a_fact_longer_than_the_terminal_is_copied_in_one_piece() -> None:
     ]
 
 
-@pytest.mark.finding("screens-12")
 def test_yes_and_no_are_words() -> None:
     printed = plain(
         printed_to_terminal(
@@ -127,7 +121,6 @@ def test_yes_and_no_are_words() -> None:
 
 
 @pytest.mark.spec("G6")
-@pytest.mark.finding("screens-12")
 def test_json_is_indented_on_a_terminal_and_numbers_keep_their_digits() -> None:
     text = '{"amount":{"value":2450.00,"currency":"KES"},"name":"Zoë"}'
     program = f"{CODE} print_json_text('{text}')"
@@ -151,7 +144,6 @@ def test_the_status_has_a_colour_in_a_terminal() -> None:
     assert "\x1b[31mfailed" in printed_to_terminal(80)
 
 
-@pytest.mark.finding("new-users-M6")
 def test_nothing_is_padded_and_nothing_is_coloured_in_a_pipe() -> None:
     printed = subprocess.run(
         [sys.executable, "-c", PAYMENTS], capture_output=True, text=True, check=True

@@ -68,7 +68,6 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         process.wait(HANGS_AFTER_S)
 
 
-@pytest.mark.finding("new-users-trigger")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_scenario_is_played_to_its_end(sandbox: Path, name: str) -> None:
     scenario = PLAYED_SCENARIOS[name]
@@ -89,7 +88,6 @@ def test_a_scenario_is_played_to_its_end(sandbox: Path, name: str) -> None:
         assert all(each["status"] == (503 if scenario.is_receiver_down else 204) for each in sent)
 
 
-@pytest.mark.finding("new-users-trigger")
 def test_the_result_of_an_offline_deposit_is_shown(sandbox: Path) -> None:
     done = trigger("offline_deposit", "--data", sandbox)
     assert done.exit_code == 0, done.output
@@ -105,7 +103,6 @@ def test_the_result_of_an_offline_deposit_is_shown(sandbox: Path) -> None:
         assert "The gateway records the delivery: " in taken.stdout
 
 
-@pytest.mark.finding("new-users-trigger")
 def test_people_see_each_step(sandbox: Path) -> None:
     done = trigger("qr", "--data", sandbox)
     assert done.exit_code == 0, done.output

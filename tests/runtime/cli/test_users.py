@@ -126,7 +126,6 @@ def test_users_are_added_listed_disabled_and_given_passwords(folder: Path) -> No
     assert b"$argon2id$" in raw
 
 
-@pytest.mark.finding("security-20")
 def test_a_second_factor_that_nobody_has_is_not_reset(folder: Path) -> None:
     add(folder)
     for name, answer in (
@@ -144,7 +143,6 @@ def test_passwords_are_hashed_as_rfc_9106_recommends(folder: Path) -> None:
     assert b"$argon2id$v=19$m=65536,t=3,p=4$" in raw
 
 
-@pytest.mark.finding("new-users-M13")
 def test_what_is_refused_does_not_stand_in_the_audit_log_as_done(folder: Path) -> None:
     assert [add(folder).exit_code for _ in range(2)] == [0, 1]
     events = json.loads(mmo(folder, "audit", "list", "--json").stdout)
@@ -168,7 +166,6 @@ def test_commands_stand_in_the_audit_log(folder: Path) -> None:
     assert [row["number"] for row in about] == [1]
 
 
-@pytest.mark.finding("security-15")
 def test_the_environment_cannot_change_who_did_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +180,6 @@ def test_the_environment_cannot_change_who_did_it(
     assert provider["closedBy"] == pwd.getpwuid(os.getuid()).pw_name
 
 
-@pytest.mark.finding("security-15")
 def test_the_kernel_says_who_logged_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     login = tmp_path / "loginuid"
     monkeypatch.setattr("mmo_trio.cli.support.target.LOGIN_USER_FILE", login)
@@ -226,7 +222,6 @@ def test_what_is_changed_removed_or_reordered_is_found(folder: Path, tampering: 
     assert "not whole" in found.output
 
 
-@pytest.mark.finding("security-16")
 @pytest.mark.parametrize("with_macs", [True, False])
 @pytest.mark.parametrize("begin", [1, 4])
 def test_a_forged_log_is_not_authentic(folder: Path, begin: int, with_macs: bool) -> None:
@@ -239,7 +234,6 @@ def test_a_forged_log_is_not_authentic(folder: Path, begin: int, with_macs: bool
     assert mmo(folder, "audit", "verify").exit_code == 1
 
 
-@pytest.mark.finding("security-16")
 def test_another_master_key_authenticates_nothing(folder: Path) -> None:
     trio.run(five_events, folder)
     (folder / "master.key").unlink()
@@ -252,7 +246,6 @@ def test_another_master_key_authenticates_nothing(folder: Path) -> None:
     assert (found.exit_code, "which this master key can't open" in found.stderr) == (1, True)
 
 
-@pytest.mark.finding("security-16")
 def test_a_row_without_a_mac_is_not_authentic(folder: Path) -> None:
     """Not even between rows that have one."""
     trio.run(five_events, folder)

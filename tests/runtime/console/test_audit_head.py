@@ -7,7 +7,6 @@ import json
 from functools import partial
 from pathlib import Path
 
-import pytest
 import trio
 from click.testing import CliRunner
 
@@ -18,7 +17,6 @@ from tests.support.mmo_process import COMMAND, FREE_PORTS, serving_process
 WITH_JSON = ("env", "MMO_LOG_FORMAT=json", *COMMAND)
 
 
-@pytest.mark.finding("security-16")
 async def test_the_log_of_a_process_holds_the_end_of_the_audit_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with serving_process(

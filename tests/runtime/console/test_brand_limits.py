@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from attrs import evolve
 
 from mmo_sansio.values.clock import Instant
@@ -16,7 +15,6 @@ from tests.support.console_browser import open_store_of
 from tests.support.sandbox_gateway import Running
 
 
-@pytest.mark.finding("security-10")
 async def test_brands_are_shown_with_their_holds_and_limits(
     sandbox: Running, signed_in: SignedIn
 ) -> None:

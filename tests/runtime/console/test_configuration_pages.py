@@ -91,7 +91,6 @@ async def test_two_users_change_a_limit_and_one_goes_back(
     ]
 
 
-@pytest.mark.finding("audit-2")
 async def test_one_user_alone_goes_back_only_to_what_is_tighter_and_was_not_theirs(
     sandbox: Running, signed_in: SignedIn
 ) -> None:
@@ -223,7 +222,6 @@ async def test_an_edit_without_a_change_or_a_reason_keeps_what_was_typed(
         assert not await store.admin.configuration_changes()
 
 
-@pytest.mark.finding("screens-6")
 async def test_what_is_proposed_is_what_was_seen(sandbox: Running, signed_in: SignedIn) -> None:
     before = await first_brand(sandbox)
     ann = await signed_in("ann")

@@ -20,8 +20,6 @@ from tests.support.console_browser import PASSWORD, ConsoleBrowser, open_store_o
 from tests.support.merchant import Answer
 from tests.support.sandbox_gateway import Running
 
-pytestmark = pytest.mark.finding("screens-3")
-
 NOTE = 'called "Wanjiru" <back>, she has her money'
 
 

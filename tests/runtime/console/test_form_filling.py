@@ -3,11 +3,7 @@ changes."""
 
 from __future__ import annotations
 
-import pytest
-
 from mmo_trio.console.form_filling import fill_form
-
-pytestmark = pytest.mark.finding("screens-3")
 
 PAGE = """<!doctype html>
 <p title="a > b">é &amp; <b>x</b></p>

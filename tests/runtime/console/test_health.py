@@ -38,7 +38,6 @@ def test_health_follows_from_state_and_rate(
     assert (found.level, bool(found.text)) == (level, True)
 
 
-@pytest.mark.finding("screens-10")
 def test_few_payments_are_too_few_to_tell_and_one_callback_is_one() -> None:
     few, weak = PaymentStatistics("a", 2, 0, 2), PaymentStatistics("b", 20, 20, 0)
     assert judge_health("a", "A", few).text == "too few to tell"

@@ -55,7 +55,6 @@ async def test_an_event_tells_that_payments_were_created(
     assert len(states(answers[0])) > 1
 
 
-@pytest.mark.finding("screens-2")
 async def test_no_gap_between_a_page_and_a_stream_hides_a_change(
     sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +68,6 @@ async def test_no_gap_between_a_page_and_a_stream_hides_a_change(
     assert shown not in states(await vera.get("/events"))
 
 
-@pytest.mark.finding("screens-2")
 async def test_a_report_in_the_suspense_book_and_the_end_of_a_callback_are_news_too(
     sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +101,6 @@ async def test_events_are_for_users_and_end_where_there_are_too_many(
     assert (await (await signed_in("vera")).get("/events")).status == 503
 
 
-@pytest.mark.finding("audit-10", "audit-4")
 def test_a_user_with_many_streams_leaves_room_to_others() -> None:
     streams = OpenStreams(limit=3, limit_each=2)
     with streams.hold("vera"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from attrs import evolve
 
 from mmo_trio.console.brands import BRANDS_OFFERED_MAX
@@ -13,8 +12,6 @@ from mmo_trio.console.parameters import PAGE_SIZE
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import ConsoleBrowser, open_store_of
 from tests.support.sandbox_gateway import Running
-
-pytestmark = pytest.mark.finding("screens-6")
 
 BRANDS = 200
 

@@ -94,7 +94,6 @@ async def test_an_export_has_more_than_one_page(
     assert await references(vera, "") == created[:1:-1]
 
 
-@pytest.mark.finding("audit-9")
 @pytest.mark.parametrize(
     ("cell", "guarded"),
     [
@@ -115,7 +114,6 @@ def test_no_cell_is_a_formula_whatever_separates_cells(cell: str, guarded: str) 
     assert row == [guarded, "plain"]
 
 
-@pytest.mark.finding("audit-4")
 async def test_a_second_export_of_a_user_has_to_wait(
     signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

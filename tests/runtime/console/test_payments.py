@@ -68,7 +68,6 @@ async def test_a_payment_is_found_by_any_reference_and_by_its_number(
     assert b"There is none." in (await sam.search("nobody")).body
 
 
-@pytest.mark.finding("new-users-M7")
 async def test_the_beginning_of_a_reference_is_enough(
     sandbox: Running, signed_in: SignedIn
 ) -> None:
@@ -93,7 +92,6 @@ async def test_only_who_sees_personal_data_finds_by_number(
     assert b"/payments/01" not in found.body
 
 
-@pytest.mark.finding("new-users-L-timeline")
 async def test_the_page_tells_the_whole_story(sandbox: Running, signed_in: SignedIn) -> None:
     payer = {"id": "customer-1", "msisdn": NUMBER}
     reference = (await made(sandbox, payer=payer))["gatewayReference"]
@@ -154,7 +152,6 @@ async def test_personal_data_is_masked_unless_the_role_allows(
     assert "333" in pages[0]
 
 
-@pytest.mark.finding("security-28")
 @pytest.mark.parametrize("name", ["vera", "sam"])
 async def test_the_words_of_operators_and_staff_are_hidden_from_viewers(
     sandbox: Running, signed_in: SignedIn, name: str
@@ -202,7 +199,6 @@ async def views(sandbox: Running) -> list[tuple[str, str, str]]:
     return found
 
 
-@pytest.mark.finding("security-20")
 async def test_the_audit_log_says_who_saw_whose_personal_data(
     sandbox: Running, signed_in: SignedIn
 ) -> None:
@@ -229,7 +225,6 @@ async def test_the_audit_log_says_who_saw_whose_personal_data(
     assert await views(sandbox) == [seen, seen, ("user:sam", "search", search)]
 
 
-@pytest.mark.finding("security-20")
 async def test_the_audit_log_says_who_saw_the_suspense_book(
     sandbox: Running, signed_in: SignedIn
 ) -> None:
@@ -258,7 +253,6 @@ async def test_the_audit_log_says_who_saw_the_suspense_book(
         assert await views(sandbox) == expected
 
 
-@pytest.mark.finding("security-20")
 async def test_the_audit_log_says_who_read_proposals(sandbox: Running, signed_in: SignedIn) -> None:
     reference = (await made(sandbox, payer={"id": "c", "msisdn": NEVER}))["gatewayReference"]
     sam, ann, vera = await signed_in("sam"), await signed_in("ann"), await signed_in("vera")
@@ -305,7 +299,6 @@ async def test_hostile_text_is_only_text(sandbox: Running, signed_in: SignedIn) 
     assert "&lt;script&gt;" in pages[2].body.decode()
 
 
-@pytest.mark.finding("hostile-F13")
 async def test_text_that_would_turn_the_line_around_is_shown_as_its_escape(
     sandbox: Running, signed_in: SignedIn
 ) -> None:

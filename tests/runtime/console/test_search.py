@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.runtime.console.conftest import SignedIn
 from tests.runtime.console.test_payments import made
 from tests.support.sandbox_gateway import Running
 
 
-@pytest.mark.finding("screens-4")
 async def test_what_a_search_has_found_has_an_address_without_the_text(
     sandbox: Running, signed_in: SignedIn
 ) -> None:
@@ -32,7 +29,6 @@ async def test_what_a_search_has_found_has_an_address_without_the_text(
     assert (await vera.get(answer.headers["location"])).status == 404
 
 
-@pytest.mark.finding("screens-4")
 async def test_the_search_has_a_page_of_its_own(signed_in: SignedIn) -> None:
     sam = await signed_in("sam")
     page = await sam.get("/search?text=order-1")
@@ -40,7 +36,6 @@ async def test_the_search_has_a_page_of_its_own(signed_in: SignedIn) -> None:
     assert b'value="order-1"' in page.body
 
 
-@pytest.mark.finding("screens-4")
 async def test_a_search_is_kept_beyond_the_end_of_its_session(
     sandbox: Running, signed_in: SignedIn
 ) -> None:
@@ -52,7 +47,6 @@ async def test_a_search_is_kept_beyond_the_end_of_its_session(
     assert b"nobody" in (await sam.get(place)).body
 
 
-@pytest.mark.finding("screens-16")
 async def test_one_exact_hit_leads_to_the_payment_however_it_is_written(
     sandbox: Running, signed_in: SignedIn
 ) -> None:

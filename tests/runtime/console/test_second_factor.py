@@ -76,7 +76,6 @@ async def actions(sandbox: Running) -> list[tuple[str, str]]:
         ]
 
 
-@pytest.mark.finding("security-20")
 async def test_who_has_enrolled_signs_in_with_a_code(sandbox: Running, signed_in: SignedIn) -> None:
     ada, other = await signed_in("ada"), await signed_in("ada")
     device = Device(sandbox)
@@ -102,7 +101,6 @@ async def test_who_has_enrolled_signs_in_with_a_code(sandbox: Running, signed_in
     assert recorded.count(("nobody", "sign_in_failed")) == 1
 
 
-@pytest.mark.finding("security-20")
 async def test_each_recovery_code_stands_in_once(sandbox: Running, signed_in: SignedIn) -> None:
     device, person = Device(sandbox), ConsoleBrowser(sandbox.ready.console)
     await device.enrol(await signed_in("ada"))
@@ -123,7 +121,6 @@ async def test_each_recovery_code_stands_in_once(sandbox: Running, signed_in: Si
     ).status == 303
 
 
-@pytest.mark.finding("security-20")
 async def test_wrong_codes_are_limited_like_wrong_passwords(
     sandbox: Running, signed_in: SignedIn
 ) -> None:
@@ -183,7 +180,6 @@ async def test_another_device_counts_once_it_is_confirmed(
     ).status == 303
 
 
-@pytest.mark.finding("security-20")
 async def test_where_it_is_required_a_user_without_it_sees_nothing_else(serve: Serve) -> None:
     async with serve(environment={"MMO_CONSOLE_SECOND_FACTOR": "required"}) as sandbox:
         await add_users(sandbox.directory, **STAFF)
@@ -216,7 +212,6 @@ async def test_where_it_is_off_nobody_is_asked(serve: Serve) -> None:
         assert (await ada.post("/second-factor/enrol", password=PASSWORD)).status == 404
 
 
-@pytest.mark.finding("security-20")
 async def test_a_lost_device_is_reset_on_a_machine_of_the_gateway(
     sandbox: Running, signed_in: SignedIn
 ) -> None:

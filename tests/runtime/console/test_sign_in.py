@@ -129,7 +129,6 @@ async def test_too_many_tries_have_to_wait_whoever_is_tried(person: ConsoleBrows
     assert (await person.sign_in("ann")).status == 303
 
 
-@pytest.mark.finding("audit-8")
 @pytest.mark.parametrize(
     "method", ["sign_in_attempts", "record_sign_in_attempt", "forget_sign_in_attempts"]
 )
@@ -224,7 +223,6 @@ async def test_metrics_need_no_session(person: ConsoleBrowser) -> None:
     assert b"mmo_engine_batches" in (await person.get("/metrics")).body
 
 
-@pytest.mark.finding("security-5")
 async def test_a_forged_line_before_the_proxys_escapes_no_limit(serve: Serve) -> None:
     async with serve(environment={"MMO_LISTEN_PROXY_TRUSTED": "127.0.0.1/32"}) as running:
         await add_users(running.directory, ada="admin")

@@ -27,8 +27,6 @@ from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sqlite import SqliteStore
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = pytest.mark.finding("audit-8")
-
 NOW = Instant(1_000 * HOUR)
 ADDRESSES = [
     "198.51.100.1",

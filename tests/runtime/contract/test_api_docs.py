@@ -198,7 +198,6 @@ async def test_a_sandbox_fills_its_key_into_the_examples_and_lets_no_name_read_i
     )
 
 
-@pytest.mark.finding("newcomers-10")
 async def test_programs_read_examples_that_the_sandbox_accepts_and_other_sites_do_not(
     sandbox: Running,
 ) -> None:

@@ -128,7 +128,6 @@ async def test_a_retired_key_is_refused_within_sixty_seconds(sandbox: Running) -
 
 
 @pytest.mark.spec("A4", "K1")
-@pytest.mark.finding("specification-F6-1")
 async def test_keys_rotate_with_overlap_and_callbacks_carry_the_key_of_their_payment(
     sandbox: Running,
 ) -> None:

@@ -16,7 +16,6 @@ async def brands(sandbox: Running, *words: str) -> str:
 
 
 @pytest.mark.spec("A2", "S6")
-@pytest.mark.finding("security-10", "specification-F4")
 async def test_a_hold_stops_what_was_not_submitted_and_nothing_else(serve: Serve) -> None:
     async with serve() as sandbox:
         merchant = sandbox.merchant

@@ -25,7 +25,6 @@ api_keys = ["the-key-of-many"]
 
 
 @pytest.mark.spec("P1", "P2")
-@pytest.mark.finding("security-10")
 @pytest.mark.usefixtures("standing_clock")
 async def test_a_merchant_is_told_which_limit_it_has_reached(serve: Serve) -> None:
     async with serve(brands=BRANDS) as sandbox:

@@ -336,7 +336,6 @@ async def test_while_the_probe_is_out_nothing_else_is_sent(
 
 
 @pytest.mark.spec("K5")
-@pytest.mark.finding("specification-F3")
 @pytest.mark.parametrize(
     ("statuses", "is_open"),
     [
@@ -504,7 +503,6 @@ async def test_a_certificate_for_another_name_is_not_accepted_and_nothing_is_sen
 
 
 @pytest.mark.spec("K7")
-@pytest.mark.finding("specification-F3")
 async def test_a_refusal_by_egress_is_no_matter_of_the_breakers(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,7 +165,6 @@ BAD_DELIVERY_URLS = (
 )
 
 
-@pytest.mark.finding("specification-F6-11")
 @pytest.mark.spec("C8", "K7")
 async def test_result_urls_are_absolute_https_and_lead_nowhere_forbidden(sandbox: Running) -> None:
     for url in BAD_DELIVERY_URLS:
@@ -226,7 +225,6 @@ limits.KES = { min = "100", max = "200" }
 """
 
 
-@pytest.mark.finding("specification-A7", "specification-F6-11")
 @pytest.mark.spec("C8", "W2")
 async def test_redirect_urls_may_be_web_addresses_or_a_scheme_of_the_brand(serve: Serve) -> None:
     async with serve(brands=BRAND) as sandbox:
@@ -356,7 +354,6 @@ async def test_what_is_missing_or_of_a_wrong_kind_is_named(sandbox: Running) -> 
 
 
 @pytest.mark.spec("C10", "L3")
-@pytest.mark.finding("specification-F6-7")
 @pytest.mark.parametrize("method", ["%zz", "%", "mpesa%00ke", "%FF"])
 async def test_a_method_that_is_no_text_is_a_404_as_any_such_path_is(
     sandbox: Running, method: str
@@ -370,7 +367,6 @@ async def test_a_method_that_is_no_text_is_a_404_as_any_such_path_is(
 
 
 @pytest.mark.spec("C9", "P1", "P2", "P4")
-@pytest.mark.finding("specification-F6-8")
 async def test_one_refusal_is_reported_and_mending_it_shows_the_next(serve: Serve) -> None:
     shut = (
         '[[brand]]\nid = "shut"\nname = "Shut"\nenabled = false\napi_keys = ["the-key-of-shut"]\n'

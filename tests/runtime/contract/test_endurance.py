@@ -169,7 +169,6 @@ class Course:
 
 
 @pytest.mark.spec("S1", "S6", "K3", "C6", "P5")
-@pytest.mark.finding("postgres-F2", "postgres-F3", "postgres-F4")
 async def test_nothing_that_happens_to_nodes_or_database_loses_or_doubles_anything(
     tmp_path: Path,
 ) -> None:

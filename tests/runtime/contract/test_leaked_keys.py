@@ -53,7 +53,6 @@ async def qr_outcome(sandbox: Running, reference: str) -> dict[str, Any]:
 
 @pytest.mark.own_store
 @pytest.mark.spec("A4", "K3")
-@pytest.mark.finding("security-2")
 async def test_the_next_key_is_sent_to_nobody_when_payments_of_a_leaked_key_end(
     sandbox: Running, tmp_path: Path
 ) -> None:
@@ -125,7 +124,6 @@ async def test_results_of_a_retired_key_go_only_to_hosts_that_another_key_has_us
 
 @pytest.mark.own_store
 @pytest.mark.spec("A4", "Q1")
-@pytest.mark.finding("security-2")
 async def test_a_code_is_not_shown_for_a_payment_of_a_leaked_key(
     sandbox: Running, tmp_path: Path
 ) -> None:
@@ -146,7 +144,6 @@ async def test_a_code_is_not_shown_for_a_payment_of_a_leaked_key(
 
 
 @pytest.mark.spec("C8", "K7")
-@pytest.mark.finding("security-2")
 async def test_results_go_only_to_the_result_hosts_of_the_brand_at_creation_and_at_sending(
     sandbox: Running, tmp_path: Path
 ) -> None:

@@ -44,7 +44,6 @@ async def check_whole_work(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("A5", "R5")
-@pytest.mark.finding("security-11")
 async def test_the_master_key_is_replaced_under_a_serving_gateway(sandbox: Running) -> None:
     await check_whole_work(sandbox)
     for _ in range(2):
@@ -62,7 +61,6 @@ async def test_the_master_key_is_replaced_under_a_serving_gateway(sandbox: Runni
 
 
 @pytest.mark.spec("A5", "R5")
-@pytest.mark.finding("security-11")
 async def test_cursors_of_before_a_rotation_are_valid_after_a_restart_until_it_is_finished(
     serve: Serve, tmp_path: Path
 ) -> None:
@@ -94,7 +92,6 @@ async def unready_answer(sandbox: Running) -> Answer:
 
 
 @pytest.mark.spec("A5")
-@pytest.mark.finding("hostile-F10")
 async def test_a_process_that_lacks_a_master_key_of_the_store_says_that_it_is_not_ready(
     sandbox: Running,
 ) -> None:

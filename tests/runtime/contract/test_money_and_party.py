@@ -41,7 +41,6 @@ async def _pay(merchant: Merchant, value: str, currency: str) -> Answer:
 
 
 @pytest.mark.spec("M1", "G6")
-@pytest.mark.finding("specification-F6-10")
 async def test_an_amount_is_taken_by_value_and_told_with_its_currencys_decimals(
     serve: Serve,
 ) -> None:
@@ -202,7 +201,6 @@ async def test_labels_come_back_unchanged(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("M3")
-@pytest.mark.finding("specification-F2")
 async def test_a_national_number_is_a_fault_at_once_and_uses_no_reference_up(
     sandbox: Running,
 ) -> None:

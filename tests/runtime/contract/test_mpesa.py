@@ -350,7 +350,6 @@ async def test_a_deposit_is_asked_about_and_becomes_a_transaction(
         assert call.transaction["providerReference"] == paid["receipt"]
 
 
-@pytest.mark.finding("security-4")
 async def test_whoever_knows_the_address_of_confirmations_books_nothing(
     serve: Serve, tmp_path: Path
 ) -> None:
@@ -382,7 +381,6 @@ async def test_whoever_knows_the_address_of_confirmations_books_nothing(
         assert (await kenya.merchant.status(second))["status"] == "pending"
 
 
-@pytest.mark.finding("security-7")
 async def test_a_payment_past_a_prompt_that_fails_is_in_the_suspense_book(
     serve: Serve, tmp_path: Path
 ) -> None:

@@ -104,7 +104,6 @@ async def call_back(momo: OperatorGateway, reference: str, times: int) -> None:
 
 
 @pytest.mark.spec("S2", "K1")
-@pytest.mark.finding("money-11")
 async def test_a_callback_that_is_repeated_50_times_ends_its_payment_once(
     momo: OperatorGateway,
 ) -> None:
@@ -117,7 +116,6 @@ async def test_a_callback_that_is_repeated_50_times_ends_its_payment_once(
 
 
 @pytest.mark.spec("S5")
-@pytest.mark.finding("money-11")
 async def test_a_late_callback_that_is_repeated_50_times_is_one_entry_of_the_suspense_book(
     momo: OperatorGateway,
 ) -> None:

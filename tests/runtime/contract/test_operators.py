@@ -54,7 +54,6 @@ async def test_who_does_not_know_the_token_is_not_heard(momo: OperatorGateway) -
 
 
 @pytest.mark.spec("E1", "S6")
-@pytest.mark.finding("new-users-H6")
 async def test_a_closed_provider_is_sent_nothing_that_moves_money(momo: OperatorGateway) -> None:
     pending = await momo.pay()
     async with momo.running.storage.open_for_admin() as administration:

@@ -38,7 +38,6 @@ async def test_page_url_opens_the_page_of_that_transaction(sandbox: Running) -> 
     assert other.status == 404
 
 
-@pytest.mark.finding("new-users-L-404")
 async def test_an_address_that_no_page_has_is_answered_by_a_page_of_ours(sandbox: Running) -> None:
     for method, path, status in (("GET", "/nothing-here", 404), ("POST", "/docs", 405)):
         page = await ask(f"{sandbox.ready.pages}{path}", method=method, body=b"")
@@ -66,7 +65,6 @@ async def test_looking_at_the_page_pays_nothing_and_its_button_pays_once(sandbox
 
 
 @pytest.mark.spec("W1", "E1", "S2")
-@pytest.mark.finding("specification-F4")
 async def test_after_30_minutes_the_page_says_so_and_the_payment_has_failed_with_user_timeout(
     sandbox: Running,
 ) -> None:
@@ -90,7 +88,6 @@ async def test_after_30_minutes_the_page_says_so_and_the_payment_has_failed_with
 
 
 @pytest.mark.spec("W1")
-@pytest.mark.finding("specification-F7")
 async def test_a_payment_that_was_submitted_does_not_end_with_its_page(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted("web/payin", scenario="never")
     await _press(accepted["pageUrl"])
@@ -113,7 +110,6 @@ async def test_the_lifetime_is_a_setting(
 
 
 @pytest.mark.spec("W1", "S3")
-@pytest.mark.finding("specification-F4")
 async def test_without_a_lifetime_the_page_lives_as_long_as_the_payment_is_pending(
     serve: Serve,
 ) -> None:
@@ -150,7 +146,6 @@ async def test_after_completion_the_browser_goes_where_the_merchant_said(
 
 
 @pytest.mark.spec("W1", "E1")
-@pytest.mark.finding("money-4")
 @pytest.mark.parametrize(
     ("scenario", "standing", "told", "then"),
     [
@@ -211,7 +206,6 @@ async def test_the_page_has_three_endings(
 
 
 @pytest.mark.spec("W1", "S3", "E1")
-@pytest.mark.finding("money-4")
 async def test_a_payment_that_has_expired_is_not_said_to_be_unpaid(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted("web/payin", scenario="never")
     await _press(accepted["pageUrl"])
@@ -225,7 +219,6 @@ async def test_a_payment_that_has_expired_is_not_said_to_be_unpaid(sandbox: Runn
 
 
 @pytest.mark.spec("W2")
-@pytest.mark.finding("money-4", "specification-F7")
 async def test_an_unclear_payment_leads_back_to_the_shop_as_a_failed_one(sandbox: Running) -> None:
     url = "https://shop.example/sorry"
     accepted = await sandbox.merchant.accepted(
@@ -422,7 +415,6 @@ async def test_the_state_is_told_as_it_changes_and_a_stop_ends_the_telling(
     # The sandbox has drained with the stream still open.
 
 
-@pytest.mark.finding("security-3")
 async def test_one_page_link_takes_no_more_than_its_share_of_the_streams(sandbox: Running) -> None:
     one, other = [(await sandbox.merchant.accepted("web/payin"))["pageUrl"] for _ in range(2)]
     streams = [await _open_stream(one) for _ in range(STREAMS_PER_PAGE_MAX)]

@@ -82,7 +82,6 @@ async def test_field_faults_are_named_by_dotted_paths(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("G3", "P4")
-@pytest.mark.finding("specification-F6-9")
 @pytest.mark.http1("sends bytes")
 async def test_a_method_that_a_resource_does_not_know_is_a_405_with_those_it_knows(
     sandbox: Running,
@@ -122,7 +121,6 @@ async def test_head_is_answered_as_get_without_the_body(sandbox: Running) -> Non
 
 
 @pytest.mark.spec("G3", "P4")
-@pytest.mark.finding("specification-F6-9")
 @pytest.mark.http1("sends bytes")
 async def test_what_the_listener_refuses_is_a_problem_and_the_end_of_the_connection(
     sandbox: Running,
@@ -164,7 +162,6 @@ async def test_what_the_listener_refuses_is_a_problem_and_the_end_of_the_connect
 
 
 @pytest.mark.spec("G3", "P4", "V1")
-@pytest.mark.finding("specification-F6-9")
 @pytest.mark.http1("sends bytes")
 async def test_who_is_too_slow_is_answered_408(serve: Serve) -> None:
     short = {"MMO_LIMITS_HEAD_TIMEOUT": "50ms", "MMO_LIMITS_BODY_TIMEOUT": "50ms"}

@@ -117,7 +117,6 @@ async def test_each_worker_answers_on_the_one_port(directory: Path) -> None:
         assert (await merchant.create()).status == 200
 
 
-@pytest.mark.finding("new-users-M2", "specification-A10")
 async def test_whichever_worker_is_asked_tells_the_figures_of_all(directory: Path) -> None:
     async with service(directory) as running:
         merchant = Merchant(running.ready["api"], KEY)
@@ -160,7 +159,6 @@ async def shown_certificate(port: int) -> bytes | None:
         return found
 
 
-@pytest.mark.finding("hostile-F4")
 async def test_every_worker_reads_a_renewed_certificate(directory: Path) -> None:
     files = (
         f'[listen]\nhttp2 = "127.0.0.1:0"\ntls_certificate = "{directory}/chain.pem"\ntls_key = '
@@ -184,7 +182,6 @@ async def test_every_worker_reads_a_renewed_certificate(directory: Path) -> None
         assert len(served(log)) == WORKERS
 
 
-@pytest.mark.finding("hostile-F12")
 async def test_however_often_it_is_asked_to_end_it_ends_cleanly(directory: Path) -> None:
     async with service(directory) as running:
         with trio.fail_after(TIMEOUT_S):
@@ -406,7 +403,6 @@ def title(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").rstrip("\0")
 
 
-@pytest.mark.finding("new-users-L", "new-users-M10")
 async def test_processes_are_told_apart_in_ps_and_in_the_log(directory: Path) -> None:
     async with service(directory) as running:
         pids = dict(served(directory / "log"))

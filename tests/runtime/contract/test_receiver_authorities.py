@@ -14,7 +14,6 @@ from tests.support.sandbox_gateway import Serve
 
 @pytest.mark.own_store
 @pytest.mark.spec("K7")
-@pytest.mark.finding("new-users-listen")
 async def test_a_sandbox_trusts_its_own_authority_and_another_one(
     serve: Serve, tmp_path: Path
 ) -> None:

@@ -100,7 +100,6 @@ async def test_without_an_offset_it_is_utc_and_a_plus_may_arrive_as_a_space(
 
 
 @pytest.mark.spec("R1")
-@pytest.mark.finding("specification-F6-6")
 @pytest.mark.parametrize(
     "text", ["yesterday", "2026-13-01", "2026-W01-1", "1700000000", "2026-01", "2026-01-01 00:00Z"]
 )
@@ -226,7 +225,6 @@ async def test_a_page_that_ends_with_the_last_row_has_no_next(sandbox: Running) 
 
 
 @pytest.mark.spec("R6")
-@pytest.mark.finding("specification-F1")
 async def test_a_page_that_was_emptied_meanwhile_leads_back_to_where_it_was_reached_from(
     sandbox: Running,
 ) -> None:
@@ -246,7 +244,6 @@ async def test_a_page_that_was_emptied_meanwhile_leads_back_to_where_it_was_reac
 
 
 @pytest.mark.spec("R5")
-@pytest.mark.finding("specification-F6-2", "specification-F6-3")
 async def test_filters_that_are_resent_must_equal_the_original(sandbox: Running) -> None:
     merchant = sandbox.merchant
     await _made(merchant, 3)
@@ -388,7 +385,6 @@ async def test_records_need_a_key(sandbox: Running) -> None:
     assert (answer.status, answer.json["errorCode"]) == (401, "unauthorized")
 
 
-@pytest.mark.finding("security-8", "hostile-F3")
 @pytest.mark.spec("R4", "R6")
 async def test_a_page_of_the_largest_payments_ends_early_and_the_walk_has_no_gap(
     sandbox: Running,

@@ -90,7 +90,6 @@ async def test_after_fifteen_minutes_a_pay_in_that_failed_may_be_tried_again_and
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("security-6")
 async def test_sixteen_minutes_later_the_same_pay_out_is_refused(sandbox: Running) -> None:
     """Whether it is pending, paid or failed; a pay-in that is pending is refused as well."""
     merchant = sandbox.merchant
@@ -205,7 +204,6 @@ async def test_a_reference_of_any_characters_is_found_again(sandbox: Running) ->
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("specification-F6-4")
 async def test_references_are_neither_normalised_nor_trimmed(sandbox: Running) -> None:
     spellings = ("caf\u00e9", "cafe\u0301", " caf\u00e9", "caf\u00e9 ", "CAF\u00c9")
     made = [await sandbox.merchant.accepted(merchantReference=each) for each in spellings]

@@ -28,7 +28,6 @@ TRIES_MAX = 5
 """A busy machine settles later, and has cold caches."""
 
 
-@pytest.mark.finding("postgres-F1")
 async def test_a_gateway_at_rest_takes_a_hundredth_of_a_core_of_its_database(
     tmp_path: Path,
 ) -> None:

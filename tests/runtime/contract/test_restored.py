@@ -151,7 +151,6 @@ async def paid(merchant: Merchant, merchant_reference: str) -> dict[str, Any]:
 
 
 @pytest.mark.spec("C6", "C12", "S6", "L1", "L2", "A4")
-@pytest.mark.finding("money-3a", "money-3b", "money-3c")
 @pytest.mark.parametrize(("database", "age"), RESTORED)
 async def test_a_restored_backup_does_no_harm(
     tmp_path: Path, database: OpenDatabase, age: str
@@ -212,7 +211,6 @@ async def test_a_restored_backup_does_no_harm(
 
 
 @pytest.mark.spec("C6", "S6")
-@pytest.mark.finding("money-3a")
 async def test_a_store_without_its_mark_is_refused_where_the_mark_was_named(tmp_path: Path) -> None:
     (tmp_path / "database").mkdir()
     (tmp_path / "marks").mkdir()
@@ -241,7 +239,6 @@ async def test_a_store_without_its_mark_is_refused_where_the_mark_was_named(tmp_
 
 
 @pytest.mark.spec("C6")
-@pytest.mark.finding("money-3a")
 async def test_a_gateway_says_once_that_a_restore_could_not_be_recognised(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path, f"sqlite:///{tmp_path}/gateway.db")
     await gateway.set_up()
@@ -252,7 +249,6 @@ async def test_a_gateway_says_once_that_a_restore_could_not_be_recognised(tmp_pa
 
 
 @pytest.mark.spec("C6", "S6")
-@pytest.mark.finding("money-3a", "money-3b")
 async def test_a_running_gateway_stops_when_its_database_is_restored(tmp_path: Path) -> None:
     with dumped_database(tmp_path) as kept, trio.fail_after(4 * HANGS_AFTER_S):
         gateway = Gateway(tmp_path, kept.url)
@@ -276,7 +272,6 @@ async def test_a_running_gateway_stops_when_its_database_is_restored(tmp_path: P
 
 
 @pytest.mark.spec("C6", "S6")
-@pytest.mark.finding("money-3a")
 async def test_a_second_node_and_a_failover_to_a_synchronous_standby_are_no_restore(
     tmp_path: Path,
 ) -> None:
@@ -313,7 +308,6 @@ async def test_a_second_node_and_a_failover_to_a_synchronous_standby_are_no_rest
 
 
 @pytest.mark.spec("C6", "S6")
-@pytest.mark.finding("money-3a")
 async def test_an_asynchronous_standby_that_lacks_commits_is_served_only_within_the_setting(
     tmp_path: Path,
 ) -> None:
@@ -347,7 +341,6 @@ async def test_an_asynchronous_standby_that_lacks_commits_is_served_only_within_
 
 
 @pytest.mark.spec("C6", "S6")
-@pytest.mark.finding("money-3a")
 async def test_a_running_gateway_goes_on_with_a_standby_that_lacks_little(tmp_path: Path) -> None:
     with postgres_cluster() as cluster, trio.fail_after(2 * HANGS_AFTER_S):
         gateway = Gateway(tmp_path, cluster.url, "failover_loss_s = 600")

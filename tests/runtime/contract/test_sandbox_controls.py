@@ -197,7 +197,6 @@ async def test_the_suspense_book_is_shown_by_brand(sandbox: Running) -> None:
     assert await sandbox.seen("suspense?brand=nobody") == []
 
 
-@pytest.mark.finding("new-users-L-requests")
 async def test_the_requests_that_merchants_sent_are_shown_with_what_was_wrong(
     sandbox: Running,
 ) -> None:
@@ -327,7 +326,6 @@ async def _answer_at_phone(sandbox: Running, path: str, form: str) -> Answer:
     )
 
 
-@pytest.mark.finding("new-users-L-phone")
 async def test_a_prompt_names_the_shop_and_its_reference(sandbox: Running) -> None:
     number = "254700000180"
     reference = await _prompted(sandbox, number)
@@ -381,7 +379,6 @@ async def test_anything_else_changes_nothing_there(
     assert (await sandbox.merchant.status(reference))["status"] == "pending"
 
 
-@pytest.mark.finding("screens-13")
 @pytest.mark.parametrize(
     ("guide", "page"),
     [
@@ -404,7 +401,6 @@ async def test_a_pin_that_is_none_leads_back_to_the_page_where_it_was_typed(
     assert b"A PIN has four digits" in shown.body
 
 
-@pytest.mark.finding("screens-13")
 async def test_the_guide_shows_only_its_own_prompt_beside_earlier_ones(sandbox: Running) -> None:
     number, kind = "254700000180", {"Content-Type": "application/x-www-form-urlencoded"}
     earlier = await _prompted(sandbox, number)
@@ -424,7 +420,6 @@ async def test_the_guide_shows_only_its_own_prompt_beside_earlier_ones(sandbox: 
     assert set(re.findall(rf'action="/phone/{number}/(\w+)"', phone)) == {own, earlier}
 
 
-@pytest.mark.finding("screens-13")
 async def test_the_phone_is_told_of_a_prompt_and_then_of_the_operators_message(
     sandbox: Running,
 ) -> None:
@@ -478,7 +473,6 @@ async def test_the_guide_makes_a_payment(sandbox: Running) -> None:
     assert (await ask(f"{pages}/try/nothing")).status == 404
 
 
-@pytest.mark.finding("security-30")
 async def test_another_site_cannot_use_the_controls_through_a_browser(sandbox: Running) -> None:
     url, own = f"{sandbox.ready.pages}/sandbox/clock", sandbox.ready.pages
     body = b'{"advance": "1s"}'
@@ -503,7 +497,6 @@ async def test_another_site_cannot_use_the_controls_through_a_browser(sandbox: R
         assert answer.status == 403, path
 
 
-@pytest.mark.finding("screens-13")
 async def test_the_colour_of_a_shop_stays_within_its_page(serve: Serve) -> None:
     """Neither the phone beside it nor the site around it has that colour."""
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -522,7 +515,6 @@ async def test_the_colour_of_a_shop_stays_within_its_page(serve: Serve) -> None:
         assert ":root" in whole
 
 
-@pytest.mark.finding("screens-13")
 async def test_the_guide_and_its_command_are_about_one_shop_and_one_amount(
     sandbox: Running,
 ) -> None:

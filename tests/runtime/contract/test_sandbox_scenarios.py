@@ -158,7 +158,6 @@ async def test_a_web_payin_plays_its_scenario_once_the_payer_has_confirmed(
     assert failed["errorCode"] == "user_cancelled"
 
 
-@pytest.mark.finding("new-users-M8", "specification-F6-12")
 async def test_cents_are_rejected_as_operators_do_unless_the_sandbox_is_lenient(
     serve: Serve,
 ) -> None:
@@ -169,7 +168,6 @@ async def test_cents_are_rejected_as_operators_do_unless_the_sandbox_is_lenient(
 
 
 @pytest.mark.spec("E1")
-@pytest.mark.finding("new-users-H2")
 def test_the_table_reaches_every_code_of_the_catalogue() -> None:
     assert {row.code for row in ROWS if row.code} == {each.value for each in ErrorCode} - {
         each.value for each in NOT_PLAYED
@@ -179,7 +177,6 @@ def test_the_table_reaches_every_code_of_the_catalogue() -> None:
     }
 
 
-@pytest.mark.finding("new-users-H2")
 async def test_the_front_page_shows_every_number_with_its_meaning(sandbox: Running) -> None:
     text = (await ask(f"{sandbox.ready.pages}/")).body.decode()
     for each in SCENARIOS:
@@ -190,7 +187,6 @@ async def test_the_front_page_shows_every_number_with_its_meaning(sandbox: Runni
     assert "fails with <code>user_wrong_pin</code>" in text
 
 
-@pytest.mark.finding("specification-F6-12")
 async def test_the_front_page_says_beside_the_amount_that_cents_fail(sandbox: Running) -> None:
     text = (await ask(f"{sandbox.ready.pages}/")).body.decode()
     said = text.partition(" asks for ")[2].partition("</p>")[0]
@@ -198,7 +194,6 @@ async def test_the_front_page_says_beside_the_amount_that_cents_fail(sandbox: Ru
     assert "<code>sandbox.lenient</code>" in said
 
 
-@pytest.mark.finding("new-users-docs")
 async def test_the_command_on_the_front_page_takes_a_payment_as_it_stands(sandbox: Running) -> None:
     page = (await ask(f"{sandbox.ready.pages}/")).body.decode()
     found = re.search(r"<code>(curl .*?)</code>", page, re.DOTALL)

@@ -56,7 +56,6 @@ async def is_learnt_by_polling(merchant: Merchant) -> bool:
 
 
 @pytest.mark.spec("S3", "S6")
-@pytest.mark.finding("hostile-F1")
 async def test_a_clock_four_days_ahead_ends_no_payment_and_dates_none(
     tmp_path: Path, clock_error: ClockError
 ) -> None:
@@ -82,7 +81,6 @@ async def test_a_clock_four_days_ahead_ends_no_payment_and_dates_none(
 
 
 @pytest.mark.spec("S3", "S6")
-@pytest.mark.finding("hostile-F2")
 async def test_a_clock_that_steps_back_an_hour_delays_no_poll_nor_does_a_restart(
     tmp_path: Path, clock_error: ClockError
 ) -> None:
@@ -98,7 +96,6 @@ async def test_a_clock_that_steps_back_an_hour_delays_no_poll_nor_does_a_restart
 
 
 @pytest.mark.spec("S3", "R1")
-@pytest.mark.finding("hostile-F1")
 async def test_what_was_taken_under_a_wrong_clock_is_named_and_corrected(
     tmp_path: Path, clock_error: ClockError
 ) -> None:

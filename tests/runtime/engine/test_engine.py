@@ -278,7 +278,6 @@ async def test_a_store_that_fails_stores_nothing_and_serves_again_without_a_rest
     await with_engine(act)
 
 
-@pytest.mark.finding("hostile-F5")
 async def test_what_stores_nothing_does_not_count_as_a_commit_after_one_that_failed() -> None:
     async def act(engine: Engine, store: Watched, _: Any) -> None:
         await engine.submit(a_payment(1))

@@ -79,7 +79,6 @@ async def test_a_flood_of_rejections_is_counted_and_not_logged_one_by_one(
     assert lines[-1]["suppressed"] == 50
 
 
-@pytest.mark.finding("security-9", "hostile-F5")
 async def test_while_the_store_fails_one_line_a_second_tells_of_the_rejections(
     lines: list[EventDict], mock_clock: MockClock
 ) -> None:

@@ -106,7 +106,6 @@ async def an_awaited_payment(drained: Drained) -> None:
 
 
 @pytest.mark.spec("S3", "S6")
-@pytest.mark.finding("rules-6")
 async def test_a_draining_process_uses_up_no_poll(autojump_clock: MockClock) -> None:
     """Nobody in it would ask, and the next time may be an hour later, or the end of the payment."""
 
@@ -130,7 +129,6 @@ async def test_a_draining_process_uses_up_no_poll(autojump_clock: MockClock) -> 
 
 
 @pytest.mark.spec("S3", "S6")
-@pytest.mark.finding("rules-6")
 async def test_the_polls_of_the_last_round_before_a_drain_are_asked(
     autojump_clock: MockClock,
 ) -> None:

@@ -41,7 +41,6 @@ def _port(url: str) -> int:
     return urlsplit(url).port or 0
 
 
-@pytest.mark.finding("security-3")
 async def test_pages_and_console_count_their_connections(tmp_path: Path) -> None:
     limits = {"MMO_LIMITS_CONNECTIONS_PER_ADDRESS": "3"}
     async with serving(tmp_path, environment=limits) as running:
@@ -55,7 +54,6 @@ async def test_pages_and_console_count_their_connections(tmp_path: Path) -> None
                 await trio.aclose_forcefully(client.stream)
 
 
-@pytest.mark.finding("security-3")
 async def test_one_address_may_have_half_of_the_console(tmp_path: Path) -> None:
     limits = {"MMO_LIMITS_CONSOLE_CONNECTIONS": "4", "MMO_LIMITS_PAGES_CONNECTIONS": "6"}
     async with serving(tmp_path, environment=limits) as running:
@@ -67,7 +65,6 @@ async def test_one_address_may_have_half_of_the_console(tmp_path: Path) -> None:
                 await trio.aclose_forcefully(client.stream)
 
 
-@pytest.mark.finding("security-3")
 @pytest.mark.parametrize("name", PEOPLE)
 async def test_pages_and_console_have_a_deadline_for_the_head(tmp_path: Path, name: str) -> None:
     async with serving(tmp_path, environment={"MMO_LIMITS_HEAD_TIMEOUT": SOON}) as running:
@@ -78,7 +75,6 @@ async def test_pages_and_console_have_a_deadline_for_the_head(tmp_path: Path, na
             await client.stream.aclose()
 
 
-@pytest.mark.finding("security-3")
 @pytest.mark.parametrize("name", LISTENERS)
 async def test_no_other_listener_speaks_http2(tmp_path: Path, name: str) -> None:
     async with serving(tmp_path) as running:
@@ -89,7 +85,6 @@ async def test_no_other_listener_speaks_http2(tmp_path: Path, name: str) -> None
             await client.stream.aclose()
 
 
-@pytest.mark.finding("security-3", "security-29")
 async def test_under_tls_only_http_1_1_is_agreed_on_and_browsers_are_told_to_stay(
     tmp_path: Path,
 ) -> None:
@@ -112,7 +107,6 @@ async def test_under_tls_only_http_1_1_is_agreed_on_and_browsers_are_told_to_sta
         await console.stream.aclose()
 
 
-@pytest.mark.finding("security-29")
 async def test_the_rule_for_browsers_can_be_switched_off(tmp_path: Path) -> None:
     authority = trustme.CA()
     settings = write_certificate(authority, tmp_path) | {"MMO_LISTEN_HSTS": "off"}
@@ -125,7 +119,6 @@ async def test_the_rule_for_browsers_can_be_switched_off(tmp_path: Path) -> None
         await trio.aclose_forcefully(tls)
 
 
-@pytest.mark.finding("security-14")
 @pytest.mark.parametrize("name", LISTENERS)
 async def test_behind_a_proxy_nobody_else_is_served_in_the_clear(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
@@ -146,7 +139,6 @@ async def test_behind_a_proxy_nobody_else_is_served_in_the_clear(
                 await trio.aclose_forcefully(client.stream)
 
 
-@pytest.mark.finding("security-14")
 async def test_clear_http_for_everybody_has_to_be_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +150,6 @@ async def test_clear_http_for_everybody_has_to_be_allowed(
         await trio.aclose_forcefully(client.stream)
 
 
-@pytest.mark.finding("security-14")
 async def test_http2_is_served_in_the_clear_to_those_to_whom_the_api_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +168,6 @@ async def test_http2_is_served_in_the_clear_to_those_to_whom_the_api_is(
                 await trio.aclose_forcefully(client.stream)
 
 
-@pytest.mark.finding("security-29", "hostile-F4")
 async def test_http2_has_the_certificate_and_the_rules_of_the_api(tmp_path: Path) -> None:
     authority = trustme.CA()
     settings = write_certificate(authority, tmp_path) | {"MMO_LISTEN_HTTP2": "127.0.0.1:0"}
@@ -239,7 +229,6 @@ def write_certificate(authority: trustme.CA, directory: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.finding("hostile-F12")
 async def test_however_often_it_is_asked_to_end_it_ends_cleanly(tmp_path: Path) -> None:
     async with serving_process(
         "sandbox", "--data", tmp_path, *FREE_PORTS, log=tmp_path / "log"

@@ -139,7 +139,6 @@ async def test_several_processes_share_one_simulated_operator(tmp_path: Path, ke
     assert OPERATOR_JOURNAL_FILE in files_in(keys)
 
 
-@pytest.mark.finding("specification-F7")
 async def test_in_production_the_test_numbers_count_and_the_header_does_not(
     tmp_path: Path, keys: Path
 ) -> None:

@@ -87,7 +87,6 @@ async def test_production_without_providers_has_no_simulated_operator(tmp_path: 
     assert [each.name for each in files] == ["master.key"]
 
 
-@pytest.mark.finding("security-22")
 @pytest.mark.parametrize("key", ["EXTRA_CA_FILE", "PROVIDER_CA_FILE"])
 async def test_receivers_and_operators_are_trusted_by_authorities_of_their_own(
     tmp_path: Path, key: str

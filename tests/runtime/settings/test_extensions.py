@@ -55,7 +55,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     _installed.cache_clear()
 
 
-@pytest.mark.finding("new-users-M4")
 @pytest.mark.parametrize("value", ["KIND", "kind"], ids=["object", "function"])
 def test_a_kind_of_provider_comes_from_a_distribution(install: Install, value: str) -> None:
     install("pesaplus", value)

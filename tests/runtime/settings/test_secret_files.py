@@ -1,4 +1,4 @@
-"""Files with secrets that everybody can read are found (security finding 21)."""
+"""Files with secrets that everybody can read are found."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import pytest
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS
 from mmo_trio.settings.secret_files import readable_secret_files
-
-pytestmark = pytest.mark.finding("security-21")
 
 MPESA = '[provider.kenya]\nkind = "mpesa_daraja"\n'
 BRAND = '[[brand]]\nid = "acme"\nname = "Acme"\n'

@@ -13,7 +13,6 @@ ADDRESSES = ServiceAddresses(
 )
 
 
-@pytest.mark.finding("hostile-F11")
 @pytest.mark.spec("K7")
 @pytest.mark.parametrize("key", ["BASE_URL", "HPP_URL", "HOOKS_URL"])
 @pytest.mark.parametrize(
@@ -36,7 +35,6 @@ def test_an_own_host_is_known_in_every_spelling(key: str, configured: str, url: 
     assert delivery_url_error("https://merchant.example/cb", rules=rules) is None
 
 
-@pytest.mark.finding("hostile-F11")
 def test_an_address_that_no_url_of_a_merchant_could_have_is_an_error_at_the_start() -> None:
     with pytest.raises(
         SettingsError, match=r"MMO_GATEWAY_BASE_URL: can't be used\. The host is not a DNS name"

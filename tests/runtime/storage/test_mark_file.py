@@ -14,7 +14,6 @@ from mmo_trio.system.fault_report import DamagedFile
 
 
 @pytest.mark.spec("C6")
-@pytest.mark.finding("money-3a")
 def test_a_mark_never_goes_back_unless_it_replaces_another(tmp_path: Path) -> None:
     file, later = tmp_path / "store.mark", StoreMark("one", 7, Instant(5), 2)
     assert read_mark(file) is None
@@ -30,7 +29,6 @@ def test_a_mark_never_goes_back_unless_it_replaces_another(tmp_path: Path) -> No
 
 
 @pytest.mark.spec("C6")
-@pytest.mark.finding("money-3a")
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", '{"epoch": 7}', '{"store_id": "one", "epoch": 7, "more": 1}']
 )

@@ -19,7 +19,6 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 
 @pytest.mark.spec("K1")
-@pytest.mark.finding("rules-12")
 async def test_a_payment_is_not_masked_before_its_callback_is_sent(tmp_path: Path) -> None:
     """The callback needs the payment's data, and the whole address."""
     async with sqlite(tmp_path)() as store:

@@ -31,7 +31,6 @@ def test_a_moment_lies_above_what_the_store_has_served() -> None:
 
 
 @pytest.mark.spec("R7")
-@pytest.mark.finding("hostile-F2")
 def test_nothing_is_created_in_a_served_window_when_the_clock_steps_back() -> None:
     stepping = SetClock()
     served = earlier(START, clock.MINUTE)
@@ -43,7 +42,6 @@ def test_nothing_is_created_in_a_served_window_when_the_clock_steps_back() -> No
     ]
 
 
-@pytest.mark.finding("hostile-F1")
 def test_created_at_is_true_again_as_soon_as_the_clock_is() -> None:
     stepping = SetClock()
     stepping.step(Span(4 * clock.DAY))

@@ -21,7 +21,6 @@ assert raise_descriptor_limit() == limit
 """
 
 
-@pytest.mark.finding("security-3")
 def test_the_limit_is_raised_as_far_as_the_system_allows() -> None:
     done = subprocess.run(
         [sys.executable, "-c", RAISE], capture_output=True, text=True, check=False
@@ -29,7 +28,6 @@ def test_the_limit_is_raised_as_far_as_the_system_allows() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.finding("security-3")
 @pytest.mark.parametrize("limit", [256, 1024, 4096, 65_536, 1_048_576])
 def test_the_pages_stop_first_then_the_console_then_the_api(limit: int) -> None:
     shares = share_descriptors(limit, callbacks=2048, api_connections=4096)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import structlog
 
 from mmo_trio.system.logs import LogRateLimit, RepetitionLimit
@@ -15,7 +14,6 @@ def test_a_budget_fills_up_again_and_no_further() -> None:
     assert [budget.acquire(100), budget.acquire(100), budget.acquire(100)] == [1, 0, None]
 
 
-@pytest.mark.finding("security-9", "hostile-F5")
 def test_a_marked_event_passes_once_a_second() -> None:
     now = 100.0
     limit = RepetitionLimit(lambda: now)

@@ -20,7 +20,6 @@ from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import COMMAND, FREE_PORTS, READY, environment_without_settings
 
 PIPE_BYTES = 4096
-pytestmark = pytest.mark.finding("hostile-F7")
 
 
 @pytest.fixture

@@ -38,7 +38,6 @@ def test_an_exception_is_told_without_its_message(capfd: pytest.CaptureFixture[s
     assert number not in written
 
 
-@pytest.mark.finding("new-users-L-sandbox-log")
 def test_a_line_has_the_time_of_a_sandbox_whose_clock_was_advanced(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from mmo_trio.system.display_text import ascii_json, visible_text
 
 
-@pytest.mark.finding("hostile-F13")
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -78,7 +78,6 @@ LEFT = {
 
 
 @pytest.mark.spec("S3", "S6", "K3")
-@pytest.mark.finding("rules-3", "rules-5", "rules-6", "rules-8", "rules-9", "rules-12")
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
 async def test_wherever_a_fault_is_planted_nothing_is_claimed_due_or_undone_a_day_later(
     fault: Fault, tmp_path: Path, mock_clock: MockClock
@@ -101,7 +100,6 @@ async def test_wherever_a_fault_is_planted_nothing_is_claimed_due_or_undone_a_da
 
 
 @pytest.mark.spec("S3", "S5")
-@pytest.mark.finding("rules-6")
 async def test_after_a_restart_every_payment_that_has_expired_unasked_is_asked(
     autojump_clock: MockClock,
 ) -> None:

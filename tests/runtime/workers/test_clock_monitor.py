@@ -72,7 +72,6 @@ async def running(world: Monitored) -> AsyncIterator[Monitored]:
 
 
 @pytest.mark.spec("S3")
-@pytest.mark.finding("hostile-F1", "hostile-F2")
 @pytest.mark.parametrize("error", [Span(4 * clock.DAY), Span(-clock.HOUR)], ids=["ahead", "behind"])
 async def test_a_wrong_clock_does_not_change_own_time_and_wall_time_only_while_it_is_wrong(
     autojump_clock: MockClock, error: Span
@@ -145,7 +144,6 @@ async def test_a_store_that_cannot_serve_is_tried_again_after_a_minute(
 
 
 @pytest.mark.spec("S3")
-@pytest.mark.finding("postgres-F5")
 @pytest.mark.parametrize(
     ("behind_s", "agreeing", "is_logged", "gets_requests"),
     [

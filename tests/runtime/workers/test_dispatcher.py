@@ -142,7 +142,6 @@ def test_of_work_that_waits_nothing_is_kept_but_its_reference() -> None:
 
 
 @pytest.mark.spec("K6")
-@pytest.mark.finding("rules-12")
 def test_the_open_callbacks_of_one_slow_merchant_hold_back_nobodys_unsent_payments() -> None:
     """They wait as references, so further work of processes that have ended can be claimed."""
     world = DispatcherWorld(room=Counter(test=1))

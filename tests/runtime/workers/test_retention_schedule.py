@@ -43,7 +43,6 @@ async def actions(store: Store) -> list[str]:
     return [row.event.action for row in await store.admin.audit_after(0, limit=99)]
 
 
-@pytest.mark.finding("postgres-F9")
 async def test_one_of_several_processes_removes_old_rows_once_a_day(
     autojump_clock: MockClock,
 ) -> None:

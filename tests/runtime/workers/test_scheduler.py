@@ -267,7 +267,6 @@ async def test_a_round_full_of_payments_that_cannot_be_woken_holds_up_no_other(
 
 
 @pytest.mark.spec("S3")
-@pytest.mark.finding("rules-12")
 async def test_however_many_payments_cannot_be_woken_they_hold_up_no_other(
     autojump_clock: MockClock,
 ) -> None:

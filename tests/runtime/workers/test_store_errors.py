@@ -183,7 +183,6 @@ TASKS = [
 
 
 @pytest.mark.spec("P5")
-@pytest.mark.finding("postgres-F6")
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("create_task", TASKS, ids=lambda create: create.__name__)
 async def test_a_task_goes_on_whatever_the_store_raises(
@@ -200,7 +199,6 @@ async def test_a_task_goes_on_whatever_the_store_raises(
     assert "254700000000" not in repr(lines)
 
 
-@pytest.mark.finding("postgres-F6")
 async def test_metrics_are_written_again_after_an_error(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
@@ -220,7 +218,6 @@ async def test_metrics_are_written_again_after_an_error(
             nursery.cancel_scope.cancel()
 
 
-@pytest.mark.finding("postgres-F6")
 async def test_a_backlog_that_cannot_be_read_leaves_its_series_out_until_it_can(
     database: str,
 ) -> None:

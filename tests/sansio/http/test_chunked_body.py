@@ -28,7 +28,6 @@ def read(*pieces: bytes, has_trailers: bool = False) -> tuple[bytes, bool, bytes
     return taken, body.is_complete, body.trailing_data
 
 
-@pytest.mark.finding("audit-http-3")
 @given(st.sets(st.integers(1, len(BODY) + 3)).map(sorted))
 def test_a_body_is_the_same_however_it_is_cut(cuts: list[int]) -> None:
     whole = BODY + b"\r\nGET"

@@ -161,7 +161,6 @@ def test_a_url_of_the_table_is_refused_in_one_sentence(url: str) -> None:
 
 
 @pytest.mark.spec("C8")
-@pytest.mark.finding("specification-F6-11")
 @pytest.mark.parametrize("rest", ["/%zz", "/100%", "/%2", "/%%41", "/?a=%é1", "/?a=%2G", "/%４1"])
 def test_two_hexadecimal_digits_follow_each_percent_sign(rest: str) -> None:
     faults = {
@@ -335,7 +334,6 @@ def test_a_user_name_is_called_one(url: str) -> None:
 
 
 @pytest.mark.spec("C8")
-@pytest.mark.finding("security-2")
 @pytest.mark.parametrize(
     ("url", "allowed"),
     [
@@ -389,7 +387,6 @@ def test_what_is_no_result_host_is_refused(text: str) -> None:
         parse_result_host(text)
 
 
-@pytest.mark.finding("hostile-F11")
 @pytest.mark.spec("K7")
 @pytest.mark.parametrize(
     "url",

@@ -27,7 +27,6 @@ def frame(kind: int, payload: bytes = b"") -> bytes:
     return len(payload).to_bytes(3, "big") + bytes((kind, 0)) + (1).to_bytes(4, "big") + payload
 
 
-@pytest.mark.finding("security-3")
 @pytest.mark.parametrize("kind", sorted(COUNTED))
 def test_a_burst_is_allowed_and_the_next_frame_is_one_too_many(kind: int) -> None:
     counter = FrameCounter()

@@ -239,7 +239,6 @@ def _is_problem(problem: Problem | None, status: int) -> None:
     assert problem.error_code == "bad_request"
 
 
-@pytest.mark.finding("audit-http-3")
 @pytest.mark.parametrize(
     ("target", "expected", "host"),
     [

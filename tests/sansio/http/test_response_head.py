@@ -61,7 +61,6 @@ def test_fields_are_read_with_their_names_in_lower_case() -> None:
 
 
 @pytest.mark.spec("K4")
-@pytest.mark.finding("audit-http-1")
 @pytest.mark.parametrize(
     ("start", "fields", "framing"),
     [
@@ -108,7 +107,6 @@ def test_a_well_formed_head_within_the_limits_is_taken(head: bytes) -> None:
 
 
 @pytest.mark.spec("K2")
-@pytest.mark.finding("audit-http-1")
 @pytest.mark.parametrize(
     ("lines", "name", "value", "framing"),
     [

@@ -26,7 +26,6 @@ def test_every_expression_is_found() -> None:
     assert methods["mmo_sansio.http.request_head._FORBIDDEN_BYTE"] == ("search",)
 
 
-@pytest.mark.finding("security-1")
 @pytest.mark.parametrize("found", EXPRESSIONS, ids=lambda each: each.place)
 def test_an_expression_takes_time_in_proportion_to_the_text(found: FoundExpression) -> None:
     assert superlinear_text(found) is None

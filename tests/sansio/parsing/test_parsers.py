@@ -161,7 +161,6 @@ PARSERS: dict[str, tuple[Callable[[bytes], None], Build, int]] = {
 }
 
 
-@pytest.mark.finding("security-1")
 @pytest.mark.parametrize(
     ("parser", "name"),
     [
@@ -176,7 +175,6 @@ def test_a_parser_takes_time_in_proportion_to_its_text(parser: str, name: str) -
     assert growth(parse, *texts, enough=GROWTH_MAX) <= GROWTH_MAX
 
 
-@pytest.mark.finding("security-1")
 @pytest.mark.parametrize("operator", CASES)
 def test_no_notification_costs_three_times_what_a_harmless_one_does(operator: str) -> None:
     provider = CASES[operator].open_adapter()
@@ -192,7 +190,6 @@ def test_no_notification_costs_three_times_what_a_harmless_one_does(operator: st
         assert cost.ratio <= COST_MAX, (name, cost)
 
 
-@pytest.mark.finding("security-1")
 @pytest.mark.parametrize("parser", ["response head", "Airtel's answer", "M-Pesa's answer"])
 def test_no_answer_costs_three_times_what_a_harmless_one_does(parser: str) -> None:
     parse, build, size = PARSERS[parser]

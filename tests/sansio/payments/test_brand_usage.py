@@ -62,7 +62,6 @@ def cause(reply: Reply) -> str | None:
     return reply.problem.segment if isinstance(reply, Rejected) else None
 
 
-@pytest.mark.finding("security-10")
 def test_no_more_payments_are_pending_than_the_limit() -> None:
     gateway, brand = Gateway(), limited(pending=2)
     assert [cause(create(gateway, number, brand, START)) for number in (1, 2, 3)] == [
@@ -80,7 +79,6 @@ def test_no_more_payments_are_pending_than_the_limit() -> None:
     assert cause(create(gateway, 5, brand, later(START, Span(4 * DAY)))) is None
 
 
-@pytest.mark.finding("security-10")
 def test_the_sum_of_a_day_is_bounded_for_each_type() -> None:
     gateway, brand = Gateway(), limited(daily={Type.PAYOUT: 250})
     assert cause(create(gateway, 1, brand, DAY_BEGINS)) is None
@@ -103,7 +101,6 @@ def test_the_sum_of_a_day_is_bounded_for_each_type() -> None:
     )
 
 
-@pytest.mark.finding("security-10")
 def test_a_brand_without_limits_counts_and_reads_nothing() -> None:
     gateway, brand = Gateway(), a_brand()
     create(gateway, 1, brand, START)
@@ -113,7 +110,6 @@ def test_a_brand_without_limits_counts_and_reads_nothing() -> None:
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("security-10")
 def test_a_refused_payment_leaves_its_reference_unused() -> None:
     gateway, brand = Gateway(), limited(pending=1)
     create(gateway, 1, brand, START)
@@ -132,7 +128,6 @@ steps = st.lists(
 )
 
 
-@pytest.mark.finding("security-10")
 @given(steps)
 def test_counters_show_what_is_pending_and_what_was_not_lost_today(
     history: Sequence[tuple[str, int, int]],

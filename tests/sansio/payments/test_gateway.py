@@ -129,7 +129,6 @@ def test_the_world_gives_up_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("new-users-L-world")
 @pytest.mark.parametrize(
     ("operation", "submissions"), [(Operation.DIRECT_PAYIN, 5), (Operation.DIRECT_PAYOUT, 180)]
 )

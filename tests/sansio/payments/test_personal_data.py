@@ -281,7 +281,6 @@ def test_a_claim_that_is_reported_again_after_it_was_masked_is_the_same() -> Non
 
 
 @pytest.mark.spec("T2")
-@pytest.mark.finding("postgres-F9")
 def test_what_is_told_of_a_masked_payment_later_is_masked_in_its_journal() -> None:
     """No walk over old payments comes back to it. The suspense book has the text until it is
     closed."""

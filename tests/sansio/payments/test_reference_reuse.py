@@ -61,7 +61,6 @@ def bring_to(gateway: Gateway, number: int, status: Status, now: Instant) -> Non
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("security-6")
 @pytest.mark.parametrize("operation", [PAYIN, PAYOUT, TAX])
 def test_sixteen_minutes_later_a_pending_payment_is_not_repeated(operation: Operation) -> None:
     gateway = Gateway()
@@ -71,7 +70,6 @@ def test_sixteen_minutes_later_a_pending_payment_is_not_repeated(operation: Oper
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("security-6")
 @pytest.mark.parametrize(
     ("reuse", "earlier", "is_accepted"),
     [
@@ -99,7 +97,6 @@ def test_after_the_window_the_brands_policy_decides(
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("security-6")
 @pytest.mark.parametrize(
     ("operation", "is_accepted"), [(PAYIN, True), (PAYOUT, False), (TAX, False)]
 )
@@ -113,7 +110,6 @@ def test_by_default_only_a_pay_in_that_failed_is_tried_again(
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("security-6")
 @pytest.mark.parametrize("older", [PAID, FAILED])
 def test_an_older_payment_that_was_paid_counts_as_well(older: Status) -> None:
     """The brand had chosen after_window, and has changed its mind."""
@@ -153,7 +149,6 @@ policies = st.builds(
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("security-6")
 @given(steps, st.lists(policies, min_size=1, max_size=3))
 def test_no_history_has_two_pay_outs_that_are_paid_or_pending_under_one_reference(
     history: Sequence[tuple[str, int, int, Operation]], chosen: Sequence[ReusePolicy]
@@ -207,7 +202,6 @@ def test_the_reference_of_a_payment_that_is_missing_is_used_for_good(reuse: Refe
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("money-3b")
 @pytest.mark.parametrize("reuse", [UNLESS_PAID, NEVER, AFTER_WINDOW])
 @pytest.mark.parametrize("before", [None, FAILED])
 def test_a_reference_of_a_payment_that_a_restored_store_lacks_is_used_for_good(
@@ -225,7 +219,6 @@ def test_a_reference_of_a_payment_that_a_restored_store_lacks_is_used_for_good(
 
 
 @pytest.mark.spec("C12", "L2")
-@pytest.mark.finding("money-3b")
 @pytest.mark.parametrize("status", [PENDING, PAID])
 def test_a_payment_that_the_restored_store_has_stays_the_newest_of_its_reference(
     status: Status,

@@ -52,7 +52,6 @@ steps = st.one_of(st.just(0), st.integers(-9 * clock.DAY, 9 * clock.DAY))
 
 
 @pytest.mark.spec("S3")
-@pytest.mark.finding("hostile-F1", "hostile-F2")
 @given(st.lists(st.tuples(spans, steps, st.booleans()), min_size=1, max_size=8), st.booleans())
 @example([(1, -262_800_000_001, True)], False)
 @settings(max_examples=60, deadline=None)
@@ -167,7 +166,6 @@ def corrected(world: World, *, now: Moment = NOW) -> Transaction:
     return reply.transaction
 
 
-@pytest.mark.finding("hostile-F1")
 def test_a_payment_of_a_wrong_clock_gets_the_time_at_which_it_was_really_taken() -> None:
     right, wrong = (
         World(FakeProvider(on_poll=(succeeds,))),
@@ -187,7 +185,6 @@ def test_a_payment_of_a_wrong_clock_gets_the_time_at_which_it_was_really_taken()
     assert not is_misdated(after, now=NOW)
 
 
-@pytest.mark.finding("hostile-F1", "hostile-F2")
 def test_a_payment_stamped_in_the_future_ends_three_days_after_its_correction() -> None:
     world = World(now=later(START, AHEAD))
     world.create()
@@ -210,7 +207,6 @@ def test_times_that_are_right_are_not_corrected() -> None:
 
 
 @pytest.mark.spec("T2", "S3")
-@pytest.mark.finding("postgres-F5")
 @pytest.mark.parametrize(
     "end",
     [

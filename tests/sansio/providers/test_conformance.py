@@ -244,7 +244,6 @@ def test_the_whole_suite_runs_at_once() -> None:
 
 
 @pytest.mark.spec("S3", "E1")
-@pytest.mark.finding("specification-A5")
 def test_no_adapter_reports_the_code_of_the_gateways_own_time_limit() -> None:
     """An operator that reports its own expiry has given a final result: no money moved."""
     expired = ErrorCode.TRANSACTION_EXPIRED

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, MonotonicInstant, Span, later
 
 START = MonotonicInstant(-5)
-
-pytestmark = pytest.mark.finding("security-12")
 
 
 def hourly_budget(size_bytes: int) -> TokenBucket:

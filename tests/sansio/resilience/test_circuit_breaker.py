@@ -150,7 +150,6 @@ def test_the_figures_are_the_specification_s() -> None:
 
 
 @pytest.mark.spec("K5")
-@pytest.mark.finding("specification-F3")
 def test_a_sub_window_lasts_six_seconds_and_goes_as_a_whole() -> None:
     told("S@0,5.999999; health@59.999999=2; health@60=0")
     told("S@0,6; health@59.999999=2; health@60=1; health@65.999999=1; health@66=0")

@@ -76,7 +76,6 @@ def test_a_channel_is_taken_from_the_dead_only_and_its_fence_grows() -> None:
 
 
 @pytest.mark.spec("K3")
-@pytest.mark.finding("postgres-F2")
 def test_who_does_not_know_what_it_has_claimed_claims_its_own_again_under_a_new_fence() -> None:
     book = OwnershipModel()
     one, other = book.renew(None, now=NOW), book.renew(None, now=NOW)
@@ -92,7 +91,6 @@ def test_who_does_not_know_what_it_has_claimed_claims_its_own_again_under_a_new_
 
 
 @pytest.mark.spec("K3")
-@pytest.mark.finding("postgres-F2")
 def test_who_renews_steadily_may_end_leases_and_who_could_not_renew_waits() -> None:
     history = RenewalHistory()
     assert not history.may_end_leases(NOW)
@@ -395,7 +393,6 @@ STANDSTILLS = st.lists(
 
 
 @pytest.mark.spec("K3")
-@pytest.mark.finding("postgres-F2")
 @settings(max_examples=300)
 @given(STANDSTILLS, st.tuples(*[st.integers(-clock.DAY, clock.DAY)] * 3))
 def test_while_nobody_dies_nothing_is_sent_twice_however_long_the_store_stands_still(

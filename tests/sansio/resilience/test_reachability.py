@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from mmo_sansio.resilience.reachability import Reachability, ServerState
 
 REACHABLE, SUSPECTED, LOST = ServerState
 
 
-@pytest.mark.finding("postgres-F11")
 def test_a_server_that_answers_nobody_is_lost_after_a_failed_probe() -> None:
     server = Reachability(5)
     for now in (1, 3, 4.9):

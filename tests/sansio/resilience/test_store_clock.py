@@ -17,7 +17,6 @@ NOW = Instant(1_700_000_000 * SECOND)
 
 
 @pytest.mark.spec("S3")
-@pytest.mark.finding("postgres-F5")
 def test_what_it_takes_to_ask_is_no_difference() -> None:
     store = StoreClock(NOW)
     assert compare_clocks(store, before=earlier(NOW, SECOND), after=later(NOW, SECOND)).ahead == 0
@@ -28,7 +27,6 @@ def test_what_it_takes_to_ask_is_no_difference() -> None:
 
 
 @pytest.mark.spec("S3")
-@pytest.mark.finding("postgres-F5")
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(
     ("ahead", "agreeing", "differing", "told", "no_start", "no_service"),

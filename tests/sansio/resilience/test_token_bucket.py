@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +35,6 @@ def at(seconds: float) -> MonotonicInstant:
     return MonotonicInstant(1_000 * SECOND + round(seconds * SECOND))
 
 
-@pytest.mark.finding("security-10")
 def test_a_burst_passes_and_then_the_rate() -> None:
     bucket = TokenBucket(per_second=10, burst=3)
     assert [bucket.take(at(0)) for _ in range(4)] == [0, 0, 0, SECOND // 10]
@@ -46,7 +44,6 @@ def test_a_burst_passes_and_then_the_rate() -> None:
     assert [bucket.take(at(60)) for _ in range(4)] == [0, 0, 0, SECOND // 10]
 
 
-@pytest.mark.finding("security-10")
 def test_a_share_below_one_a_second_passes_now_and_then() -> None:
     bucket = TokenBucket(per_second=0.25, burst=1)
     assert bucket.take(at(0)) == 0
@@ -54,7 +51,6 @@ def test_a_share_below_one_a_second_passes_now_and_then() -> None:
     assert bucket.take(at(4)) == 0
 
 
-@pytest.mark.finding("security-10")
 @given(st.lists(st.integers(0, SECOND), max_size=60), st.integers(1, 20), st.integers(1, 10))
 def test_no_time_sees_more_than_the_burst_and_its_share(
     pauses: list[int], rate: int, burst: int

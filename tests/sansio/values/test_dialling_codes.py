@@ -9,7 +9,6 @@ from mmo_sansio.values.dialling_codes import possible_msisdns
 KENYAN = "254700000180"
 
 
-@pytest.mark.finding("new-users-M7")
 @pytest.mark.parametrize("written", ["0700000180", "700000180", KENYAN])
 def test_a_national_number_stands_for_one_of_the_countries_in_use(written: str) -> None:
     assert KENYAN in possible_msisdns(written, ["KE", "UG", "KE"])

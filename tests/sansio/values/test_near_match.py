@@ -21,7 +21,6 @@ def test_the_nearest_name_is_told_or_all_of_them(name: str, sentence: str) -> No
     assert near_match(name, ["mpesa_ke", "airtel_ug"]) == sentence
 
 
-@pytest.mark.finding("new-users-L-flows")
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [

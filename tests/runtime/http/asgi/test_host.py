@@ -205,7 +205,6 @@ async def test_a_stream_ends_when_its_client_sends_and_sends() -> None:
         await pages.stream_ended.wait()
 
 
-@pytest.mark.finding("security-3")
 @pytest.mark.parametrize("path", [b"/large", b"/endless"])
 async def test_a_client_that_does_not_read_is_sent_away(
     path: bytes, jumping_clock: MockClock
@@ -225,7 +224,6 @@ async def test_a_body_is_refused_by_its_length_and_by_its_time(jumping_clock: Mo
         )
 
 
-@pytest.mark.finding("security-3")
 async def test_http2_in_the_clear_is_not_spoken() -> None:
     async with hosting(Pages().app) as here:
         assert_problem(await here.ask(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 400, "bad_request")
@@ -319,7 +317,6 @@ async def test_each_of_many_clients_gets_its_own_page() -> None:
             nursery.start_soon(visit, number)
 
 
-@pytest.mark.finding("audit-1")
 @pytest.mark.parametrize("path", [b"/large", b"/large-head"])
 async def test_clients_that_do_not_read_hold_no_place(path: bytes) -> None:
     def client_of(head: RequestHead, _: RequestContext) -> str:

@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import h2.connection
 import h2.exceptions
-import pytest
 import trio
 
 from mmo_sansio.http.http2_frames import FRAMES_BURST
@@ -41,7 +40,6 @@ async def is_closed(stream: trio.SocketStream) -> bool:
     return True
 
 
-@pytest.mark.finding("security-3")
 async def test_a_full_listener_makes_room_and_one_address_has_its_share() -> None:
     async with (
         http2_listening(ListenerLimits(connections=2)) as here,
@@ -69,7 +67,6 @@ async def test_a_full_listener_makes_room_and_one_address_has_its_share() -> Non
                         break
 
 
-@pytest.mark.finding("security-3")
 async def test_a_client_that_opens_and_resets_streams_is_sent_away() -> None:
     async with http2_listening() as here:
         async with await trio.open_tcp_stream("127.0.0.1", here.port) as stream:
@@ -85,7 +82,6 @@ async def test_a_client_that_opens_and_resets_streams_is_sent_away() -> None:
         assert len(here.service.heads) <= FRAMES_BURST + 1
 
 
-@pytest.mark.finding("security-3")
 async def test_a_connection_has_few_streams() -> None:
     async with http2_listening() as here:
         async with await trio.open_tcp_stream("127.0.0.1", here.port) as stream:
@@ -106,7 +102,6 @@ async def test_a_connection_has_few_streams() -> None:
             assert await is_closed(stream)
 
 
-@pytest.mark.finding("security-3")
 async def test_one_connection_cannot_hold_more_than_its_share() -> None:
     async with http2_listening(
         ListenerLimits(write_buffer_bytes=4 * LARGE, write_timeout_s=2)
@@ -119,7 +114,6 @@ async def test_one_connection_cannot_hold_more_than_its_share() -> None:
         assert await is_served(here)
 
 
-@pytest.mark.finding("security-3")
 async def test_all_together_cannot_hold_more_than_the_budget() -> None:
     async with http2_listening(
         ListenerLimits(write_buffer_bytes=LARGE * 5 // 2, write_timeout_s=2)

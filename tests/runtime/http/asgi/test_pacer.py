@@ -33,7 +33,6 @@ async def handle(pacer: Pacer, processor: Processor, client: str, done: list[str
     turn.end()
 
 
-@pytest.mark.finding("security-3")
 async def test_the_share_is_kept(autojump_clock: MockClock) -> None:
     processor, done = Processor(), list[str]()
     pacer = Pacer(0.2, processor)
@@ -67,7 +66,6 @@ async def test_without_a_limit_nobody_waits(autojump_clock: MockClock) -> None:
     assert trio.current_time() == begin
 
 
-@pytest.mark.finding("security-3")
 async def test_a_client_with_many_requests_does_not_hold_up_another_one(
     autojump_clock: MockClock,
 ) -> None:

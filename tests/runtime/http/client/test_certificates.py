@@ -81,7 +81,6 @@ SERVERS: dict[str, tuple[Callable[[], ssl.SSLContext], str]] = {
 
 
 @pytest.mark.spec("K7")
-@pytest.mark.finding("audit-http-2")
 @pytest.mark.parametrize("name", SERVERS)
 async def test_a_receiver_that_cant_prove_itself_gets_nothing(name: str) -> None:
     make, reason = SERVERS[name]

@@ -237,7 +237,6 @@ ROWS = [
 
 
 @pytest.mark.spec("K2", "K3", "K4")
-@pytest.mark.finding("audit-http-1")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 async def test_a_delivery_ends_as_its_receiver_deserves(row: Row, jumping_clock: MockClock) -> None:
     client = HttpClient(

@@ -238,7 +238,6 @@ async def test_row_53_a_look_up_that_leads_nowhere_fails_in_time(
 
 
 @pytest.mark.spec("K2")
-@pytest.mark.finding("audit-http-7")
 async def test_an_address_that_refuses_is_passed_over_at_once(jumping_clock: MockClock) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
         attempt = await client_with(FixedResolver(["::1", "127.0.0.2", "127.0.0.1"])).deliver(
@@ -249,7 +248,6 @@ async def test_an_address_that_refuses_is_passed_over_at_once(jumping_clock: Moc
 
 
 @pytest.mark.spec("K2")
-@pytest.mark.finding("audit-http-7")
 async def test_an_address_that_stays_silent_is_passed_over(jumping_clock: MockClock) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
         with socket.socket() as silent, socket.socket() as filler:

@@ -55,7 +55,6 @@ async def ask(
         record(await names.addresses(host, 443, owner=owner))
 
 
-@pytest.mark.finding("hostile-F6", "security-22")
 async def test_names_that_hang_leave_places_for_every_other_merchant(
     autojump_clock: MockClock,
 ) -> None:
@@ -79,7 +78,6 @@ async def test_names_that_hang_leave_places_for_every_other_merchant(
                 await trio.lowlevel.checkpoint()
 
 
-@pytest.mark.finding("hostile-F6")
 async def test_a_look_up_that_was_given_up_still_counts_against_who_asked(
     autojump_clock: MockClock,
 ) -> None:
@@ -98,7 +96,6 @@ async def test_a_look_up_that_was_given_up_still_counts_against_who_asked(
         assert await names.addresses("healthy.example", 443, owner="one") == ["127.0.0.1"]
 
 
-@pytest.mark.finding("hostile-F6")
 async def test_all_who_need_a_name_share_one_look_up(autojump_clock: MockClock) -> None:
     resolver = HangingNames()
     names = NameLookups(resolver)
@@ -114,7 +111,6 @@ async def test_all_who_need_a_name_share_one_look_up(autojump_clock: MockClock) 
     assert len(resolver.asked) == 2, "an answer is not kept"
 
 
-@pytest.mark.finding("hostile-F6")
 async def test_who_waits_for_a_place_gets_one_when_a_look_up_ends(
     autojump_clock: MockClock,
 ) -> None:
@@ -147,7 +143,6 @@ async def test_everybody_learns_that_a_name_does_not_exist() -> None:
             nursery.start_soon(fails)
 
 
-@pytest.mark.finding("hostile-F6", "security-22")
 async def test_a_healthy_merchant_is_called_while_the_names_of_twenty_hang(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

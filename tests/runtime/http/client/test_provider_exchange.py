@@ -250,7 +250,6 @@ async def test_a_call_that_is_cancelled_leaves_no_connection_behind() -> None:
                 await closed.wait()
 
 
-@pytest.mark.finding("security-1")
 @pytest.mark.parametrize(
     ("size", "is_read"),
     [(PROVIDER_RESPONSE_BYTES_MAX - 1, True), (PROVIDER_RESPONSE_BYTES_MAX + 1, False)],

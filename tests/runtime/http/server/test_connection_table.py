@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from attrs import define
 
 from mmo_sansio.http.listener_limits import ListenerLimits
@@ -95,7 +94,6 @@ def test_sending_the_idle_away_leaves_the_busy_alone() -> None:
     assert table.idle_deadline == 120
 
 
-@pytest.mark.finding("audit-3")
 def test_who_has_waited_longest_of_those_who_hold_most_makes_room() -> None:
     table = ConnectionTable(LIMITS)
     oldest_of_few, busy = Guest("a", waiting_since=1), Guest("b")
@@ -110,7 +108,6 @@ def test_who_has_waited_longest_of_those_who_hold_most_makes_room() -> None:
     assert len(table) == 1
 
 
-@pytest.mark.finding("security-13")
 def test_the_addresses_of_one_ipv6_subscriber_count_as_one() -> None:
     table = ConnectionTable(LIMITS)
     guests = [Guest(f"2001:db8:1:2:{number}::1") for number in range(1, 4)]

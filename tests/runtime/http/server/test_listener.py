@@ -40,7 +40,6 @@ async def test_the_service_learns_who_asks_and_what() -> None:
 
 
 @pytest.mark.spec("G3")
-@pytest.mark.finding("audit-http-3")
 async def test_an_absolute_target_is_handed_on_as_its_path() -> None:
     async with listening() as here:
         assert (await here.ask(get(b"http://h/a?b"))).json["target"] == "/a?b"

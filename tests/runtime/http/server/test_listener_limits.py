@@ -55,7 +55,6 @@ async def listening_with(**limits: Any) -> AsyncIterator[RunningListener]:
 
 
 @pytest.mark.spec("V1")
-@pytest.mark.finding("audit-http-4")
 def test_the_limits_are_those_of_the_design() -> None:
     limits = ListenerLimits()
     assert limits.head_timeout_s == 5
@@ -193,7 +192,6 @@ async def test_a_connection_too_many_is_a_503_and_closed() -> None:
         assert (await (await here.connect()).ask(get())).status == 200
 
 
-@pytest.mark.finding("audit-3")
 @pytest.mark.parametrize("silence", [b"", b"GET / HTT", get()])
 async def test_a_full_listener_makes_room_where_most_wait_longest(silence: bytes) -> None:
     async with listening_with(connections=4) as here:
@@ -376,7 +374,6 @@ async def test_a_process_out_of_descriptors_sends_the_idle_away_and_serves_on(
     assert "EMFILE" in log.read_text()
 
 
-@pytest.mark.finding("security-3")
 async def test_a_listener_leaves_descriptors_to_what_is_more_important() -> None:
     """It stops accepting while few are left, and goes on when some are free again."""
     service = SmallService()

@@ -160,7 +160,6 @@ H2C_OFFERS = [
 
 
 @pytest.mark.spec("G3")
-@pytest.mark.finding("specification-A3")
 @pytest.mark.parametrize("offer", H2C_OFFERS, ids=range(len(H2C_OFFERS)))
 async def test_an_offer_of_http2_in_the_clear_is_ignored_and_goes_no_further(
     offer: tuple[bytes, ...],

@@ -55,7 +55,6 @@ def _not_expected() -> None:
     pytest.fail("nothing had to make room")
 
 
-@pytest.mark.finding("security-3", "hostile-F3")
 async def test_slow_readers_lose_their_responses_and_others_are_answered(
     jumping_clock: MockClock,
 ) -> None:

@@ -148,7 +148,6 @@ def test_problems_are_those_of_the_catalogue() -> None:
         assert (example["status"], example["title"]) == (cause.status, cause.title)
 
 
-@pytest.mark.finding("newcomers-3")
 def test_every_component_is_used() -> None:
     text = json.dumps(DOCUMENT, default=str)
     for kind in ("schemas", "responses", "headers"):
@@ -156,7 +155,6 @@ def test_every_component_is_used() -> None:
             assert f'"#/components/{kind}/{name}"' in text, name
 
 
-@pytest.mark.finding("newcomers-3")
 def test_tools_learn_what_is_exact_what_is_a_time_and_what_a_request_looks_like() -> None:
     assert "jsonSchemaDialect" not in DOCUMENT, "Prism checks no body where it is named"
     assert [
@@ -201,7 +199,6 @@ def test_limits_are_the_specifications() -> None:
     assert path["schema"]["maxLength"] == creation_body.METHOD_MAX
 
 
-@pytest.mark.finding("screens-16")
 def test_the_currency_of_a_request_is_in_capitals() -> None:
     """Small letters are the code of no currency, so what says that they fit would send somebody
     into a refusal."""
@@ -240,7 +237,6 @@ def test_callbacks_and_the_push_are_told_of() -> None:
 
 
 @pytest.mark.spec("E1", "G4")
-@pytest.mark.finding("specification-A10")
 def test_a_client_made_from_the_document_outlives_a_new_member_and_a_new_code() -> None:
     """The pages ask merchants to ignore members that they do not know, and the catalogue may
     grow."""
@@ -256,7 +252,6 @@ def test_a_client_made_from_the_document_outlives_a_new_member_and_a_new_code() 
 
 
 @pytest.mark.spec("M3", "M4", "V1")
-@pytest.mark.finding("specification-A8")
 def test_the_page_shows_patterns_and_the_limits_of_labels() -> None:
     endpoints = {each.body_schema: each for each in build_reference(DOCUMENT).endpoints}
     members = {each.name: each for each in endpoints["WebPayinRequest"].body}
@@ -274,7 +269,6 @@ def test_the_page_shows_patterns_and_the_limits_of_labels() -> None:
 
 
 @pytest.mark.spec("M1", "G6")
-@pytest.mark.finding("new-users-L-amounts")
 def test_the_examples_write_amounts_with_their_currencys_decimals() -> None:
     reference = build_reference(DOCUMENT)
     texts = [document_text(DOCUMENT, indent=1), *(each.example or "" for each in reference.schemas)]
@@ -291,7 +285,6 @@ def test_the_examples_write_amounts_with_their_currencys_decimals() -> None:
     assert [each for each in amounts if not re.fullmatch(r"[0-9]+\.[0-9]{2}", each)] == []
 
 
-@pytest.mark.finding("new-users-H2")
 def test_the_scenario_header_says_what_each_value_means_and_which_number_selects_it() -> None:
     parameters = DOCUMENT["paths"][f"{ROOT}/direct/payin/{{method}}"]["post"]["parameters"]
     [header] = [each for each in parameters if each["name"] == "X-Sandbox-Scenario"]

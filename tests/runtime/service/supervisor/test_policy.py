@@ -287,7 +287,6 @@ def test_the_service_goes_on_while_another_worker_serves() -> None:
     assert fail_repeatedly(state({12: ("w2", SERVING)}, is_announced=False)) == []
 
 
-@pytest.mark.finding("postgres-F6")
 def test_a_service_that_has_served_does_not_give_up() -> None:
     assert fail_repeatedly(state({})) == []
 

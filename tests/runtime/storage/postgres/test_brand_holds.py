@@ -26,7 +26,7 @@ from tests.conformance.driver import NOON, after_noon, submit_batch
 from tests.conformance.inputs import creation, reference
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = [pytest.mark.finding("postgres-5"), pytest.mark.spec("S6")]
+pytestmark = pytest.mark.spec("S6")
 HOLD = BrandHold("acme", NOON, "ada")
 
 

@@ -3,11 +3,7 @@ tables are distributed."""
 
 from __future__ import annotations
 
-import pytest
-
 from mmo_trio.storage.postgres.statements import BrandStatement, InsertStatement, KnownBrands
-
-pytestmark = pytest.mark.finding("postgres-F7")
 
 _SELECT = BrandStatement("""
     SELECT t.brand, id FROM unnest(%s::text[], %s::bigint[]) AS wanted (brand, id)

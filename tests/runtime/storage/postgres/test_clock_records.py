@@ -33,7 +33,6 @@ class WrongClock(GatewayClock):
 
 
 @pytest.mark.spec("S3")
-@pytest.mark.finding("hostile-F1")
 async def test_a_new_machine_with_a_wrong_clock_has_the_time_of_the_others(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
         first, joining = GatewayClock(), WrongClock()
@@ -56,7 +55,6 @@ async def engines(*pairs: tuple[PostgresStore, GatewayClock]) -> AsyncIterator[l
 
 
 @pytest.mark.spec("S3", "C12", "T2")
-@pytest.mark.finding("postgres-F5")
 @pytest.mark.parametrize("ahead", [Span(4 * DAY), Span(20 * MINUTE)], ids=["4 d", "20 min"])
 async def test_a_wrong_clock_beside_a_right_one_ends_nothing_and_leaves_nothing_behind(
     database: str, ahead: Span
@@ -88,7 +86,6 @@ async def test_a_wrong_clock_beside_a_right_one_ends_nothing_and_leaves_nothing_
 
 
 @pytest.mark.spec("S3")
-@pytest.mark.finding("postgres-F5")
 async def test_a_machine_whose_clock_differs_from_the_servers_does_not_begin_to_serve(
     database: str,
 ) -> None:

@@ -18,7 +18,6 @@ from tests.support.configured_database import (
     database_name,
     execute,
     live_through_payments,
-    operating_row,
     role_of,
     session_setting,
     with_parameters,
@@ -27,8 +26,6 @@ from tests.support.postgres_server import PostgresServer
 
 # isort: split
 import psycopg
-
-pytestmark = pytest.mark.finding("postgres-F11")
 
 HOSTILE = """
     CREATE SCHEMA hostile;
@@ -57,7 +54,6 @@ def set_for_database(url: str, **settings: str) -> None:
             execute(url, f"ALTER DATABASE {database_name(url)} SET {name} = {value}")
 
 
-@operating_row("`search_path`, by role, database or address")
 @pytest.mark.parametrize("is_in_address", [False, True])
 async def test_the_tables_are_where_the_search_path_says(
     database: str, is_in_address: bool
@@ -76,7 +72,6 @@ async def test_the_tables_are_where_the_search_path_says(
     ) == [("mine",)]
 
 
-@operating_row("another schema in front, with tables or functions of the same names")
 async def test_a_schema_in_front_changes_nothing(database: str) -> None:
     async with open_postgres(database, serving=True):
         pass
@@ -88,13 +83,11 @@ async def test_a_schema_in_front_changes_nothing(database: str) -> None:
         await store.check()
 
 
-@operating_row("a `search_path` without an existing schema")
 async def test_a_path_to_nowhere_is_refused(database: str) -> None:
     set_for_database(database, search_path="nowhere")
     assert "ALTER ROLE" in await refusal(database)
 
 
-@operating_row("a schema with tables of another program")
 async def test_the_tables_of_another_program_are_left_alone(database: str) -> None:
     execute(database, "CREATE TABLE transactions (amount numeric)")
     assert "a database, or a schema (search_path), of its own" in await refusal(database)
@@ -113,7 +106,6 @@ def all_rights(role: str) -> tuple[str, str]:
     return rights_in_tables(role), f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}"
 
 
-@operating_row("a role that owns the database and is no superuser")
 async def test_no_superuser_is_needed(database: str) -> None:
     with role_of(database) as role:
         execute(
@@ -127,7 +119,6 @@ async def test_no_superuser_is_needed(database: str) -> None:
             execute(database, f"ALTER DATABASE {database_name(database)} OWNER TO CURRENT_USER")
 
 
-@operating_row("a role that may not create tables")
 async def test_without_create_there_is_no_first_start(database: str) -> None:
     execute(database, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
     with role_of(database) as role:
@@ -136,7 +127,6 @@ async def test_without_create_there_is_no_first_start(database: str) -> None:
         assert "grant the role what it lacks" in found
 
 
-@operating_row("a role that owns nothing, with rights in every table")
 async def test_rights_are_enough_to_serve(database: str) -> None:
     async with open_postgres(database, serving=True):
         pass
@@ -145,7 +135,6 @@ async def test_rights_are_enough_to_serve(database: str) -> None:
         await live_through_payments(as_role(database, role))
 
 
-@operating_row("a role that lacks a right in a table")
 async def test_a_missing_right_is_named(database: str) -> None:
     async with open_postgres(database, serving=True):
         pass
@@ -168,7 +157,6 @@ async def test_a_missing_right_is_named(database: str) -> None:
             assert await store.integrity_errors() == expected
 
 
-@operating_row("row security on a table, for a role that does not own it")
 async def test_rows_that_may_be_hidden_are_refused(database: str) -> None:
     async with open_postgres(database, serving=True):
         pass
@@ -179,11 +167,6 @@ async def test_rows_that_may_be_hidden_are_refused(database: str) -> None:
         )
 
 
-@operating_row(
-    "`statement_timeout`, `lock_timeout`, `idle_in_transaction_session_timeout`, "
-    "`idle_session_timeout`,"
-    " `transaction_timeout`"
-)
 async def test_deadlines_of_a_role_end_nothing(database: str) -> None:
     """A session that rests longer than all of them is still the same afterwards."""
     names = (
@@ -210,7 +193,6 @@ async def test_deadlines_of_a_role_end_nothing(database: str) -> None:
             assert {*before} <= {*observer.execute(pids).fetchall()}
 
 
-@operating_row("`default_transaction_isolation`")
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
 async def test_every_session_reads_what_is_committed(database: str, level: str) -> None:
     set_for_database(database, default_transaction_isolation=f"'{level}'")
@@ -218,7 +200,6 @@ async def test_every_session_reads_what_is_committed(database: str, level: str) 
     assert await session_setting(database, "default_transaction_isolation") == "read committed"
 
 
-@operating_row("`default_transaction_read_only`, or a standby that nobody has promoted")
 @pytest.mark.parametrize("parameters", [{}, {"target_session_attrs": "any"}])
 async def test_sessions_that_cannot_write_are_refused(
     database: str, parameters: dict[str, str]
@@ -231,7 +212,6 @@ async def test_sessions_that_cannot_write_are_refused(
             pass
 
 
-@operating_row("`synchronous_commit = off` or `local`")
 @pytest.mark.parametrize("value", ["off", "local"])
 async def test_commits_wait_for_the_disk_and_the_standby(database: str, value: str) -> None:
     set_for_database(database, synchronous_commit=value)
@@ -239,10 +219,6 @@ async def test_commits_wait_for_the_disk_and_the_standby(database: str, value: s
     assert await session_setting(database, "synchronous_commit") == "on"
 
 
-@operating_row(
-    "`client_encoding`, `datestyle`, `intervalstyle`, `timezone`, `bytea_output`, "
-    "`standard_conforming_strings`"
-)
 @pytest.mark.parametrize("is_in_address", [False, True])
 async def test_forms_of_text_change_nothing(database: str, is_in_address: bool) -> None:
     settings = {
@@ -260,7 +236,6 @@ async def test_forms_of_text_change_nothing(database: str, is_in_address: bool) 
     )
 
 
-@operating_row("a database that is not encoded in UTF8")
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
 @pytest.mark.parametrize("serving", [True, False])
 async def test_an_encoding_without_every_character_is_refused(
@@ -278,7 +253,6 @@ async def test_an_encoding_without_every_character_is_refused(
     assert "ENCODING 'UTF8'" in found
 
 
-@operating_row("another collation than `C`")
 async def test_no_answer_depends_on_the_collation(postgres: PostgresServer, database: str) -> None:
     """In en-US, punctuation and case count last: keys come in another order than by bytes."""
     name = f"{database_name(database)}_icu"
@@ -312,7 +286,6 @@ async def test_no_answer_depends_on_the_collation(postgres: PostgresServer, data
         execute(postgres.url, f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@operating_row("a limit of connections below 8 for a process")
 async def test_a_process_works_with_few_connections_and_says_so(database: str) -> None:
     with role_of(database, "CONNECTION LIMIT 4") as role:
         execute(database, f"GRANT ALL ON SCHEMA public TO {role}")
@@ -333,14 +306,12 @@ async def test_a_process_works_with_few_connections_and_says_so(database: str) -
         } in logged
 
 
-@operating_row("a limit of connections below 2")
 async def test_one_connection_is_not_enough(database: str) -> None:
     with role_of(database, "CONNECTION LIMIT 1") as role:
         execute(database, f"GRANT ALL ON SCHEMA public TO {role}")
         assert "allows 1 connection" in await refusal(as_role(database, role))
 
 
-@operating_row("a version before 14")
 async def test_an_old_version_is_refused(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_checks, "POSTGRES_VERSION_MIN", 990_000)
     assert "is too old" in await refusal(database)

@@ -20,7 +20,6 @@ from mmo_trio.storage.postgres.trio_connection import find_sqlstate
 from tests.support.configured_database import (
     execute,
     live_through_payments,
-    operating_row,
     with_parameters,
 )
 from tests.support.mmo_process import COMMAND, environment_without_settings
@@ -33,8 +32,6 @@ from tests.support.tls_proxy import tls_proxy
 import psycopg
 
 from tests.support.time_limits import HANGS_AFTER_S
-
-pytestmark = pytest.mark.finding("postgres-F11")
 
 RULES = """
 local all all trust
@@ -86,8 +83,6 @@ async def refusal(url: str) -> str:
     return str(refused.value)
 
 
-@pytest.mark.finding("new-users-M11")
-@operating_row("a wrong password, role or database, or no entry in `pg_hba.conf`")
 @pytest.mark.parametrize(
     ("user", "wanted", "remedy"),
     [
@@ -135,7 +130,6 @@ async def test_a_refusal_is_understood_in_any_language(server: PostgresProcess) 
     )
 
 
-@operating_row("a server that starts, stops or fails over")
 async def test_a_server_that_starts_is_waited_for(server: PostgresProcess, database: str) -> None:
     server.stop()
     try:
@@ -176,7 +170,6 @@ def context(tmp_path: Path) -> ssl.SSLContext:
     return context
 
 
-@operating_row("`sslmode=verify-full`")
 async def test_a_server_that_proves_its_name_is_trusted(
     server: PostgresProcess, database: str, context: ssl.SSLContext, tmp_path: Path
 ) -> None:
@@ -187,9 +180,6 @@ async def test_a_server_that_proves_its_name_is_trusted(
         )
 
 
-@operating_row(
-    "`sslmode=verify-full` with the wrong authority or host name, or a server without TLS"
-)
 @pytest.mark.parametrize(
     ("host", "file", "has_tls", "reason"),
     [
@@ -216,13 +206,11 @@ async def test_a_server_that_does_not_prove_its_name_is_refused(
         )
 
 
-@operating_row("pgbouncer with `pool_mode = session`")
 async def test_a_pooler_of_sessions_works(server: PostgresProcess, database: str) -> None:
     with pgbouncer(server, "session") as url:
         await live_through_payments(url.replace("/postgres", f"/{database}"))
 
 
-@operating_row("pgbouncer with `pool_mode = transaction` or `statement`")
 @pytest.mark.parametrize(
     ("pool_mode", "is_round_robin"),
     [("transaction", False), ("transaction", True), ("statement", False)],

@@ -165,7 +165,6 @@ async def sessions_counted(server: PostgresProcess) -> AsyncIterator[Callable[[]
 
 
 @pytest.mark.spec("P5")
-@pytest.mark.finding("postgres-F4")
 async def test_a_standby_that_is_away_does_not_fill_the_server_with_sessions() -> None:
     with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
         async with (
@@ -195,7 +194,6 @@ async def pause_sessions(server: PostgresProcess, paused: set[int]) -> None:
 
 
 @pytest.mark.spec("P5")
-@pytest.mark.finding("postgres-F4")
 async def test_paused_sessions_are_not_replaced_by_others() -> None:
     with postgres_process() as server, trio.fail_after(HANGS_AFTER_S):
         async with sessions_counted(server) as most, loaded(server.tcp_url, timeout_s=1) as load:
@@ -212,7 +210,6 @@ async def test_paused_sessions_are_not_replaced_by_others() -> None:
 
 
 @pytest.mark.spec("P5")
-@pytest.mark.finding("postgres-F4")
 async def test_reads_that_were_given_up_do_not_wait_on() -> None:
     """Their sessions are asked to cancel; a lock would keep them for as long as it lasts."""
     with postgres_process() as server, trio.fail_after(HANGS_AFTER_S):
@@ -228,7 +225,6 @@ async def test_reads_that_were_given_up_do_not_wait_on() -> None:
                 await store.check()
 
 
-@pytest.mark.finding("postgres-F4")
 async def test_sessions_of_a_machine_that_vanished_do_not_stay_for_hours() -> None:
     with postgres_process() as server, trio.fail_after(HANGS_AFTER_S):
         pool = ConnectionPool(
@@ -246,9 +242,7 @@ async def test_sessions_of_a_machine_that_vanished_do_not_stay_for_hours() -> No
                 assert found == [(value,)]
 
 
-@pytest.mark.finding("new-users-M10")
 @pytest.mark.spec("P5")
-@pytest.mark.finding("postgres-F11")
 async def test_a_server_that_is_down_refuses_at_once_and_serves_as_soon_as_it_is_up() -> None:
     with postgres_process() as server, capture_logs() as logged, trio.fail_after(HANGS_AFTER_S):
         async with loaded(server.tcp_url, timeout_s=2) as load:

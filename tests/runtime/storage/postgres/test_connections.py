@@ -19,7 +19,6 @@ from mmo_trio.storage.postgres.statements import KnownBrands
 from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.statements import Row, SqlStatement
-from tests.support.configured_database import operating_row
 from tests.support.time_limits import HANGS_AFTER_S
 
 _CHANGED = "SELECT name FROM pg_settings WHERE source = 'session' AND category LIKE 'Query Tuning%'"
@@ -54,8 +53,6 @@ async def execute(connections: ConnectionPool, statement: str) -> Sequence[Row]:
     )
 
 
-@operating_row("`jit`, and settings of the planner")
-@pytest.mark.finding("postgres-F1")
 @pytest.mark.parametrize("setup", [WRITER_SETUP, READER_SETUP], ids=["writer", "reader"])
 async def test_no_statement_is_compiled_and_no_plan_is_forbidden(database: str, setup: str) -> None:
     """The server's default may be to compile what seems expensive; what seems expensive must be
@@ -66,7 +63,6 @@ async def test_no_statement_is_compiled_and_no_plan_is_forbidden(database: str, 
     assert not {each for each in changed if each.startswith("enable_")}
 
 
-@pytest.mark.finding("postgres-F1")
 async def test_plans_that_were_made_for_empty_tables_are_not_kept(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +93,6 @@ async def test_plans_that_were_made_for_empty_tables_are_not_kept(
         assert "Seq Scan on transactions" not in await load_and_explain(connections)
 
 
-@pytest.mark.finding("postgres-F1")
 async def test_leases_that_ended_are_not_read_again(database: str) -> None:
     """They stay for 30 days, and each process asks several times a second which leases have run
     out."""

@@ -14,8 +14,6 @@ from mmo_trio.storage.postgres.distribution import commit_brand
 from mmo_trio.storage.sql.net_effect import NetEffect
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = pytest.mark.finding("postgres-F7")
-
 _LINE = changes.JournalEntry(Instant(1), "C2bConfirmed", "provider:mtn", None, None, None, None, "")
 
 

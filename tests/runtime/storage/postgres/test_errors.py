@@ -32,14 +32,12 @@ OF_STATEMENTS = "02 03 09 0B 0F 0Z 10 20 21 22 23 24 27 2B 2D 2F 34 38 39 3B 42 
 
 
 @pytest.mark.spec("P5")
-@pytest.mark.finding("postgres-4")
 @pytest.mark.parametrize("code", CODES)
 def test_each_error_of_the_server_has_a_treatment(code: str) -> None:
     assert code in KINDS_BY_SQLSTATE or code[:2] in KINDS_BY_CLASS or code[:2] in OF_STATEMENTS
 
 
 @pytest.mark.spec("P5", "S6")
-@pytest.mark.finding("postgres-4")
 @pytest.mark.parametrize(
     ("code", "kind"),
     [

@@ -103,7 +103,6 @@ kind = "sandbox"
 """
 
 
-@pytest.mark.finding("security-9", "hostile-F5")
 async def test_a_gateway_says_that_its_database_is_gone_and_does_not_fill_the_log(
     tmp_path: Path,
 ) -> None:

@@ -160,7 +160,6 @@ async def test_work_of_a_settled_commit_is_not_lost_with_the_claim_after_it(data
 
 
 @pytest.mark.spec("P5", "S6")
-@pytest.mark.finding("postgres-7")
 async def test_work_of_a_commit_in_doubt_is_not_lost_with_the_record_of_it(
     migrated_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,7 +326,6 @@ async def test_a_race_that_was_lost_is_decided_again(database: str) -> None:
         assert len(await store.admin.timeline(reference(1))) == 1
 
 
-@pytest.mark.finding("security-9")
 async def test_readiness_writes_nothing(database: str) -> None:
     def horizon() -> object:
         with psycopg.connect(database) as connection:
@@ -342,7 +340,6 @@ async def test_readiness_writes_nothing(database: str) -> None:
         )
 
 
-@pytest.mark.finding("security-9", "hostile-F5")
 async def test_readiness_tells_within_a_second_that_the_database_is_gone(database: str) -> None:
     async with database_proxy(database) as proxy, open_postgres(proxy.url, serving=True) as store:
 

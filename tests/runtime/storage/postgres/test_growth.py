@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 import trio
 
 from mmo_sansio.messages.inputs import BeginSubmission, Input, ProviderAccepted
@@ -50,7 +49,6 @@ def updates(database: str, table: str) -> tuple[int, int]:
         return row
 
 
-@pytest.mark.finding("postgres-F9")
 async def test_every_step_of_a_payment_is_a_hot_update(database: str) -> None:
     with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(database, serving=True) as store:
@@ -61,7 +59,6 @@ async def test_every_step_of_a_payment_is_a_hot_update(database: str) -> None:
     assert updates(database, "transactions") == (3 * len(PAYMENTS), 3 * len(PAYMENTS))
 
 
-@pytest.mark.finding("postgres-F8")
 async def test_commits_count_by_inserting_and_the_sum_is_the_same_after_the_roll_up(
     database: str,
 ) -> None:
@@ -142,7 +139,6 @@ async def test_rows_of_commits_are_deleted_when_nobody_asks_and_the_latest_stamp
             assert await store.held_until() == NOON + 9
 
 
-@pytest.mark.finding("postgres-F9")
 async def test_the_space_of_masked_payments_is_used_again_when_a_fiftieth_is_free(
     database: str,
 ) -> None:

@@ -28,7 +28,6 @@ async def wait_for_waiter(other: psycopg.Connection[tuple[int]]) -> None:
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("postgres-6")
 async def test_an_intent_that_another_process_claims_meanwhile_does_not_stay(
     migrated_database: str,
 ) -> None:
@@ -55,7 +54,6 @@ async def test_an_intent_that_another_process_claims_meanwhile_does_not_stay(
             assert other.execute("SELECT count(*) FROM intents").fetchone() == (0,)
 
 
-@pytest.mark.finding("postgres-6")
 async def test_an_intent_to_submit_what_has_ended_is_removed_and_no_other(
     migrated_database: str,
 ) -> None:
@@ -78,7 +76,6 @@ async def test_an_intent_to_submit_what_has_ended_is_removed_and_no_other(
         assert found == [(reference(1), "callback"), (reference(2), "submit")]
 
 
-@pytest.mark.finding("postgres-9")
 async def test_a_release_of_channels_and_a_batch_lock_them_in_the_same_order(
     migrated_database: str,
 ) -> None:

@@ -147,7 +147,6 @@ async def test_a_result_that_reaches_another_gateway_holds_no_other_payment_up(
         assert [each.statistics.failed_batches for each in (one, other)] == [0, 0]
 
 
-@pytest.mark.finding("postgres-1")
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("is_deposit_first", [True, False])
 async def test_a_receipt_that_two_gateways_settle_at_once_settles_one_thing(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
-import pytest
 import trio
 from attrs import Factory, define
 from trio.testing import MockClock
@@ -33,7 +32,6 @@ class FailingStore:
         return [self._purge, self._purge]
 
 
-@pytest.mark.finding("postgres-read")
 async def test_a_step_that_always_fails_stops_no_other(autojump_clock: MockClock) -> None:
     store = FailingStore()
     with trio.move_on_after(130):

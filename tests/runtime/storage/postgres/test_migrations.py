@@ -34,7 +34,6 @@ def add_steps(monkeypatch: pytest.MonkeyPatch, steps: dict[int, str]) -> None:
     monkeypatch.setattr(migrations, "scripts", lambda: every)
 
 
-@pytest.mark.finding("postgres-F9", "newcomers-6")
 async def test_a_later_version_adds_to_a_database_that_keeps_its_rows(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +90,6 @@ async def test_tables_are_moved_only_while_no_process_serves(
         )
 
 
-@pytest.mark.finding("postgres-F7")
 def test_a_migration_is_executed_statement_by_statement() -> None:
     """Citus takes no other command along with one about a distributed table."""
     script = (

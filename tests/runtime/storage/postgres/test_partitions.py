@@ -34,7 +34,6 @@ import psycopg
 
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = pytest.mark.finding("postgres-F9")
 T = TypeVar("T")
 _WAITING = (
     "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'journal_default'::regclass"
@@ -183,7 +182,6 @@ async def test_a_user_who_does_not_own_the_tables_leaves_rows_in_the_partition_f
     assert not await call(database, ensure_as_limited)
 
 
-@pytest.mark.finding("postgres-3")
 async def test_partitions_that_were_missed_are_made_however_many_rows_came_meanwhile(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,7 +207,6 @@ async def test_partitions_that_were_missed_are_made_however_many_rows_came_meanw
     assert not await call(database, ensure_past_partitions, now)
 
 
-@pytest.mark.finding("postgres-3")
 async def test_rows_of_past_months_leave_the_partition_for_the_rest(database: str) -> None:
     await migrate(database)
     now = instant(2030, 5, 17)
@@ -220,7 +217,6 @@ async def test_rows_of_past_months_leave_the_partition_for_the_rest(database: st
     assert lines_by_partition(database) == {"journal_2029_03": 2, "journal_2029_11": 1}
 
 
-@pytest.mark.finding("postgres-3")
 async def test_what_others_wait_behind_has_a_deadline(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,7 +236,6 @@ async def test_what_others_wait_behind_has_a_deadline(
     assert [each for each in made if each.table == "journal"]
 
 
-@pytest.mark.finding("postgres-3")
 async def test_a_process_that_begins_to_serve_makes_partitions_first(
     migrated_database: str,
 ) -> None:
@@ -263,7 +258,6 @@ async def test_a_process_that_begins_to_serve_makes_partitions_first(
         assert "journal_default" not in lines_by_partition(migrated_database)
 
 
-@pytest.mark.finding("postgres-3")
 async def test_a_check_of_the_store_tells_what_has_no_partition(database: str) -> None:
     async with open_postgres(database, serving=False) as store:
         assert not await store.rows_without_partition()
@@ -275,7 +269,6 @@ async def test_a_check_of_the_store_tells_what_has_no_partition(database: str) -
 
 
 @pytest.mark.spec("P5")
-@pytest.mark.finding("postgres-4")
 async def test_a_commit_that_meets_the_attachment_of_a_partition_is_decided_again(
     database: str,
 ) -> None:

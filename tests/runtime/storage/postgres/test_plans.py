@@ -147,7 +147,6 @@ def _one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
-@pytest.mark.finding("postgres-F1")
 def test_what_the_server_does_not_know_of_tables_is_gathered(large: LargeStore) -> None:
     """As after an upgrade of PostgreSQL, and after a dump was restored."""
 
@@ -165,7 +164,6 @@ def test_what_the_server_does_not_know_of_tables_is_gathered(large: LargeStore) 
     assert not large.large & unknown()
 
 
-@pytest.mark.finding("postgres-F1")
 def test_every_statement_finds_its_rows_by_an_index_and_at_once(
     large: LargeStore, server: PostgresProcess, databases: PostgresServer
 ) -> None:
@@ -246,7 +244,6 @@ _SPENT = """
 """
 
 
-@pytest.mark.finding("postgres-F1")
 def test_a_create_costs_the_server_hardly_more_than_a_statement_that_stores_one_row(
     large: LargeStore, server: PostgresProcess, databases: PostgresServer
 ) -> None:

@@ -13,13 +13,11 @@ from mmo_trio.storage.postgres import PostgresStore, open_postgres, primary
 from mmo_trio.storage.postgres.primary import server_name, split_servers
 from tests.conformance.driver import create_payments
 from tests.conformance.inputs import reference
-from tests.support.configured_database import execute, operating_row
+from tests.support.configured_database import execute
 from tests.support.postgres_cluster import Cluster, postgres_cluster
 from tests.support.postgres_process import PostgresProcess
 from tests.support.store_timeouts import set_timeout
 from tests.support.time_limits import HANGS_AFTER_S
-
-pytestmark = pytest.mark.finding("postgres-F11")
 
 
 @pytest.fixture
@@ -57,7 +55,6 @@ async def take_until_stored_by(
         await trio.sleep(0.05)
 
 
-@operating_row("a standby that was promoted while the old primary takes writes")
 async def test_a_process_leaves_a_primary_that_was_replaced_for_good(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

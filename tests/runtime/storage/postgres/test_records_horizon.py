@@ -66,13 +66,11 @@ def window(*, page_size: int = 5_000) -> ListRecords:
     )
 
 
-@pytest.mark.finding("postgres-2")
 def test_pages_of_records_leave_a_reader_to_everything_else() -> None:
     assert READER_CONNECTIONS > PAGES_MAX
 
 
 @pytest.mark.spec("R7", "L1")
-@pytest.mark.finding("postgres-2")
 async def test_pages_that_wait_for_a_commit_that_hangs_delay_no_look_up(
     migrated_database: str,
 ) -> None:
@@ -102,7 +100,6 @@ async def test_pages_that_wait_for_a_commit_that_hangs_delay_no_look_up(
 
 
 @pytest.mark.spec("R7")
-@pytest.mark.finding("postgres-8")
 async def test_paging_beyond_the_present_is_complete_while_a_clock_is_ahead(
     migrated_database: str,
 ) -> None:
@@ -132,7 +129,6 @@ async def test_paging_beyond_the_present_is_complete_while_a_clock_is_ahead(
 
 
 @pytest.mark.spec("R7", "C6")
-@pytest.mark.finding("postgres-F10")
 async def test_a_reader_that_is_always_quicker_costs_one_more_attempt(database: str) -> None:
     attempts = 0
     async with open_postgres(database, serving=True) as store:
@@ -154,7 +150,6 @@ async def test_a_reader_that_is_always_quicker_costs_one_more_attempt(database: 
 
 
 @pytest.mark.spec("R7", "C6")
-@pytest.mark.finding("postgres-F10")
 async def test_a_node_whose_clock_lags_creates_payments_while_records_are_polled(
     database: str,
 ) -> None:

@@ -68,7 +68,6 @@ def test_a_slow_whole_scan_is_rarer() -> None:
     assert scans.is_due(31.0 + WHOLE_SCAN_INTERVAL_MAX_S)
 
 
-@pytest.mark.finding("postgres-F8")
 async def test_searches_under_an_old_snapshot_do_not_read_what_is_gone(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
         assert store.ownership
@@ -103,7 +102,6 @@ async def test_searches_under_an_old_snapshot_do_not_read_what_is_gone(database:
             assert from_mark < from_beginning / 3
 
 
-@pytest.mark.finding("postgres-F8")
 async def test_a_batch_under_an_old_snapshot_reads_the_rows_of_its_payments_only(
     database: str,
 ) -> None:
@@ -130,7 +128,6 @@ async def test_a_batch_under_an_old_snapshot_reads_the_rows_of_its_payments_only
     assert max(blocks.values()) < 50, blocks
 
 
-@pytest.mark.finding("postgres-F8")
 @pytest.mark.parametrize("left", [0, 1, 45])
 async def test_a_search_of_many_brands_reads_no_row_that_is_gone(database: str, left: int) -> None:
     """Whatever the planner learns of a table from which nearly all rows have gone: how many VACUUM

@@ -91,7 +91,6 @@ async def callbacks_open(store: Store) -> int:
 
 
 @pytest.mark.spec("K3", "P5")
-@pytest.mark.finding("postgres-F2")
 @pytest.mark.parametrize(("table", "stall_s"), LOCKS)
 async def test_a_locked_table_repeats_no_callback(
     table: str, stall_s: float, database: str
@@ -106,7 +105,6 @@ async def test_a_locked_table_repeats_no_callback(
 
 
 @pytest.mark.spec("K3", "P5")
-@pytest.mark.finding("postgres-F2")
 @pytest.mark.parametrize("stall_s", PAUSES_S)
 async def test_a_server_that_is_paused_repeats_no_callback(stall_s: float) -> None:
     with postgres_process() as server:

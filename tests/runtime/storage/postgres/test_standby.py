@@ -56,7 +56,6 @@ async def waits_that_are_ended(cluster: Cluster, how: str) -> AsyncIterator[None
 
 
 @pytest.mark.spec("P5", "C6")
-@pytest.mark.finding("postgres-F3")
 @pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
 async def test_a_commit_whose_wait_for_the_standby_was_cancelled_is_not_answered(how: str) -> None:
     """The primary has it, and says so, also to a role whose sessions hide warnings; after a
@@ -95,7 +94,6 @@ async def test_a_commit_whose_wait_for_the_standby_was_cancelled_is_not_answered
 
 
 @pytest.mark.spec("P5")
-@pytest.mark.finding("postgres-F3")
 async def test_a_commit_whose_wait_was_cancelled_is_answered_when_the_standby_has_it() -> None:
     """The standby comes back while it is asked whether the commit is safe."""
     with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
@@ -116,7 +114,6 @@ async def test_a_commit_whose_wait_was_cancelled_is_answered_when_the_standby_ha
 
 
 @pytest.mark.spec("R7")
-@pytest.mark.finding("postgres-F3")
 async def test_records_are_not_listed_up_to_a_horizon_that_only_the_primary_has() -> None:
     """After a failover a node could create below that horizon, behind a page that was answered as
     complete."""

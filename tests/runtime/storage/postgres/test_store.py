@@ -581,7 +581,6 @@ async def test_the_book_says_when_something_was_told_first_and_last_whoever_comm
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("security-6")
 async def test_sixteen_minutes_later_another_node_refuses_the_same_pay_out(database: str) -> None:
     """The first pay-out is pending, then it fails; a pay-in that failed is tried again once, also
     when all nodes try at once."""
@@ -613,7 +612,6 @@ async def test_sixteen_minutes_later_another_node_refuses_the_same_pay_out(datab
         assert taken == [payin]
 
 
-@pytest.mark.finding("security-10")
 async def test_limits_of_a_brand_hold_across_nodes(database: str) -> None:
     """Two nodes accept at the same time; together they accept what the limit allows, and an end
     makes room."""

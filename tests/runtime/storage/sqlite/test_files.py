@@ -43,7 +43,6 @@ def after_the_lock_file_is_removed(path: Path) -> Path:
     return path
 
 
-@pytest.mark.finding("hostile-F9")
 @pytest.mark.parametrize("lead", [by_symbolic_link, by_hard_link, after_the_lock_file_is_removed])
 async def test_one_process_serves_a_file_whatever_leads_to_it(
     tmp_path: Path, lead: Callable[[Path], Path]
@@ -57,7 +56,6 @@ async def test_one_process_serves_a_file_whatever_leads_to_it(
         await create_payments(store, [1])
 
 
-@pytest.mark.finding("hostile-F9")
 async def test_a_second_process_through_a_link_ends_with_exit_code_3(tmp_path: Path) -> None:
     data, log = tmp_path / "data", tmp_path / "log"
     async with serving_process("sandbox", "--data", data, *FREE_PORTS, log=log):
@@ -77,7 +75,6 @@ async def test_a_second_process_through_a_link_ends_with_exit_code_3(tmp_path: P
     assert b"READY" not in second.stdout
 
 
-@pytest.mark.finding("hostile-F9")
 @pytest.mark.parametrize("serving", [True, False], ids=["serving", "administration"])
 async def test_a_file_with_several_names_is_refused(tmp_path: Path, serving: bool) -> None:
     """Under another name SQLite would look for another write-ahead log, and miss what is in the
@@ -113,7 +110,6 @@ def replace_the_database(path: Path) -> None:
 LOSSES = [remove_all, remove_the_log, remove_the_index_of_the_log, replace_the_database]
 
 
-@pytest.mark.finding("hostile-F8")
 @pytest.mark.parametrize("lose", LOSSES)
 async def test_nothing_is_answered_from_files_that_are_gone(
     tmp_path: Path, lose: Callable[[Path], None]
@@ -135,7 +131,6 @@ async def test_nothing_is_answered_from_files_that_are_gone(
                 await ask_store()
 
 
-@pytest.mark.finding("hostile-F8")
 async def test_readiness_alone_notices_a_file_that_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     async with open_sqlite(path, serving=True) as store:
@@ -151,7 +146,6 @@ async def test_readiness_alone_notices_a_file_that_is_gone(tmp_path: Path) -> No
         assert await store.transaction(reference(1)) is not None
 
 
-@pytest.mark.finding("hostile-F8")
 async def test_a_gateway_whose_files_were_removed_takes_no_payment(tmp_path: Path) -> None:
     data, log = tmp_path / "data", tmp_path / "log"
     async with serving_process("sandbox", "--data", data, *FREE_PORTS, log=log) as gateway:
@@ -169,8 +163,6 @@ async def test_a_gateway_whose_files_were_removed_takes_no_payment(tmp_path: Pat
         await gateway.process.wait()
 
 
-@pytest.mark.finding("new-users-H4")
-@pytest.mark.finding("hostile-F5")
 async def test_a_disk_that_is_nearly_full_is_noticed_before_a_commit_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,7 +177,6 @@ async def test_a_disk_that_is_nearly_full_is_noticed_before_a_commit_fails(
         await store.check()
 
 
-@pytest.mark.finding("security-9", "hostile-F5")
 async def test_readiness_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
 
@@ -200,7 +191,6 @@ async def test_readiness_writes_nothing(tmp_path: Path) -> None:
         assert contents() == before
 
 
-@pytest.mark.finding("hostile-F5")
 async def test_a_gateway_that_cannot_write_says_so_at_once_and_recovers(tmp_path: Path) -> None:
     """The limit on the size of a file stands for a full disk: no number of free bytes shows it."""
     log = tmp_path / "log"

@@ -22,7 +22,6 @@ LATER = {
 """What a later version might bring."""
 
 
-@pytest.mark.finding("newcomers-6")
 async def test_a_later_version_adds_to_a_file_that_keeps_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

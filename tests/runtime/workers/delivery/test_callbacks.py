@@ -163,7 +163,6 @@ async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(
 
 
 @pytest.mark.spec("K5", "K6")
-@pytest.mark.finding("specification-F3")
 async def test_callbacks_behind_an_open_breaker_wait_for_due_payments_and_others_do_not(
     autojump_clock: MockClock,
 ) -> None:
@@ -262,7 +261,6 @@ async def test_an_outcome_that_can_t_be_recorded_now_is_recorded_later_and_not_s
 
 
 @pytest.mark.spec("K3")
-@pytest.mark.finding("rules-9")
 async def test_an_outcome_that_cannot_be_decided_is_repeated_until_it_can_and_sent_once(
     autojump_clock: MockClock, logged: list[Any]
 ) -> None:
@@ -281,7 +279,6 @@ class SealError(Exception):
 
 
 @pytest.mark.spec("K3", "A4")
-@pytest.mark.finding("rules-8")
 async def test_a_fault_before_anything_is_sent_postpones_callbacks_and_blocks_no_channel(
     autojump_clock: MockClock, logged: list[Any]
 ) -> None:
@@ -314,7 +311,6 @@ async def test_a_fault_before_anything_is_sent_postpones_callbacks_and_blocks_no
 
 
 @pytest.mark.spec("K3")
-@pytest.mark.finding("rules-8")
 async def test_a_fault_after_something_may_have_been_sent_ends_the_one_attempt(
     autojump_clock: MockClock,
 ) -> None:
@@ -334,7 +330,6 @@ async def test_a_fault_after_something_may_have_been_sent_ends_the_one_attempt(
 
 
 @pytest.mark.spec("K3")
-@pytest.mark.finding("rules-8")
 async def test_what_is_postponed_does_not_delay_the_end_of_a_process(
     autojump_clock: MockClock,
 ) -> None:
@@ -481,7 +476,6 @@ async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(
     assert "canary" not in repr(line)
 
 
-@pytest.mark.finding("new-users-L-failed-callbacks")
 async def test_a_callback_that_did_not_arrive_is_logged_with_its_reason(logged: list[Any]) -> None:
     records = DeliveryRecords()
 
@@ -515,7 +509,6 @@ def a_worker(records: DeliveryRecords, servers: MerchantServers) -> CallbackWork
     )
 
 
-@pytest.mark.finding("security-12")
 @pytest.mark.spec("K4")
 async def test_the_answers_of_one_merchant_do_not_fill_the_disk(autojump_clock: MockClock) -> None:
     records, size = DeliveryRecords(), 1024 * 1024

@@ -30,7 +30,6 @@ async def resolve(host: str, port: int) -> list[str]:
     return ["127.0.0.1"]
 
 
-@pytest.mark.finding("hostile-F6", "security-22")
 @pytest.mark.spec("K6")
 async def test_callbacks_arrive_while_the_names_of_twenty_merchants_hang(
     jumping_clock: MockClock,

@@ -96,7 +96,6 @@ class StallingStore:
 
 
 @pytest.mark.spec("K3", "P5")
-@pytest.mark.finding("postgres-F2")
 @pytest.mark.parametrize("table", CALLS_BY_TABLE)
 @pytest.mark.parametrize("stall_s", by_effort([9], [*range(1, 10), 30]))
 async def test_no_callback_is_sent_twice_though_the_store_stands_still(

@@ -125,7 +125,6 @@ async def at_work(**members: Any) -> AsyncIterator[ClaimHarness]:
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.finding("security-4")
 async def test_a_deposit_is_booked_once_its_provider_has_confirmed_it(
     autojump_clock: MockClock,
 ) -> None:
@@ -139,7 +138,6 @@ async def test_a_deposit_is_booked_once_its_provider_has_confirmed_it(
         assert [receipt for _, receipt in harness.asked] == ["R1"]
 
 
-@pytest.mark.finding("security-4")
 @pytest.mark.parametrize("answer", [HttpResponse(500), None])
 async def test_without_an_answer_the_provider_is_asked_again(
     autojump_clock: MockClock, answer: HttpResponse | None
@@ -153,7 +151,6 @@ async def test_without_an_answer_the_provider_is_asked_again(
         assert harness.deposits == ["R1"]
 
 
-@pytest.mark.finding("security-4")
 async def test_a_flood_of_forged_notifications_causes_few_questions_at_once(
     autojump_clock: MockClock,
 ) -> None:
@@ -165,7 +162,6 @@ async def test_a_flood_of_forged_notifications_causes_few_questions_at_once(
         assert len(harness.asked) <= 4 * QUESTIONS_MAX
 
 
-@pytest.mark.finding("security-4")
 async def test_many_deposits_are_confirmed_as_fast_as_the_provider_answers(
     autojump_clock: MockClock,
 ) -> None:
@@ -176,7 +172,6 @@ async def test_many_deposits_are_confirmed_as_fast_as_the_provider_answers(
         assert len(harness.deposits) == 400
 
 
-@pytest.mark.finding("security-4")
 async def test_a_store_that_cannot_serve_loses_no_claim(autojump_clock: MockClock) -> None:
     async with at_work() as harness:
         await harness.claim("R1")
@@ -185,7 +180,6 @@ async def test_a_store_that_cannot_serve_loses_no_claim(autojump_clock: MockCloc
         assert harness.deposits == ["R1"]
 
 
-@pytest.mark.finding("security-4")
 async def test_claims_of_a_provider_that_was_removed_wait(autojump_clock: MockClock) -> None:
     async with at_work() as harness:
         deposit = a_deposit(provider="gone", trust=DepositTrust.UNCONFIRMED)
@@ -198,7 +192,6 @@ async def test_claims_of_a_provider_that_was_removed_wait(autojump_clock: MockCl
 
 
 @pytest.mark.spec("S4")
-@pytest.mark.finding("rules-12")
 async def test_claims_that_cannot_be_decided_hold_up_no_other(autojump_clock: MockClock) -> None:
     async with at_work() as harness:
         submit, poisoned = (
@@ -222,7 +215,6 @@ async def test_claims_that_cannot_be_decided_hold_up_no_other(autojump_clock: Mo
         assert len(harness.deposits) == 2 * QUESTIONS_MAX + 1
 
 
-@pytest.mark.finding("rules-6")
 async def test_a_process_that_drains_wakes_no_claim_and_ends_with_its_questions(
     autojump_clock: MockClock,
 ) -> None:

@@ -188,7 +188,6 @@ def open_mpesa_with(**options: str) -> OpenAccount:
     )
 
 
-@pytest.mark.finding("security-4")
 def test_qr_codes_that_anybody_could_settle_are_refused_until_somebody_asks_for_it() -> None:
     with pytest.raises(SettingsError) as caught:
         open_mpesa_with()

@@ -98,7 +98,6 @@ def played(name: str, seed: int, payments: int = PAYMENTS) -> World:
     return open_world(OPERATORS[name], seed, payments=payments, kills=KILLS)
 
 
-@pytest.mark.finding("security-4", "security-7", "security-24")
 @pytest.mark.parametrize("name", PLAYED)
 @pytest.mark.spec("S2", "S3", "S4", "S5", "S6")
 def test_an_operators_books_are_the_gateways_to_the_unit(name: str) -> None:
@@ -198,7 +197,6 @@ def lets_answers_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "_answer_once", decide._decide)
 
 
-@pytest.mark.finding("security-4", "security-7")
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
     ("name", "plant", "seed", "seen"),

@@ -70,7 +70,6 @@ async def pay_in_turn(*processes: ProviderAccount) -> list[int]:
     return [(await each.exchange(PAY)).status for _ in range(10) for each in processes]
 
 
-@pytest.mark.finding("operators-tokens")
 async def test_two_processes_sign_in_once(
     store: Store, file: StoreFile, autojump_clock: MockClock
 ) -> None:

@@ -379,7 +379,6 @@ async def test_a_payment_that_another_process_has_submitted_again_is_polled_at_o
         assert (harness.methods, harness.stage) == (["POST", "GET"], Stage.SUCCEEDED)
 
 
-@pytest.mark.finding("security-23")
 async def test_hints_about_a_payment_that_has_ended_cause_one_poll_in_two_seconds(
     autojump_clock: MockClock,
 ) -> None:
@@ -396,7 +395,6 @@ async def test_hints_about_a_payment_that_has_ended_cause_one_poll_in_two_second
         assert harness.provider.hints == ["hint 0", "hint 19", "hint 39"]
 
 
-@pytest.mark.finding("rules-5")
 async def test_a_payment_that_has_ended_is_polled_by_the_id_that_came_too_late(
     autojump_clock: MockClock,
 ) -> None:
@@ -431,7 +429,6 @@ async def test_payments_that_have_ended_are_polled_one_at_a_time_and_hold_back_n
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("rules-3")
 @pytest.mark.parametrize(
     "error",
     [OutcomeUnknown("lost"), DecisionFailed("lost")],
@@ -458,7 +455,6 @@ async def test_a_submission_whose_record_was_in_doubt_is_sent_once(
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("rules-3")
 async def test_a_submission_in_doubt_for_too_long_is_reported_as_never_sent_and_begun_again(
     autojump_clock: MockClock,
 ) -> None:
@@ -475,7 +471,6 @@ async def test_a_submission_in_doubt_for_too_long_is_reported_as_never_sent_and_
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("rules-3")
 async def test_a_submission_in_doubt_is_not_sent_once_another_process_has_polled_and_submitted(
     autojump_clock: MockClock,
 ) -> None:
@@ -498,7 +493,6 @@ async def test_a_submission_in_doubt_is_not_sent_once_another_process_has_polled
 
 
 @pytest.mark.spec("S3", "S5")
-@pytest.mark.finding("rules-5")
 async def test_a_payment_that_ends_during_its_conversation_is_polled_after_it(
     autojump_clock: MockClock,
 ) -> None:
@@ -512,7 +506,6 @@ async def test_a_payment_that_ends_during_its_conversation_is_polled_after_it(
 
 
 @pytest.mark.spec("S3", "S5")
-@pytest.mark.finding("rules-6")
 async def test_the_poll_of_a_payment_that_has_ended_is_open_until_its_report_is_recorded(
     autojump_clock: MockClock,
 ) -> None:
@@ -532,7 +525,6 @@ async def test_the_poll_of_a_payment_that_has_ended_is_open_until_its_report_is_
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("rules-9")
 async def test_an_input_that_cannot_be_decided_is_repeated_and_holds_up_no_other(
     autojump_clock: MockClock,
 ) -> None:
@@ -560,7 +552,6 @@ async def test_an_input_that_cannot_be_decided_is_repeated_and_holds_up_no_other
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("rules-9")
 async def test_a_report_that_cannot_be_decided_is_kept_while_its_payment_is_polled(
     autojump_clock: MockClock,
 ) -> None:
@@ -587,7 +578,6 @@ async def test_a_report_that_cannot_be_decided_is_kept_while_its_payment_is_poll
         )
 
 
-@pytest.mark.finding("rules-12")
 async def test_nothing_is_remembered_of_a_payment_that_ended_between_two_submissions(
     autojump_clock: MockClock,
 ) -> None:
@@ -680,7 +670,6 @@ async def test_draining_ends_as_soon_as_conversations_have(autojump_clock: MockC
     assert len(harness.sent) == 3
 
 
-@pytest.mark.finding("security-23")
 def test_an_ended_payment_is_polled_no_more_often_than_a_pending_one() -> None:
     assert POLL_INTERVAL_MIN == ENDED_POLL_INTERVAL_S * clock.SECOND
 

@@ -65,7 +65,6 @@ def test_content_is_declared_as_json(value: bytes) -> None:
 
 
 @pytest.mark.spec("G2")
-@pytest.mark.finding("specification-A8")
 @pytest.mark.parametrize("coding", [b"identity", b" Identity ", b""])
 def test_a_body_that_is_not_encoded_may_say_so(coding: bytes) -> None:
     assert call(
@@ -338,7 +337,6 @@ ACCEPTED: list[tuple[int, Any, Operation, str, object]] = [
 
 
 @pytest.mark.spec("C1", "C2", "C3", "C4", "C5", "C7", "C8", "C12", "G4", "G8", "M3", "M4")
-@pytest.mark.finding("specification-F6-5")
 @pytest.mark.parametrize(
     ("given", "operation", "path", "value"),
     [
@@ -356,7 +354,6 @@ def test_a_good_field_is_taken_as_it_is(
 
 
 @pytest.mark.spec("G4")
-@pytest.mark.finding("specification-A7", "specification-A8")
 @pytest.mark.parametrize(
     ("given", "path"),
     [
@@ -464,7 +461,6 @@ def test_what_the_brand_does_not_have_is_refused_with_its_cause(
 
 
 @pytest.mark.spec("C9", "P1")
-@pytest.mark.finding("new-users-L-near-misses")
 @pytest.mark.parametrize(
     ("given", "operation", "detail"),
     [
@@ -511,7 +507,6 @@ def test_a_required_member_that_has_another_name_is_told_so(
 
 
 @pytest.mark.spec("C10", "C14", "M2")
-@pytest.mark.finding("new-users-L-near-misses")
 @pytest.mark.parametrize(
     ("method", "given", "hint"),
     [
@@ -594,7 +589,6 @@ def test_an_unknown_scenario_is_refused_after_all_fields(values: tuple[bytes, ..
 
 
 @pytest.mark.spec("C8", "C9")
-@pytest.mark.finding("security-2")
 def test_urls_beyond_the_brand_s_result_hosts_are_named_in_order() -> None:
     brand = evolve(BRAND, result_hosts=("merchant.example",))
     target = b"/gateway/mmo/v2/qr/payin/mpesa_ke"

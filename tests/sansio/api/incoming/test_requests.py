@@ -277,7 +277,6 @@ def test_a_good_head_becomes_a_query_or_waits_for_its_body() -> None:
     assert records.query.brand == BRAND.id
 
 
-@pytest.mark.finding("security-30")
 @pytest.mark.spec("G2")
 @pytest.mark.parametrize(("length", "accepted"), [(256, True), (257, False), (30_000, False)])
 def test_a_content_type_is_read_up_to_256_bytes(length: int, accepted: bool) -> None:

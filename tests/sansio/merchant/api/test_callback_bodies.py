@@ -71,7 +71,6 @@ def test_the_gateways_own_callback_is_read() -> None:
 
 
 @pytest.mark.spec("Q1")
-@pytest.mark.finding("specification-A2")
 def test_a_qr_code_is_no_result() -> None:
     code = read_callback(HEADERS, a_qr_request().body, [KEY])
     assert isinstance(code, QrDelivery)

@@ -309,7 +309,6 @@ def hasty_attempt(is_first: bool) -> Exchange[StartedPayment]:
 
 
 @pytest.mark.spec("C12")
-@pytest.mark.finding("specification-A1")
 @pytest.mark.parametrize("reuse", ReferenceReuse)
 def test_an_order_is_never_paid_twice(reuse: ReferenceReuse) -> None:
     """With requests that are held up for less than the window, an order has one payment under any

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-import pytest
 from attrs import evolve
 
 from mmo_merchant.reconciliation.comparison import RecordedPayment
@@ -30,7 +29,6 @@ def test_the_digest_does_not_depend_on_the_order_and_leaves_out_what_has_not_end
     assert (found.count, found.sums) == (2, {"payin KES": 149_00})
 
 
-@pytest.mark.finding("money-7")
 def test_the_fees_of_a_day_are_summed_by_provider_and_currency_in_minor_units() -> None:
     fee = evolve(PAID, provider="mpesa", fee=Money(22_40, "KES"))
     others = [

@@ -184,7 +184,6 @@ def answer(payment: str | None = REFERENCE, **members: Any) -> DepositAnswered:
 # What nobody has confirmed.
 
 
-@pytest.mark.finding("security-4")
 @pytest.mark.parametrize("payment", [REFERENCE, None])
 def test_an_unsigned_confirmation_moves_nothing_and_makes_us_ask(payment: str | None) -> None:
     world = with_payment(Operation.QR_PAYIN)
@@ -199,7 +198,6 @@ def test_an_unsigned_confirmation_moves_nothing_and_makes_us_ask(payment: str | 
     )  # Another process was quicker.
 
 
-@pytest.mark.finding("security-4")
 def test_the_operators_answer_settles_the_payment_that_was_named() -> None:
     world = with_payment(Operation.QR_PAYIN)
     world.receive(told())
@@ -239,7 +237,6 @@ def test_an_answer_about_an_earlier_claim_of_the_receipt_confirms_no_later_one()
     assert world.payment.status is Status.PENDING
 
 
-@pytest.mark.finding("security-4")
 @pytest.mark.spec("S4")
 def test_the_operators_answer_makes_a_deposit_of_nobodys_payment() -> None:
     world = Clockwork(Gateway())
@@ -258,7 +255,6 @@ def test_the_operators_answer_makes_a_deposit_of_nobodys_payment() -> None:
     assert world.suspense == []
 
 
-@pytest.mark.finding("security-4")
 @pytest.mark.parametrize(
     ("members", "reason", "amount"),
     [
@@ -291,7 +287,6 @@ def test_what_the_answer_contradicts_is_left_to_a_person(
     assert (world.payment.status is Status.SUCCESS) == (payment is not None)
 
 
-@pytest.mark.finding("security-4")
 def test_not_found_is_believed_only_once_the_operator_could_know() -> None:
     world = with_payment(Operation.QR_PAYIN)
     world.receive(told())
@@ -306,7 +301,6 @@ def test_not_found_is_believed_only_once_the_operator_could_know() -> None:
     assert world.gateway.ledger.claims == {}
 
 
-@pytest.mark.finding("security-4")
 def test_a_claim_is_asked_about_at_growing_intervals_and_in_the_end_left_to_a_person() -> None:
     world = with_payment(Operation.QR_PAYIN)
     world.receive(told())
@@ -331,7 +325,6 @@ def test_a_claim_is_asked_about_at_growing_intervals_and_in_the_end_left_to_a_pe
 # One receipt settles one thing.
 
 
-@pytest.mark.finding("security-4")
 @pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED])
 def test_a_receipt_settles_one_qr_payment(trust: DepositTrust) -> None:
     world = add_payment(with_payment(Operation.QR_PAYIN), Operation.QR_PAYIN, 7)
@@ -345,7 +338,6 @@ def test_a_receipt_settles_one_qr_payment(trust: DepositTrust) -> None:
     assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, other, RECEIPT, "150.00 KES")]
 
 
-@pytest.mark.finding("security-4")
 @pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED])
 @pytest.mark.parametrize("first", [REFERENCE, None])
 def test_a_receipt_settles_a_payment_or_makes_a_deposit(
@@ -365,7 +357,6 @@ def test_a_receipt_settles_a_payment_or_makes_a_deposit(
     ]
 
 
-@pytest.mark.finding("security-4")
 def test_a_prompts_receipt_settles_no_qr_payment() -> None:
     world = add_payment(with_payment(), Operation.QR_PAYIN, 7)
     other = numbered_reference(7)
@@ -378,7 +369,6 @@ def test_a_prompts_receipt_settles_no_qr_payment() -> None:
     assert len(world.suspense) == 1
 
 
-@pytest.mark.finding("security-4")
 def test_a_prompt_whose_receipt_settled_another_payment_stands_before_a_person() -> None:
     world = add_payment(with_payment(), Operation.QR_PAYIN, 7)
     world.receive(told(numbered_reference(7)))
@@ -388,7 +378,6 @@ def test_a_prompt_whose_receipt_settled_another_payment_stands_before_a_person()
     assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, None)]
 
 
-@pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
 def test_a_receipt_that_a_deposit_has_ends_no_other_payment_by_hand() -> None:
     world = with_prompt_without_id()
@@ -404,7 +393,6 @@ def test_a_receipt_that_a_deposit_has_ends_no_other_payment_by_hand() -> None:
     assert isinstance(world.receive(a_resolution(provider_reference=OTHER_RECEIPT)), Applied)
 
 
-@pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED])
 @pytest.mark.parametrize("named", [None, numbered_reference(7)])
@@ -420,7 +408,6 @@ def test_a_receipt_that_has_ended_a_payment_by_hand_makes_no_deposit(
     assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, named, RECEIPT, "150.00 KES")]
 
 
-@pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize(
     ("claimed", "owner"),
@@ -449,7 +436,6 @@ def test_a_receipt_that_another_payment_claims_ends_none_by_hand(
     assert isinstance(world.receive(a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT)), Applied)
 
 
-@pytest.mark.finding("rules-1")
 def test_a_claim_that_names_the_payment_is_explained_by_its_end_by_hand() -> None:
     world = with_payment()
     world.receive(told())
@@ -458,7 +444,6 @@ def test_a_claim_that_names_the_payment_is_explained_by_its_end_by_hand() -> Non
     assert (world.claim.wake_at, world.suspense) == (None, [])
 
 
-@pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("is_deposit_first", [True, False])
 def test_a_receipt_that_ends_a_prompt_by_the_clock_makes_no_deposit(
@@ -480,7 +465,6 @@ def test_a_receipt_that_ends_a_prompt_by_the_clock_makes_no_deposit(
     ]
 
 
-@pytest.mark.finding("postgres-1")
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("is_deposit_first", [True, False])
 def test_of_a_result_and_a_deposit_at_once_only_one_gets_the_receipt(
@@ -505,7 +489,6 @@ def test_of_a_result_and_a_deposit_at_once_only_one_gets_the_receipt(
     assert entry.reason is SuspenseReason.CONFLICTING_DEPOSIT
 
 
-@pytest.mark.finding("postgres-1")
 @pytest.mark.spec("S4")
 def test_a_deposit_that_was_booked_at_once_is_booked_once() -> None:
     world = Clockwork(Gateway())
@@ -528,7 +511,6 @@ def test_a_deposit_that_was_booked_at_once_is_booked_once() -> None:
 # What is known of a payment's money against its failure by hand.
 
 
-@pytest.mark.finding("rules-4")
 @pytest.mark.spec("S5")
 def test_a_claim_that_names_the_payment_speaks_against_its_failure_by_hand() -> None:
     world = with_payment()
@@ -545,7 +527,6 @@ def test_a_claim_that_names_the_payment_speaks_against_its_failure_by_hand() -> 
     assert find_contradiction(world.payment, succeeded=True, claims=[world.claim]) is None
 
 
-@pytest.mark.finding("security-4")
 def test_a_second_payer_of_a_qr_code_is_on_record_with_the_receipt() -> None:
     world = with_payment(Operation.QR_PAYIN)
     world.receive(believed())
@@ -555,7 +536,6 @@ def test_a_second_payer_of_a_qr_code_is_on_record_with_the_receipt() -> None:
     ]
 
 
-@pytest.mark.finding("security-4")
 @pytest.mark.parametrize("payment", [REFERENCE, None])
 def test_another_account_is_compared_even_where_confirmations_are_believed(
     payment: str | None,
@@ -571,7 +551,6 @@ def test_another_account_is_compared_even_where_confirmations_are_believed(
 CONFIRM = [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED]
 
 
-@pytest.mark.finding("security-7")
 @pytest.mark.parametrize("trust", CONFIRM)
 @pytest.mark.parametrize("amount", [KES(150), KES(90_000)])
 @pytest.mark.parametrize(
@@ -610,7 +589,6 @@ def test_a_payment_past_the_prompt_is_on_record_however_the_prompt_ends(
     assert len(world.suspense) == 1
 
 
-@pytest.mark.finding("security-7")
 @pytest.mark.parametrize("trust", CONFIRM)
 def test_a_confirmation_of_the_prompts_own_receipt_is_explained_by_its_success(
     trust: DepositTrust,
@@ -622,7 +600,6 @@ def test_a_confirmation_of_the_prompts_own_receipt_is_explained_by_its_success(
     assert (world.payment.status, world.suspense, world.claim.wake_at) == (Status.SUCCESS, [], None)
 
 
-@pytest.mark.finding("security-7")
 def test_a_forged_confirmation_of_a_prompt_is_told_from_money() -> None:
     world = with_payment()
     world.receive(told())
@@ -635,7 +612,6 @@ def test_a_forged_confirmation_of_a_prompt_is_told_from_money() -> None:
     ]
 
 
-@pytest.mark.finding("security-7")
 def test_a_confirmation_that_comes_after_the_prompts_end_is_judged_at_once() -> None:
     world = with_payment()
     world.receive(failed())
@@ -648,7 +624,6 @@ def test_a_confirmation_that_comes_after_the_prompts_end_is_judged_at_once() -> 
 # Another amount.
 
 
-@pytest.mark.finding("security-24")
 @pytest.mark.parametrize("trust", CONFIRM)
 @pytest.mark.parametrize("amount", [KES(149), KES(1_500)])
 def test_a_qr_payment_of_another_amount_is_tied_to_it_and_is_evidence(
@@ -803,7 +778,6 @@ def test_a_claim_that_is_woken_early_or_unknown_does_nothing() -> None:
     assert world.claim == before
 
 
-@pytest.mark.finding("security-4")
 @pytest.mark.parametrize("payment", [REFERENCE, None])
 def test_what_a_process_of_an_earlier_version_has_booked_meanwhile_is_not_booked_again(
     payment: str | None,

@@ -227,7 +227,6 @@ class Books:
             self.wait(Span(HOUR))
 
 
-@pytest.mark.finding("security-4", "security-7", "security-24")
 @pytest.mark.spec("S4", "S5")
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_the_books_are_the_operators(seed: int) -> None:

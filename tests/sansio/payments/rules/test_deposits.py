@@ -273,7 +273,6 @@ def test_what_cannot_be_read_is_kept() -> None:
 
 
 @pytest.mark.spec("S4", "S5")
-@pytest.mark.finding("postgres-suspected")
 @pytest.mark.parametrize("trust", [DepositTrust.CONFIRMED, DepositTrust.UNCONFIRMED])
 def test_a_receipt_that_is_too_long_for_a_key_goes_to_the_suspense_book(
     trust: DepositTrust,

@@ -81,7 +81,6 @@ def test_an_empty_hint_forgets_nothing() -> None:
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("rules-7")
 def test_a_submission_forgets_no_hint() -> None:
     before = a_transaction(Stage.CREATED, hint="receipt 1")
     assert after(decided(before, a_begin_submission())).progress.hint == "receipt 1"

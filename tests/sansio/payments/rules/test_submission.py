@@ -105,7 +105,6 @@ def test_nothing_is_submitted_from_the_moment_of_expiry() -> None:
         assert decided(before, a_begin_submission(), now=Instant(now)) == over
 
 
-@pytest.mark.finding("rules-5")
 @pytest.mark.spec("S3", "S6")
 def test_nothing_is_submitted_that_would_expire_in_flight() -> None:
     last = earlier(EXPIRES, SUBMISSION_TIMEOUT)
@@ -122,7 +121,6 @@ ENDED_WITHOUT_A_WORD = [
 ]
 
 
-@pytest.mark.finding("rules-5")
 @pytest.mark.spec("S5", "S6")
 @pytest.mark.parametrize(
     "before", ENDED_WITHOUT_A_WORD, ids=["expired", "failed by hand", "success by hand"]
@@ -148,7 +146,6 @@ def test_an_acceptance_after_the_end_keeps_the_operators_id_and_asks_once(
     )
 
 
-@pytest.mark.finding("rules-5")
 @pytest.mark.spec("S5")
 def test_an_acceptance_after_the_operators_own_result_says_nothing() -> None:
     for stage in (Stage.SUCCEEDED, Stage.FAILED):
@@ -252,7 +249,6 @@ def test_an_answer_to_an_old_question_does_not_undo_a_submission(version: int) -
     assert decided(before, never_received(version=version)).reply == Ignored(why, before)
 
 
-@pytest.mark.finding("rules-3")
 @pytest.mark.spec("S6")
 def test_a_creation_in_doubt_is_submitted_although_its_payment_was_polled_earlier() -> None:
     """The store, which did not tell whether the creation is durable, let no report in for half a
@@ -319,7 +315,6 @@ def test_without_a_page_there_is_nothing_to_confirm(before: Transaction | None) 
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("money-10")
 def test_since_when_an_accepted_payment_is_not_found_counts_from_the_first_such_answer() -> None:
     before = a_transaction(Stage.AWAITING_RESULT)
     assert moved(before, unreachable()).not_found_since is None
@@ -331,7 +326,6 @@ def test_since_when_an_accepted_payment_is_not_found_counts_from_the_first_such_
     assert moved(known, accepted(poll_after=HOUR)).not_found_since is None
 
 
-@pytest.mark.finding("security-26")
 def test_submissions_are_counted() -> None:
     first = decide(ledger_with(a_transaction()), a_begin_submission(), now=START)
     assert isinstance(first.reply, Applied)
@@ -344,7 +338,6 @@ def test_submissions_are_counted() -> None:
     assert again.reply.transaction.progress.is_resubmission
 
 
-@pytest.mark.finding("rules-2")
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("polls", [0, 1])
 def test_a_submission_that_certainly_never_left_counts_for_nothing(polls: int) -> None:
@@ -356,7 +349,6 @@ def test_a_submission_that_certainly_never_left_counts_for_nothing(polls: int) -
     assert (again.is_resubmission, again.submissions) == (polls > 0, 2)
 
 
-@pytest.mark.finding("rules-7")
 @pytest.mark.spec("S5", "S6")
 @pytest.mark.parametrize("polls", [0, 1])
 @pytest.mark.parametrize(
@@ -381,7 +373,6 @@ def test_nothing_is_sent_again_that_a_notification_has_named(told: Input, polls:
         assert NOW < progress.wake_at <= later(NOW, HOUR)
 
 
-@pytest.mark.finding("security-10")
 @pytest.mark.parametrize("given", [a_begin_submission(), a_stop()], ids=["begin", "stop"])
 def test_a_payment_of_a_brand_on_hold_fails_before_it_is_submitted(given: Input) -> None:
     before = a_transaction()
@@ -401,7 +392,6 @@ def test_a_payment_of_a_brand_on_hold_fails_before_it_is_submitted(given: Input)
     assert decision.intents == (DeliverCallback(REFERENCE),)
 
 
-@pytest.mark.finding("security-10")
 def test_another_brand_is_not_on_hold() -> None:
     ledger = ledger_with(a_transaction())
     ledger.held_brands = frozenset({"duka"})
@@ -410,7 +400,6 @@ def test_another_brand_is_not_on_hold() -> None:
     assert reply.transaction.progress.stage is Stage.SUBMITTING
 
 
-@pytest.mark.finding("security-10")
 @pytest.mark.parametrize(
     "stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT, Stage.SUCCEEDED, Stage.FAILED]
 )
@@ -419,14 +408,12 @@ def test_a_hold_leaves_what_was_submitted(stage: Stage) -> None:
     assert why_ignored(None, a_stop())
 
 
-@pytest.mark.finding("security-10")
 def test_a_page_of_a_brand_on_hold_is_closed() -> None:
     progress = moved(a_transaction(Stage.AWAITING_CUSTOMER), a_stop())
     assert (progress.stage, progress.error_code) == (Stage.FAILED, ErrorCode.PAYMENT_STOPPED)
 
 
 @pytest.mark.spec("E1", "S2")
-@pytest.mark.finding("new-users-H6")
 @pytest.mark.parametrize(
     ("reason", "source"),
     [(WithheldReason.PROVIDER_CLOSED, Source.MANUAL), (WithheldReason.TOO_LATE, Source.EXPIRY)],
@@ -450,7 +437,6 @@ RESTORED = MarkRestored(REFERENCE, "ada")
 
 
 @pytest.mark.spec("S6", "C6")
-@pytest.mark.finding("money-3a")
 @pytest.mark.parametrize("stage", [Stage.CREATED, Stage.AWAITING_CUSTOMER])
 def test_what_was_not_sent_in_the_backup_may_have_been_sent_since(stage: Stage) -> None:
     was = a_transaction(stage)
@@ -471,7 +457,6 @@ def test_what_was_not_sent_in_the_backup_may_have_been_sent_since(stage: Stage) 
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("money-3a")
 @pytest.mark.parametrize(
     "stage", [Stage.CREATED, Stage.AWAITING_CUSTOMER, Stage.SUBMITTING, Stage.AWAITING_RESULT]
 )
@@ -487,7 +472,6 @@ def test_a_payment_of_a_restored_store_is_never_sent_again(stage: Stage) -> None
 
 
 @pytest.mark.spec("S3", "S5")
-@pytest.mark.finding("money-3a")
 def test_a_payment_that_has_expired_since_the_backup_is_asked_about_once_more() -> None:
     now = later(EXPIRES, Span(DAY))
     marked = moved(a_transaction(Stage.CREATED), RESTORED, now=now)
@@ -502,7 +486,6 @@ def test_what_had_ended_in_the_backup_stays_as_it_ended(stage: Stage) -> None:
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("rules-3")
 def test_the_repetition_of_an_attempt_is_answered_like_the_attempt_and_changes_nothing() -> None:
     before = a_transaction(Stage.CREATED)
     attempt = BeginSubmission(REFERENCE, attempt="a")
@@ -514,7 +497,6 @@ def test_the_repetition_of_an_attempt_is_answered_like_the_attempt_and_changes_n
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("rules-3")
 @pytest.mark.parametrize(
     ("repeated", "members"),
     [

@@ -95,7 +95,6 @@ def test_waking_what_is_unknown_is_harmless() -> None:
     assert decide(ledger_with(), a_wake(), now=EXPIRES) == Decision(Ignored("Nothing is due."))
 
 
-@pytest.mark.finding("specification-A6")
 @pytest.mark.spec("W1", "E1")
 @pytest.mark.parametrize("stage", [Stage.AWAITING_CUSTOMER, Stage.CREATED], ids=str)
 def test_a_page_whose_payment_was_never_sent_fails_when_it_closes(stage: Stage) -> None:
@@ -190,7 +189,6 @@ def test_a_confirmed_payment_outlives_its_page() -> None:
 
 @pytest.mark.spec("S3", "S5", "S6")
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
-@pytest.mark.finding("rules-5")
 def test_a_payment_that_expires_without_a_poll_that_was_due_is_polled_as_it_ends(
     stage: Stage,
 ) -> None:

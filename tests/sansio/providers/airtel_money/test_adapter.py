@@ -508,7 +508,6 @@ def test_what_is_turned_away_at_the_door_has_failed(status: int, expected: Error
     assert (report.error_code, report.native_code) == (expected, f"HTTP {status}")
 
 
-@pytest.mark.finding("security-26")
 @pytest.mark.parametrize("status", [401, 403])
 def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(status: int) -> None:
     report = submitted(a_payin(submissions=2), HttpResponse(status, (), b"<html>"))
@@ -720,7 +719,6 @@ def test_what_is_under_way_or_ambiguous_is_pending(status: str) -> None:
     assert isinstance(asked(a_payin(), enquiry(status, "DP00800001006")), ProviderAccepted)
 
 
-@pytest.mark.finding("specification-A5")
 def test_a_prompt_that_ran_out_was_not_confirmed_in_time() -> None:
     report = asked(a_payin(), enquiry("TE", None))
     assert isinstance(report, ProviderFailed)

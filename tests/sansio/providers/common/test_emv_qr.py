@@ -75,7 +75,6 @@ def test_a_dynamic_code_says_its_payment() -> None:
     assert parse_objects(objects["62"]) == {"01": "INV-0001", "05": REFERENCE[1:]}
 
 
-@pytest.mark.finding("operators-Q1")
 def test_the_category_of_a_shop_that_names_none_is_one_of_iso_18245() -> None:
     assert parse_payload(dynamic_payload(SHOP, KES(150), REFERENCE))["52"] == "5999"
 

@@ -17,7 +17,6 @@ from mmo_sansio.values.model import Stage
 OPERATIONS = {DIRECT_PAYIN: ProviderOperation(True, True, None, (Span(3 * SECOND), MINUTE))}
 
 
-@pytest.mark.finding("rules-5")
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("poll_after", [None, Span(7 * SECOND)])
 def test_only_a_pending_payment_is_polled_in_intervals(poll_after: Span | None) -> None:

@@ -363,7 +363,6 @@ def test_a_refusal_is_a_failure_of_the_catalogue(
         assert report.native_code == (code or str(status))
 
 
-@pytest.mark.finding("security-26")
 @pytest.mark.parametrize(("status", "code", "message", "means"), FOR_A_PUSH)
 def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(
     status: int, code: str, message: str, means: ErrorCode
@@ -376,7 +375,6 @@ def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(
         assert isinstance(report, ProviderFailed if is_listed else ProviderUnreachable)
 
 
-@pytest.mark.finding("rules-2")
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("status", [400, 403, 404, 422])
 @pytest.mark.parametrize("kind", ["payin", "tax"])
@@ -832,7 +830,6 @@ def answered(document: object, **options: Any) -> DepositAnswer:
     return told
 
 
-@pytest.mark.finding("security-4")
 def test_a_confirmation_is_asked_about_by_its_receipt_at_a_sealed_address() -> None:
     request = callback(to(MpesaCallbackKind.CONFIRMATION), deposit_document())
     told = adapter().read_notification(request)
@@ -852,7 +849,6 @@ def test_a_confirmation_is_asked_about_by_its_receipt_at_a_sealed_address() -> N
     assert isinstance(adapter().read_notification(forged), UnmatchedNotified)
 
 
-@pytest.mark.finding("security-4")
 def test_the_answer_counts_with_its_account_and_amount() -> None:
     told = answered(status_document())
     assert (told.outcome, told.is_ours, told.amount) == (
@@ -864,7 +860,6 @@ def test_the_answer_counts_with_its_account_and_amount() -> None:
     assert answered(status_document(CreditPartyName="600111"), till="600111").is_ours
 
 
-@pytest.mark.finding("security-4")
 @pytest.mark.parametrize(
     "party", ["254708374149 - JOHN DOE", "999999 - ELSE", "1743790 - ELSE", "TEST SHOP", ""]
 )
@@ -873,7 +868,6 @@ def test_a_receipt_of_money_that_did_not_reach_us_is_no_deposit(party: str) -> N
     assert not answered(status_document(CreditPartyName=party)).is_ours
 
 
-@pytest.mark.finding("security-4")
 @pytest.mark.parametrize(
     ("document", "outcome"),
     [
@@ -890,7 +884,6 @@ def test_any_other_answer_confirms_nothing(document: object, outcome: DepositAns
     assert answered(document).outcome is outcome
 
 
-@pytest.mark.finding("security-4")
 @pytest.mark.parametrize("deposits", ["confirm", "trust"])
 def test_a_confirmation_of_another_account_is_foreign(deposits: str) -> None:
     request = callback(
@@ -901,7 +894,6 @@ def test_a_confirmation_of_another_account_is_foreign(deposits: str) -> None:
     assert told.trust is DepositTrust.FOREIGN_ACCOUNT
 
 
-@pytest.mark.finding("security-4")
 def test_an_account_without_an_operator_to_ask_trusts_confirmations_and_says_so() -> None:
     bare = {"initiator": None, "initiator_password": None, "certificate": None}
     request = callback(to(MpesaCallbackKind.CONFIRMATION), deposit_document())
@@ -924,7 +916,6 @@ def test_an_account_without_an_operator_to_ask_trusts_confirmations_and_says_so(
     PROVIDER_KINDS["mpesa_daraja"].open_adapter("kenya", "M-Pesa", given, context)
 
 
-@pytest.mark.finding("security-4")
 def test_the_shortcode_can_have_an_operator_of_its_own_for_questions() -> None:
     own = {"deposit_initiator": "asks", "deposit_initiator_password": "drow"}
     [question] = asked_about_deposit(**own)
@@ -934,7 +925,6 @@ def test_the_shortcode_can_have_an_operator_of_its_own_for_questions() -> None:
     assert json.loads(question.body)["Initiator"] == "asks"
 
 
-@pytest.mark.finding("security-4")
 @pytest.mark.parametrize("receipt", ["RKL|1", "A B", "x" * 31, "é"])
 def test_what_is_no_receipt_is_kept_as_it_came(receipt: str) -> None:
     request = callback(to(MpesaCallbackKind.CONFIRMATION), deposit_document(TransID=receipt))
@@ -995,7 +985,6 @@ def test_a_refused_sign_in_says_so_without_secrets(status: int, document: object
     assert "canary" not in str(failure.value)
 
 
-@pytest.mark.finding("operators-register")
 @pytest.mark.parametrize(
     ("status", "document", "is_fine"),
     [

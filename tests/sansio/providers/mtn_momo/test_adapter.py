@@ -345,7 +345,6 @@ def test_a_refusal_without_a_known_code_is_a_fault_of_our_set_up(
     assert (report.error_code, report.native_code) == (ErrorCode.MERCHANT_MISCONFIGURED, native)
 
 
-@pytest.mark.finding("security-26")
 @pytest.mark.parametrize(
     "given", [answer(400), answer(404, {"code": "NEW"}), answer(403, {"message": "denied"})]
 )
@@ -354,7 +353,6 @@ def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(given: HttpRespons
     assert isinstance(submitted(given, submissions=2), ProviderUnreachable)
 
 
-@pytest.mark.finding("security-26")
 def test_a_listed_refusal_of_a_resubmission_is_final() -> None:
     given = answer(400, {"code": "PAYEE_NOT_FOUND"})
     assert isinstance(submitted(given, Type.PAYOUT, submissions=2), ProviderFailed)
@@ -495,7 +493,6 @@ def test_not_found_is_believed_only_once_a_submission_is_old_enough_to_be_found(
     ],
 )
 @pytest.mark.spec("S2", "S6")
-@pytest.mark.finding("money-10")
 def test_what_was_accepted_and_is_not_found_fails_after_a_day_of_that_answer_alone(
     code: str | None, since: Instant | None, is_failed: bool, type: Type
 ) -> None:
@@ -528,7 +525,6 @@ def polled_for(gateway: Gateway, hours: int, to: HttpResponse) -> None:
 
 
 @pytest.mark.spec("S2", "S5", "S6")
-@pytest.mark.finding("money-10")
 def test_an_accepted_payment_that_is_not_found_for_a_day_does_not_wait_for_its_expiry() -> None:
     gateway = Gateway()
     methods = (a_method(provider="mtn_ug"),)
@@ -660,7 +656,6 @@ def test_an_option_of_no_use_is_named_and_never_quoted(options: dict[str, Any], 
     assert "SECRET" not in str(refusal.value)
 
 
-@pytest.mark.finding("money-11")
 def test_a_message_that_mtn_rejects_is_refused_with_its_character() -> None:
     with pytest.raises(OptionError, match='has the character "\'", which MTN rejects') as refusal:
         a_provider(payer_message="Mama's Shop")

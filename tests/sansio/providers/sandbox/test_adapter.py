@@ -311,7 +311,6 @@ def test_the_header_beats_the_digits_and_a_tax_payout_has_none() -> None:
 
 
 @pytest.mark.spec("E1")
-@pytest.mark.finding("new-users-H2")
 @pytest.mark.parametrize("code", ErrorCode)
 def test_every_code_of_the_catalogue_can_be_played_or_says_why_not(code: ErrorCode) -> None:
     """A merchant is asked to handle each code, and has to see each once before going live."""
@@ -332,7 +331,6 @@ def test_no_two_scenarios_share_a_number_or_a_name() -> None:
     assert len(SCENARIOS_BY_DIGITS) == len([each for each in SCENARIOS if each.digits is not None])
 
 
-@pytest.mark.finding("new-users-M8")
 @pytest.mark.parametrize(
     ("members", "code"),
     [

@@ -100,7 +100,6 @@ def encrypted(key: bytes, padding: str) -> str:
 PADDINGS = ["pkcs1v15", "oaep-sha1", "oaep-sha256", "oaep-sha256-mgf1-sha1"]
 
 
-@pytest.mark.finding("operators-L1")
 @pytest.mark.parametrize("padding", PADDINGS)
 def test_a_pin_may_have_any_padding(padding: str) -> None:
     client = Client()
@@ -109,7 +108,6 @@ def test_a_pin_may_have_any_padding(padding: str) -> None:
     assert client.balances()["disbursement"] == "999000"
 
 
-@pytest.mark.finding("operators-L1")
 @pytest.mark.parametrize("padding", PADDINGS)
 def test_the_switch_leaves_one_padding(padding: str) -> None:
     client = Client(a_simulator(2048, pin_paddings=(RsaPadding.OAEP_SHA256,)))
@@ -119,7 +117,6 @@ def test_the_switch_leaves_one_padding(padding: str) -> None:
     )
 
 
-@pytest.mark.finding("operators-L1")
 def test_the_switch_is_airtels_alone() -> None:
     command = [
         sys.executable,
@@ -137,7 +134,6 @@ def test_the_switch_is_airtels_alone() -> None:
     assert "--pin-padding is for airtel" in done.stderr
 
 
-@pytest.mark.finding("operators-L2")
 @pytest.mark.parametrize(
     ("reference", "id"),
     [
@@ -155,7 +151,6 @@ def test_ids_and_references_are_those_of_samples_and_clients(reference: str, id:
     assert (status, found["data"]["transaction"]["status"]) == (200, "TS")
 
 
-@pytest.mark.finding("operators-L2")
 @pytest.mark.parametrize(
     "changed", [{"reference": ""}, {"reference": "a\nb"}, {"transaction": {"id": "a/b"}}]
 )
@@ -164,7 +159,6 @@ def test_what_no_sample_has_is_still_rejected(changed: dict[str, Any]) -> None:
     assert (status, found["status"]["response_code"]) == (400, "ROUTER003")
 
 
-@pytest.mark.finding("operators-L3")
 @pytest.mark.parametrize(
     ("amount", "expected"), [("1000", 200), (1000, 200), ("0", 400), ("1 000", 400), (None, 400)]
 )
@@ -175,7 +169,6 @@ def test_an_amount_is_a_number_or_its_text(amount: object, expected: int) -> Non
     assert rows == (["1000"] if expected == 200 else [])
 
 
-@pytest.mark.finding("operators-L4")
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_a_refund_gives_a_collection_back_once(version: str) -> None:
     client = Client()
@@ -243,7 +236,6 @@ def test_a_refund_goes_wrong_as_a_script_says() -> None:
     ]
 
 
-@pytest.mark.finding("operators-L4")
 def test_users_are_known_by_their_numbers() -> None:
     client = Client()
     wallet = {"account": PAYER, "first_name": "Grace", "last_name": "Okello", "barred": True}
@@ -261,7 +253,6 @@ def test_users_are_known_by_their_numbers() -> None:
     assert (status, found["status"]["response_code"]) == (400, "DP02200000002")
 
 
-@pytest.mark.finding("operators-L4")
 @pytest.mark.parametrize(
     ("path", "balance"),
     [
@@ -280,7 +271,6 @@ def test_balances_are_those_of_the_book(path: str, balance: str) -> None:
     )
 
 
-@pytest.mark.finding("operators-L5")
 def test_a_path_that_is_no_enquiry_is_not_found() -> None:
     path = f"/standard/v1/disbursements/mobile-money/validity?msisdn={PAYER}&country=UG"
     status, found = Client().call("GET", path)

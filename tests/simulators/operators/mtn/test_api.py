@@ -369,7 +369,6 @@ def test_each_path_leads_where_it_should(method: str, path: str, status: int) ->
     assert answer.status == status
 
 
-@pytest.mark.finding("operators-T5")
 def test_a_client_can_make_an_api_user_of_its_own() -> None:
     simulator = MtnSimulator()
     user = reference_id(REFERENCE)

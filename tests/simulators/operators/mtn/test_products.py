@@ -95,7 +95,6 @@ class Client:
         return answer.status, json.loads(answer.body) if answer.body else None
 
 
-@pytest.mark.finding("operators-T1")
 @pytest.mark.parametrize(
     "body",
     [b"", b"{}", b"null", b'{"grant_type":"client_credentials"}', b"grant_type=client_credentials"],
@@ -105,7 +104,6 @@ def test_a_token_request_may_have_any_body(body: bytes) -> None:
     assert (status, found["expires_in"]) == (200, 3600)
 
 
-@pytest.mark.finding("operators-T2")
 @pytest.mark.parametrize(
     ("number", "expected"),
     [
@@ -126,7 +124,6 @@ def test_account_holders_are_those_of_the_sandbox(
     assert (status, found["result"] if status == 200 else found["code"]) == expected
 
 
-@pytest.mark.finding("operators-T3")
 def test_subscription_keys_have_the_form_of_the_operators() -> None:
     keys = MtnSimulator().subscription_keys
     assert keys.keys() == {"collection", "disbursement", "remittance"}
@@ -134,12 +131,10 @@ def test_subscription_keys_have_the_form_of_the_operators() -> None:
     assert {uuid.UUID(each).version for each in keys.values()} == {4}
 
 
-@pytest.mark.finding("operators-T4")
 def test_a_wrong_api_key_is_answered_as_the_sandbox_does() -> None:
     assert Client().token("collection", key="0" * 32) == (500, {"error": "login_failed"})
 
 
-@pytest.mark.finding("operators-T5")
 @pytest.mark.parametrize("version", ["v1_0", "v2_0"])
 def test_a_refund_gives_back_what_was_paid_and_no_more(version: str) -> None:
     client = Client()
@@ -220,7 +215,6 @@ def test_a_refund_is_called_back_and_goes_wrong_as_a_script_says() -> None:
     ]
 
 
-@pytest.mark.finding("operators-T5")
 @pytest.mark.parametrize(
     ("id", "reason"), [("1", "TRANSACTION_NOT_FOUND"), ("3", "APPROVAL_REJECTED")]
 )
@@ -230,7 +224,6 @@ def test_ids_to_refund_mean_what_they_do_in_the_sandbox(id: str, reason: str) ->
     assert client.ended("/disbursement/v1_0/refund", refund)["reason"] == reason
 
 
-@pytest.mark.finding("operators-T5")
 @pytest.mark.parametrize(
     ("path", "member", "ours", "change"),
     [
@@ -249,7 +242,6 @@ def test_remittances_and_withdrawals_move_money(
     assert client.balance(ours) == f"{1_000_000 - change}.00"
 
 
-@pytest.mark.finding("operators-T5")
 def test_a_balance_can_be_asked_for_by_currency() -> None:
     client = Client()
     for product in ("collection", "disbursement", "remittance"):
@@ -259,7 +251,6 @@ def test_a_balance_can_be_asked_for_by_currency() -> None:
     assert (status, error["code"]) == (500, "INVALID_CURRENCY")
 
 
-@pytest.mark.finding("operators-A1")
 def test_the_adapter_names_its_market_to_the_second_platform() -> None:
     line = a_line(MtnSimulator(requires_token_environment=True))
     assert outcome(line, a_payment()).provider == "mtn"
@@ -270,7 +261,6 @@ def test_the_adapter_names_its_market_to_the_second_platform() -> None:
     assert client.token("collection", x_target_environment="mtnuganda") == (400, error)
 
 
-@pytest.mark.finding("operators-A2")
 def test_the_adapter_signs_in_with_an_api_user_in_base64() -> None:
     user = "dXNlci1pZC0xMjM0NTY3OA=="
     account = read_account({**OPTIONS, "collection_api_user": user}, hooks_url=HOOKS)
