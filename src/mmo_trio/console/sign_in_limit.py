@@ -45,16 +45,20 @@ def retry_after(attempt: SignInAttempt, failures: Sequence[SignInAttempt]) -> Sp
 async def admit_attempt(store: AdminStore, name: str, address: str, now: Instant) -> Span:
     """Count an attempt as a failure until `forgive_failures`, and return 0; otherwise return the
     time to wait."""
-    attempt, since = SignInAttempt(name, subscriber_network(address), now), earlier(now, WINDOW)
-    if wait := retry_after(
-        attempt, await store.sign_in_attempts(name, attempt.network, since=since)
-    ):
+    attempt = SignInAttempt(name, subscriber_network(address), now)
+    since = earlier(now, WINDOW)
+    others = list(await store.sign_in_attempts(name, attempt.network, since=since))
+    if wait := retry_after(attempt, others):
         return wait
+
     # Judged again once it is counted: of attempts at the same time, in whatever processes, the last
     # one sees all.
     await store.record_sign_in_attempt(attempt, expire_before=since)
     others = list(await store.sign_in_attempts(name, attempt.network, since=since))
-    others.remove(attempt)
+
+    # It is not among them where a success has forgiven it meanwhile.
+    if attempt in others:
+        others.remove(attempt)
     return retry_after(attempt, others)
 
 

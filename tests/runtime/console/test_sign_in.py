@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import pytest
+import trio
 from argon2 import PasswordHasher
 from attrs import evolve
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.console.passwords import hash_password
 from mmo_trio.console.sign_in_limit import FAILURES_PER_NETWORK_MAX, FAILURES_PER_PAIR_MAX
-from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
+from mmo_trio.storage.interface.admin_types import ConsoleUser, Role, SignInAttempt
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sql.admin_store import AdminStore
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import PASSWORD, ConsoleBrowser, add_users, open_store_of
 from tests.support.sandbox_gateway import Running, Serve
+from tests.support.time_limits import HANGS_AFTER_S
 
 PAGES = (
     "/",
@@ -127,6 +129,39 @@ async def test_too_many_tries_have_to_wait_whoever_is_tried(person: ConsoleBrows
         assert refused.status == 429
         assert int(refused.headers["retry-after"]) > 0
     assert (await person.sign_in("ann")).status == 303
+
+
+@pytest.mark.parametrize(("password", "status"), [(PASSWORD, 303), ("wrong horse battery", 403)])
+async def test_a_sign_in_that_another_one_overtakes_ends_as_it_would_alone(
+    sandbox: Running,
+    person: ConsoleBrowser,
+    monkeypatch: pytest.MonkeyPatch,
+    password: str,
+    status: int,
+) -> None:
+    record = AdminStore.record_sign_in_attempt
+    is_counted = trio.Event()
+    has_been_overtaken = trio.Event()
+
+    async def record_and_wait(
+        store: AdminStore, attempt: SignInAttempt, *, expire_before: Instant
+    ) -> None:
+        await record(store, attempt, expire_before=expire_before)
+        if not is_counted.is_set():
+            is_counted.set()
+            await has_been_overtaken.wait()
+
+    async def be_overtaken() -> None:
+        answer = await ConsoleBrowser(sandbox.ready.console).sign_in("ada", password)
+        assert answer.status == status
+
+    monkeypatch.setattr(AdminStore, "record_sign_in_attempt", record_and_wait)
+    with trio.fail_after(HANGS_AFTER_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(be_overtaken)
+            await is_counted.wait()
+            assert (await person.sign_in("ada")).status == 303
+            has_been_overtaken.set()
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,37 @@ async def test_a_success_forgives_what_came_from_its_own_network_only(store: Sql
     assert await admit_attempt(admin, "ada", "2001:db8:0:7::3", NOW) == 0
 
 
+class ForgivenMeanwhile(AdminStore):
+    """A store in which another sign-in of "ada" succeeds as soon as an attempt is counted."""
+
+    async def record_sign_in_attempt(
+        self, attempt: SignInAttempt, *, expire_before: Instant
+    ) -> None:
+        await super().record_sign_in_attempt(attempt, expire_before=expire_before)
+        await forgive_failures(self, "ada", "198.51.100.1")
+
+
+async def test_an_attempt_that_a_success_forgives_meanwhile_is_let_through(
+    store: SqliteStore,
+) -> None:
+    admin = store.admin
+    racing = ForgivenMeanwhile(admin.read, admin.write, admin.clear_breaker)
+    assert await admit_attempt(racing, "ada", "198.51.100.1", NOW) == 0
+    assert await admin.sign_in_attempts("ada", "198.51.100.1", since=Instant(0)) == []
+
+
+async def test_a_success_meanwhile_forgives_no_failures_from_elsewhere(store: SqliteStore) -> None:
+    admin = store.admin
+    racing = ForgivenMeanwhile(admin.read, admin.write, admin.clear_breaker)
+    elsewhere = [f"203.0.113.{number}" for number in range(FAILURES_PER_NAME_MAX - 1)]
+    for address in elsewhere:
+        assert await admit_attempt(admin, "ada", address, NOW) == 0
+    assert await admit_attempt(racing, "ada", "198.51.100.1", NOW) == 0
+
+    assert await admit_attempt(admin, "ada", "203.0.113.200", NOW) == 0
+    assert await admit_attempt(racing, "ada", "198.51.100.1", NOW) == WINDOW
+
+
 async def test_a_name_is_locked_from_everywhere_in_the_end(store: SqliteStore) -> None:
     admin = store.admin
     elsewhere = [f"203.0.113.{number}" for number in range(20)]
