@@ -118,14 +118,17 @@ def missing_partitions(
         wanted = partition_at(table, at)
         assert wanted.begin is not None
         assert wanted.end is not None
-        if not any(
-            (each.begin is None or each.begin < wanted.end)
-            and (each.end is None or each.end > wanted.begin)
-            for each in known
-        ):
+        if not any(_overlap(partition, wanted) for partition in known):
             missing.append(wanted)
         at = wanted.end
     return missing
+
+
+def _overlap(one: Partition, other: Partition) -> bool:
+    """Return whether an instant falls into both; neither is the one for the rest."""
+    return (one.begin is None or other.end is None or one.begin < other.end) and (
+        other.begin is None or one.end is None or other.begin < one.end
+    )
 
 
 def gap_around(table: PartitionedTable, existing: Iterable[Partition], at: Instant) -> Partition:
@@ -267,6 +270,12 @@ async def _make_partition(
         )
         if not is_ours:
             return ()
+
+        # Another process may have made it since this one has looked.
+        existing = await list_partitions(connection, wanted.table)
+        if any(_overlap(each, wanted) for each in existing if not each.is_default):
+            return ()
+
         rows = f"{rest.name} WHERE at < {wanted.end} AND at >="
         left = await fetch_rows(
             connection,
@@ -336,11 +345,12 @@ async def _drop_oldest_bodies(connection: PostgresConnection, before: Instant) -
     """Return some number of the rows of the partition that was dropped; None when there is none to
     drop now."""
     for partition in await partitions_before(connection, "callback_bodies", before):
-        ((rows,),) = await fetch_rows(
+        # It has no row there when another process has dropped it meanwhile.
+        counted = await fetch_rows(
             connection,
             "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass(%s)",
             partition.name,
         )
-        if await drop_partition(connection, partition):
-            return int(rows)
+        if counted and await drop_partition(connection, partition):
+            return int(counted[0][0])
     return None
