@@ -29,6 +29,13 @@ PENDING_SHOWN_MAX = 1_000
 """Pending payments of a brand that are counted."""
 
 
+class BrandRemoved(Exception):
+    """A brand is there no more, as somebody has removed it meanwhile."""
+
+    def __init__(self, brand: str) -> None:
+        super().__init__(f"There is no brand {brand} any more: it was removed meanwhile.")
+
+
 @frozen
 class NewApiKey:
     """A key of the file that the store doesn't have yet."""
@@ -180,7 +187,7 @@ async def apply_plan(
     """Carry out the plan; return the new keys by brand, the only time that they can be seen (A5).
 
     Brands are saved at once, then keys one by one; after a fault in between, a new plan has the
-    missing changes."""
+    missing changes. Raises BrandRemoved."""
     if plan.added or plan.changed or plan.removed:
         await store.admin.save_brands((*plan.added, *plan.changed), removed=plan.removed)
     for new_key in plan.keys_to_add:
@@ -192,7 +199,7 @@ async def apply_plan(
 
 
 async def create_key(store: Store, keyring: KeyRing, brand: str, *, now: Instant) -> str:
-    """Make another key for the brand, and return it. Raises KeyError for an unknown brand."""
+    """Make another key for the brand, and return it. Raises BrandRemoved."""
     api_key = generate_api_key()
     await add_key(store, keyring, brand, api_key, now=now)
     return api_key
@@ -201,11 +208,14 @@ async def create_key(store: Store, keyring: KeyRing, brand: str, *, now: Instant
 async def add_key(
     store: Store, keyring: KeyRing, brand: str, api_key: str, *, now: Instant
 ) -> bool:
-    """Add the key to the brand; return False if it has it already. Raises KeyError."""
+    """Add the key to the brand; return False if it has it already. Raises BrandRemoved."""
     octets = api_key.encode()
-    return await store.admin.add_key(
-        brand, keyring.digest(octets), keyring.seal(brand, octets), now=now
-    )
+    try:
+        return await store.admin.add_key(
+            brand, keyring.digest(octets), keyring.seal(brand, octets), now=now
+        )
+    except KeyError:
+        raise BrandRemoved(brand) from None
 
 
 def _has_key_in_use(record: BrandRecord | None) -> bool:

@@ -20,10 +20,12 @@ from click.testing import CliRunner, Result
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input
+from mmo_sansio.values.clock import Instant
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli.group import main
 from mmo_trio.cli.support.http_client import send_request
 from mmo_trio.storage.open_store import open_store
+from mmo_trio.storage.sql.admin_store import AdminStore
 from tests.conformance.driver import after_noon, submit_batch
 from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.mmo_process import FREE_PORTS
@@ -206,6 +208,27 @@ def test_a_key_is_added_shown_once_and_retired(data: Path) -> None:
     assert last.exit_code == 0
     assert "no key any more" in last.stderr
     assert mmo("brands", "key", "add", "nobody", "--data", data).exit_code == 1
+
+
+@pytest.mark.parametrize("command", ["key add", "apply"])
+def test_a_brand_that_is_removed_while_it_gets_a_key_is_said_to_be_gone(
+    data: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    add_key = AdminStore.add_key
+
+    async def remove_and_add_key(admin: AdminStore, brand: str, *rest: bytes, now: Instant) -> bool:
+        await admin.save_brands((), removed=[brand])
+        return await add_key(admin, brand, *rest, now=now)
+
+    (data / "brands.toml").write_text(BRANDS + FURTHER.replace("zuri", "baraka"))
+    monkeypatch.setattr(AdminStore, "add_key", remove_and_add_key)
+    words, gone = {
+        "key add": (("key", "add", "acme"), "acme"),
+        "apply": (("apply", data / "brands.toml"), "baraka"),
+    }[command]
+    done = mmo("brands", *words, "--data", data)
+    assert done.exit_code == 1
+    assert f"There is no brand {gone} any more" in done.stderr
 
 
 def paid_with_each_key(data: Path, *paid: tuple[int, str, bool]) -> None:

@@ -124,6 +124,7 @@ def _to_click_exception(error: Exception) -> click.ClickException | None:
 def _gateway_failure(error: Exception) -> click.ClickException | None:
     """Return the failure that an error of the gateway is; None for another one."""
     try:  # Imported here, as the commands for merchants run without the packages of the gateway.
+        from mmo_trio.brands.apply import BrandRemoved
         from mmo_trio.brands.keyring import SealError
         from mmo_trio.settings import SettingsError
         from mmo_trio.storage.interface.store import (
@@ -138,6 +139,8 @@ def _gateway_failure(error: Exception) -> click.ClickException | None:
     match error:
         case SettingsError() | DamagedFile():
             return UsageProblem(str(error))
+        case BrandRemoved():
+            return NegativeAnswer(str(error))
         case SealError():
             return UsageProblem(f"keys.master_key_file: {error}.")
         case StoreUnavailable():
