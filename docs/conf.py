@@ -1,4 +1,4 @@
-"""Makes the pages a site: `nox -s site`.
+"""Makes the pages a site: `nox -s long`.
 
 The list of all pages, `README.md`, is its table of contents. What lies outside of `docs` is linked
 where the project's source is, and the reference of the library is made from the docstrings."""

@@ -1,2 +1,2 @@
-"""Tests of tables that are distributed over a real cluster of Citus; `nox -s citus` builds and runs
+"""Tests of tables that are distributed over a real cluster of Citus; `MMO_EFFORT=full nox -s long` builds and runs
 it."""

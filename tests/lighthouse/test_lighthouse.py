@@ -96,7 +96,7 @@ def add_user(sandbox: Sandbox, name: str) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_every_score_is_high(audited: Audited, name: str, preset: str, tmp_path: Path) -> None:
     lighthouse, chromium = shutil.which("lighthouse"), chromium_path()
-    assert lighthouse is not None, "Run `nox -s lighthouse`, which installs it."
+    assert lighthouse is not None, "Run `MMO_EFFORT=full nox -s browser`, which installs it."
     assert chromium is not None, "There is no Chromium: install it (Debian: apt install chromium)."
     environment = os.environ | font_environment(tmp_path) | {"CHROME_PATH": chromium}
     is_private = name.startswith("console") and "sign-in" not in name

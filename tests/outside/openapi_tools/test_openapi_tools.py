@@ -40,9 +40,7 @@ def document(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path
 def run(*words: str | Path, cwd: Path, **environment: str) -> str:
     """Run a tool, which must succeed; what it printed."""
     program = shutil.which(str(words[0]))
-    assert program is not None, (
-        f"{words[0]} is missing: run `nox -s openapi_tools`, which installs it."
-    )
+    assert program is not None, f"{words[0]} is missing: run `nox -s outside`, which installs it."
     done = subprocess.run(
         [program, *map(str, words[1:])],
         cwd=cwd,

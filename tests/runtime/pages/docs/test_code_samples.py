@@ -1,4 +1,4 @@
-"""The examples in five languages, as texts; `nox -s clients` runs all of them."""
+"""The examples in five languages, as texts; `nox -s outside` runs all of them."""
 
 from __future__ import annotations
 
