@@ -76,6 +76,9 @@ OPENAPI_TOOLS = [
     "openapi-to-postmanv2@6",
 ]
 
+TEMPORARY = tempfile.gettempdir()
+"""Not the folder that a session makes: the path of a socket below it would be too long."""
+
 _began_at = time.monotonic()
 _install_durations_s: list[float] = []
 
@@ -342,13 +345,15 @@ def outside(session: nox.Session) -> None:
         "deploy/compose.yaml",
     )
 
-    clients = str(ROOT / ".nox" / "operator_clients")
     chosen = session.posargs or ["tests/outside"]
+    if not IS_FULL:
+        chosen.append("--ignore=tests/outside/container")  # Minutes for its base image.
     environment.pytest(
         *ON_ALL_PROCESSORS,
         *chosen,
         path=install_npm(session, *OPENAPI_TOOLS),
-        MMO_TEST_CLIENTS=clients,
+        MMO_TEST_CLIENTS=str(ROOT / ".nox" / "operator_clients"),
+        TMPDIR=TEMPORARY,
     )
     if session.posargs:
         return
@@ -478,9 +483,8 @@ def release(session: nox.Session) -> None:
     environment.run("check-wheel-contents", *map(str, dist.glob("python/*.whl")))
     write_sbom(session, environment, str(dist / "mmo-gateway.cdx.json"))
 
-    # Not the session's own folder: the path of a socket below it would be too long.
     tests = ("tests/release", "tests/packages")
-    environment.pytest(*ON_ALL_PROCESSORS, *tests, TMPDIR=tempfile.gettempdir(), **tag)
+    environment.pytest(*ON_ALL_PROCESSORS, *tests, TMPDIR=TEMPORARY, **tag)
 
 
 @nox.session

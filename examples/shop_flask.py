@@ -68,9 +68,10 @@ def show(order: str) -> ResponseReturnValue:
 
 @app.post("/results")
 def results() -> ResponseReturnValue:
-    return "", receive_callback(
+    status = receive_callback(
         request.headers, request.get_data(), keys=KEYS, inbox=inbox, handle=settle
     )
+    return "", status
 
 
 closer = GapCloser(gateway, inbox, settle)

@@ -29,7 +29,8 @@ class Fault:
 NODE_KEY = 'if (!isOurs(request.headers["x-api-key"])) return answer(401);'
 NODE_COMPARISON = "timingSafeEqual(digested, digest(key))"
 PHP_COMPARISON = "hash_equals(hash('sha256', $key), hash('sha256', $received))"
-FLASK_ANSWER = 'return "", receive_callback(request.headers, request.get_data()'
+FLASK_CALLBACK = "request.headers, request.get_data()"
+FLASK_ANSWER = 'return "", status'
 FLASK_SETTLED = "    is_paid = "
 
 FAULTS = (
@@ -96,8 +97,8 @@ FAULTS = (
     Fault(
         "flask",
         "no check of the key",
-        FLASK_ANSWER,
-        FLASK_ANSWER.replace("request.headers", '{"X-API-KEY": KEYS[0]}'),
+        FLASK_CALLBACK,
+        FLASK_CALLBACK.replace("request.headers", '{"X-API-KEY": KEYS[0]}'),
         "key-wrong",
     ),
     Fault(
@@ -111,7 +112,7 @@ FAULTS = (
         "flask",
         "a redirect",
         FLASK_ANSWER,
-        FLASK_ANSWER.replace('"", ', '"", 303 + 0 * '),
+        FLASK_ANSWER.replace("status", "303"),
         "key-right",
     ),
     Fault(
