@@ -49,6 +49,9 @@ class CallsAtOnce(CallRunner):
         await trio.lowlevel.checkpoint()
         return call()
 
+    def drop_waiting(self) -> None:
+        """Do nothing, as none waits."""
+
     def end(self) -> None:
         """Do nothing."""
 

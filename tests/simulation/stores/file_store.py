@@ -280,6 +280,9 @@ class _VirtualReaders(CallRunner):
         draws.trace("store_read", process=self.process.name)
         return call()
 
+    def drop_waiting(self) -> None:
+        """Do nothing: what waits finds the store closed when it begins."""
+
     def end(self) -> None:
         """Do nothing."""
 

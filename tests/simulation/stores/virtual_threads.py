@@ -15,7 +15,7 @@ from attrs import Factory, define, field
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.storage.sqlite.connection import CallRunner
+from mmo_trio.storage.sqlite.connection import CLOSED_TEXT, CallRunner
 from mmo_trio.system.waiting import ParkingSpot
 from tests.simulation.stores.machine import StoreMachine, tick_after
 
@@ -59,6 +59,12 @@ class VirtualThread(CallRunner):
             return cast(T, await caller.park())
         await trio.lowlevel.cancel_shielded_checkpoint()
         return cast(T, caller.answer.unwrap())
+
+    def drop_waiting(self) -> None:
+        """Let the calls that have not begun raise StoreUnavailable."""
+        for each in self._waiting:
+            each.unpark(outcome.Error(StoreUnavailable(CLOSED_TEXT)))
+        self._waiting.clear()
 
     def end(self) -> None:
         """Do nothing: it ends with its process."""

@@ -8,12 +8,12 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Final, NoReturn, Protocol, TypeAlias, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import outcome
@@ -135,10 +135,43 @@ class CallRunner(Protocol):
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what the call returns, or raise what it raises. A task that is cancelled goes on
-        at once; its call is run all the same, and its result dropped."""
+        at once; its call is run all the same, and its result dropped. Raises StoreUnavailable after
+        `end`."""
+
+    def drop_waiting(self) -> None:
+        """Let the calls that have not begun raise StoreUnavailable."""
 
     def end(self) -> None:
-        """Release what the calls ran in, after those that are there. No further one may come."""
+        """Release what the calls ran in, after those that are there."""
+
+
+CLOSED_TEXT: Final = "the store is closed"
+
+
+async def refuse_closed() -> NoReturn:
+    """Raise StoreUnavailable. A caller that tries again at once lets others run meanwhile."""
+    await trio.lowlevel.checkpoint()
+    raise StoreUnavailable(CLOSED_TEXT)
+
+
+@define(eq=False)
+class _QueuedCall(Generic[T]):
+    """A call whose task waits for its result."""
+
+    call: Callable[[], T]
+    path: _ReturnPath
+    results: list[outcome.Outcome[T]] = Factory(list)
+    """One, until the task takes it out."""
+
+    def run(self) -> None:
+        """Make the call; called in the thread."""
+        self.results.append(outcome.capture(self.call))
+        self.path.wake()
+
+    def drop(self) -> None:
+        """Let its task raise StoreUnavailable; called instead of `run`."""
+        self.results.append(outcome.Error(StoreUnavailable(CLOSED_TEXT)))
+        self.path.wake()
 
 
 @define(eq=False)
@@ -154,8 +187,9 @@ class CallThreads:
 
     name: str
     threads_max: int = 1
-    _calls: SimpleQueue[Callable[[], None] | None] = Factory(SimpleQueue)
+    _calls: SimpleQueue[_QueuedCall[Any] | None] = Factory(SimpleQueue)
     _threads: int = 0
+    _has_ended: bool = False
     _waiting: int = 0
     """Calls whose tasks wait, and those whose tasks were cancelled."""
     _idle_paths: list[_ReturnPath] = Factory(list)
@@ -163,17 +197,14 @@ class CallThreads:
     calls leaves no further descriptor open."""
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return what the call returns, or raise what it raises. A task that is cancelled goes on
-        at once; its call is run all the same, and its result dropped."""
+        """Return what the call returns, or raise what it raises; see `CallRunner`."""
         await trio.lowlevel.checkpoint_if_cancelled()
+        if self._has_ended:  # Nobody would take it out of the queue.
+            await refuse_closed()
+
         path = self._idle_paths.pop() if self._idle_paths else _ReturnPath()
-        results: list[outcome.Outcome[T]] = []
-
-        def run_and_wake() -> None:
-            results.append(outcome.capture(call))
-            path.wake()
-
-        self._calls.put(run_and_wake)
+        queued = _QueuedCall(call, path)
+        self._calls.put(queued)
         self._waiting += 1
         if self._threads < min(self._waiting, self.threads_max):
             self._threads += 1
@@ -181,23 +212,30 @@ class CallThreads:
             threading.Thread(
                 target=context.run, args=(self._run_calls,), name=self.name, daemon=True
             ).start()
-        await (
-            path.wait()
-        )  # After a cancellation the path is not used again: its byte comes too late.
+
+        # After a cancellation the path is not used again: its byte comes too late.
+        await path.wait()
         self._waiting -= 1
         if len(self._idle_paths) < self.threads_max:
             self._idle_paths.append(path)
-        return results.pop().unwrap()
+        return queued.results.pop().unwrap()
+
+    def drop_waiting(self) -> None:
+        """Let the calls that have not begun raise StoreUnavailable; before `end` only."""
+        with suppress(Empty):
+            while (queued := self._calls.get_nowait()) is not None:
+                queued.drop()
 
     def end(self) -> None:
-        """End the threads after the calls that are there. No further one may come."""
+        """End the threads after the calls that are there."""
+        self._has_ended = True
         for _ in range(self._threads):
             self._calls.put(None)
 
     def _run_calls(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call()
-            del call  # What it refers to lives no longer than its caller wants.
+        while (queued := self._calls.get()) is not None:
+            queued.run()
+            del queued  # What it refers to lives no longer than its caller wants.
 
 
 class _ReturnPath:

@@ -30,8 +30,10 @@ from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, execute
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import statements
 from mmo_trio.storage.sqlite.connection import (
+    CLOSED_TEXT,
     SqliteCall,
     SqliteSystem,
+    refuse_closed,
     run_statement,
     translate_errors,
 )
@@ -167,15 +169,18 @@ class SqliteStore(Store):
 
     async def integrity_errors(self) -> Sequence[str]:
         """Return a sentence for each error in the file. Reads all of it."""
+        if self._is_closed:
+            await refuse_closed()
         return await self._readers.run(self._check_integrity)
 
     async def aclose(self) -> None:
-        """Close the file and release the serving lock, once the current write has ended. A write
-        that hangs lasts until the end of the process."""
+        """Close the file and release the serving lock, once the current write has ended; what has
+        not begun raises StoreUnavailable. A write that hangs lasts until the end of the process."""
         if self._is_closed:
             return
         self._is_closed = True
         self._writer.stop_accepting()
+        self._readers.drop_waiting()
         try:
             with trio.move_on_after(self._timeout_s):
                 await self._writer.finish(self._close)
@@ -201,6 +206,8 @@ class SqliteStore(Store):
         return await self._writer.write(work)
 
     async def _read(self, call: SqliteCall[T]) -> T:
+        if self._is_closed:
+            await refuse_closed()
         with trio.move_on_after(self._timeout_s):
             return await self._readers.run(partial(self._read_in_thread, call))
         raise StoreUnavailable(f"the store didn't answer within {self._timeout_s:g} s")
@@ -208,7 +215,7 @@ class SqliteStore(Store):
     def _read_in_thread(self, call: SqliteCall[T]) -> T:
         """Run all statements in one snapshot, with a deadline that SQLite itself checks."""
         if self._is_closed:
-            raise StoreUnavailable("the store is closed")
+            raise StoreUnavailable(CLOSED_TEXT)
         self._files.require_in_place()
         clock = self._system.clock
         deadline = clock.monotonic() + self._timeout_s * SECOND

@@ -18,11 +18,13 @@ from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.storage.interface.store import EPOCH_INTERVAL_S, OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.sqlite.connection import (
+    CLOSED_TEXT,
     SqliteCall,
     SqliteSystem,
     must_reconnect_after,
     primary_code,
     raise_translated,
+    refuse_closed,
 )
 from mmo_trio.storage.sqlite.files import OpenFiles
 from mmo_trio.storage.sqlite.statements import RecentTransactions
@@ -70,6 +72,8 @@ class SqliteWriter:
     async def write(self, call: SqliteCall[T], attempt: WriteAttempt | None = None) -> T:
         """Run the call in the thread and commit; after the timeout the thread goes on alone. Raises
         StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that."""
+        if self._is_closed:
+            await refuse_closed()
         attempt = attempt or WriteAttempt()
         write = partial(self._write, call, attempt)
         in_doubt = True
@@ -95,6 +99,8 @@ class SqliteWriter:
         """Return once no write is active that may have dated a payment before this wall time. One
         that begins later dates nothing there once `before` has passed and is marked as served.
         Raises StoreUnavailable."""
+        if self._is_closed:
+            await refuse_closed()
         active = self._active
         if active is None or active.creates_from >= before:
             return
@@ -104,8 +110,9 @@ class SqliteWriter:
         raise StoreUnavailable(f"a commit has been going on for more than {self.timeout_s:g} s")
 
     def stop_accepting(self) -> None:
-        """Let no further write begin."""
+        """Let no further write begin, not even one that waits already."""
         self._is_closed = True
+        self._calls.drop_waiting()
 
     async def finish(self, close: Callable[[], None]) -> None:
         """Call `close` in the thread after all writes, then end the thread. A caller that is
@@ -181,7 +188,7 @@ class SqliteWriter:
 
     def _require_connection(self) -> sqlite3.Connection:
         if self._is_closed:
-            raise StoreUnavailable("the store is closed")
+            raise StoreUnavailable(CLOSED_TEXT)
         if not self._files.in_place:
             self._files.verify()
         if self.connection is None:

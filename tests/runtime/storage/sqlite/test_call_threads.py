@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sqlite.connection import CallThreads
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -82,6 +83,37 @@ async def test_a_task_that_is_cancelled_already_starts_no_call() -> None:
     await thread.run(lambda: None)
     assert seen == []
     thread.end()
+
+
+async def test_calls_that_wait_are_dropped_and_the_one_that_has_begun_goes_on() -> None:
+    thread, gate, seen = CallThreads("test"), threading.Event(), list[str]()
+
+    async def wait_in_queue() -> None:
+        with pytest.raises(StoreUnavailable, match="the store is closed"):
+            await thread.run(lambda: seen.append("begun"))
+        seen.append("dropped")
+
+    with trio.fail_after(HANGS_AFTER_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(thread.run, gate.wait)
+            await wait_all_tasks_blocked()
+            async with trio.open_nursery() as dropped:
+                for _ in range(3):
+                    dropped.start_soon(wait_in_queue)
+                await wait_all_tasks_blocked()
+                thread.drop_waiting()
+            assert seen == ["dropped"] * 3
+            gate.set()
+        assert await thread.run(lambda: "goes on") == "goes on"
+    thread.end()
+
+
+async def test_no_call_waits_in_a_queue_that_nobody_reads_any_more() -> None:
+    thread = CallThreads("test")
+    await thread.run(lambda: None)
+    thread.end()
+    with trio.fail_after(HANGS_AFTER_S), pytest.raises(StoreUnavailable):
+        await thread.run(lambda: None)
 
 
 def test_the_thread_outlives_the_loop_of_a_caller_that_did_not_wait() -> None:
