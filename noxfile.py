@@ -476,6 +476,9 @@ def release(session: nox.Session) -> None:
     session.run("git", "archive", "--output", f"{source}.tar", "HEAD", external=True)
     session.run("tar", "-x", "-f", f"{source}.tar", "-C", str(source), external=True)
 
+    tag_or_main = session.posargs[0] if session.posargs else "main"
+    environment.run("python", "-m", "tests.release.published_readme", str(source), tag_or_main)
+
     build = ("-m", "build", "--quiet", "--outdir", str(dist / "python"))
     for project in (source, source / PROVIDER_PACKAGE):
         environment.run("python", *build, str(project))

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-SOURCE = "https://github.com/mmo-gateway/mmo-gateway/blob/main"
+PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SOURCE = PROJECT.get("urls", {}).get("Source")
+"""Where the source is published; None: nowhere yet."""
 
 project = "mmo-gateway"
 project_copyright = "the mmo-gateway developers"
@@ -26,21 +29,25 @@ suppress_warnings = [
     "misc.highlighting_failure"
 ]  # JSON with an ellipsis, and lexers that Pygments lacks.
 
-_LINK = re.compile(r"\]\(([^()\s]+)\)")
+_LINK = re.compile(r"\[([^\]\n]*)\]\(([^()\s]+)\)")
 _PAGE = re.compile(r"\]\(((?!\.\.)[^()\s#]+)\.md\)")
 _SECTION = re.compile(r"^## (.+)\n((?:(?!^## ).*\n?)+)", re.MULTILINE)
 
 
 def _link_outside(app: Any, page: str, content: list[str]) -> None:
-    """Lead what is outside of `docs` to the source, and give the first page a table of contents."""
+    """Lead what is outside of `docs` to the source, or leave its name; and give the first page a
+    table of contents."""
     folder = (HERE / page).parent
 
     def target(found: re.Match[str]) -> str:
-        path, _, anchor = found[1].partition("#")
+        path, _, anchor = found[2].partition("#")
         file = (folder / path).resolve()
         if re.match(r"[a-z]+:", path) or not path or file.is_relative_to(HERE):
             return found[0]
-        return f"]({SOURCE}/{file.relative_to(HERE.parent)}{'#' * bool(anchor)}{anchor})"
+        place = file.relative_to(HERE.parent)
+        if SOURCE is None:
+            return f"{found[1]} (`{place}`)"
+        return f"[{found[1]}]({SOURCE}/blob/main/{place}{'#' * bool(anchor)}{anchor})"
 
     text = _LINK.sub(target, content[0])
     if page == root_doc:

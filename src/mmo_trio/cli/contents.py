@@ -86,7 +86,7 @@ Usage: mmo [OPTIONS] COMMAND [ARGS]...
   `mmo demo` shows a whole payment; `mmo sandbox` serves one to build against.
 
 Options:
-  --version   Show the version and exit.
+  --version   Show version and commit, and exit.
   -h, --help  Show this message and exit."""
 
 

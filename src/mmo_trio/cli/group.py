@@ -28,17 +28,31 @@ class _MainGroup(ErrorReportingGroup, LazyGroup):
     invoke_without_command=True,
     no_args_is_help=False,
 )
-@click.version_option(__version__, prog_name="mmo", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, is_given: _print_version(ctx) if is_given else None,
+    help="Show version and commit, and exit.",
+)
 @click.pass_context
 def main(ctx: click.Context) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # A terminal may lack a letter of a merchant's text.
+        # A terminal may lack a letter of a merchant's text.
+        sys.stdout.reconfigure(errors="backslashreplace")
     if ctx.invoked_subcommand is None:
         _greet()
     else:
         _log_to_standard_error()
+
+
+def _print_version(ctx: click.Context) -> None:
+    # Asked only here, as a checkout has to ask git for its commit.
+    from mmo_trio.system.build import describe_build
+
+    click.echo(f"mmo {describe_build()}")
+    ctx.exit()
 
 
 def _log_to_standard_error() -> None:
@@ -63,9 +77,8 @@ _FIRST_STEPS = (
 
 def _greet() -> None:
     """Print what this is, and the three commands to begin with."""
-    from mmo_trio.cli.support.output import (
-        print_line,
-    )  # Imported here, as `mmo --help` does without.
+    # Imported here, as `mmo --help` does without.
+    from mmo_trio.cli.support.output import print_line
 
     print_line(f"mmo {__version__}, an open mobile money gateway", "bold")
     for number, (command, sentence) in enumerate(_FIRST_STEPS, 1):

@@ -39,6 +39,7 @@ from mmo_trio.metrics.process_files import ProcessMetricsFiles
 from mmo_trio.storage.interface.admin_types import Backlog
 from mmo_trio.storage.interface.store import log_store_failure
 from mmo_trio.storage.sql.store import Store
+from mmo_trio.system.build import commit
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.latency import LatencyHistogram
 from mmo_trio.system.logs import OUTPUT
@@ -58,7 +59,7 @@ BACKLOG_TTL_S: Final = 10.0
 
 HELP: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "mmo_build_info": "Version of the gateway; always 1.",
+        "mmo_build_info": "Version and commit of the gateway; always 1.",
         "mmo_log_lines_dropped": "Log lines that could not be written.",
         "mmo_qr_codes": "Concluded QR code deliveries, by outcome.",
         "mmo_provider_conversations": "Active conversations with providers.",
@@ -236,7 +237,11 @@ class PrometheusExporter:
         return families
 
     def _own_families(self, backlog: Backlog | None) -> Iterator[Metric]:
-        build = {"version": __version__, "python": platform.python_version()}
+        build = {
+            "version": __version__,
+            "commit": commit(),
+            "python": platform.python_version(),
+        }
         yield _gauge("mmo_build_info", (build, 1))
         yield _counter("mmo_log_lines_dropped", ({}, OUTPUT.dropped))
         yield from _clock_metrics(self.clock, self.ahead_of_store())

@@ -124,7 +124,8 @@ def refusal(exit_code: int, *arguments: object) -> str:
 
 
 def test_it_says_its_version() -> None:
-    assert mmo("--version").stdout == f"mmo {__version__}\n"
+    commit = r"[0-9a-f]{7,40}(-dirty)?"
+    assert re.fullmatch(rf"mmo {__version__} \({commit}\)\n", mmo("--version").stdout)
 
 
 @pytest.mark.parametrize("command", [*commands_of(main)])

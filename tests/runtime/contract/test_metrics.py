@@ -57,7 +57,7 @@ async def test_names_follow_the_conventions_and_labels_are_bounded(sandbox: Runn
         for sample in family.samples:
             assert sample.name.endswith("_total") == (family.type == "counter"), sample.name
             for label, value in sample.labels.items():
-                if label not in {"le", "version", "python"}:
+                if label not in {"le", "version", "commit", "python"}:
                     assert value in LABELS[label], (sample.name, label, value)
     assert sandbox.merchant.key not in text
     assert "demo" not in text, "a brand is no label"

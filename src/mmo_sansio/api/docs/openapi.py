@@ -144,10 +144,7 @@ def openapi_document(
             "version": __version__,
             "summary": "One small interface to mobile money.",
             "description": INTRODUCTION,
-            "contact": {
-                "name": "the mmo-gateway developers",
-                "url": "https://github.com/mmo-gateway/mmo-gateway",
-            },
+            "contact": {"name": "the mmo-gateway developers"},
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": base_url}],
