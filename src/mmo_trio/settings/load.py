@@ -214,7 +214,7 @@ def _unverified_postgres_host(url: str) -> str | None:
         return None
     # Imported here, as no other setting needs it: libpq itself reads the address, its own variables
     # and its services.
-    import trio_asyncio  # noqa: F401  Before psycopg: see `mmo_trio.storage.postgres.trio_connection`.
+    import trio_asyncio  # noqa: F401  Before psycopg: see `mmo_trio.storage.postgres.asyncio_loop`.
     from psycopg import ProgrammingError, pq
     from psycopg.conninfo import conninfo_to_dict
 

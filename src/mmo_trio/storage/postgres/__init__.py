@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_trio.storage.postgres import trio_connection as _before_psycopg  # noqa: F401
+from mmo_trio.storage.postgres import asyncio_loop as _before_psycopg  # noqa: F401
 
 # isort: split
 from mmo_trio.storage.postgres.startup import open_postgres

@@ -16,10 +16,8 @@ from typing import Any, TypeAlias
 import psycopg
 from attrs import define, field, frozen
 from psycopg import pq
-from psycopg.adapt import Transformer
-from psycopg.errors import error_from_result
-from psycopg.waiting import Ready, Wait
 
+from mmo_trio.storage.postgres.driver import Ready, Wait, error_of, read_rows
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 Row: TypeAlias = tuple[Any, ...]
@@ -162,16 +160,8 @@ async def execute_pipeline(
     results = await connection.wait(_pipeline(connection, statements))
     for result in results:
         if result.status == pq.ExecStatus.FATAL_ERROR:
-            raise error_from_result(result, encoding="utf-8")
-    transformer = Transformer(connection)
-    found: list[list[Row]] = []
-    for result in results:
-        if result.ntuples:
-            transformer.set_pgresult(result)
-            found.append(transformer.load_rows(0, result.ntuples, tuple))
-        else:
-            found.append([])
-    return found
+            raise error_of(result)
+    return read_rows(connection, results)
 
 
 def _pipeline(

@@ -13,13 +13,14 @@ from attrs import frozen
 
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable, log_store_failure
 from mmo_trio.storage.postgres import connections, distribution, migrations, ownership
+from mmo_trio.storage.postgres.asyncio_loop import unwrap_single_exception
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, Outage
 from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
 from mmo_trio.storage.postgres.server_checks import check_role, prepare_session
 from mmo_trio.storage.postgres.store import PostgresStore
 from mmo_trio.storage.postgres.tables import Tables
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection, unwrap_single_exception
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.schema import ReportMigration, report_nothing
 from mmo_trio.system.waiting import run_to_end
 

@@ -3,7 +3,6 @@ work is refused at once, with a sentence that says what to set."""
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Iterator
 from itertools import count
@@ -26,12 +25,11 @@ from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.pgbouncer import pgbouncer
 from tests.support.postgres_process import PostgresProcess, postgres_folder
 from tests.support.reserved_port import reserved_port
+from tests.support.time_limits import HANGS_AFTER_S
 from tests.support.tls_proxy import tls_proxy
 
 # isort: split
 import psycopg
-
-from tests.support.time_limits import HANGS_AFTER_S
 
 RULES = """
 local all all trust
@@ -121,13 +119,8 @@ async def test_a_refusal_is_understood_in_any_language(server: PostgresProcess) 
         'connection failed: FATAL:  Passwort-Authentifizierung für Benutzer "known"'
     )
     refused = psycopg.OperationalError("Connection refused")
-    assert (
-        await trio.to_thread.run_sync(lambda: asyncio.run(find_sqlstate(conninfo, sentence)))
-        == "28P01"
-    )
-    assert (
-        await trio.to_thread.run_sync(lambda: asyncio.run(find_sqlstate(conninfo, refused))) is None
-    )
+    assert await trio.to_thread.run_sync(find_sqlstate, conninfo, sentence) == "28P01"
+    assert await trio.to_thread.run_sync(find_sqlstate, conninfo, refused) is None
 
 
 async def test_a_server_that_starts_is_waited_for(server: PostgresProcess, database: str) -> None:
