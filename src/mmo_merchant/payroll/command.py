@@ -195,9 +195,10 @@ def _pay(
 ) -> str:
     """Pay, with bars on a terminal. Return why it has ended early, or an empty text."""
     screen, remark = Console(stderr=True), "It was interrupted."
+    screen.quiet = not screen.is_terminal  # Rich before 14.3 ends a disabled bar with a line feed.
     with (
         suppress(KeyboardInterrupt),
-        Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar,
+        Progress(console=screen, transient=True, disable=screen.quiet) as bar,
     ):
         client = PayrollClient(gateway, key, journal=journal, pace=Pace(1 / options["per_second"]))
         run = PaymentRun(

@@ -260,8 +260,12 @@ ENVIRONMENT = environment_without_settings() | {"API_KEY": KEY}
 async def test_nothing_is_sent_that_a_full_disk_does_not_take(gateway: Running, file: Path) -> None:
     write(file, *(f"2547123{number:02d}001,20,r-{number}" for number in range(20)))
     limited = ["bash", "-c", 'ulimit -f 2; exec "$0" "$@"', *program(file, gateway.merchant.api)]
-    done = await trio.run_process(limited, env=ENVIRONMENT, capture_stderr=True, check=False)
-    assert (done.returncode, b"can't be written" in done.stderr) == (3, True), done.stderr
+    done = await trio.run_process(
+        limited, env=ENVIRONMENT, capture_stdout=True, capture_stderr=True, check=False
+    )
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.startswith(b"Error: Not every line has ended"), done.stderr
+    assert b"can't be written" in done.stderr
     assert (await pay(file, gateway)).exit_code == 0
     assert [each["status"] for each in results(file)] == ["success"] * 20
     assert not any(each["message"] for each in results(file)), "nothing was there before"

@@ -174,6 +174,7 @@ def terminal(*, err: bool = False) -> Console:
 def progress_bar() -> Progress:
     """Return a progress bar on standard error that vanishes when done; only for a terminal."""
     screen = terminal(err=True)
+    screen.quiet = not screen.is_terminal  # Rich before 14.3 ends a disabled bar with a line feed.
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -181,7 +182,7 @@ def progress_bar() -> Progress:
         MofNCompleteColumn(),
         console=screen,
         transient=True,
-        disable=not screen.is_terminal,
+        disable=screen.quiet,
     )
 
 
