@@ -5,27 +5,16 @@ answer."""
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, Final, cast
+from typing import Final, cast
 
-import h2.errors
-import h2.events
 import trio
 from attrs import define
-from hypercorn.app_wrappers import ASGIWrapper
-from hypercorn.config import Config
-from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol import events
-from hypercorn.protocol.h2 import H2Protocol
-from hypercorn.trio.task_group import TaskGroup
-from hypercorn.trio.worker_context import EventWrapper, WorkerContext
 from hypercorn.typing import (
     ASGIReceiveCallable,
     ASGISendCallable,
     ASGISendEvent,
-    ConnectionState,
     HTTPResponseBodyEvent,
     HTTPResponseStartEvent,
     HTTPScope,
@@ -39,6 +28,14 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
 from mmo_sansio.http.request_head import check_head, to_origin_form
 from mmo_sansio.values.problems import Problem, ProblemError
+from mmo_trio.http.asgi.http2_protocol import (
+    Closed,
+    Event,
+    RawData,
+    TaskGroup,
+    Updated,
+    open_protocol,
+)
 from mmo_trio.http.handler import Admitted, AdmittedStream, RequestContext
 from mmo_trio.http.responses import response_fields
 from mmo_trio.http.server.connection import (
@@ -48,79 +45,14 @@ from mmo_trio.http.server.connection import (
     ServerConnection,
     body_too_large,
 )
-from mmo_trio.http.server.connection_limits import SMALL_RESPONSE_BYTES, ConnectionTable
+from mmo_trio.http.server.connection_limits import SMALL_RESPONSE_BYTES
 from mmo_trio.http.streams import TransportStream, unmap_ipv4
 
-STREAMS_MAX: Final = 8
-"""Requests that one connection may have open; the client waits with further ones."""
 COPIES: Final = 2
 """Times that a body is in memory while it waits: the app's, and Hypercorn's."""
 CONNECTION_SHARE: Final = 4
 """One connection may hold one part in so many of the bytes that wait to be read."""
 CONNECTION_LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
-
-
-class _IdleEnd(EventWrapper):
-    """Tells Hypercorn that a connection ends with the requests that it has, as no connection may
-    wait any more."""
-
-    def __init__(self, connection_table: ConnectionTable) -> None:
-        super().__init__()
-        self._connection_table = connection_table
-
-    def is_set(self) -> bool:
-        return trio.current_time() >= self._connection_table.idle_deadline
-
-
-def _hypercorn_config(limits: ListenerLimits) -> Config:
-    config = Config()
-    config.accesslog = None
-    config.errorlog = None
-    config.include_server_header = False
-    config.h2_max_header_list_size = limits.head.head_bytes
-    config.h2_max_concurrent_streams = STREAMS_MAX
-    config.keep_alive_max_requests = (
-        sys.maxsize
-    )  # Beyond it Hypercorn drops the answers that are still to come.
-    return config
-
-
-class _Protocol(H2Protocol):
-    """Keeps a connection, and the other requests on it, where Hypercorn would break it off."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._sent = trio.Event()
-
-    async def _send_data(self, stream_id: int) -> None:
-        await super()._send_data(stream_id)
-        if stream_id not in self.stream_buffers:
-            self._sent.set()
-            self._sent = trio.Event()
-
-    async def _handle_events(self, received: list[h2.events.Event]) -> None:
-        for event in received:
-            if isinstance(event, h2.events.RequestReceived) and self.context.terminated.is_set():
-                # The client knows by this code that it may send the request again (RFC 9113 section
-                # 8.7).
-                self.connection.reset_stream(event.stream_id, h2.errors.ErrorCodes.REFUSED_STREAM)
-            elif isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
-                # It belongs to a request that has its answer already.
-                self.connection.acknowledge_received_data(
-                    event.flow_controlled_length, event.stream_id
-                )
-            else:
-                await super()._handle_events([event])
-        await self._flush()
-
-    async def stream_send(self, event: events.Event) -> None:
-        """Send what the app has answered; a drained connection ends with the last frame of it."""
-        if isinstance(event, events.StreamClosed):
-            while (
-                buffer := self.stream_buffers.get(event.stream_id)
-            ) is not None and buffer.complete:
-                await self._sent.wait()
-        await super().stream_send(event)
 
 
 class Http2Connection(ServerConnection):
@@ -171,15 +103,15 @@ class Http2Connection(ServerConnection):
         self._is_http2 = False
 
     async def _serve_streams(self, tasks: TaskGroup) -> None:
-        app, config, worker = (
-            ASGIWrapper(self._run_app),
-            _hypercorn_config(self._limits),
-            WorkerContext(None),
-        )
-        worker.terminated = _IdleEnd(self._listener_context.connection_table)
-        network = (self._listener_context.tls is not None, (self.client, 0), None)
-        protocol = _Protocol(
-            app, config, worker, tasks, ConnectionState({}), *network, self._handle_event
+        table = self._listener_context.connection_table
+        protocol = open_protocol(
+            self._run_app,
+            tasks,
+            self._handle_event,
+            client=self.client,
+            has_tls=self._listener_context.tls is not None,
+            head_bytes_max=self._limits.head.head_bytes,
+            is_ending=lambda: trio.current_time() >= table.idle_deadline,
         )
         with self._receiving:
             await protocol.initiate()

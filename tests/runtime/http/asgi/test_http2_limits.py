@@ -11,7 +11,7 @@ import trio
 
 from mmo_sansio.http.http2_frames import FRAMES_BURST
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_trio.http.asgi.http2_connection import STREAMS_MAX
+from mmo_trio.http.asgi.http2_protocol import STREAMS_MAX
 from tests.runtime.http.asgi.test_http2_connection import (
     RIGHT,
     client_of,
