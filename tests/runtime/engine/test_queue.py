@@ -4,6 +4,7 @@ ends when."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -82,22 +83,21 @@ def test_no_more_is_looked_at_than_pays() -> None:
     chance=st.randoms(use_true_random=False),
 )
 def test_each_key_sees_its_inputs_in_the_order_of_their_arrival(
-    every: list[frozenset[Hashable]], most: int, at_once: int, chance: st.DataObject
+    every: list[frozenset[Hashable]], most: int, at_once: int, chance: Random
 ) -> None:
     waiting = [arrival(nth, keys) for nth, keys in enumerate(every)]
     queue, coming = InputQueue(), list(waiting)
     under_way: list[Sequence[PendingInput]] = []
     ended: list[PendingInput] = []
     while len(ended) < len(waiting):
-        choice = chance.random()  # type: ignore[attr-defined]
-        if coming and choice < 0.5:
+        if coming and chance.randrange(2):
             queue.add(coming.pop(0))
         elif len(under_way) < at_once and (taken := queue.take_batch(most)):
             touched = {key for each in under_way for other in each for key in other.keys}
             assert touched.isdisjoint(key for each in taken for key in each.keys)
             under_way.append(taken)
         elif under_way:
-            taken = under_way.pop(int(choice * len(under_way)))
+            taken = under_way.pop(chance.randrange(len(under_way)))
             queue.finish(taken)
             ended += taken
         assert bool(under_way) or not len(queue) or len(under_way) < at_once
