@@ -45,6 +45,8 @@ SHELL = [
     "tests/docs",
 ]
 """Whatever is tested in the environment of a gateway."""
+BOUNDED = ["tests/runtime", "tests/merchant", "tests/simulators", "packages"]
+"""What depends on packages of others."""
 CONTRACT = "tests/runtime/contract"
 INDEPENDENT = [
     f"--ignore-glob={CONTRACT}/test_{subject}*"
@@ -403,6 +405,24 @@ def simulate(session: nox.Session) -> None:
         compare = ("-m", "tests.simulation.digests", str(digests), "--seeds", compared)
         for hash_seed in ("1", "2"):
             gateway(session, python).run("python", *compare, PYTHONHASHSEED=hash_seed)
+
+
+@nox.session
+def bounds(session: nox.Session) -> None:
+    """Test the shell on the lowest and the newest packages.
+
+    The lowest versions that `pyproject.toml` allows, and the newest, also those that are not final.
+    """
+    ends = {
+        "lowest": ("--resolution", "lowest-direct"),
+        "newest": ("--prerelease", "allow", "--upgrade"),
+    }
+    for name, options in ends.items():
+        # Made anew: what is installed already would count as wanted.
+        shutil.rmtree(ROOT / ".nox" / f"{name}-{MAIN_PYTHON}", ignore_errors=True)
+        environment = Environment(session, name, "test", options=options)
+        chosen = session.posargs or ["-m", "not long", *BOUNDED]
+        environment.pytest(*TWO_ON_EACH, *chosen, MMO_EFFORT="quick")
 
 
 @nox.session
