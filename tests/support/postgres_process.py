@@ -1,4 +1,5 @@
-"""Runs one PostgreSQL in a folder of its own, with the defaults of its package."""
+"""Runs one PostgreSQL in a folder of its own, with the defaults of its package or, where it may
+forget all with the power, in memory."""
 
 from __future__ import annotations
 
@@ -29,6 +30,12 @@ from tests.support.reserved_port import reserved_port
 from tests.support.time_limits import HANGS_AFTER_S
 
 SUPERUSER = "postgres"
+_MEMORY = Path("/dev/shm")
+_MEMORY_MIN_BYTES = 2 * 1024**3
+"""Free bytes that a file system in memory needs, so that all processes of a run find room there."""
+_FORGETFUL = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
+"""Settings of a server that may forget all with the power; with the last one its log stays
+small."""
 _ACCOUNTS = ("postgres", "pgserver")
 """Users that may run PostgreSQL when the tests run as root: the one of Debian's package, and the
 one that the wheel makes."""
@@ -38,8 +45,9 @@ one that the wheel makes."""
 class PostgresProcess:
     """Holds a server: its files outlive the process, which tests end, pause and start again.
 
-    It has what `initdb` and the package's configuration give it: JIT where the package has it,
-    fsync, and every commit on disk. It listens on loopback and on a socket in its folder."""
+    Unless told otherwise, it has what `initdb` and the package's configuration give it: JIT where
+    the package has it, fsync, and every commit on disk. It listens on loopback and on a socket in
+    its folder."""
 
     folder: Path
     port: int
@@ -153,11 +161,21 @@ class PostgresProcess:
 
 @contextmanager
 def postgres_process(
-    programs: PostgresPrograms | None = None, settings: Mapping[str, str] | None = None
+    programs: PostgresPrograms | None = None,
+    settings: Mapping[str, str] | None = None,
+    *,
+    is_durable: bool = True,
 ) -> Iterator[PostgresProcess]:
-    """Run a new server during the block. `programs`: others than the chosen ones."""
-    with postgres_folder() as folder, reserved_port() as port:
-        server = PostgresProcess(folder, port, programs or chosen(), settings or {})
+    """Run a new server during the block.
+
+    `programs`: others than the chosen ones. `is_durable`: False for one that may forget all with
+    the power, of which new databases cost a tenth."""
+    settings = settings or {}
+    if not is_durable:
+        settings = {**_FORGETFUL, **settings}
+
+    with postgres_folder(is_durable=is_durable) as folder, reserved_port() as port:
+        server = PostgresProcess(folder, port, programs or chosen(), settings)
         server.create()
         server.start()
         try:
@@ -167,16 +185,25 @@ def postgres_process(
 
 
 @contextmanager
-def postgres_folder() -> Iterator[Path]:
+def postgres_folder(*, is_durable: bool = True) -> Iterator[Path]:
     """Make a folder for servers that exists during the block; if this process is killed, they end
-    and it is removed."""
-    folder = Path(tempfile.mkdtemp(prefix="mmo-pg-"))
+    and it is removed. `is_durable`: False for one in memory, where there is room for it."""
+    parent = None if is_durable else _memory()
+    folder = Path(tempfile.mkdtemp(prefix="mmo-pg-", dir=parent))
     end_with_this_process(folder)
     hand_over(folder)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _memory() -> Path | None:
+    """Return a folder in memory with enough room; None: there is none."""
+    with suppress(OSError):
+        if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _MEMORY_MIN_BYTES:
+            return _MEMORY
+    return None
 
 
 def hand_over(folder: Path) -> None:

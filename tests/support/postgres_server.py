@@ -1,6 +1,6 @@
-"""Runs the PostgreSQL of the tests and makes databases in it. `MMO_TEST_POSTGRES` chooses its
-programs; `MMO_TEST_DATABASE_URL` names a server that runs already, whose user may create
-databases."""
+"""Runs the PostgreSQL of the tests, which may forget all with the power, and makes databases in it.
+`MMO_TEST_POSTGRES` chooses its programs; `MMO_TEST_DATABASE_URL` names a server that runs already,
+whose user may create databases."""
 
 from __future__ import annotations
 
@@ -111,5 +111,5 @@ def postgres_server() -> Iterator[DatabaseServer]:
             if server.template is not None:
                 server.drop(server.template)
         return
-    with postgres_process() as process:
+    with postgres_process(is_durable=False) as process:
         yield PostgresServer(process.socket_url)

@@ -15,6 +15,7 @@ from mmo_trio.storage.sqlite import open_sqlite
 from tests import conformance
 from tests.conformance import CHECKS, SHARED_CHECKS, StoreCheck
 from tests.conformance.driver import OpenStore
+from tests.support.effort import by_effort
 from tests.support.sqlite_store import StoreFile
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -39,7 +40,7 @@ def test_every_check_is_listed() -> None:
 
 
 @pytest.mark.spec("A4", "C6", "C12", "L1", "L2", "R1", "R6", "S3", "S5")
-@pytest.mark.parametrize("fresh", [sqlite_at_once, sqlite])
+@pytest.mark.parametrize("fresh", by_effort([sqlite], [sqlite, sqlite_at_once]))
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_a_store_keeps_its_promises(
     check: StoreCheck, fresh: Callable[[Path], OpenStore], tmp_path: Path
@@ -48,7 +49,6 @@ async def test_a_store_keeps_its_promises(
         await check(fresh(tmp_path))
 
 
-@pytest.mark.long
 @pytest.mark.spec("A4", "C6", "C12", "L1", "L2", "R1", "R6", "S3", "S5")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_postgresql_keeps_its_promises(check: StoreCheck, migrated_database: str) -> None:
@@ -56,7 +56,6 @@ async def test_postgresql_keeps_its_promises(check: StoreCheck, migrated_databas
         await check(lambda: open_postgres(migrated_database, serving=True))
 
 
-@pytest.mark.long
 @pytest.mark.spec("K3", "K5", "S3", "S6")
 @pytest.mark.parametrize("check", SHARED_CHECKS, ids=lambda check: check.__name__)
 async def test_postgresql_is_shared(check: StoreCheck, migrated_database: str) -> None:

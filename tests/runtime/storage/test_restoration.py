@@ -74,13 +74,11 @@ async def test_a_store_says_how_far_it_has_come(
     await check_restoration(fresh(tmp_path))
 
 
-@pytest.mark.long
 @pytest.mark.spec("C6", "C12", "S6")
 async def test_postgresql_says_how_far_it_has_come(migrated_database: str) -> None:
     await check_restoration(lambda: open_postgres(migrated_database, serving=True))
 
 
-@pytest.mark.long
 @pytest.mark.spec("C6")
 async def test_a_node_does_not_wait_for_one_that_raises_the_epoch(migrated_database: str) -> None:
     async with open_postgres(migrated_database, serving=True) as store:

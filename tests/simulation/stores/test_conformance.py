@@ -19,6 +19,7 @@ from tests.simulation.stores.file_store import FileProcess
 from tests.simulation.stores.shared_store import open_shared_store
 from tests.simulation.stores.simulated_run import a_file, a_server
 from tests.simulation.world.run import run_simulated
+from tests.support.effort import by_effort
 
 SLOW = StoreFaults(latency_s=(0.001, 0.01), commit_s=(0.0, 0.02))
 HIDDEN = StoreFaults(
@@ -76,6 +77,7 @@ def run_check(simulated: Simulated, faults: StoreFaults, check: StoreCheck) -> N
     run_simulated(lambda _: main(), seed=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("simulated", "faults"), [(one_file, NO_FAULTS), (one_file, SLOW), (one_server, NO_FAULTS)]
 )
@@ -86,13 +88,13 @@ def test_a_simulated_store_keeps_its_promises(
     run_check(simulated, faults, check)
 
 
-@pytest.mark.parametrize("faults", [SLOW, HIDDEN], ids=["slow", "hidden"])
+@pytest.mark.parametrize("faults", by_effort([HIDDEN], [SLOW, HIDDEN]))
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_a_simulated_server_hides_faults(check: StoreCheck, faults: StoreFaults) -> None:
     run_check(one_server, faults, check)
 
 
-@pytest.mark.parametrize("faults", [NO_FAULTS, SLOW], ids=["instant", "slow"])
+@pytest.mark.parametrize("faults", by_effort([SLOW], [NO_FAULTS, SLOW]))
 @pytest.mark.parametrize("check", SHARED_CHECKS, ids=lambda check: check.__name__)
 def test_a_simulated_server_is_shared(check: StoreCheck, faults: StoreFaults) -> None:
     run_check(one_server, faults, check)

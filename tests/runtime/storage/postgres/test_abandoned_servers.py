@@ -43,6 +43,7 @@ def kill_tests_that(what: str) -> tuple[int, Path]:
     return int(port), Path(folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["serve", "pause"])
 def test_a_server_ends_when_its_tests_are_killed(what: str) -> None:
     port, folder = kill_tests_that(what)

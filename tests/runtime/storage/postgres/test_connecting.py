@@ -206,7 +206,11 @@ async def test_a_pooler_of_sessions_works(server: PostgresProcess, database: str
 
 @pytest.mark.parametrize(
     ("pool_mode", "is_round_robin"),
-    [("transaction", False), ("transaction", True), ("statement", False)],
+    [
+        ("transaction", True),
+        pytest.param("transaction", False, marks=pytest.mark.long),
+        pytest.param("statement", False, marks=pytest.mark.long),
+    ],
 )
 async def test_a_pooler_of_transactions_is_refused(
     server: PostgresProcess, database: str, pool_mode: str, is_round_robin: bool, tmp_path: Path

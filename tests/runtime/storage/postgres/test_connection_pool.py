@@ -164,6 +164,7 @@ async def sessions_counted(server: PostgresProcess) -> AsyncIterator[Callable[[]
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.long
 @pytest.mark.spec("P5")
 async def test_a_standby_that_is_away_does_not_fill_the_server_with_sessions() -> None:
     with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
@@ -193,6 +194,7 @@ async def pause_sessions(server: PostgresProcess, paused: set[int]) -> None:
             await trio.sleep(0.1)
 
 
+@pytest.mark.long
 @pytest.mark.spec("P5")
 async def test_paused_sessions_are_not_replaced_by_others() -> None:
     with postgres_process() as server, trio.fail_after(HANGS_AFTER_S):
@@ -209,6 +211,7 @@ async def test_paused_sessions_are_not_replaced_by_others() -> None:
         assert most() <= CONNECTIONS_MAX
 
 
+@pytest.mark.long
 @pytest.mark.spec("P5")
 async def test_reads_that_were_given_up_do_not_wait_on() -> None:
     """Their sessions are asked to cancel; a lock would keep them for as long as it lasts."""
@@ -225,6 +228,7 @@ async def test_reads_that_were_given_up_do_not_wait_on() -> None:
                 await store.check()
 
 
+@pytest.mark.long
 async def test_sessions_of_a_machine_that_vanished_do_not_stay_for_hours() -> None:
     with postgres_process() as server, trio.fail_after(HANGS_AFTER_S):
         pool = ConnectionPool(
@@ -242,6 +246,7 @@ async def test_sessions_of_a_machine_that_vanished_do_not_stay_for_hours() -> No
                 assert found == [(value,)]
 
 
+@pytest.mark.long
 @pytest.mark.spec("P5")
 async def test_a_server_that_is_down_refuses_at_once_and_serves_as_soon_as_it_is_up() -> None:
     with postgres_process() as server, capture_logs() as logged, trio.fail_after(HANGS_AFTER_S):

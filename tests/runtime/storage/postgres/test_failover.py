@@ -24,6 +24,8 @@ from tests.support.mmo_process import mmo, serving_process
 from tests.support.postgres_cluster import Cluster, postgres_cluster
 from tests.support.time_limits import HANGS_AFTER_S
 
+pytestmark = pytest.mark.long
+
 BACK_WITHIN_S = 10.0
 
 

@@ -41,6 +41,8 @@ import psycopg
 
 from tests.support.time_limits import HANGS_AFTER_S
 
+pytestmark = pytest.mark.long
+
 ROWS = by_effort(200_000, 1_000_000)
 ROWS_READ_MAX = 1_000
 """No statement reads more rows of a large table than this, except those of BOUNDED."""

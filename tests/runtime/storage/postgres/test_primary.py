@@ -55,6 +55,7 @@ async def take_until_stored_by(
         await trio.sleep(0.05)
 
 
+@pytest.mark.long
 async def test_a_process_leaves_a_primary_that_was_replaced_for_good(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

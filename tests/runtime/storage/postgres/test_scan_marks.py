@@ -68,6 +68,7 @@ def test_a_slow_whole_scan_is_rarer() -> None:
     assert scans.is_due(31.0 + WHOLE_SCAN_INTERVAL_MAX_S)
 
 
+@pytest.mark.long
 async def test_searches_under_an_old_snapshot_do_not_read_what_is_gone(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
         assert store.ownership

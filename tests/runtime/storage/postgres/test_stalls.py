@@ -27,6 +27,8 @@ import psycopg
 
 from tests.support.time_limits import HANGS_AFTER_S
 
+pytestmark = pytest.mark.long
+
 TABLES = ("transactions", "intents", "channels", "holders", "batches", "horizon")
 STALLS_S = [float(1 + nth) for nth in range(9)]
 LOCKS = [("transactions", 3.0)]

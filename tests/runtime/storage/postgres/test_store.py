@@ -320,6 +320,7 @@ async def test_what_administration_schedules_is_taken_on_by_a_serving_process(
         assert work.intent == DeliverCallback(reference(1), fence=1)
 
 
+@pytest.mark.long
 async def test_a_lease_is_renewed_while_the_process_lives(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
         number = await store.ownership.renew_lease() if store.ownership else 0
@@ -435,6 +436,7 @@ LATER = {
 """What a later version might bring."""
 
 
+@pytest.mark.long
 async def test_a_later_version_migrates_under_load_while_the_earlier_one_goes_on_serving(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -470,6 +472,7 @@ async def test_a_later_version_migrates_under_load_while_the_earlier_one_goes_on
         assert set(map(type, replies)) == {Accepted}
 
 
+@pytest.mark.long
 async def test_a_migration_that_was_interrupted_leaves_nothing_and_can_be_run_again(
     database: str, tmp_path: Path
 ) -> None:
@@ -507,6 +510,7 @@ main()
     assert await _value(database, "SELECT max(version) FROM mmo_schema") == 2
 
 
+@pytest.mark.long
 async def test_any_number_of_processes_may_migrate_at_once(database: str) -> None:
     async def serve() -> None:
         async with open_postgres(database, serving=True) as store:
@@ -518,6 +522,7 @@ async def test_any_number_of_processes_may_migrate_at_once(database: str) -> Non
                 nursery.start_soon(serve)
 
 
+@pytest.mark.long
 async def test_psycopg_that_came_first_is_noticed() -> None:
     """The import trap: the program is told what to do, instead of failing when it connects."""
     program = """
