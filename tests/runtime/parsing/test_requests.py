@@ -25,6 +25,7 @@ def test_the_harmless_requests_are_parsed_whole() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.name)
 def test_no_request_costs_three_times_what_a_harmless_one_does(case: Case) -> None:
     cost = measure(parse_request, case.hostile, case.harmless)

@@ -35,8 +35,8 @@ from tests.support.planted_faults import UNANSWERED, Fault, Planter, World
 from tests.support.sqlite_store import StoreFile
 from tests.support.stored_ledger import store_ledger
 
-EVERY = by_effort(3, 1)
-"""Of how many places the quick form tries one: each kind of fault at others."""
+EVERY = by_effort(9, 1)
+"""Of how many places one is tried: each kind of fault at others."""
 PLACES_MIN = 35
 """The program finds these at least; fewer mean that it does not look everywhere."""
 

@@ -39,6 +39,8 @@ from tests.support.hostile_input import (
 )
 from tests.support.parsing_cost import COST_MAX, growth, measure
 
+pytestmark = pytest.mark.long
+
 LIMITS = HeadLimits()
 JSON_HEADERS = ((b"content-type", b"application/json"),)
 GROWTH_MAX = 3.0
