@@ -24,7 +24,7 @@ from mmo_trio.sandbox.operator_worker import read_operator_journal
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from tests.runtime.contract.test_kill import KEY
 from tests.runtime.contract.test_restored import Gateway
-from tests.support.effort import QUICK
+from tests.support.effort import QUICK, by_effort
 from tests.support.lossy_proxy import lossy_proxy
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.restored_database import copied_folder
@@ -34,8 +34,8 @@ pytestmark = [pytest.mark.own_store, pytest.mark.http1("passes bytes through a p
 
 COUNTS = [100] if QUICK else [300, pytest.param(10_000, marks=pytest.mark.long)]
 """Lines of a pay-roll, and of a large one."""
-KILLS = 10
-BACK_UP_AFTER, RESTORE_AFTER = 3, 6
+KILLS = by_effort(3, 10)
+BACK_UP_AFTER, RESTORE_AFTER = by_effort((1, 2), (3, 6))
 """Kills of the program."""
 LOSS = 0.02
 SEED = 20
@@ -162,7 +162,7 @@ def total(rows: list[dict[str, str]], column: str) -> Decimal:
 
 @pytest.mark.spec("C2", "C6", "C12", "L1", "L2", "R6", "S6")
 @pytest.mark.parametrize("count", COUNTS)
-async def test_ten_kills_lost_answers_and_a_restore_pay_nobody_twice(
+async def test_kills_lost_answers_and_a_restore_pay_nobody_twice(
     tmp_path: Path, count: int
 ) -> None:
     with copied_folder(tmp_path) as kept, masked(0):
