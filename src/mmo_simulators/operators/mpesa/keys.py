@@ -66,4 +66,4 @@ def _load_key() -> rsa.RSAPrivateKey:
         dmq1=rsa.rsa_crt_dmq1(d, _PRIME_2),
         iqmp=rsa.rsa_crt_iqmp(_PRIME_1, _PRIME_2),
         public_numbers=rsa.RSAPublicNumbers(_EXPONENT, _PRIME_1 * _PRIME_2),
-    ).private_key()
+    ).private_key(unsafe_skip_rsa_key_validation=True)  # It is always the same: nobody forged it.

@@ -207,6 +207,17 @@ def test_a_confirmation_of_either_question_settles_at_once_with_the_fee(
     assert progress.provider_data.fee == KES("22.40")
 
 
+@pytest.mark.spec("S5", "S6")
+@pytest.mark.parametrize(("kind", "conversation"), [("payout", REFERENCE), ("tax", "other-1")])
+def test_an_answer_about_a_receipt_is_known_by_our_id_or_by_the_one_that_daraja_gave(
+    kind: str, conversation: str
+) -> None:
+    answered = completed(OriginatorConversationID=conversation)
+    lab = Lab(kind, by_conversation=told("2001"), by_receipt=answered)
+    lab.report_paid()
+    assert lab.payment.progress.stage is Stage.SUCCEEDED
+
+
 CONTRADICTIONS = {
     "not found by receipt": (told("2001"), told("2032")),
     "failed": (completed(state="Failed"), silent),
