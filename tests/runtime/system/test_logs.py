@@ -53,4 +53,4 @@ def test_a_line_has_the_time_of_a_sandbox_whose_clock_was_advanced(
     ahead = datetime.fromisoformat(after["sandbox_time"]) - datetime.fromisoformat(
         after["timestamp"]
     )
-    assert ahead == pytest.approx(timedelta(days=3), abs=timedelta(minutes=1))
+    assert abs(ahead - timedelta(days=3)) < timedelta(minutes=1)
