@@ -12,14 +12,15 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import trio_asyncio
+
 from mmo_trio.storage.interface.store import StoreUnusable
 
-if "psycopg" in sys.modules and "trio_asyncio" not in sys.modules:
+_imported = list(sys.modules)  # In the order in which their imports ended.
+if "psycopg" in _imported and _imported.index("psycopg") < _imported.index("trio_asyncio"):
     raise StoreUnusable(
         "this program imported psycopg before trio_asyncio: import mmo_trio.storage.postgres first"
     )
-
-import trio_asyncio
 
 T = TypeVar("T")
 

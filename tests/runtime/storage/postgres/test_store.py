@@ -523,10 +523,11 @@ async def test_any_number_of_processes_may_migrate_at_once(database: str) -> Non
 
 
 @pytest.mark.long
-async def test_psycopg_that_came_first_is_noticed() -> None:
+@pytest.mark.parametrize("first", ["psycopg", "psycopg, trio_asyncio"])
+async def test_psycopg_that_came_first_is_noticed(first: str) -> None:
     """The import trap: the program is told what to do, instead of failing when it connects."""
-    program = """
-import psycopg, trio
+    program = f"""
+import {first}, trio
 from mmo_trio.storage.postgres import open_postgres
 
 async def main():
