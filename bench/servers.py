@@ -18,6 +18,7 @@ from pathlib import Path
 from attrs import evolve, field, frozen
 from tests.support.postgres_process import PostgresProcess, hand_over
 from tests.support.reserved_port import reserved_port
+from tests.support.shared_operator import PROVIDER, shared_operator
 
 from bench import machine
 from mmo_trio.brands.master_key import create_master_key
@@ -35,18 +36,18 @@ RAW_DOES = "much less than we do: types, reference check, one row"
 
 
 MMO = (sys.executable, "-m", "mmo_trio.cli")
-BRAND = """
+BRAND = f"""
 [[brand]]
 id = "acme"
 name = "Acme"
-api_keys = ["{key}"]
+api_keys = ["{{key}}"]
 
 [[brand.method]]
 key = "mpesa_ke"
-provider = "sandbox"
+provider = "{PROVIDER}"
 country = "KE"
 flows = ["direct/payin", "web/payin"]
-limits.KES = {{ min = "10", max = "150000" }}
+limits.KES = {{{{ min = "10", max = "150000" }}}}
 """
 
 
@@ -209,42 +210,6 @@ def gateway(
         )
 
 
-@contextmanager
-def gateway_apart(
-    folder: Path, brands: str, *, database_url: str | None = None
-) -> Iterator[Server]:
-    """Run a sandbox on the first core, and its simulated operator in a process of its own on the
-    second. Its store is a file in the folder unless there is a database."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "brands.toml").write_text(brands)
-    command = [sys.executable, "-m", "bench.sandbox_apart"]
-    environment = {"PYTHONPATH": _python_path()} | (
-        {} if database_url is None else {"MMO_DATABASE_URL": database_url}
-    )
-    with ExitStack() as stack:
-
-        def start(*arguments: str, core: int) -> tuple[subprocess.Popen[str], dict[str, str]]:
-            log = folder / f"{arguments[0]}.log"
-            begun = process([*command, *arguments], log=log, core=core, environment=environment)
-            child = stack.enter_context(begun)
-            return child, dict(word.split("=", 1) for word in first_line(child, log).split()[1:])
-
-        start("operator", str(folder), core=machine.LOAD_CORE)
-        begin = time.monotonic()
-        child, words = start(
-            "gateway", str(folder), str(folder / "brands.toml"), core=machine.SERVER_CORE
-        )
-        took_s = time.monotonic() - begin
-        store = "SQLite" if database_url is None else "PostgreSQL"
-        name, api, pages, console = (
-            f"mmo-gateway, {store}",
-            words["api"],
-            words["pages"],
-            words["console"],
-        )
-        yield Server(name, OURS_DOES, api, "", child.pid, took_s, console=console, pages=pages)
-
-
 NODE = """
 [database]
 url = "{url}"
@@ -260,36 +225,40 @@ api = "127.0.0.1:0"
 pages = "127.0.0.1:0"
 console = "127.0.0.1:0"
 
-[provider.sandbox]
-kind = "sandbox"
+{account}
 """
 
 
 @contextmanager
 def node(folder: Path, database: Database, *, workers: int) -> Iterator[Server]:
-    """Run `mmo serve` with this many workers, on both cores together with its database and the
-    load."""
-    configuration = configured(folder, database.fresh(f"workers_{workers}"))
+    """Run `mmo serve` with this many workers and the operator that they share, on both cores
+    together with its database and the load."""
     key = secrets.token_hex(12)
-    (folder / "brands.toml").write_text(BRAND.format(key=key))
-    command = [*MMO, "serve", "--config", str(configuration), "--workers", str(workers)]
-    command += ["--brands", str(folder / "brands.toml")]
-    log, begin = folder / "gateway.log", time.monotonic()
-    with process(command, log=log, core=machine.SERVER_CORE) as child:
-        machine.spread(child.pid)
-        words = dict(word.split("=", 1) for word in first_line(child, log).split()[1:])
-        took_s = time.monotonic() - begin
-        name = f"mmo-gateway, PostgreSQL, {workers} worker{'s' * (workers > 1)}"
-        pid, api = child.pid, words["api"]
-        yield Server(name, OURS_DOES, api, key, pid, took_s, database.pid, is_spread=True)
+    with shared_operator() as operator:
+        machine.spread(operator.pid)
+        url, account = database.fresh(f"workers_{workers}"), operator.account_settings
+        configuration = configured(folder, url, account)
+        (folder / "brands.toml").write_text(BRAND.format(key=key))
+        command = [*MMO, "serve", "--config", str(configuration), "--workers", str(workers)]
+        command += ["--brands", str(folder / "brands.toml")]
+
+        log, begin = folder / "gateway.log", time.monotonic()
+        with process(command, log=log, core=machine.SERVER_CORE) as child:
+            machine.spread(child.pid)
+            words = dict(word.split("=", 1) for word in first_line(child, log).split()[1:])
+            took_s = time.monotonic() - begin
+            name = f"mmo-gateway, PostgreSQL, {workers} worker{'s' * (workers > 1)}"
+            pid, api = child.pid, words["api"]
+            yield Server(name, OURS_DOES, api, key, pid, took_s, database.pid, is_spread=True)
 
 
-def configured(folder: Path, url: str) -> Path:
-    """Write the settings and the master key of a gateway on this database."""
+def configured(folder: Path, url: str, account: str = "") -> Path:
+    """Write the settings and the master key of a gateway on this database. `account`: the table of
+    its account with an operator."""
     folder.mkdir(parents=True, exist_ok=True)
     create_master_key(folder / "master.key")
     configuration = folder / "mmo.toml"
-    configuration.write_text(NODE.format(url=url, folder=folder))
+    configuration.write_text(NODE.format(url=url, folder=folder, account=account))
     return configuration
 
 

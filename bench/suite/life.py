@@ -1,5 +1,5 @@
-"""Measures complete payments: create, submission, result, callback over TLS. The simulated operator
-is a process of its own."""
+"""Measures complete payments: create, submission, result, callback over TLS. The operator is the
+sandbox's, in the gateway's own process."""
 
 from __future__ import annotations
 
@@ -76,9 +76,8 @@ def run(options: Options) -> Outcome:
             [f"as many as can be, {WINDOW} under way", *_cells(most)],
             [f"{STEADY_PER_S:g} a second", *_cells(steady)],
         ],
-        "the server's core: four decisions for each payment, two conversations, and a TLS "
-        "handshake where no kept"
-        " connection is free.",
+        "the server's core: four decisions for each payment, two conversations, the sandbox's"
+        " operator, and a TLS handshake where no kept connection is free.",
     )
     third = max(1, len(most.memory_mib) // 3)
     early, late = (
@@ -102,13 +101,12 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "life",
         "The whole life",
-        f"A direct pay-in for one of {MERCHANTS} brands is created and submitted to the sandbox"
-        " operator, which"
-        " takes 0.2 s and notifies; the callback goes to a receiver in another process over TLS "
-        "1.3. Receivers"
+        f"A direct pay-in for one of {MERCHANTS} brands is created and submitted to the sandbox's"
+        " operator in the same process, which takes 0.2 s and notifies; the callback goes to a"
+        " receiver in another process over TLS 1.3. Receivers"
         " announce that they keep connections for 5 s, so an idle one is used again for half of "
         "that, and sessions for"
-        " five minutes. Operator, receivers and load share the other core. The time is from"
+        " five minutes. Receivers and load share the other core. The time is from"
         " completedAt to the"
         " receiver's having read the body.",
         [table, memory],
@@ -132,10 +130,11 @@ def live(
     """Run payments from create to callback for this many seconds, on a file or a database. Every
     payment must get its callback."""
     keys = [merchants.key_of(number) for number in range(MERCHANTS)]
+    environment = {} if database_url is None else {"MMO_DATABASE_URL": database_url}
     with (
         merchants.receivers(folder, keys) as receivers,
-        servers.gateway_apart(
-            folder, merchants.brands(MERCHANTS), database_url=database_url
+        servers.gateway(
+            folder, brands=merchants.brands(MERCHANTS), environment=environment
         ) as server,
     ):
         lived = live_on(server, receivers, folder, seconds, rate=rate)

@@ -6,6 +6,7 @@ thread is needed."""
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
 from collections import Counter
@@ -29,7 +30,8 @@ from mmo_sansio.providers.sandbox.simulated_operator import SandboxNotification,
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.settings.service import SHARED_OPERATOR_ADVICE
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
 from mmo_trio.system.fault_report import DamagedFile, describe_fault
 
 logger = structlog.get_logger(__name__)
@@ -44,15 +46,24 @@ class OperatorJournal:
     """The operator's journal while it is open: a file with one line for each entry, so that `kill
     -9` loses nothing.
 
-    The file belongs to one process at a time. Lines that the operating system has survive the
-    process; a power failure may lose the last lines, which a sandbox tolerates. Entries that can't
-    be written are written first by the next `append`."""
+    The file belongs to one process at a time, which locks it. Lines that the operating system has
+    survive the process; a power failure may lose the last lines, which a sandbox tolerates. Entries
+    that can't be written are written first by the next `append`."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create the file, and cut off an incomplete last line. Raises OSError."""
+        """Open or create the file, and cut off an incomplete last line. Raises OSError, and
+        StoreUnusable while another process has it open."""
         self.path = path
         self._unwritten_bytes = b""
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise StoreUnusable(
+                f"another process runs the simulated operator whose journal is {path}, and a"
+                f" sandbox is one process: stop the other, or use {SHARED_OPERATOR_ADVICE}"
+            ) from None
         os.ftruncate(self._descriptor, _complete_lines_size(path.read_bytes()))
 
     def append(self, entries: Iterable[SandboxJournalEntry]) -> None:

@@ -1,7 +1,5 @@
-"""Runs the gateway as a service of several processes.
-
-    supervisor ─┬─ worker-1, worker-2, ...    complete gateways, each with engine and store
-                └─ sandbox-operator           only with a provider of kind `sandbox`
+"""Runs the gateway as a service of several processes: a supervisor and its workers, each of which
+is a complete gateway with engine and store.
 
 The supervisor opens the listening sockets, lets a child prepare the store, and from then on only
 watches. It has imported everything that a worker needs, and has neither a connection nor a thread.
@@ -27,22 +25,18 @@ import structlog
 import trio
 from attrs import Factory, define, evolve, field, frozen
 
-from mmo_trio.sandbox.operator_process import OperatorProcess, operator_socket_path
 from mmo_trio.service import supervisor_policy as policy
 from mmo_trio.service.process import STOP_SIGNALS, listener_urls, run_service
 from mmo_trio.service.resources import build_resources, prepare_store
 from mmo_trio.service.sockets import Inherited, open_certificates, open_listening_sockets
 from mmo_trio.service.store_recognition import recognise_store
-from mmo_trio.service.wiring import operator_journal_file
 from mmo_trio.settings import Settings, SettingsError, to_seconds
-from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
+from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_provider
 from mmo_trio.storage.open_store import open_store
-from mmo_trio.system.clock import BootClock, GatewayClock
+from mmo_trio.system.clock import BootClock
 from mmo_trio.system.logs import logs_in_background, name_process
 
 logger = structlog.get_logger(__name__)
-
-SANDBOX_OPERATOR_SLOT = "sandbox-operator"
 
 WORK_DRAIN_TIMEOUT_S = 40.0
 """Seconds that active conversations and callbacks have once the listeners are closed."""
@@ -94,9 +88,8 @@ def supervise(
             Path(metrics_directory),
         )
         workers = tuple(f"worker-{number}" for number in range(1, config.workers + 1))
-        helpers = (SANDBOX_OPERATOR_SLOT,) if _has_sandbox(config.settings) else ()
         stop_timeout_s = to_seconds(config.settings.limits.drain_timeout) + WORK_DRAIN_TIMEOUT_S
-        state = policy.SupervisorState(workers, helpers, stop_timeout_s)
+        state = policy.SupervisorState(workers, stop_timeout_s)
         return Supervisor(jobs, state, partial(on_ready, addresses)).run()
 
 
@@ -107,10 +100,6 @@ def _prepare_store(config: ServiceConfig, addresses: ServiceAddresses) -> None:
             await prepare_store(await build_resources(config, store, addresses))
 
     trio.run(prepare)
-
-
-def _has_sandbox(settings: Settings) -> bool:
-    return any(each.kind == "sandbox" for each in settings.providers.values())
 
 
 @define(eq=False)
@@ -265,10 +254,6 @@ class _ProcessJobs:
     metrics_directory: Path
     """The directory in which the workers exchange their metrics."""
 
-    @property
-    def journal_path(self) -> Path:
-        return operator_journal_file(self.config).absolute()
-
     def close_listeners(self) -> None:
         """Close this process's copies of the listening sockets; a second call does nothing."""
         for each in self.listening_sockets.values():
@@ -279,9 +264,9 @@ class _ProcessJobs:
         try:
             settings = self.read_settings()
             open_certificates(settings.listen)
-            if _has_sandbox(settings) != _has_sandbox(self.config.settings):
-                remedy = "Restart the service for that."
-                raise SettingsError("provider", "the sandbox has come or gone.", remedy)
+            if (name := sandbox_provider(settings)) is not None:
+                fault = "its simulated operator lives in the one worker, which can't be replaced."
+                raise SettingsError(f"provider.{name}", fault, "Restart the service for that.")
         except (SettingsError, OSError) as error:
             logger.error("settings_reload_rejected", error=str(error))
             return False
@@ -289,21 +274,9 @@ class _ProcessJobs:
         return True
 
     def run(self, link: SupervisorLink) -> int:
-        """Run as the process of this slot, and return its exit code."""
-        return (
-            self._run_sandbox_operator(link)
-            if link.slot == SANDBOX_OPERATOR_SLOT
-            else self._run_worker(link)
-        )
-
-    def _run_worker(self, link: SupervisorLink) -> int:
-        socket_path = (
-            operator_socket_path(self.journal_path) if _has_sandbox(self.config.settings) else None
-        )
+        """Run as the worker of this slot, and return its exit code."""
         metrics_files = (self.metrics_directory, link.slot)
-        config = evolve(
-            self.config, brands_file=None, operator_socket=socket_path, metrics_files=metrics_files
-        )
+        config = evolve(self.config, brands_file=None, metrics_files=metrics_files)
         inherited = Inherited(self.listening_sockets, link.parent_pipe)
 
         def report_serving(_: ServiceAddresses) -> None:
@@ -315,35 +288,6 @@ class _ProcessJobs:
 
         with logs_in_background():
             return self.run_reporting_errors(partial(trio.run, serve, clock=BootClock()))
-
-    def _run_sandbox_operator(self, link: SupervisorLink) -> int:
-        self.close_listeners()
-        os.umask(0o077)
-        operator = OperatorProcess(self.journal_path, GatewayClock().now)
-
-        async def serve() -> None:
-            with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(operator.run)
-                    nursery.start_soon(_stop_after_workers, link.parent_pipe, operator, nursery)
-                    link.report_serving()
-                    async for number in signals:
-                        # Ctrl-C reaches all processes at once, and the workers have to end first.
-                        if number == signal.SIGTERM:
-                            nursery.cancel_scope.cancel()
-
-        with logs_in_background():
-            return self.run_reporting_errors(partial(trio.run, serve))
-
-
-async def _stop_after_workers(
-    parent_pipe: int, operator: OperatorProcess, nursery: trio.Nursery
-) -> None:
-    """Stop the operator once the supervisor and the workers are gone."""
-    await trio.lowlevel.wait_readable(parent_pipe)
-    with trio.move_on_after(WORK_DRAIN_TIMEOUT_S):
-        await operator.wait_no_workers()
-    nursery.cancel_scope.cancel()
 
 
 def run_in_child(job: Callable[[], int]) -> int:

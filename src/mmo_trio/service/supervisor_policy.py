@@ -183,9 +183,6 @@ class SupervisorState:
     """Holds everything that the supervisor knows."""
 
     workers: tuple[str, ...]
-    helpers: tuple[str, ...] = ()
-    """Slots that the workers need, which start first, end last and are never rolled. Only the
-    simulated operator of a sandbox provider has one."""
     stop_timeout_s: float = 60.0
     """Seconds that a process has to end before it is killed."""
     processes: Mapping[int, Process] = MappingProxyType({})
@@ -219,7 +216,7 @@ Transition: TypeAlias = tuple[SupervisorState, tuple[SupervisorAction, ...]]
 
 def begin(state: SupervisorState, *, now: float) -> Transition:
     """Return the first actions, which start a process for every slot."""
-    backoffs = {slot: RestartBackoff(start_at=now) for slot in (*state.helpers, *state.workers)}
+    backoffs = {slot: RestartBackoff(start_at=now) for slot in state.workers}
     return transition(evolve(state, backoffs=backoffs), TimePassed(), now=now)
 
 
@@ -300,8 +297,6 @@ def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> 
             return state, (exited,)
         state, aborted = _abort_rolling_restart(state)
         return state, (exited, *aborted)
-    if state.is_stopping and not state.worker_pids(*ProcessPhase):
-        return state, (exited,)
     return _schedule_restart(state, process, exit_code, now, exited)
 
 
@@ -318,7 +313,7 @@ def _schedule_restart(
     failures = state.backoffs[process.slot].failures + 1 if is_failure else 0
     serving = state.worker_pids(ProcessPhase.SERVING)
     is_hopeless = failures >= START_FAILURES_MAX and not serving and not state.is_announced
-    if is_hopeless and process.slot in state.workers:
+    if is_hopeless:
         last = (
             f"was ended by signal {-exit_code}"
             if exit_code < 0
@@ -335,7 +330,6 @@ def _schedule_restart(
 
 
 def _begin_stop(state: SupervisorState, now: float) -> Transition:
-    """Stop the workers; `_finish_stop` stops the helpers after them."""
     if state.is_stopping:
         return state, ()
     backoffs = {slot: evolve(each, start_at=None) for slot, each in state.backoffs.items()}
@@ -386,13 +380,9 @@ def _continue_rolling_restart(state: SupervisorState, now: float) -> Transition:
 
 
 def _finish_stop(state: SupervisorState, now: float) -> Transition:
-    if not state.is_stopping or state.worker_pids(*ProcessPhase):
+    if not state.is_stopping or state.processes:
         return state, ()
-    if not state.processes:
-        return state, (ExitService(state.exit_code, state.reason),)
-    phases = (ProcessPhase.STARTING, ProcessPhase.SERVING)
-    helpers = [pid for slot in state.helpers for pid in state.pids_in(slot, *phases)]
-    return _stop_processes(state, helpers, ProcessCommand.DRAIN, now)
+    return state, (ExitService(state.exit_code, state.reason),)
 
 
 def _stop_processes(

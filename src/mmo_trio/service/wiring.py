@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import structlog
 import trio
@@ -36,13 +35,12 @@ from mmo_trio.pages.context import PagesContext, SandboxContext
 from mmo_trio.pages.docs.pages import ApiDocs, build_docs
 from mmo_trio.sandbox.clock import SandboxClock
 from mmo_trio.sandbox.demo_brand import find_demo_key
-from mmo_trio.sandbox.operator_process import OperatorClient
 from mmo_trio.sandbox.operator_worker import OperatorJournal, SandboxOperatorWorker
 from mmo_trio.sandbox.request_log import RequestLog
 from mmo_trio.service.resources import Resources
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.providers import ProviderSection
-from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceConfig
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ciphers import SystemCiphers
@@ -339,7 +337,7 @@ class Workers:
     """Act on what the engine has decided, each with what it needs, and report to the engine."""
 
     store: Store
-    simulated_operator: SandboxOperatorWorker | OperatorClient | None
+    simulated_operator: SandboxOperatorWorker | None
     """None where no provider of kind `sandbox` is configured."""
     configuration_watch: ConfigurationWatch
     providers: ProviderWorker
@@ -422,7 +420,7 @@ class Workers:
 def _provider_worker(
     foundation: Foundation,
     checks: AccountChecks,
-    simulated_operator: SandboxOperatorWorker | OperatorClient | None,
+    simulated_operator: SandboxOperatorWorker | None,
 ) -> ProviderWorker:
     """Return the worker that reaches each provider through its own account."""
     accounts = foundation.accounts
@@ -465,9 +463,9 @@ def _float_monitor(foundation: Foundation, ask_for: Callable[[str], SendRequest]
     return FloatMonitor(resources.store.admin, providers, ask_for, watches, resources.clock.time)
 
 
-def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | OperatorClient | None:
-    """Return the simulated operator, a client of the process in which it runs, or None where no
-    account with it is configured."""
+def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | None:
+    """Return the simulated operator, or None where no account with it is configured. Raises
+    StoreUnusable while another process runs it."""
     resources, account = foundation.resources, foundation.accounts.sandbox
     if account is None:
         return None
@@ -475,15 +473,10 @@ def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | Opera
     def notify(notification: HttpRequest) -> PendingInput:
         return foundation.engine.enqueue(account.read_notification(notification))
 
-    if resources.config.operator_socket is not None:
-        return OperatorClient(resources.config.operator_socket, notify)
-    journal = OperatorJournal(operator_journal_file(resources.config))
-    return SandboxOperatorWorker(journal, resources.clock.time, notify)
-
-
-def operator_journal_file(config: ServiceConfig) -> Path:
+    config = resources.config
     directory = config.data_directory or config.settings.keys.master_key_file.parent
-    return directory / OPERATOR_JOURNAL_FILE
+    journal = OperatorJournal(directory / OPERATOR_JOURNAL_FILE)
+    return SandboxOperatorWorker(journal, resources.clock.time, notify)
 
 
 def _deposit_claims(foundation: Foundation, checks: AccountChecks) -> DepositClaimWorker | None:
@@ -567,7 +560,7 @@ def _sandbox_context(
 ) -> SandboxContext | None:
     """Build what only a sandbox can do; None in production."""
     directory, operator = resources.config.data_directory, workers.simulated_operator
-    if directory is None or isinstance(operator, OperatorClient):
+    if directory is None:
         return None
     clock = SandboxClock(
         resources.clock,

@@ -21,6 +21,10 @@ RUNNING_FILE = "running.json"
 `api`, `pages`, `console`."""
 
 
+SHARED_OPERATOR_ADVICE = "an operator that processes can share: `mmo simulate mtn`"
+"""What to use instead of the sandbox's operator, which is one process's own."""
+
+
 @frozen
 class ServiceConfig:
     """Says how a gateway process runs."""
@@ -40,9 +44,6 @@ class ServiceConfig:
     metrics_files: tuple[Path, str] | None = None
     """The directory of the metrics of a service's processes, and this one's name; None for a single
     process."""
-    operator_socket: Path | None = None
-    """The socket of a sandbox operator in a process of its own; None when it is to live in this
-    one."""
 
 
 @frozen
@@ -119,6 +120,13 @@ def sandbox_presets(data_directory: Path, *, free_ports: bool = False) -> dict[s
     return presets
 
 
+def sandbox_provider(settings: Settings) -> str | None:
+    """Return the name of the provider whose operator the gateway simulates in its own process;
+    None without one."""
+    kinds = {name: each.kind for name, each in settings.providers.items()}
+    return next((name for name, kind in kinds.items() if kind == "sandbox"), None)
+
+
 def check_production(settings: Settings, *, workers: int) -> None:
     """Raise SettingsError for settings that are not allowed in production."""
     if workers > 1 and not is_shared_store(settings.database.url):
@@ -126,6 +134,12 @@ def check_production(settings: Settings, *, workers: int) -> None:
             "--workers",
             f"{workers} processes can't serve from one {url_scheme(settings.database.url)} store.",
             "Use --workers 1, or PostgreSQL in database.url.",
+        )
+    if workers > 1 and (name := sandbox_provider(settings)) is not None:
+        raise SettingsError(
+            f"provider.{name}",
+            f"its simulated operator lives in one process, and --workers asks for {workers}.",
+            f"Use --workers 1, or {SHARED_OPERATOR_ADVICE}.",
         )
     check_plaintext_http(settings)
 

@@ -27,6 +27,7 @@ from tests.support.merchant import Merchant
 from tests.support.mmo_process import COMMAND, READY, environment_without_settings
 from tests.support.postgres_server import DatabaseServer, postgres_server
 from tests.support.reserved_port import reserved_port
+from tests.support.shared_operator import shared_operator
 from tests.support.time_limits import HANGS_AFTER_S
 
 SHIPPED = Path(__file__).parents[3] / "deploy" / "proxies"
@@ -63,9 +64,6 @@ allow_private = true
 [keys]
 master_key_file = "{directory}/master.key"
 
-[provider.sandbox]
-kind = "sandbox"
-
 [provider.airtel]
 kind = "airtel_money"
 base_url = "https://127.0.0.1:9"
@@ -83,7 +81,7 @@ api_keys = ["{id}-key-0123456789abcdef"]
 {host}
 [[brand.method]]
 key = "mpesa_ke"
-provider = "sandbox"
+provider = "operator"
 country = "KE"
 flows = ["direct/payin", "web/payin", "qr/payin", "direct/payout", "direct/taxpayout"]
 limits.KES = {{ min = "10", max = "150000" }}
@@ -208,7 +206,6 @@ def serving_gateways(directory: Path, postgres: DatabaseServer) -> Iterator[Gate
     names."""
     database = postgres.migrated()
     create_master_key(directory / "master.key")
-    (directory / "mmo.toml").write_text(SETTINGS.format(directory=directory, url=database), "utf-8")
     brands = BRAND.format(id="acme", host="") + BRAND.format(
         id="shop", host='host = "shop.example"'
     )
@@ -220,6 +217,9 @@ def serving_gateways(directory: Path, postgres: DatabaseServer) -> Iterator[Gate
     )
     certificate.private_key_and_cert_chain_pem.write_to_path(directory / "chain-and-key.pem")
     with ExitStack() as stack:
+        operator = stack.enter_context(shared_operator())
+        settings = SETTINGS.format(directory=directory, url=database) + operator.account_settings
+        (directory / "mmo.toml").write_text(settings, "utf-8")
         one, two = (stack.enter_context(serving_node(directory, name)) for name in ("one", "two"))
         yield Gateways((one, two), database, directory)
     postgres.drop(database)

@@ -437,6 +437,13 @@ def test_the_settings_are_checked_and_shown(
 
 def test_serving_refuses_what_is_unsafe(tmp_path: Path) -> None:
     assert "PostgreSQL" in refusal(2, "serve", "--workers", 2)
+    config = tmp_path / "mmo.toml"
+    config.write_text(
+        'database.url = "postgresql://127.0.0.1/mmo"\nprovider.test.kind = "sandbox"\n'
+    )
+    said = refusal(2, "serve", "--config", config, "--workers", 2)
+    assert "provider.test: its simulated operator lives in one process" in said
+    assert "Use --workers 1, or an operator that processes can share: `mmo simulate mtn`." in said
     assert "tls_certificate" in refusal(2, "serve", "--api", "0.0.0.0:8080")
     said = refusal(2, "sandbox", "--data", tmp_path, "--pages", "0.0.0.0:8081")
     assert "listen.pages" in said

@@ -12,28 +12,23 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli.group import main
 from mmo_trio.cli.support import target
-from mmo_trio.sandbox.local_ca import ensure_authority
-from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION, creation
+from tests.runtime.contract.test_kill import KEY, creation
 from tests.support.connection_owner import children_of, owner_of
 from tests.support.http_listener import Client
 from tests.support.mmo_process import Process, serving_process
+from tests.support.shared_operator import BRAND, PROVIDER, configure_gateways, shared_operator
 
 RESULT_URL = "https://localhost:9/callback"
 CONNECTIONS_MAX = 200
+BRANDS = BRAND.format(key=KEY)
 LOWER = BRANDS.replace('max = "150000"', 'max = "50"')
 
 
 @asynccontextmanager
 async def serving(directory: Path, url: str, *words: str) -> AsyncIterator[Process]:
     """`mmo serve` on this database with the brand acme, whose payments may be up to 150,000 KES."""
-    create_master_key(directory / "master.key")
-    ensure_authority(directory)
-    text = CONFIGURATION.replace("sqlite:///{directory}/gateway.db", "{url}")
-    (directory / "mmo.toml").write_text(text.format(directory=directory, url=url), "utf-8")
-    (directory / "brands.toml").write_text(BRANDS, "utf-8")
     command: tuple[str | Path, ...] = (
         "serve",
         "--config",
@@ -42,8 +37,10 @@ async def serving(directory: Path, url: str, *words: str) -> AsyncIterator[Proce
         directory / "brands.toml",
         *words,
     )
-    async with serving_process(*command, log=directory / "log") as process:
-        yield process
+    with shared_operator() as operator:
+        configure_gateways(directory, url, operator, key=KEY)
+        async with serving_process(*command, log=directory / "log") as process:
+            yield process
 
 
 async def one_connection_each(
@@ -100,9 +97,9 @@ async def check_each_change(directory: Path, clients: Mapping[int, Client], said
     assert await statuses() == [400] * everywhere
     assert said in await run(directory, "brands", "enable", "acme")
     assert said in await run(
-        directory, "providers", "disable", "sandbox", "--reason", "out of order"
+        directory, "providers", "disable", PROVIDER, "--reason", "out of order"
     )
-    assert said in await run(directory, "providers", "enable", "sandbox")
+    assert said in await run(directory, "providers", "enable", PROVIDER)
     assert await statuses() == [200] * everywhere
     assert said in await run(directory, "brands", "key", "retire", "acme", "1")
     assert await statuses() == [401] * everywhere

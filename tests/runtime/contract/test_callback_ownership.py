@@ -18,15 +18,15 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.channel_owner import SCAN_INTERVAL_S
-from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION, creation
+from tests.runtime.contract.test_kill import KEY, creation
 from tests.runtime.contract.test_processes import served
 from tests.support.http_listener import Client
 from tests.support.mmo_process import Process, serving_process
+from tests.support.shared_operator import configure_gateways, shared_operator
 from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
@@ -91,18 +91,16 @@ async def receiving(directory: Path) -> AsyncIterator[Receiver]:
 @asynccontextmanager
 async def two_gateways(directory: Path, url: str) -> AsyncIterator[tuple[Process, Process]]:
     """Two nodes with a worker each on this database; they share an operator."""
-    create_master_key(directory / "master.key")
-    (directory / "brands.toml").write_text(BRANDS, encoding="utf-8")
-    text = CONFIGURATION.replace("sqlite:///{directory}/gateway.db", url)
-    text += '\n[limits]\ncallback_timeout = "60s"\n'
-    (directory / "mmo.toml").write_text(text.format(directory=directory), encoding="utf-8")
     words = ("serve", "--config", directory / "mmo.toml")
     first, second = logs_in(directory)
-    async with (
-        serving_process(*words, "--brands", directory / "brands.toml", log=first) as one,
-        serving_process(*words, log=second) as other,
-    ):
-        yield one, other
+    with shared_operator() as operator:
+        limits = '[limits]\ncallback_timeout = "60s"\n'
+        configure_gateways(directory, url, operator, key=KEY, further=limits)
+        async with (
+            serving_process(*words, "--brands", directory / "brands.toml", log=first) as one,
+            serving_process(*words, log=second) as other,
+        ):
+            yield one, other
 
 
 @asynccontextmanager

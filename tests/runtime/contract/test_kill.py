@@ -208,7 +208,9 @@ async def test_what_was_answered_survives_every_kill_and_happens_once(tmp_path: 
     async with open_store(url, serving=False) as store:
         nothing_is_lost(log, found)
         await each_ended_once(store, found)
-    each_was_submitted_once(tmp_path, found)
+    entries = read_operator_journal(tmp_path / OPERATOR_JOURNAL_FILE)
+    submitted = Counter(each.reference for each in entries if isinstance(each, SandboxSubmission))
+    each_was_submitted_once(submitted, found)
     references = {each.reference for each in found}
     each_was_called_back(recorder, references)
     assert sorted(each.gateway_reference for each in recorded) == sorted(references)
@@ -237,11 +239,9 @@ async def each_ended_once(store: Store, found: Sequence[Transaction]) -> None:
         assert len(ends) == 1, each.reference
 
 
-def each_was_submitted_once(directory: Path, found: Sequence[Transaction]) -> None:
+def each_was_submitted_once(submitted: Counter[str], found: Sequence[Transaction]) -> None:
     """The operator was asked at most once to move the money of a payment, and once if it
-    succeeded."""
-    entries = read_operator_journal(directory / OPERATOR_JOURNAL_FILE)
-    submitted = Counter(each.reference for each in entries if isinstance(each, SandboxSubmission))
+    succeeded. `submitted` counts what it has accepted, by gatewayReference."""
     assert max(submitted.values()) == 1
     assert submitted.keys() <= {each.reference for each in found}
     paid = {each.reference for each in found if each.progress.stage is Stage.SUCCEEDED}

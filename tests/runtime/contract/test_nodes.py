@@ -21,12 +21,9 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS_PER_BRAND
 from mmo_sansio.values.clock import SECOND
 from mmo_sansio.values.model import Transaction
-from mmo_trio.brands.master_key import create_master_key
-from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.storage.open_store import open_store
 from tests.runtime.contract.test_kill import (
-    BRANDS,
-    CONFIGURATION,
+    KEY,
     Log,
     all_called,
     all_ended,
@@ -48,6 +45,7 @@ from tests.support.mmo_process import (
     recording_callbacks,
     serving_process,
 )
+from tests.support.shared_operator import SharedOperator, configure_gateways, shared_operator
 from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
@@ -73,6 +71,7 @@ class Cluster:
 
     directory: Path
     url: str
+    operator: SharedOperator
     nodes: list[Process] = Factory(list)
     killed: set[int] = Factory(set)
     """Processes."""
@@ -117,14 +116,11 @@ class Cluster:
 @asynccontextmanager
 async def cluster(directory: Path, url: str) -> AsyncIterator[Cluster]:
     """Two nodes, from their READY lines on; they drain when the block ends."""
-    create_master_key(directory / "master.key")
-    ensure_authority(directory)
-    text = CONFIGURATION.replace("sqlite:///{directory}/gateway.db", "{url}")
-    (directory / "mmo.toml").write_text(text.format(directory=directory, url=url), "utf-8")
-    (directory / "brands.toml").write_text(BRANDS, encoding="utf-8")
-    words = ("serve", "--config", directory / "mmo.toml", "--workers", "2")
-    found = Cluster(directory, url)
     async with AsyncExitStack() as stack:
+        operator = stack.enter_context(shared_operator())
+        configure_gateways(directory, url, operator, key=KEY)
+        words = ("serve", "--config", directory / "mmo.toml", "--workers", "2")
+        found = Cluster(directory, url, operator)
         for number in range(NODES):
             brands = ("--brands", directory / "brands.toml") if number == 0 else ()
             node = serving_process(*words, *brands, log=found.log(number))
@@ -191,7 +187,7 @@ async def all_is_well(
         nothing_is_lost(log, found)
         await each_ended_once(store, found)
     await mmo("db", "check", "--config", here.directory / "mmo.toml")
-    each_was_submitted_once(here.directory, found)
+    each_was_submitted_once(await here.operator.submitted(), found)
     each_was_recorded_in_time(found, recorded, heard_within)
     each_was_heard(recorder, here.killed | here.paused, {each.reference for each in found})
     assert here.rest == nodes

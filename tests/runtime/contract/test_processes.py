@@ -8,7 +8,7 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,14 +18,12 @@ import trustme
 from attrs import Factory, define
 from prometheus_client.parser import text_string_to_metric_families
 
-from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_trio.brands.master_key import create_master_key
-from mmo_trio.sandbox.operator_worker import read_operator_journal
-from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
-from tests.runtime.contract.test_kill import BRANDS, KEY, creation
+from tests.runtime.contract.test_kill import KEY, creation
 from tests.support.http_listener import Client, NoAnswerError, get
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import Process, environment_without_settings, serving_process
+from tests.support.shared_operator import BRAND, shared_operator
 
 pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
 
@@ -47,19 +45,18 @@ drain_timeout = "20s"
 api = "127.0.0.1:0"
 pages = "127.0.0.1:0"
 console = "127.0.0.1:0"
-
-[provider.sandbox]
-kind = "sandbox"
 """
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Iterator[Path]:
     """Where a service is configured."""
     create_master_key(tmp_path / "master.key")
-    (tmp_path / "mmo.toml").write_text(CONFIGURATION.format(directory=tmp_path), encoding="utf-8")
-    (tmp_path / "brands.toml").write_text(BRANDS, encoding="utf-8")
-    return tmp_path
+    with shared_operator() as operator:
+        text = CONFIGURATION.format(directory=tmp_path) + operator.account_settings
+        (tmp_path / "mmo.toml").write_text(text, encoding="utf-8")
+        (tmp_path / "brands.toml").write_text(BRAND.format(key=KEY), encoding="utf-8")
+        yield tmp_path
 
 
 @asynccontextmanager
@@ -227,26 +224,6 @@ async def test_new_settings_hold_for_the_workers_that_come(directory: Path) -> N
                 pass
 
 
-async def test_the_operator_remembers_though_its_process_is_killed(directory: Path) -> None:
-    async with service(directory, workers=1) as running:
-        merchant = Merchant(running.ready["api"], KEY)
-        before = await merchant.accepted(msisdn="254712345150")
-        log = directory / "log"
-        text = re.sub(r"\x1b\[\d*m", "", log.read_text(encoding="utf-8"))
-        pid = re.search(r"process_ready.*?pid=(\d+).*?slot=sandbox-operator", text)
-        assert pid is not None
-        os.kill(int(pid[1]), signal.SIGKILL)
-        after = await merchant.accepted()
-        for each in (before, after):
-            assert (await merchant.ended(each["gatewayReference"]))["status"] == "success"
-    submitted = [
-        each.reference
-        for each in read_operator_journal(directory / OPERATOR_JOURNAL_FILE)
-        if isinstance(each, SandboxSubmission)
-    ]
-    assert sorted(submitted) == sorted(each["gatewayReference"] for each in (before, after))
-
-
 def test_the_supervisor_that_forks_has_one_thread() -> None:
     program = (
         "import os, mmo_trio.service.supervisor, mmo_trio.storage.postgres;"
@@ -326,10 +303,10 @@ async def test_a_newcomer_that_cannot_start_leaves_the_others_alone(directory: P
     ("old", "new"),
     [
         ("[limits]", "[colours]\n[limits]"),
-        ('[provider.sandbox]\nkind = "sandbox"', ""),
+        ("[limits]", '[provider.sandbox]\nkind = "sandbox"\n[limits]'),
         ("[listen]", '[listen]\ntls_certificate = "none"\ntls_key = "none"'),
     ],
-    ids=["unknown section", "the sandbox is gone", "no certificate"],
+    ids=["unknown section", "a sandbox is one process", "no certificate"],
 )
 async def test_settings_that_cannot_be_replace_nobody(directory: Path, old: str, new: str) -> None:
     file = directory / "mmo.toml"

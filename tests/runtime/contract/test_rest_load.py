@@ -8,13 +8,12 @@ import pytest
 import trio
 from bench.machine import cpu_s
 
-from mmo_trio.brands.master_key import create_master_key
-from mmo_trio.sandbox.local_ca import ensure_authority
-from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION
+from tests.runtime.contract.test_kill import KEY
 from tests.support.effort import by_effort
 from tests.support.mmo_process import serving_process
 from tests.support.postgres_process import postgres_process
 from tests.support.postgres_server import PostgresServer
+from tests.support.shared_operator import configure_gateways, shared_operator
 
 pytestmark = [pytest.mark.own_store, pytest.mark.long]
 
@@ -31,15 +30,9 @@ TRIES_MAX = 5
 async def test_a_gateway_at_rest_takes_a_hundredth_of_a_core_of_its_database(
     tmp_path: Path,
 ) -> None:
-    with postgres_process() as server:
-        create_master_key(tmp_path / "master.key")
-        ensure_authority(tmp_path)
-        text = CONFIGURATION.replace("sqlite:///{directory}/gateway.db", "{url}")
+    with postgres_process() as server, shared_operator() as operator:
         url = PostgresServer(server.socket_url).migrated()
-        (tmp_path / "mmo.toml").write_text(
-            text.format(directory=tmp_path, url=url), encoding="utf-8"
-        )
-        (tmp_path / "brands.toml").write_text(BRANDS, encoding="utf-8")
+        configure_gateways(tmp_path, url, operator, key=KEY)
         words = ("serve", "--config", tmp_path / "mmo.toml", "--brands", tmp_path / "brands.toml")
         async with serving_process(*words, "--workers", f"{PROCESSES}", log=tmp_path / "log"):
             await trio.sleep(SETTLED_AFTER_S)

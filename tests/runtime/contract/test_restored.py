@@ -45,6 +45,7 @@ from tests.support.restored_database import (
     recovered_server,
     sqlite_backup,
 )
+from tests.support.shared_operator import configure_gateways, shared_operator
 from tests.support.time_limits import HANGS_AFTER_S
 
 # isort: split
@@ -79,13 +80,17 @@ class Gateway:
         return self.folder / "master.key.mark"
 
     async def set_up(self) -> None:
-        """Configure it, and make its store and its brand."""
+        """Configure it with the sandbox's operator, and make its store and its brand."""
         text = CONFIGURATION.replace('extra_ca_file = "{directory}/ca.pem"', "")
         text = text.replace(
             'url = "sqlite:///{directory}/gateway.db"', f'url = "{self.url}"\n{self.further}'
         )
         self.config.write_text(text.replace("{directory}", str(self.folder)))
         (self.folder / "brands.toml").write_text(BRANDS)
+        await self.make_store()
+
+    async def make_store(self) -> None:
+        """Make its store and its brand."""
         await self.mmo("db", "migrate")
         await self.mmo("brands", "apply", str(self.folder / "brands.toml"))
 
@@ -275,10 +280,15 @@ async def test_a_running_gateway_stops_when_its_database_is_restored(tmp_path: P
 async def test_a_second_node_and_a_failover_to_a_synchronous_standby_are_no_restore(
     tmp_path: Path,
 ) -> None:
-    with postgres_cluster() as cluster, trio.fail_after(4 * HANGS_AFTER_S):
+    with (
+        postgres_cluster() as cluster,
+        shared_operator() as operator,
+        trio.fail_after(4 * HANGS_AFTER_S),
+    ):
         first, second = Gateway(tmp_path, cluster.url), Gateway(tmp_path / "second", cluster.url)
         second.folder.mkdir()
-        await first.set_up()
+        configure_gateways(tmp_path, cluster.url, operator, key=KEY)
+        await first.make_store()
         first.config.write_text(
             first.config.read_text().replace("[keys]", f'mark_file = "{first.mark}"\n[keys]')
         )

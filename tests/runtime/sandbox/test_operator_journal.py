@@ -19,6 +19,7 @@ from mmo_sansio.providers.sandbox.journal import (
 from mmo_sansio.testing import KES, REFERENCE, START
 from mmo_sansio.values.clock import Span, later
 from mmo_trio.sandbox.operator_worker import OperatorJournal, read_operator_journal
+from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.system.fault_report import DamagedFile
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -108,6 +109,17 @@ def test_entries_that_could_not_be_written_are_written_first_by_the_next_append(
     assert read_operator_journal(path) == []
     journal.append(ENTRIES[1:])
     journal.close()
+    assert read_operator_journal(path) == ENTRIES
+
+
+def test_a_journal_belongs_to_one_process(tmp_path: Path) -> None:
+    path = tmp_path / "journal.ndjson"
+    journal = OperatorJournal(path)
+    journal.append(ENTRIES)
+    with pytest.raises(StoreUnusable, match="a sandbox is one process"):
+        OperatorJournal(path)
+    journal.close()
+    OperatorJournal(path).close()
     assert read_operator_journal(path) == ENTRIES
 
 

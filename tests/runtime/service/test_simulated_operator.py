@@ -9,12 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
 
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from tests.runtime.contract.test_operators import MOMO
 from tests.support.merchant import Merchant
-from tests.support.mmo_process import Process, serving_process
+from tests.support.mmo_process import (
+    COMMAND,
+    Process,
+    environment_without_settings,
+    serving_process,
+)
 
 pytestmark = pytest.mark.own_store
 
@@ -105,7 +111,7 @@ async def test_one_process_with_real_providers_opens_no_journal(
         assert children_of(running) == 0
 
 
-async def test_several_processes_with_real_providers_have_no_helper(
+async def test_several_processes_with_real_providers_open_no_journal(
     tmp_path: Path, read_only_keys: Path
 ) -> None:
     configure(tmp_path, read_only_keys, REAL)
@@ -130,13 +136,23 @@ async def test_one_process_with_a_sandbox_provider_keeps_a_journal(
         assert children_of(running) == 0
 
 
-async def test_several_processes_share_one_simulated_operator(tmp_path: Path, keys: Path) -> None:
-    configure(tmp_path, keys, SIMULATED)
-    log = tmp_path / "log"
-    async with serving_process(tmp_path, "2", log=log, command=SEVERAL) as running:
-        assert children_of(running) == 3
-        assert started_slots(log) == {"worker-1", "worker-2", "sandbox-operator"}
-    assert OPERATOR_JOURNAL_FILE in files_in(keys)
+async def test_on_a_database_that_is_shared_a_second_process_of_a_sandbox_is_refused(
+    tmp_path: Path, keys: Path, migrated_database: str
+) -> None:
+    database = f'[database]\nurl = "{migrated_database}"\n'
+    settings = configure(tmp_path, keys, SIMULATED, database=database)
+    words = ("serve", "--config", settings)
+    async with serving_process(*words, log=tmp_path / "log") as running:
+        assert children_of(running) == 1
+        done = await trio.run_process(
+            [*COMMAND, *map(str, words)],
+            env=environment_without_settings(),
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert "a sandbox is one process: stop the other, or use" in done.stderr.decode()
 
 
 async def test_in_production_the_test_numbers_count_and_the_header_does_not(

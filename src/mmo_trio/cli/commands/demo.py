@@ -23,7 +23,6 @@ from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.http_client import API_PATH, CliResponse, least_amount, send_request
 from mmo_trio.cli.support.output import terminal
 from mmo_trio.cli.support.target import find_target
-from mmo_trio.sandbox.operator_process import json_lines
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 
 STEP_TIMEOUT_S = 30.0
@@ -86,7 +85,7 @@ async def _start_receiver(
     )
     assert process.stdout is not None
     try:
-        lines = json_lines(process.stdout)
+        lines = _json_lines(process.stdout)
         with trio.fail_after(STEP_TIMEOUT_S):
             first: dict[str, Any] = await anext(lines, {})
         if "listening" not in first:
@@ -217,6 +216,15 @@ class _Demonstration:
         out.print(Text(f"A payment page and a virtual phone, side by side: {self.ready.pages}/"))
         out.print(Text(f"Console: {self.ready.console}"))
         out.print(Text("Serving until Ctrl-C; callbacks are shown as they come."))
+
+
+async def _json_lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[Any]:
+    """Yield the JSON value of each complete line."""
+    unread = b""
+    while data := await stream.receive_some():
+        *lines, unread = (unread + data).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
 
 
 def _payment_body(

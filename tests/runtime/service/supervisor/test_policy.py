@@ -44,12 +44,11 @@ STARTING, SERVING, STOPPING = ProcessPhase.STARTING, ProcessPhase.SERVING, Proce
 
 
 def state(processes: Mapping[int, tuple[str, ProcessPhase]], **more: object) -> SupervisorState:
-    """Return a state with two workers and an operator; the last digit of a pid is that of its
-    slot."""
+    """Return a state with two workers; the last digit of a pid is that of its slot."""
     known = {pid: Process(slot, phase, BEFORE) for pid, (slot, phase) in processes.items()}
-    backoffs = {slot: RestartBackoff() for slot in ("operator", "w1", "w2")}
+    backoffs = {slot: RestartBackoff() for slot in ("w1", "w2")}
     members: Any = {"backoffs": backoffs, "is_announced": True, "stop_timeout_s": 95.0} | more
-    return SupervisorState(("w1", "w2"), ("operator",), processes=known, **members)
+    return SupervisorState(("w1", "w2"), processes=known, **members)
 
 
 def after_events(
@@ -63,12 +62,11 @@ def after_events(
     return before, done
 
 
-BOTH = {10: ("operator", SERVING), 11: ("w1", SERVING), 12: ("w2", SERVING)}
+BOTH = {11: ("w1", SERVING), 12: ("w2", SERVING)}
 STARTED = {pid: (slot, STARTING) for pid, (slot, _) in BOTH.items()}
 SUCCESSOR_STARTS = BOTH | {21: ("w1", STARTING)}
-SUCCESSOR_SERVES = {10: BOTH[10], 12: BOTH[12], 11: ("w1", STOPPING), 21: ("w1", SERVING)}
-OPERATOR = {10: ("operator", SERVING)}
-WORKERS_STOP = {10: ("operator", SERVING), 11: ("w1", STOPPING), 12: ("w2", STOPPING)}
+SUCCESSOR_SERVES = {12: BOTH[12], 11: ("w1", STOPPING), 21: ("w1", SERVING)}
+BOTH_STOP = {11: ("w1", STOPPING), 12: ("w2", STOPPING)}
 
 DRAINED = [SendCommand(11, ProcessCommand.DRAIN), SendCommand(12, ProcessCommand.DRAIN)]
 
@@ -95,7 +93,6 @@ ROWS: Sequence[
         [ProcessExited(12, 0)],
         [StartProcess("w2")],
     ),
-    ("so is the operator", state(BOTH), [ProcessExited(10, -9)], [StartProcess("operator")]),
     ("a retired worker is not", state(SUCCESSOR_SERVES), [ProcessExited(11, 0)], []),
     (
         "certificates: all serving workers reload",
@@ -159,11 +156,11 @@ ROWS: Sequence[
     ),
     (
         "a rolling restart waits until all slots are filled",
-        state(OPERATOR | {12: BOTH[12]}, workers_to_restart=("w1",)),
+        state({12: BOTH[12]}, workers_to_restart=("w1",)),
         [TimePassed()],
         [],
     ),
-    ("stop: workers drain first", state(BOTH), [StopRequested()], DRAINED),
+    ("stop: the workers drain", state(BOTH), [StopRequested()], DRAINED),
     (
         "stop: starting workers too",
         state(SUCCESSOR_STARTS),
@@ -187,32 +184,20 @@ ROWS: Sequence[
     ("stop has effect once", state(BOTH), [StopRequested(), StopRequested()], DRAINED),
     (
         "stopping: no worker is replaced",
-        state(WORKERS_STOP, is_stopping=True),
+        state(BOTH_STOP, is_stopping=True),
         [ProcessExited(11, 0)],
         [],
     ),
     (
-        "stopping: the operator is replaced, as workers need it",
-        state(WORKERS_STOP, is_stopping=True),
-        [ProcessExited(10, -9)],
-        [StartProcess("operator")],
-    ),
-    (
         "stopping: no rolling restart",
-        state(WORKERS_STOP, is_stopping=True),
+        state(BOTH_STOP, is_stopping=True),
         [RollingRestartRequested()],
         [],
     ),
     (
-        "the operator goes after the last worker",
-        state(OPERATOR | {11: ("w1", STOPPING)}, is_stopping=True),
-        [ProcessExited(11, 0)],
-        [SendCommand(10, ProcessCommand.DRAIN)],
-    ),
-    (
-        "the end",
-        state({10: ("operator", STOPPING)}, is_stopping=True),
-        [ProcessExited(10, 0)],
+        "the end comes after the last worker",
+        state(BOTH_STOP, is_stopping=True),
+        [ProcessExited(12, 0), ProcessExited(11, 0)],
         [ExitService(0)],
     ),
     (
@@ -240,8 +225,8 @@ def test_actions_that_follow_from_events(
 
 
 def test_the_supervisor_begins_with_a_process_for_every_slot() -> None:
-    before, actions = begin(SupervisorState(("w1", "w2"), ("operator",)), now=NOW)
-    assert actions == (StartProcess("operator"), StartProcess("w1"), StartProcess("w2"))
+    before, actions = begin(SupervisorState(("w1", "w2")), now=NOW)
+    assert actions == (StartProcess("w1"), StartProcess("w2"))
     assert after_events(before, TimePassed())[1] == []
 
 

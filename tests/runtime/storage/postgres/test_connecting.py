@@ -246,8 +246,6 @@ async def _is_refused(url: str, folder: Path, command: tuple[str, ...]) -> None:
         console = "127.0.0.1:0"
         [keys]
         master_key_file = "{folder / "master.key"}"
-        [provider.sandbox]
-        kind = "sandbox"
         """,
         encoding="utf-8",
     )
