@@ -198,7 +198,7 @@ def lint(session: nox.Session) -> None:
     environment = Environment(session, "lint", "typing", "lint")
     environment.run("ruff", "format", "--check", ".")
     environment.run("ruff", "check", ".")
-    environment.run("mypy", "--num-workers", str(os.cpu_count()))
+    environment.run("mypy")
 
 
 @nox.session
