@@ -15,7 +15,7 @@ from mmo_sansio import (
     MINUTE,
     SECOND,
     ErrorCode,
-    Instant,
+    Moment,
     ProviderAccepted,
     ProviderFailed,
     ProviderSucceeded,
@@ -113,7 +113,7 @@ class PesaplusProvider:
     def scope_of(self, request: HttpRequest) -> str | None:
         return "payments"  # It has one kind of token; None: none is needed.
 
-    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
         target = f"{self.account.base_url}/v1/token".encode()
         key = (b"x-api-key", self.account.api_key.encode())
         answer = yield HttpRequest("POST", target, (key,))
@@ -125,12 +125,12 @@ class PesaplusProvider:
             life = Span(int(document["seconds"]) * SECOND)
         except UNREADABLE:
             raise SignInFailed("Its answer holds no token.") from None
-        return AccessToken(value, issued_at=now, expires_at=later(now, life))
+        return AccessToken(value, issued_at=now.time, expires_at=later(now.time, life))
 
     def rejects_token(self, answer: HttpResponse) -> bool:
         return answer.status == 401
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         order = transaction.order
         document = {
             "id": transaction.reference,
@@ -151,14 +151,14 @@ class PesaplusProvider:
             return self._read(transaction, answer)
         return self._unknown(transaction, f"A submission was answered {answer.status}.")
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
         try:
             answer = yield self._request("GET", f"/{transaction.reference}")
         except ExchangeFailed as failure:
             return self._unknown(transaction, failure.reason)
         if answer.status == 404 and b'"unknown"' in answer.body:
             begun = transaction.progress.submitted_at
-            if begun is not None and _OPERATION.is_not_found_final(begun, now=now):
+            if begun is not None and _OPERATION.is_not_found_final(begun, now=now.time):
                 return self._never_received(transaction)
             return self._unknown(transaction, "It is not found, and may be too new for that.")
         if answer.status != 200:

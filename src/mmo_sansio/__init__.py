@@ -21,7 +21,7 @@ and these names:
     look      Accepted, Applied, Ignored, Rejected, Transaction, Status, ErrorCode,
               transaction_object, and the intents SubmitToProvider, PollProvider, PollEnded,
               DeliverCallback, DeliverQr
-    time      Instant, Span, SECOND, MINUTE, HOUR, DAY, later, format_with_seconds
+    time      Instant, Moment, Span, SECOND, MINUTE, HOUR, DAY, later, format_with_seconds
     service   decide, Decision, Ledger, NotPrefetched, Reads, merge_reads, reads
 
 A service of your own feeds inputs to `decide`, makes the changes of the decision durable, answers
@@ -77,6 +77,7 @@ from mmo_sansio.values.clock import (
     MINUTE,
     SECOND,
     Instant,
+    Moment,
     Span,
     format_with_seconds,
     later,
@@ -100,8 +101,8 @@ __all__ = [
     "DAY", "HOUR", "MINUTE", "SECOND", "Accepted", "Applied", "BeginSubmission", "Brand",
     "CallbackConcluded", "ConfirmPage", "CreatePayment", "Decision", "DeliverCallback", "DeliverQr",
     "DeliveryAttempt", "DeliveryOutcome", "Draft", "ErrorCode", "Gateway", "Ignored", "Instant",
-    "Intent", "Ledger", "Limits", "Method", "Money", "NotPrefetched", "Operation", "Party",
-    "PollEnded", "PollProvider", "ProviderAccepted", "ProviderFailed", "ProviderSucceeded",
+    "Intent", "Ledger", "Limits", "Method", "Moment", "Money", "NotPrefetched", "Operation",
+    "Party", "PollEnded", "PollProvider", "ProviderAccepted", "ProviderFailed", "ProviderSucceeded",
     "ProviderUnreachable", "Reads", "Rejected", "Source", "Span", "Status", "SubmitToProvider",
     "Transaction", "decide", "format_with_seconds", "later", "merge_reads", "reads",
     "transaction_object",

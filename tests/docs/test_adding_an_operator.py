@@ -42,7 +42,7 @@ from mmo_sansio.testing import (
     AdapterCheck,
     a_transaction,
 )
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, earlier, later
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Stage, Transaction, Type
 
@@ -94,20 +94,20 @@ def always(to: HttpResponse | ExchangeFailed) -> Callable[[HttpRequest], HttpRes
 def submitted(
     provider: Provider, to: HttpResponse | ExchangeFailed, **members: Any
 ) -> ProviderReport:
-    return drive(provider.submit(a_payment(**members), now=NOW), always(to))
+    return drive(provider.submit(a_payment(**members), now=Moment.at(NOW)), always(to))
 
 
 def asked(
     provider: Provider, to: HttpResponse | ExchangeFailed, now: Instant = NOW
 ) -> ProviderReport:
-    return drive(provider.poll(a_payment(), now=now), always(to))
+    return drive(provider.poll(a_payment(), now=Moment.at(now)), always(to))
 
 
 def test_what_is_sent_names_the_payment_so_that_a_repetition_is_recognised(
     provider: Provider,
 ) -> None:
-    request = next(provider.submit(a_payment(), now=NOW))
-    assert request == next(provider.submit(a_payment(), now=later(NOW, HOUR)))
+    request = next(provider.submit(a_payment(), now=Moment.at(NOW)))
+    assert request == next(provider.submit(a_payment(), now=Moment.at(later(NOW, HOUR))))
     assert json.loads(request.body)["id"] == REFERENCE
 
 
@@ -200,13 +200,13 @@ def test_a_notification_is_a_hint_or_matches_nothing(provider: Provider) -> None
 
 
 def test_a_token_or_a_refusal_that_quotes_nothing(provider: Provider) -> None:
-    request = next(provider.submit(a_payment(), now=NOW))
+    request = next(provider.submit(a_payment(), now=Moment.at(NOW)))
     assert b"SECRET" not in repr(request).encode()
     scope = provider.scope_of(request)
     assert scope is not None
 
     def sign_in(to: HttpResponse) -> AccessToken:
-        conversation = provider.sign_in(scope, now=NOW)
+        conversation = provider.sign_in(scope, now=Moment.at(NOW))
         assert next(conversation).value(b"x-api-key") == b"SECRET"
         with pytest.raises(StopIteration) as end:
             conversation.send(to)

@@ -14,7 +14,7 @@ from mmo_sansio.messages.replies import Reply
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing import REFERENCE, START
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span, later
+from mmo_sansio.values.clock import Instant, Moment, Span, later
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import WorkItem
 
@@ -22,6 +22,11 @@ from mmo_trio.storage.interface.store import WorkItem
 def now() -> Instant:
     """Return wall time by Trio's clock; a test starts at START."""
     return later(START, Span(round(trio.current_time() * clock.SECOND)))
+
+
+def moment() -> Moment:
+    """Return the same by both clocks."""
+    return Moment.at(now())
 
 
 @define

@@ -23,7 +23,7 @@ from mmo_trio.workers.providers.account import WebhookEndpoint
 from mmo_trio.workers.providers.deposits import DepositLister
 from mmo_trio.workers.providers.open_accounts import OpenAccount
 from tests.support.operator_kinds import Operator
-from tests.support.operator_world import LASTS, SELDOM_S, World, now
+from tests.support.operator_world import LASTS, SELDOM_S, World, moment, now
 
 ALWAYS = 1_000_000
 """How many requests a fault applies to that has no end."""
@@ -115,8 +115,7 @@ class ScriptedWorld(World):
                 store,
                 self.engine.submit,
                 (account,),
-                now,
-                now,
+                moment,
                 ReferenceGenerator(now).next,
                 scan_interval_s=60,
             )

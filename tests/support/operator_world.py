@@ -45,7 +45,16 @@ from mmo_sansio.testing import (
     a_party,
     numbered_reference,
 )
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, MonotonicInstant, Span, later
+from mmo_sansio.values.clock import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    Instant,
+    Moment,
+    MonotonicInstant,
+    Span,
+    later,
+)
 from mmo_sansio.values.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type
 from mmo_sansio.values.money import to_money
 from mmo_simulators.common.faults import ANY_OPERATION, DroppedConnection, Fault, PlannedFault
@@ -92,6 +101,11 @@ def now() -> Instant:
     return later(START, Span(round(trio.current_time() * SECOND)))
 
 
+def moment() -> Moment:
+    """Return the same by both clocks."""
+    return Moment.at(now())
+
+
 class VirtualClock(GatewayClock):
     """Follows Trio's clock."""
 
@@ -108,9 +122,9 @@ class RecordingProvider(RedactingProvider):
 
     asked_at: dict[str, Instant] = Factory(dict)
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
         if not transaction.progress.stage.is_terminal:
-            self.asked_at[transaction.reference] = now
+            self.asked_at[transaction.reference] = now.time
         return RedactingProvider.poll(self, transaction, now=now)
 
 
@@ -258,13 +272,13 @@ class World:
         outbox.subscribe(hand_over)
         engine = Engine(store, clock, outbox)
         account = self.account = ProviderAccount(
-            self.provider, self._exchange, now, clock.monotonic
+            self.provider, self._exchange, moment, clock.monotonic
         )
         name = self.provider.name
-        checks = AccountChecks(store.admin, {name: account}, now, round_s=SELDOM_S)
+        checks = AccountChecks(store.admin, {name: account}, moment, round_s=SELDOM_S)
         ask = partial(checks.ask, name)
         providers = ProviderWorker(
-            engine.submit, {name: self.provider}, lambda _: account.exchange, lambda _: ask, now
+            engine.submit, {name: self.provider}, lambda _: account.exchange, lambda _: ask, moment
         )
         scanner = Scheduler(
             store, engine.enqueue, hand_over, lambda: True, clock.time, scan_interval_s=5
@@ -273,12 +287,12 @@ class World:
         await life.start(partial(providers.run, drain=trio.Event()))
         await life.start(scanner.run)
         claims = DepositClaimWorker(
-            store, engine.submit, {name: self.provider}, lambda _: ask, now, 60
+            store, engine.submit, {name: self.provider}, lambda _: ask, moment, 60
         )
         await life.start(partial(claims.run, drain=trio.Event()))
         await life.start(checks.run)
         await self._start_more(store, providers, life)
-        floats = FloatMonitor(store.admin, {}, lambda _: ask, {}, now)
+        floats = FloatMonitor(store.admin, {}, lambda _: ask, {}, moment)
         self.engine, self.scanner = engine, scanner
         self.hooks = Webhooks(
             {},
@@ -287,7 +301,7 @@ class World:
             checks.learn,
             floats.learn,
             ReferenceGenerator(now),
-            now,
+            moment,
             64 * 1024,
         )
 

@@ -50,6 +50,7 @@ from mmo_sansio.values.clock import (
     MINUTE,
     SECOND,
     Instant,
+    Moment,
     MonotonicInstant,
     Span,
     later,
@@ -252,7 +253,7 @@ class PlantedReply:
 class Operator(PlainProvider):
     """Confirms deposits, and gives a code for a QR pay-in."""
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         report: ProviderReport = yield from PlainProvider.submit(self, transaction, now=now)
         return (
             evolve(report, qr=QrCode(image="cGlj"))
@@ -260,7 +261,7 @@ class Operator(PlainProvider):
             else report
         )
 
-    def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
+    def verify_deposit(self, claim: DepositClaim, *, now: Moment) -> DepositConversation:
         yield HttpRequest("VERIFY", claim.receipt.encode())
         return DepositAnswer(
             self.name,
@@ -408,7 +409,7 @@ class World:
                 {"test": operator},
                 lambda _: self._exchange,
                 lambda _: self._exchange,
-                gateway_clock.time,
+                gateway_clock.moment,
             )
             callbacks = CallbackWorker(
                 deliver=self._deliver,
@@ -441,7 +442,11 @@ class World:
                     gateway_clock.time,
                 ),
                 claims=DepositClaimWorker(
-                    store, submit, {"test": operator}, lambda _: self._exchange, gateway_clock.time
+                    store,
+                    submit,
+                    {"test": operator},
+                    lambda _: self._exchange,
+                    gateway_clock.moment,
                 ),
                 creator=PaymentCreator(partial(self._create, engine), providers),
             )

@@ -16,7 +16,7 @@ from mmo_sansio.providers.common.interface import (
     SignInFailed,
 )
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
-from mmo_sansio.values.clock import MINUTE, Instant, Span, later
+from mmo_sansio.values.clock import MINUTE, Moment, Span, later
 from mmo_sansio.values.model import Transaction
 
 TOKEN_LIFE = Span(10 * MINUTE)
@@ -36,19 +36,21 @@ class ScriptedProvider:
     def scope_of(self, request: HttpRequest) -> str | None:
         return None if request.target.endswith(b"/free") else "all"
 
-    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
         answer = yield HttpRequest("POST", b"https://operator.example/token")
         if answer.status != 200:
             raise SignInFailed(f"answered {answer.status}")
-        return AccessToken(answer.body.decode(), issued_at=now, expires_at=later(now, TOKEN_LIFE))
+        return AccessToken(
+            answer.body.decode(), issued_at=now.time, expires_at=later(now.time, TOKEN_LIFE)
+        )
 
     def rejects_token(self, response: HttpResponse) -> bool:
         return response.status == 401
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         raise NotImplementedError
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
         raise NotImplementedError
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:

@@ -34,7 +34,7 @@ from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.providers.common.interface import ExchangeFailed, Provider, ReversesPayments, drive
 from mmo_sansio.testing import START, a_party, a_transaction, ledger_with, numbered_reference
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, later
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, later
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_sansio.values.reversals import Reversal
@@ -221,7 +221,7 @@ class ReversalWorld:
         self.tally["asked for" if is_first else "asked after"] += 1
         run = self.provider.reverse if is_first else self.provider.poll_reversal
         self.account.simulator.faults.plan(self._faults(is_first=is_first))
-        return drive(run(reversal, payment, now=self.now), self._exchange)
+        return drive(run(reversal, payment, now=Moment.at(self.now)), self._exchange)
 
     def _is_killed(self, when: str) -> bool:
         is_killed = not self.is_healed and self.random.random() < 0.05

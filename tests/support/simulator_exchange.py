@@ -14,7 +14,7 @@ from mmo_sansio.providers.common.interface import (
     SignInFailed,
     drive,
 )
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import Transaction
 from mmo_simulators.common.faults import DroppedConnection
 from mmo_simulators.common.simulator import Simulator
@@ -33,11 +33,11 @@ class SimulatorAccount:
 
     def submit(self, transaction: Transaction) -> ProviderReport:
         """Run the conversation of a submission."""
-        return drive(self.provider.submit(transaction, now=self.now), self.exchange)
+        return drive(self.provider.submit(transaction, now=Moment.at(self.now)), self.exchange)
 
     def poll(self, transaction: Transaction) -> ProviderReport:
         """Run the conversation of a poll."""
-        return drive(self.provider.poll(transaction, now=self.now), self.exchange)
+        return drive(self.provider.poll(transaction, now=Moment.at(self.now)), self.exchange)
 
     def exchange(self, request: HttpRequest) -> HttpResponse:
         """Send a request with its token, and once more with a new one if that is refused."""
@@ -61,7 +61,7 @@ class SimulatorAccount:
         return evolve(request, headers=(bearer, *request.headers))
 
     def _sign_in(self, scope: str) -> AccessToken:
-        conversation = self.provider.sign_in(scope, now=self.now)
+        conversation = self.provider.sign_in(scope, now=Moment.at(self.now))
         try:
             return drive(conversation, self._send)
         except (SignInFailed, ExchangeFailed) as failure:

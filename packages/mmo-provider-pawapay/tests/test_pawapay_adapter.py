@@ -82,6 +82,7 @@ from mmo_sansio.testing import (
     numbered_reference,
 )
 from mmo_sansio.testing.adapter_conformance import check_options, check_secrets
+from mmo_sansio.values.clock import Moment
 
 
 def reference_of(id: str) -> str:
@@ -96,7 +97,7 @@ def submitted(
 ) -> ProviderReport:
     """What the answer to the submission of the documentation's payment is taken for."""
     payment = a_payment(reference_of(INITIATED_ID), type, **members)
-    return drive(an_account().submit(payment, now=START), answering(answer, []))
+    return drive(an_account().submit(payment, now=Moment.at(START)), answering(answer, []))
 
 
 def polled(
@@ -104,7 +105,10 @@ def polled(
 ) -> ProviderReport:
     """What the answer to a poll about the documentation's payment is taken for."""
     payment = a_payment(reference_of(FOUND_ID), type, **members)
-    return drive(an_account().poll(payment, now=now), answering(HttpResponse(status, (), body), []))
+    return drive(
+        an_account().poll(payment, now=Moment.at(now)),
+        answering(HttpResponse(status, (), body), []),
+    )
 
 
 CASE = AdapterCase(
@@ -193,7 +197,7 @@ class TestSubmissions:
         sent: list[HttpRequest] = []
         payment = a_payment(reference, type, Money(100, "RWF"), msisdn="+250783456789")
         account = an_account(market="MTN_MOMO_RWA", base_url="https://api.sandbox.pawapay.io")
-        drive(account.submit(payment, now=START), answering(HttpResponse(500), sent))
+        drive(account.submit(payment, now=Moment.at(START)), answering(HttpResponse(500), sent))
         (request,) = sent
         assert json.loads(request.body) == {**example, "clientReferenceId": reference}
         assert request.target == f"https://api.sandbox.pawapay.io/v2/{path}".encode()
@@ -208,13 +212,18 @@ class TestSubmissions:
     def test_an_amount_has_no_zeros_at_its_end(self, minor: int, text: str) -> None:
         sent: list[HttpRequest] = []
         payment = a_payment(REFERENCE, amount=Money(minor, "ZMW"))
-        drive(an_account().submit(payment, now=START), answering(HttpResponse(500), sent))
+        drive(
+            an_account().submit(payment, now=Moment.at(START)), answering(HttpResponse(500), sent)
+        )
         assert json.loads(sent[0].body)["amount"] == text
 
     def test_a_message_for_the_customer_is_sent_where_one_is_set(self) -> None:
         sent: list[HttpRequest] = []
         account = an_account(customer_message="Note of 4 to 22 chars")
-        drive(account.submit(a_payment(REFERENCE), now=START), answering(HttpResponse(500), sent))
+        drive(
+            account.submit(a_payment(REFERENCE), now=Moment.at(START)),
+            answering(HttpResponse(500), sent),
+        )
         assert json.loads(sent[0].body)["customerMessage"] == "Note of 4 to 22 chars"
 
     @pytest.mark.parametrize("body", [ACCEPTED, DUPLICATE_IGNORED])
@@ -323,7 +332,8 @@ class TestPolls:
         sent: list[HttpRequest] = []
         payment = a_payment(reference_of(FOUND_ID), type)
         drive(
-            an_account().poll(payment, now=START), answering(HttpResponse(200, (), NOT_FOUND), sent)
+            an_account().poll(payment, now=Moment.at(START)),
+            answering(HttpResponse(200, (), NOT_FOUND), sent),
         )
         (request,) = sent
         assert (request.method, request.target) == (
@@ -417,9 +427,9 @@ class TestAmountsOfTheMarket:
             posts.append(request)
             return HttpResponse(500)
 
-        return drive(account.submit(a_payment(REFERENCE, type, amount), now=START), exchange), len(
-            posts
-        )
+        return drive(
+            account.submit(a_payment(REFERENCE, type, amount), now=Moment.at(START)), exchange
+        ), len(posts)
 
     @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
     @pytest.mark.parametrize(("minor", "is_sent"), [(1, True), (1000, True), (1001, False)])
@@ -481,7 +491,7 @@ class TestAmountsOfTheMarket:
         payment = a_payment(REFERENCE, amount=Money(1001, "XOF"))
         for minutes, questions in ((0, 1), (9, 1), (10, 2)):
             now = later(START, Span(minutes * MINUTE))
-            report = drive(account.submit(payment, now=now), exchange)
+            report = drive(account.submit(payment, now=Moment.at(now)), exchange)
             assert isinstance(report, ProviderFailed)
             assert len(asked) == questions
 
@@ -497,7 +507,9 @@ class TestAvailability:
         assert isinstance(provider, ReportsAvailability)
         return {
             each.part: each
-            for each in drive(provider.ask_availability(now=START), answering(answer, []))
+            for each in drive(
+                provider.ask_availability(now=Moment.at(START)), answering(answer, [])
+            )
         }
 
     def test_what_the_operator_does_not_process_is_held(self) -> None:
@@ -541,7 +553,7 @@ class TestBalances:
         asked: list[HttpRequest] = []
         provider = an_account()
         report = drive(
-            provider.ask_balances(now=START),
+            provider.ask_balances(now=Moment.at(START)),
             answering(HttpResponse(200, (), WALLETS.encode()), asked),
         )
         assert [each.target for each in asked] == [
@@ -563,7 +575,8 @@ class TestBalances:
     ) -> None:
         body = WALLETS.replace('"provider": ""', f'"provider": "{own}"').encode()
         report = drive(
-            an_account().ask_balances(now=START), answering(HttpResponse(200, (), body), [])
+            an_account().ask_balances(now=Moment.at(START)),
+            answering(HttpResponse(200, (), body), []),
         )
         assert [each.account for each in report.balances] == accounts
 
@@ -579,7 +592,10 @@ class TestBalances:
         ],
     )
     def test_what_says_nothing_is_no_balance(self, answer: HttpResponse | ExchangeFailed) -> None:
-        assert drive(an_account().ask_balances(now=START), answering(answer, [])) == BalanceReport()
+        assert (
+            drive(an_account().ask_balances(now=Moment.at(START)), answering(answer, []))
+            == BalanceReport()
+        )
 
 
 class TestOptions:

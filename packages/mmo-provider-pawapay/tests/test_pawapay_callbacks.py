@@ -67,6 +67,7 @@ from mmo_sansio.providers import (
 )
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.testing import REFERENCE, START
+from mmo_sansio.values.clock import Moment
 
 RSA_KEY = rsa.generate_private_key(65537, 2048)
 P384_KEY = ec.derive_private_key(0xC0FFEE, ec.SECP384R1())
@@ -187,7 +188,7 @@ def test_the_base_of_the_documentations_callback_is_the_documentations() -> None
 class TestResults:
     def test_a_signed_success_is_a_result(self) -> None:
         request = a_callback()
-        assert ACCOUNT.refuse_notification(request, now=START) is None
+        assert ACCOUNT.refuse_notification(request, now=Moment.at(START)) is None
         assert ACCOUNT.read_notification(request) == ProviderSucceeded(
             PAID_REFERENCE, NAME, Source.WEBHOOK, "12356789", final=Money(12_300, "ZMW")
         )
@@ -216,7 +217,7 @@ class TestResults:
     def test_an_unsigned_one_causes_a_poll_where_no_keys_are_set(self) -> None:
         request = HttpRequest("POST", PATH.encode(), (), COMPLETED)
         account = an_account()
-        assert account.refuse_notification(request, now=START) is None
+        assert account.refuse_notification(request, now=Moment.at(START)) is None
         assert account.read_notification(request) == ProviderHinted(
             PAID_REFERENCE, NAME, COMPLETED.decode()
         )
@@ -265,8 +266,14 @@ class TestResults:
 
     def test_the_gateway_passes_a_refusal_on(self) -> None:
         unsigned = without(a_callback(), b"signature")
-        assert RedactingProvider(ACCOUNT).refuse_notification(unsigned, now=START) is not None
-        assert RedactingProvider(ACCOUNT).refuse_notification(a_callback(), now=START) is None
+        assert (
+            RedactingProvider(ACCOUNT).refuse_notification(unsigned, now=Moment.at(START))
+            is not None
+        )
+        assert (
+            RedactingProvider(ACCOUNT).refuse_notification(a_callback(), now=Moment.at(START))
+            is None
+        )
 
 
 class TestSignatures:
@@ -275,7 +282,7 @@ class TestSignatures:
     def test_every_documented_algorithm_is_verified(self, algorithm: str, digest: str) -> None:
         account = an_account(callback_keys="\n".join(map(public_pem, (EC_KEY, P384_KEY, RSA_KEY))))
         request = a_callback(key=KEYS[algorithm], algorithm=algorithm, digest=digest)
-        assert account.refuse_notification(request, now=START) is None
+        assert account.refuse_notification(request, now=Moment.at(START)) is None
         assert isinstance(account.read_notification(request), ProviderSucceeded)
 
     @pytest.mark.parametrize("algorithm", ["ecdsa-p256-sha256", "ecdsa-p384-sha384"])
@@ -286,10 +293,13 @@ class TestSignatures:
 
     def test_the_host_that_the_request_names_counts_where_a_proxy_changed_it(self) -> None:
         assert (
-            ACCOUNT.refuse_notification(a_callback(authority="127.0.0.1:8080"), now=START) is None
+            ACCOUNT.refuse_notification(
+                a_callback(authority="127.0.0.1:8080"), now=Moment.at(START)
+            )
+            is None
         )
         behind_proxy = replaced(a_callback(), b"host", b"gateway.internal:8080")
-        assert ACCOUNT.refuse_notification(behind_proxy, now=START) is None
+        assert ACCOUNT.refuse_notification(behind_proxy, now=Moment.at(START)) is None
 
     @pytest.mark.parametrize(
         ("age_s", "is_refused"), [(-31, True), (-30, False), (0, False), (90, False), (91, True)]
@@ -298,19 +308,24 @@ class TestSignatures:
         self, age_s: int, is_refused: bool
     ) -> None:
         request = a_callback(created=Instant(START - age_s * SECOND))
-        assert (ACCOUNT.refuse_notification(request, now=START) is not None) == is_refused
+        assert (
+            ACCOUNT.refuse_notification(request, now=Moment.at(START)) is not None
+        ) == is_refused
 
     def test_a_replay_is_refused_once_it_is_old_and_changes_nothing_before(self) -> None:
         request = a_callback()
         assert ACCOUNT.read_notification(request) == ACCOUNT.read_notification(request)
-        assert ACCOUNT.refuse_notification(request, now=later(START, Span(2 * MINUTE))) == (
-            "The signature has expired."
-        )
+        assert ACCOUNT.refuse_notification(
+            request, now=Moment.at(later(START, Span(2 * MINUTE)))
+        ) == ("The signature has expired.")
 
     def test_one_that_says_it_never_ends_ends_a_minute_after_its_beginning(self) -> None:
         request = a_callback(parameters=f";created={START // SECOND};expires=99999999999")
-        assert ACCOUNT.refuse_notification(request, now=START) is None
-        assert ACCOUNT.refuse_notification(request, now=later(START, Span(91 * SECOND))) is not None
+        assert ACCOUNT.refuse_notification(request, now=Moment.at(START)) is None
+        assert (
+            ACCOUNT.refuse_notification(request, now=Moment.at(later(START, Span(91 * SECOND))))
+            is not None
+        )
 
     @pytest.mark.parametrize(
         "request_",
@@ -361,7 +376,7 @@ class TestSignatures:
     def test_a_wrong_or_missing_signature_is_refused_and_never_a_result(
         self, request_: HttpRequest
     ) -> None:
-        assert ACCOUNT.refuse_notification(request_, now=START) is not None
+        assert ACCOUNT.refuse_notification(request_, now=Moment.at(START)) is not None
         assert isinstance(ACCOUNT.read_notification(request_), UnmatchedNotified)
 
     def test_bytes_of_any_kind_are_refused_and_raise_nothing(self) -> None:
@@ -375,7 +390,9 @@ class TestSignatures:
                 b'sig-pp=("@method" ' * 5_000,
             ):
                 ACCOUNT.read_notification(replaced(a_callback(), name, value))
-                fault = ACCOUNT.refuse_notification(replaced(a_callback(), name, value), now=START)
+                fault = ACCOUNT.refuse_notification(
+                    replaced(a_callback(), name, value), now=Moment.at(START)
+                )
                 assert (fault is None) == (name == b"host")
 
 
@@ -385,7 +402,8 @@ class TestOurSignatures:
         sent: list[HttpRequest] = []
         for _ in range(2):
             drive(
-                account.submit(a_payment(REFERENCE), now=START), answering(HttpResponse(500), sent)
+                account.submit(a_payment(REFERENCE), now=Moment.at(START)),
+                answering(HttpResponse(500), sent),
             )
         request, repetition = sent
         assert request == repetition
@@ -406,7 +424,10 @@ class TestOurSignatures:
     def test_a_poll_is_not_signed(self) -> None:
         account = an_account(signing_key=EC_PRIVATE_PEM, signing_key_id="CUSTOMER_TEST_KEY")
         sent: list[HttpRequest] = []
-        drive(account.poll(a_payment(REFERENCE), now=START), answering(HttpResponse(500), sent))
+        drive(
+            account.poll(a_payment(REFERENCE), now=Moment.at(START)),
+            answering(HttpResponse(500), sent),
+        )
         assert [name for name, _ in sent[0].headers] == [b"authorization"]
 
 

@@ -31,6 +31,7 @@ from mmo_sansio.providers import (
     UnmatchedNotified,
 )
 from mmo_sansio.testing import REFERENCE, START
+from mmo_sansio.values.clock import Moment
 
 ACCOUNT = an_account()
 PAYMENT = a_payment(REFERENCE, stage=Stage.SUCCEEDED)
@@ -41,7 +42,7 @@ NOW = later(START, Span(10 * SECOND))
 
 def sent(answer: HttpResponse | ExchangeFailed, **members: Any) -> ReversalReport:
     return reversal_report(
-        ACCOUNT.reverse(a_reversal(PAYMENT, **members), PAYMENT, now=NOW), answer
+        ACCOUNT.reverse(a_reversal(PAYMENT, **members), PAYMENT, now=Moment.at(NOW)), answer
     )[0]
 
 
@@ -49,7 +50,7 @@ def asked(
     answer: HttpResponse | ExchangeFailed, *, now: Instant = NOW, **members: Any
 ) -> ReversalReport:
     return reversal_report(
-        ACCOUNT.poll_reversal(a_reversal(PAYMENT, **members), PAYMENT, now=now), answer
+        ACCOUNT.poll_reversal(a_reversal(PAYMENT, **members), PAYMENT, now=Moment.at(now)), answer
     )[0]
 
 
@@ -76,7 +77,7 @@ def found(status: str, **members: Any) -> HttpResponse:
 def test_a_refund_has_an_id_of_its_own_made_from_ours() -> None:
     part = a_reversal(PAYMENT, amount=Money(450, "ZMW"))
     answer = json_answer(200, {"refundId": REFUND_ID, "status": "ACCEPTED"})
-    report, (request,) = reversal_report(ACCOUNT.reverse(part, PAYMENT, now=NOW), answer)
+    report, (request,) = reversal_report(ACCOUNT.reverse(part, PAYMENT, now=Moment.at(NOW)), answer)
     assert report == ReversalAccepted(ID, NAME, Source.POLL)
     assert (request.method, request.target) == ("POST", b"https://api.pawapay.io/v2/refunds")
     assert json.loads(request.body) == {

@@ -11,24 +11,30 @@ tests."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages import inputs
+from mmo_sansio.providers.common.balances import ReportsBalances
 from mmo_sansio.providers.common.interface import (
     AccessToken,
+    ChecksAccount,
     CipherError,
     Ciphers,
     Conversation,
     ExchangeFailed,
     Finished,
     Provider,
+    ReportsAvailability,
+    ReversesPayments,
     RsaPadding,
     SignInFailed,
+    VerifiesDeposits,
     drive,
     resume,
 )
@@ -36,12 +42,20 @@ from mmo_sansio.providers.common.operations import PUSH, OperationKey
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.testing.builders import REFERENCE, START, a_party, a_transaction
-from mmo_sansio.values.clock import MINUTE, later
-from mmo_sansio.values.model import Flow, Stage, Transaction
+from mmo_sansio.testing.request_dates import named_days
+from mmo_sansio.values.clock import DAY, MINUTE, Moment, Span, earlier, later
+from mmo_sansio.values.model import DepositClaim, Evidence, Flow, Stage, Transaction
 from mmo_sansio.values.money import to_money
+from mmo_sansio.values.reversals import Reversal, ReversalState
 
 NAME: Final = "conformance"
 """The name under which the suite opens accounts."""
+
+NOW: Final = Moment.at(START)
+
+AHEAD: Final = Span(-500 * DAY)
+APART: Final = Moment(time=earlier(START, AHEAD), utc=START)
+"""A moment at which the gateway's own time is far ahead of wall time."""
 
 HOOKS_URL: Final = "https://gw.example/hooks/conformance/token"
 LOST: Final = ExchangeFailed("The connection broke.", may_have_arrived=True)
@@ -207,9 +221,9 @@ def check_requests(case: AdapterCase) -> None:
     token."""
     provider = case.open_adapter()
     for transaction in _transactions(case, provider):
-        sent = sent_requests(case, provider.submit(transaction, now=START))
-        assert sent == sent_requests(case, provider.submit(transaction, now=START))
-        for request in sent + sent_requests(case, provider.poll(transaction, now=START)):
+        sent = sent_requests(case, provider.submit(transaction, now=NOW))
+        assert sent == sent_requests(case, provider.submit(transaction, now=NOW))
+        for request in sent + sent_requests(case, provider.poll(transaction, now=NOW)):
             assert TARGET.fullmatch(request.target), f"{request.target!r} is not absolute"
             assert all(HEADER_NAME.fullmatch(name) for name, _ in request.headers)
             scope = provider.scope_of(request)
@@ -231,7 +245,7 @@ def check_amounts(case: AdapterCase) -> None:
             if sent:
                 assert Decimal(amount) in named, f"{key}: {amount} is not what was sent"
             else:
-                report = drive(provider.submit(transaction, now=START), answer_with(case, LOST))
+                report = drive(provider.submit(transaction, now=NOW), answer_with(case, LOST))
                 assert isinstance(report, inputs.ProviderFailed), (
                     f"{key}: {amount} came to {report}"
                 )
@@ -244,7 +258,7 @@ def check_submission_is_sent_once(case: AdapterCase) -> None:
         for outcome in ambiguous_outcomes():
             sent: list[HttpRequest] = []
             exchange = answer_with(case, outcome, sent)
-            report = drive(provider.submit(transaction, now=START), exchange)
+            report = drive(provider.submit(transaction, now=NOW), exchange)
             _check_report(report, inputs.ProviderUnreachable, outcome)
             assert sum(map(_moves, sent)) <= 1, f"it was submitted twice after {outcome!r}"
 
@@ -253,7 +267,7 @@ def check_unsent_submission(case: AdapterCase) -> None:
     """Check that a submission of which no byte left was never received (S6)."""
     provider = case.open_adapter()
     for transaction in _transactions(case, provider):
-        report = drive(provider.submit(transaction, now=START), answer_with(case, UNSENT))
+        report = drive(provider.submit(transaction, now=NOW), answer_with(case, UNSENT))
         _check_report(report, inputs.ProviderNeverReceived, UNSENT)
 
 
@@ -266,7 +280,7 @@ def check_polls(case: AdapterCase) -> None:
         }
         for outcome in (UNSENT, *ambiguous_outcomes()):
             sent: list[HttpRequest] = []
-            now = later(START, MINUTE)
+            now = Moment.at(later(START, MINUTE))
             report = drive(provider.poll(transaction, now=now), answer_with(case, outcome, sent))
             _check_report(report, (inputs.ProviderUnreachable, inputs.ProviderCannotTell), outcome)
             again = [each for each in sent if (each.method, each.target) in submission]
@@ -291,6 +305,19 @@ def check_notifications(case: AdapterCase) -> None:
             for accepted in (True, False):
                 status = provider.answer_notification(request, accepted).status
                 assert 200 <= status < 600
+
+
+def check_times(case: AdapterCase) -> None:
+    """Check that no request is dated by the gateway's own time, which is apart from wall time."""
+    provider, own_day = case.open_adapter(), APART.time // DAY
+    named = [
+        (request, day)
+        for conversation in _conversations_apart(case, provider)
+        for request in _requests_of(case, conversation)
+        for day in named_days(request)
+    ]
+    wrong = [request for request, day in named if abs(day - own_day) <= 1]
+    assert not wrong, f"it is dated by the gateway's own time: {wrong[0]}"
 
 
 def check_sign_in(case: AdapterCase) -> None:
@@ -351,6 +378,7 @@ ADAPTER_CHECKS: Final[tuple[AdapterCheck, ...]] = (
     check_unsent_submission,
     check_polls,
     check_notifications,
+    check_times,
     check_sign_in,
     check_options,
     check_secrets,
@@ -374,6 +402,103 @@ def _transactions(case: AdapterCase, provider: Provider) -> Iterator[Transaction
         yield case.transaction(key)
 
 
+def _conversations_apart(
+    case: AdapterCase, provider: Provider
+) -> Iterator[Generator[HttpRequest, HttpResponse, object]]:
+    """Yield every conversation that the adapter has, begun while the clocks are apart."""
+    for pending in _transactions(case, provider):
+        paid = _apart(pending)
+        reversal = _reversal_of(paid)
+        yield provider.submit(paid, now=APART)
+        yield provider.poll(paid, now=APART)
+        if isinstance(provider, ReversesPayments):
+            yield provider.reverse(reversal, paid, now=APART)
+            yield provider.poll_reversal(reversal, paid, now=APART)
+    for scope in sorted(_scopes(case, provider)):
+        yield provider.sign_in(scope, now=APART)
+    if isinstance(provider, VerifiesDeposits):
+        yield provider.verify_deposit(_claim(case), now=APART)
+    if isinstance(provider, ChecksAccount):
+        yield provider.check_account(now=APART)
+    if isinstance(provider, ReportsAvailability):
+        yield provider.ask_availability(now=APART)
+    if isinstance(provider, ReportsBalances):
+        yield provider.ask_balances(now=APART)
+
+
+def _requests_of(
+    case: AdapterCase, conversation: Generator[HttpRequest, HttpResponse, object]
+) -> list[HttpRequest]:
+    """Return what a conversation sends when every answer is lost; also what prepares it."""
+    sent: list[HttpRequest] = []
+    with suppress(ExchangeFailed, SignInFailed):
+        drive(conversation, answer_with(evolve(case, prepare=_noted(case, sent)), LOST, sent))
+    return sent
+
+
+def _noted(
+    case: AdapterCase, sent: list[HttpRequest]
+) -> Callable[[HttpRequest], HttpResponse | None]:
+    def prepare(request: HttpRequest) -> HttpResponse | None:
+        sent.append(request)
+        return case.prepare(request)
+
+    return prepare
+
+
+def _apart(payment: Transaction) -> Transaction:
+    """Return the payment as it was taken while the clocks were apart, and is known to the
+    operator."""
+    receipt = Evidence("RECEIPT001", "0", payment.order.requested)
+    return Transaction(
+        evolve(payment.order, expires_at=later(APART.time, DAY), utc_offset=AHEAD),
+        evolve(
+            payment.progress,
+            submitted_at=APART.time,
+            provider_reference="ID-1",
+            final=payment.order.requested,
+            evidence=evolve(receipt, reported_at=APART.time),
+        ),
+    )
+
+
+def _reversal_of(payment: Transaction) -> Reversal:
+    order = payment.order
+    return Reversal(
+        payment=payment.reference,
+        number=1,
+        brand=order.brand,
+        provider=order.provider,
+        amount=order.requested,
+        reason="Paid twice.",
+        asked_by="amina",
+        asked_at=APART.utc,
+        state=ReversalState.SENT,
+        wake_at=None,
+        sent_at=APART.time,
+        submissions=1,
+        provider_reference="ID-2",
+    )
+
+
+def _claim(case: AdapterCase) -> DepositClaim:
+    return DepositClaim(
+        provider=NAME,
+        receipt="RECEIPT001",
+        provider_title=case.kind.title,
+        gateway_reference=REFERENCE,
+        account="",
+        bill_reference="",
+        amount=to_money(Decimal(150), case.currency),
+        party=a_party(msisdn=case.msisdn),
+        payment=None,
+        brand=None,
+        received_at=APART.time,
+        expires_at=later(APART.time, DAY),
+        wake_at=APART.time,
+    )
+
+
 def _moves(request: HttpRequest) -> bool:
     return request.method != "GET"
 
@@ -381,7 +506,7 @@ def _moves(request: HttpRequest) -> bool:
 def _submission(
     case: AdapterCase, provider: Provider, transaction: Transaction
 ) -> list[HttpRequest]:
-    return sent_requests(case, provider.submit(transaction, now=START))
+    return sent_requests(case, provider.submit(transaction, now=NOW))
 
 
 def _check_report(
@@ -400,13 +525,13 @@ def _scopes(case: AdapterCase, provider: Provider) -> set[str]:
     found = set()
     for transaction in _transactions(case, provider):
         requests = _submission(case, provider, transaction)
-        requests += sent_requests(case, provider.poll(transaction, now=START))
+        requests += sent_requests(case, provider.poll(transaction, now=NOW))
         found |= {provider.scope_of(each) for each in requests}
     return {each for each in found if each is not None}
 
 
 def _sign_in(provider: Provider, scope: str, outcome: HttpResponse | ExchangeFailed) -> AccessToken:
-    conversation = provider.sign_in(scope, now=START)
+    conversation = provider.sign_in(scope, now=NOW)
     step = resume(conversation)
     while not isinstance(step, Finished):
         assert TARGET.fullmatch(step.target)

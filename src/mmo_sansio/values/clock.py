@@ -33,6 +33,11 @@ class Moment:
     """The wall time that the clock guard trusts, which is recorded for people to read: `createdAt`,
     `completedAt`, the journal."""
 
+    @classmethod
+    def at(cls, instant: Instant) -> Moment:
+        """Return the moment at which both clocks show this time."""
+        return cls(instant, instant)
+
 
 MICROSECOND = Span(1)
 MILLISECOND = Span(1_000)

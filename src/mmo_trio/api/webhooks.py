@@ -19,7 +19,7 @@ from mmo_sansio.providers.common import interface
 from mmo_sansio.providers.common.balances import BalanceReport
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
 from mmo_sansio.values import problems
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies, is_in_networks
 from mmo_trio.engine.engine import Submit
@@ -46,8 +46,7 @@ class Webhooks:
     learn_balances: Callable[[BalanceReport], Awaitable[None]]
     """Keeps what a notification says about our balances."""
     references: ReferenceGenerator
-    now: Callable[[], Instant]
-    """The wall time."""
+    now: Callable[[], Moment]
     body_limit: int
     trusted_proxies: TrustedProxies = TrustedProxies()
     observe: Callable[[str, HttpRequest, HttpResponse], None] = lambda *_: None

@@ -285,7 +285,7 @@ class PrometheusExporter:
             ),
         )
         yield from _float_metrics(self.float_monitor.floats)
-        monitor, now = self.float_monitor, self.float_monitor.now()
+        monitor, now = self.float_monitor, self.float_monitor.now().time
         ages = (
             ({"provider": p, "account": a}, elapsed(at, now) / SECOND)
             for (p, a), at in monitor.known_at.items()

@@ -10,7 +10,7 @@ from typing import Final, get_args
 from attrs import evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.values.clock import Instant, MonotonicInstant
+from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant
 from mmo_trio.brands.keyring import MASTER_KEY_BYTES, KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.service.resources import AuthoritiesKey, authorities_file
@@ -45,7 +45,7 @@ def _provider_faults(settings: Settings) -> list[SettingsError]:
     them share."""
     environment = AccountEnvironment(
         _refuse_request,
-        lambda: Instant(0),
+        lambda: Moment.at(Instant(0)),
         lambda: MonotonicInstant(0),
         SystemCiphers(),
         KeyRing(bytes(MASTER_KEY_BYTES)),

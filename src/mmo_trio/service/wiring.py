@@ -217,7 +217,7 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
     settings, clock = resources.settings, resources.clock
     environment = AccountEnvironment(
         resources.clients.providers.call_provider,
-        clock.time,
+        clock.moment,
         clock.monotonic,
         SystemCiphers(),
         resources.keyring,
@@ -264,7 +264,7 @@ def build_workers(foundation: Foundation) -> Workers:
     opened, admin = accounts.operator_accounts.items(), resources.store.admin
     asked = [name for name, each in opened if isinstance(each.adapter, ReportsAvailability)]
     account_checks = AccountChecks(
-        admin, accounts.provider_accounts, resources.clock.time, with_availability=asked
+        admin, accounts.provider_accounts, resources.clock.moment, with_availability=asked
     )
     providers = _provider_worker(foundation, account_checks, simulated_operator)
     deadline_s = to_seconds(resources.limits.callback_timeout)
@@ -321,8 +321,7 @@ def build_workers(foundation: Foundation) -> Workers:
             resources.store,
             submit,
             accounts.with_listings,
-            clock.time,
-            clock.now,
+            clock.moment,
             resources.references.next,
         ),
         reversals=ReversalWorker(resources.store, providers),
@@ -443,7 +442,7 @@ def _provider_worker(
         accounts.providers,
         exchanges.__getitem__,
         questions.__getitem__,
-        foundation.resources.clock.time,
+        foundation.resources.clock.moment,
         is_closed=foundation.known.is_closed,
         hold_of=checks.hold_of,
     )
@@ -460,7 +459,7 @@ def _float_monitor(foundation: Foundation, ask_for: Callable[[str], SendRequest]
     if accounts.sandbox is not None:
         providers[accounts.sandbox.name] = accounts.sandbox
     watches = {name: each.float_watch for name, each in opened.items()}
-    return FloatMonitor(resources.store.admin, providers, ask_for, watches, resources.clock.time)
+    return FloatMonitor(resources.store.admin, providers, ask_for, watches, resources.clock.moment)
 
 
 def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | None:
@@ -490,7 +489,7 @@ def _deposit_claims(foundation: Foundation, checks: AccountChecks) -> DepositCla
     providers = {name: each.provider for name, each in opened.items()}
     exchanges = {name: partial(checks.ask, name) for name in opened}
     submit, ask = foundation.engine.submit, exchanges.__getitem__
-    return DepositClaimWorker(resources.store, submit, providers, ask, resources.clock.time)
+    return DepositClaimWorker(resources.store, submit, providers, ask, resources.clock.moment)
 
 
 def _api_handler(
@@ -538,7 +537,7 @@ def _api_handler(
         workers.account_checks.learn,
         workers.float_monitor.learn,
         resources.references,
-        resources.clock.now,
+        resources.clock.moment,
         resources.limits.body,
         TrustedProxies.of(resources.settings.listen),
         partial(workers.recorder.observe, is_from_operator=True),

@@ -13,7 +13,7 @@ import trio
 from attrs import frozen
 
 from mmo_sansio.resilience.clock_guard import ClockGuard, ClockRecord
-from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span, earlier, later
+from mmo_sansio.values.clock import SECOND, Instant, Moment, MonotonicInstant, Span, earlier, later
 from mmo_trio.system.fault_report import DamagedFile
 
 SUSPENDED_AFTER = Span(10 * SECOND)
@@ -92,6 +92,13 @@ class GatewayClock:
     def time(self) -> Instant:
         """Return the gateway's own time, by which it is judged what is due."""
         return Instant(self.monotonic() + self.guard.time_ahead)
+
+    def moment(self) -> Moment:
+        """Return both times at once."""
+        monotonic, guard = self.monotonic(), self.guard
+        return Moment(
+            time=Instant(monotonic + guard.time_ahead), utc=Instant(monotonic + guard.utc_ahead)
+        )
 
     def wall(self) -> Instant:
         """Return what the machine's wall clock shows, right or wrong."""

@@ -24,7 +24,7 @@ from mmo_sansio.testing import (
     hinted,
     succeeded,
 )
-from mmo_sansio.values.clock import HOUR, SECOND, Instant
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Moment
 from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Status
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.problems import ProblemError
@@ -69,7 +69,7 @@ class Bench:
             self.learn,
             self.learn_balances,
             ReferenceGenerator(lambda: Instant(0)),
-            lambda: self.time,
+            lambda: Moment.at(self.time),
             1000,
             proxies,
         )
@@ -132,8 +132,8 @@ async def test_a_compressed_notification_is_unpacked_within_the_limit_of_bodies(
 class SuspiciousProvider(ScriptedProvider):
     """Takes notifications of the first second only."""
 
-    def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
-        return "It is late." if now > SECOND else None
+    def refuse_notification(self, request: HttpRequest, *, now: Moment) -> str | None:
+        return "It is late." if now.utc > SECOND else None
 
 
 async def test_a_notification_that_its_adapter_refuses_is_not_read_and_changes_nothing() -> None:

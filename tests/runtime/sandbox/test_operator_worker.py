@@ -24,7 +24,7 @@ from mmo_sansio.providers.sandbox.journal import (
 )
 from mmo_sansio.testing import REFERENCE, a_create_payment, numbered_reference
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span, later
+from mmo_sansio.values.clock import Instant, Moment, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage
 from mmo_trio.engine.engine import PendingInput
@@ -63,7 +63,7 @@ class SandboxWorld:
             {"test": self.provider},
             lambda name: self.sandbox.exchange,
             lambda name: self.sandbox.exchange,
-            self.now,
+            lambda: Moment.at(self.now()),
         ),
         takes_self=True,
     )
@@ -227,5 +227,5 @@ async def test_no_response_is_sent_that_is_not_in_the_journal(
 def a_submission() -> bytes:
     return (
         b'{"reference":"R","type":"payin","amount":{"value":"1.00","currency":"KES"},'
-        b'"msisdn":"254700000200","expiresAtUs":%d,"scenario":"success"}' % (10**6 * clock.SECOND)
+        b'"msisdn":"254700000200","expiresInUs":%d,"scenario":"success"}' % (10**6 * clock.SECOND)
     )

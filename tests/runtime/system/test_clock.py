@@ -10,7 +10,7 @@ import pytest
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.testing import START
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, earlier, later
+from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant, Span, earlier, elapsed, later
 from mmo_trio.system.clock import boot_id
 from tests.support.set_clock import SetClock
 
@@ -22,6 +22,14 @@ def test_moments_rise_within_and_across_calls_while_the_clock_stands_still() -> 
     moments = [*frozen.next_moments(3, after=NOTHING), *frozen.next_moments(2, after=NOTHING)]
     assert [now - START for now, _ in moments] == [0, 1, 2, 3, 4]
     assert all(after > before for (_, before), (_, after) in pairwise(moments))
+
+
+def test_both_times_are_read_at_once_and_stay_apart_after_a_wrong_clock() -> None:
+    wrong = SetClock()
+    wrong.step(clock.HOUR)
+    moment = wrong.moment()
+    assert moment == Moment(wrong.time(), wrong.now())
+    assert elapsed(moment.time, moment.utc) == clock.HOUR
 
 
 @pytest.mark.spec("R7")

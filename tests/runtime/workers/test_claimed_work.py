@@ -30,7 +30,7 @@ from tests.runtime.workers.providers.test_worker import PlainProvider
 from tests.runtime.workers.test_dispatcher import DispatcherWorld
 from tests.support.effort import by_effort
 from tests.support.operator_world import VirtualClock as OperatorClock
-from tests.support.operator_world import now
+from tests.support.operator_world import moment
 from tests.support.planted_faults import UNANSWERED, Fault, Planter, World
 from tests.support.sqlite_store import StoreFile
 from tests.support.stored_ledger import store_ledger
@@ -134,7 +134,11 @@ async def test_after_a_restart_every_payment_that_has_expired_unasked_is_asked(
             outbox, clock = Outbox(), OperatorClock()
             engine = Engine(store, clock, outbox)
             worker = ProviderWorker(
-                engine.submit, {"test": PlainProvider()}, lambda _: answers, lambda _: answers, now
+                engine.submit,
+                {"test": PlainProvider()},
+                lambda _: answers,
+                lambda _: answers,
+                moment,
             )
             idle: Any = DispatcherWorld(room=Counter(acme=1_000))
             dispatcher = Dispatcher(store, worker, idle, idle)

@@ -134,7 +134,7 @@ def configuration_watch(store: Any) -> Task:
 
 
 def deposit_claims(store: Any) -> Task:
-    worker = DepositClaimWorker(store, never, {}, never, GatewayClock().time)
+    worker = DepositClaimWorker(store, never, {}, never, GatewayClock().moment)
     return partial(worker.run, drain=trio.Event())
 
 

@@ -26,7 +26,7 @@ from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.notifications import MpesaHint
 from mmo_sansio.testing import START
-from mmo_sansio.values.clock import DAY, HOUR, Span, from_datetime, later
+from mmo_sansio.values.clock import DAY, HOUR, Moment, Span, from_datetime, later
 from mmo_sansio.values.error_codes import ErrorCode
 from tests.sansio.providers.mpesa_daraja.test_adapter import (
     adapter,
@@ -106,7 +106,7 @@ def checked(
             status, (), document if isinstance(document, bytes) else json.dumps(document).encode()
         )
 
-    found = drive(provider.check_account(now=START), exchange)
+    found = drive(provider.check_account(now=Moment.at(START)), exchange)
     assert left == []
     return {each.part: each for each in found}
 
@@ -289,7 +289,7 @@ def test_an_m_pesa_password_is_warned_of_fourteen_days_before_its_end(
 ) -> None:
     provider = adapter(password_set_on="2026-09-01", passkey=None)
     now = later(from_datetime(datetime(2026, 9, 1, tzinfo=UTC)), Span(days * DAY))
-    conversation = provider.check_account(now=now)
+    conversation = provider.check_account(now=Moment.at(now))
     found = drive(conversation, lambda _: HttpResponse(200, (), json.dumps(ACCEPTED).encode()))
     (finding,) = (each for each in found if each.part == "password_set_on")
     assert (finding.state, finding.code) == (state, "2026-11-30")
@@ -340,11 +340,15 @@ def _polled_while_stopped(provider: DarajaProvider, hint: str | None, age: Span)
         assert provider.credential_of(request)
         raise CredentialStopped("stopped", may_have_arrived=False)
 
-    return drive(provider.poll(payment("payout", hint=hint), now=later(START, age)), stop)
+    return drive(
+        provider.poll(payment("payout", hint=hint), now=Moment.at(later(START, age))), stop
+    )
 
 
 def test_only_questions_of_an_api_operator_show_its_credential() -> None:
-    prompt = next(adapter().poll(payment("payin", provider_reference="ws_CO_1"), now=START))
+    prompt = next(
+        adapter().poll(payment("payin", provider_reference="ws_CO_1"), now=Moment.at(START))
+    )
     assert adapter().credential_of(prompt) == ""
 
 

@@ -19,7 +19,7 @@ from mmo_sansio.providers.common.interface import (
     ReversesPayments,
 )
 from mmo_sansio.providers.common.operations import OperationKey, ReversalOperation
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.reversals import Reversal
 from mmo_trio.console.context import ConsoleContext
@@ -114,11 +114,11 @@ class _ObservedProvider:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.provider, name)
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         self.commits.observe_conversation(transaction.reference, is_submission=True)
         return self.provider.submit(transaction, now=now)
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
         self.commits.observe_conversation(transaction.reference, is_submission=False)
         return self.provider.poll(transaction, now=now)
 
@@ -127,12 +127,12 @@ class _ObservedProvider:
         return self._reversing.reversal_operations
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         return self._reversing.reverse(reversal, transaction, now=now)
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         return self._reversing.poll_reversal(reversal, transaction, now=now)
 

@@ -20,7 +20,7 @@ from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.providers.sandbox.simulated_operator import SimulatedOperator
 from mmo_sansio.testing import START, a_transaction
-from mmo_sansio.values.clock import MINUTE, Instant, Span, later
+from mmo_sansio.values.clock import MINUTE, Instant, Moment, Span, later
 from mmo_sansio.values.model import Type
 from mmo_simulators.common.simulator import Simulator
 from tests.sansio.providers.mpesa_daraja.test_adapter import adapter, callback
@@ -34,7 +34,7 @@ def ask(provider: Provider, simulator: Simulator, now: Instant = START) -> Balan
     """What the operator answers, by whichever way."""
     reporter = RedactingProvider(provider)
     line = SimulatorAccount(reporter, simulator, now)
-    found = [*drive(reporter.ask_balances(now=now), line.exchange).balances]
+    found = [*drive(reporter.ask_balances(now=Moment.at(now)), line.exchange).balances]
     for each in simulator.take_due_callbacks(now=later(now, MINUTE)):
         report = reporter.read_notification(each)
         assert isinstance(report, BalanceReport)
@@ -69,7 +69,7 @@ def test_an_answer_that_says_nothing_is_no_balance(kind: str, body: bytes, statu
     provider, _ = OPERATORS[kind].open()
     assert isinstance(provider, ReportsBalances)
     assert (
-        drive(provider.ask_balances(now=START), lambda _: HttpResponse(status, (), body))
+        drive(provider.ask_balances(now=Moment.at(START)), lambda _: HttpResponse(status, (), body))
         == BalanceReport()
     )
 
@@ -81,7 +81,7 @@ def test_no_answer_is_no_balance(kind: str) -> None:
 
     provider, _ = OPERATORS[kind].open()
     assert isinstance(provider, ReportsBalances)
-    assert drive(provider.ask_balances(now=START), lose) == BalanceReport()
+    assert drive(provider.ask_balances(now=Moment.at(START)), lose) == BalanceReport()
 
 
 def test_m_pesa_is_not_asked_without_an_api_operator() -> None:
@@ -89,7 +89,7 @@ def test_m_pesa_is_not_asked_without_an_api_operator() -> None:
         initiator=None, initiator_password=None, certificate=None, merchant_name=None
     )
     assert (
-        drive(provider.ask_balances(now=START), lambda _: pytest.fail("it was asked"))
+        drive(provider.ask_balances(now=Moment.at(START)), lambda _: pytest.fail("it was asked"))
         == BalanceReport()
     )
 
@@ -146,15 +146,19 @@ def test_a_balance_that_cannot_be_read_is_nothing_for_the_suspense_book(text: st
 def test_the_sandbox_pays_out_of_its_float() -> None:
     provider, operator = SandboxProvider("sandbox", "Sandbox"), SimulatedOperator()
     payment = a_transaction(type=Type.PAYOUT, provider="sandbox")
-    drive(provider.submit(payment, now=START), lambda request: operator.receive(request, now=START))
+    drive(
+        provider.submit(payment, now=Moment.at(START)),
+        lambda request: operator.receive(request, now=START),
+    )
     then = later(START, Span(10 * MINUTE))
     operator.due_notifications(now=then)
     [balance] = drive(
-        provider.ask_balances(now=then), lambda request: operator.receive(request, now=then)
+        provider.ask_balances(now=Moment.at(then)),
+        lambda request: operator.receive(request, now=then),
     ).balances
     assert balance.amount.minor == 10_000_000_00 - payment.order.requested.minor
     restored = SimulatedOperator()
     restored.restore(operator.take_entries())
     assert drive(
-        provider.ask_balances(now=then), lambda r: restored.receive(r, now=then)
+        provider.ask_balances(now=Moment.at(then)), lambda r: restored.receive(r, now=then)
     ).balances == [balance]

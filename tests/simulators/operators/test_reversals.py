@@ -19,7 +19,7 @@ from mmo_sansio.messages.reversals import (
 )
 from mmo_sansio.providers.common.interface import ReversesPayments, drive
 from mmo_sansio.testing import START, a_party, a_transaction
-from mmo_sansio.values.clock import MINUTE, later
+from mmo_sansio.values.clock import MINUTE, Moment, later
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_sansio.values.reversals import Reversal
@@ -62,14 +62,16 @@ class Lab:
 
     def reverse(self, reversal: Reversal) -> ReversalReport:
         assert isinstance(self.account.provider, ReversesPayments)
-        conversation = self.account.provider.reverse(reversal, self.payment, now=self.account.now)
+        conversation = self.account.provider.reverse(
+            reversal, self.payment, now=Moment.at(self.account.now)
+        )
         return drive(conversation, self.account.exchange)
 
     def ask(self, reversal: Reversal) -> ReversalReport:
         """Ask, and return the answer: at once, or by a callback."""
         assert isinstance(self.account.provider, ReversesPayments)
         conversation = self.account.provider.poll_reversal(
-            reversal, self.payment, now=self.account.now
+            reversal, self.payment, now=Moment.at(self.account.now)
         )
         report = drive(conversation, self.account.exchange)
         told = self.told()

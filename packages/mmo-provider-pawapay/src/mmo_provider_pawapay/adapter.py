@@ -53,6 +53,7 @@ from mmo_sansio import (
     SECOND,
     ErrorCode,
     Instant,
+    Moment,
     ProviderFailed,
     ProviderSucceeded,
     Source,
@@ -146,7 +147,7 @@ class PawapayProvider:
         """Return None: the API token comes from the settings, and each request has it from the
         beginning."""
 
-    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
         """Raise SignInFailed, as there is nothing to sign in to."""
         raise SignInFailed("pawaPay gives no tokens; the API token comes from its dashboard.")
 
@@ -154,13 +155,13 @@ class PawapayProvider:
         """Return False: there is no other token to try."""
         return False
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         """Request a deposit by the payer, or a pay-out. An amount that the market does not take is
         not sent."""
         about, order = PaymentReports(transaction, self.name), transaction.order
         if operation_key(transaction) not in self.operations:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
-        yield from self._ask_configuration(now)
+        yield from self._ask_configuration(now.time)
         operation = operation_of(order.type)
         terms = self._configuration and self._configuration.terms.get(
             (operation.key, order.requested.currency)
@@ -169,12 +170,12 @@ class PawapayProvider:
             return about.failed(ErrorCode.AMOUNT_OUT_OF_RANGE, native_message=refusal)
         body = submission_body(order, self.account.market, self.account.customer_message)
         try:
-            answer = yield self._submission(operation, body, now=now)
+            answer = yield self._submission(operation, body, now=now.utc)
         except ExchangeFailed as failure:
             return about.unanswered(failure)
         return _submission_report(about, answer)
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
         about, operation = (
             PaymentReports(transaction, self.name),
             operation_of(transaction.order.type),
@@ -189,14 +190,14 @@ class PawapayProvider:
         try:
             document = parse_json(answer.body)
             if text_member(document, "status") == "NOT_FOUND":
-                return _not_found(about, now=now)
+                return _not_found(about, now=now.time)
             if text_member(document, "status") != "FOUND":
                 raise ValueError("its status is none that is known")
             return self._payment_report(about, object_member(document, "data"))
         except ValueError as error:
             return about.unreachable(f"An answer can't be read: {error}.")
 
-    def check_account(self, *, now: Instant) -> AccountCheck:
+    def check_account(self, *, now: Moment) -> AccountCheck:
         """Ask for the active configuration, whether the operator works, and for pawaPay's keys."""
         judge = AnswerJudge(self.name, self.account)
         questions = [
@@ -208,11 +209,11 @@ class PawapayProvider:
             questions.append(AccountQuestion(CALLBACK_KEYS_PART, request, judge.public_keys))
         return ask_all(self.name, questions)
 
-    def ask_availability(self, *, now: Instant) -> AccountCheck:
+    def ask_availability(self, *, now: Moment) -> AccountCheck:
         """Ask whether the operator works: for deposits and for pay-outs."""
         return ask_all(self.name, self._availability_questions())
 
-    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+    def ask_balances(self, *, now: Moment) -> BalanceInquiry:
         """Ask for the wallets of the country: pay-ins fill the one from which pay-outs are paid."""
         try:
             answer = yield self._question(f"/v2/wallet-balances?country={self.account.country}")
@@ -221,7 +222,7 @@ class PawapayProvider:
             return BalanceReport()
         return BalanceReport(
             tuple(
-                AccountBalance(self.name, wallet, amount, now, is_float=True)
+                AccountBalance(self.name, wallet, amount, now.time, is_float=True)
                 for wallet, amount in wallets.items()
             )
         )
@@ -232,27 +233,27 @@ class PawapayProvider:
         return refunds.OPERATIONS
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         """Ask for the refund of a deposit, or of a part of it."""
         about, body = ReversalReports(reversal, self.name), refunds.submission_body(reversal)
         try:
-            answer = yield self._submission(REFUND, body, now=now)
+            answer = yield self._submission(REFUND, body, now=now.utc)
         except ExchangeFailed as failure:
             return about.unanswered(failure)
         return refunds.submission_report(about, answer)
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         about = ReversalReports(reversal, self.name)
         try:
             answer = yield self._question(f"{REFUND.path}/{refunds.refund_id(reversal.id)}")
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
-        return refunds.poll_report(about, answer, now=now)
+        return refunds.poll_report(about, answer, now=now.time)
 
-    def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
+    def refuse_notification(self, request: HttpRequest, *, now: Moment) -> str | None:
         """Return why a callback is not pawaPay's own: it is not signed, wrongly, long ago, or for
         another address.
 
@@ -263,7 +264,7 @@ class PawapayProvider:
         try:
             check_age(
                 verify_signature(request, self.account.callback_keys, self._authorities(request)),
-                now=now,
+                now=now.utc,
             )
         except SignatureFault as fault:
             return str(fault)

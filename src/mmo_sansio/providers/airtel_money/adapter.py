@@ -49,7 +49,17 @@ from mmo_sansio.providers.common.operations import (
     operation_key,
 )
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, parse_token_lifetime
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, from_datetime, later
+from mmo_sansio.values.clock import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    Instant,
+    Moment,
+    Span,
+    elapsed,
+    from_datetime,
+    later,
+)
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.reversals import Reversal
@@ -88,6 +98,7 @@ def account_operations(account: AirtelAccount) -> Mapping[OperationKey, Provider
 class EncryptionKey:
     public_key: bytes
     valid_until: Instant
+    """By the gateway's own time."""
 
 
 class EncryptionKeyUnavailable(Exception):
@@ -116,7 +127,7 @@ class AirtelMoneyProvider:
         """Return the one scope, because one token serves all requests."""
         return "all"
 
-    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
         """Get a token, which is valid for three minutes."""
         answer = yield wire.sign_in_request(self.account)
         if answer.status != 200:
@@ -133,13 +144,13 @@ class AirtelMoneyProvider:
             ) from None
         if not isinstance(value, str) or not value.isascii() or not value.isprintable():
             raise SignInFailed("Airtel Money gave no token that can be read.", status=answer.status)
-        return AccessToken(value, issued_at=now, expires_at=later(now, life))
+        return AccessToken(value, issued_at=now.time, expires_at=later(now.time, life))
 
     def rejects_token(self, response: HttpResponse) -> bool:
         """Tell whether it is a 401; the operator has no code of its own for that."""
         return response.status == 401
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         """Submit the payment once; a second time only when the cached RSA key turned out to be
         outdated."""
         about = results.AirtelPayment(transaction, self.name, self.account)
@@ -179,7 +190,7 @@ class AirtelMoneyProvider:
                     continue
             return results.submission_report(answer, about)
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
         about = results.AirtelPayment(transaction, self.name, self.account)
         operation = self.operations.get(operation_key(transaction))
         if operation is None:
@@ -188,7 +199,7 @@ class AirtelMoneyProvider:
             answer = yield wire.status_request(self.account, transaction.order)
         except ExchangeFailed as failure:
             return about.unknown(f"gave no answer: {failure.reason.rstrip('.')}")
-        return results.poll_report(parse_response(answer), about, operation, now=now)
+        return results.poll_report(parse_response(answer), about, operation, now=now.time)
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
@@ -196,7 +207,7 @@ class AirtelMoneyProvider:
         return dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), results.REFUND)
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         """Ask for a refund of the payment by its airtel_money_id."""
         about, receipt = (
@@ -228,13 +239,13 @@ class AirtelMoneyProvider:
         return report
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         """Report that nobody can tell: there is no question about a refund."""
         yield from ()
         return ReversalReports(reversal, self.name).cannot_tell()
 
-    def check_account(self, *, now: Instant) -> AccountCheck:
+    def check_account(self, *, now: Moment) -> AccountCheck:
         """Ask about a payment that does not exist, and for the balance."""
         return ask_all(
             self.name,
@@ -248,14 +259,14 @@ class AirtelMoneyProvider:
             ],
         )
 
-    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+    def ask_balances(self, *, now: Moment) -> BalanceInquiry:
         """Ask for the balance of the wallet that pays out; without pay-outs it is no float."""
         with suppress(ExchangeFailed, ValueError):
             answer = yield wire.balance_request(self.account)
             data = wire.object_member(parse_json(answer.body, number=str), "data")
             amount = parse_balance(data.get("balance"), data.get("currency"))
             return BalanceReport(
-                (AccountBalance(self.name, WALLET, amount, now, self.account.pin is not None),)
+                (AccountBalance(self.name, WALLET, amount, now.time, self.account.pin is not None),)
             )
         return BalanceReport()
 
@@ -276,7 +287,7 @@ class AirtelMoneyProvider:
         return None
 
     def _public_key(
-        self, transaction: Transaction, *, now: Instant
+        self, transaction: Transaction, *, now: Moment
     ) -> Generator[HttpRequest, HttpResponse, bytes]:
         """Return the operator's key where a request about the payment needs one; empty otherwise.
         Raises EncryptionKeyUnavailable."""
@@ -284,7 +295,7 @@ class AirtelMoneyProvider:
             return b""
         return self.account.public_key or (yield from self._encryption_key(now=now))
 
-    def _encryption_key(self, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
+    def _encryption_key(self, *, now: Moment) -> Generator[HttpRequest, HttpResponse, bytes]:
         """Return the operator's key, and fetch it when no valid one is cached. Raises
         EncryptionKeyUnavailable."""
         if (cached := self._cached_key(now)) is not None:
@@ -296,8 +307,8 @@ class AirtelMoneyProvider:
         self._key = _parse_key(answer, now=now)
         return self._key.public_key
 
-    def _cached_key(self, now: Instant) -> bytes | None:
-        if self._key is None or now >= self._key.valid_until:
+    def _cached_key(self, now: Moment) -> bytes | None:
+        if self._key is None or now.time >= self._key.valid_until:
             return None
         return self._key.public_key
 
@@ -310,7 +321,7 @@ def open_airtel_money(
     return AirtelMoneyProvider(name, title, read_account(options), ciphers)
 
 
-def _parse_key(response: HttpResponse, *, now: Instant) -> EncryptionKey:
+def _parse_key(response: HttpResponse, *, now: Moment) -> EncryptionKey:
     """Return the key in a response. Raises EncryptionKeyUnavailable."""
     if response.status != 200:
         is_refusal = not is_inconclusive_status(response.status) and response.status != 429
@@ -326,7 +337,8 @@ def _parse_key(response: HttpResponse, *, now: Instant) -> EncryptionKey:
         raise EncryptionKeyUnavailable(
             "Airtel Money gave no key that can be read.", is_rejection=True
         ) from None
-    return EncryptionKey(public_key, Instant(min(now + KEY_LIFETIME, end or now + KEY_LIFETIME)))
+    life = KEY_LIFETIME if end is None else min(KEY_LIFETIME, elapsed(now.utc, end))
+    return EncryptionKey(public_key, later(now.time, life))
 
 
 def _parse_valid_until(text: object) -> Instant | None:

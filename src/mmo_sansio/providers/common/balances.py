@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from attrs import frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, elapsed
+from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Moment, Span, elapsed
 from mmo_sansio.values.money import AMOUNT_MAX, Money, decimals_of, parse_number, to_money
 
 FORECAST_WINDOW: Span = Span(6 * HOUR)
@@ -60,7 +60,7 @@ BalanceInquiry: TypeAlias = Generator[HttpRequest, HttpResponse, BalanceReport]
 class ReportsBalances(Protocol):
     """Represents a provider that can be asked for the balances of our accounts."""
 
-    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+    def ask_balances(self, *, now: Moment) -> BalanceInquiry:
         """Ask for the balances. Like each question it moves no money; an account without an answer
         is left out."""
 

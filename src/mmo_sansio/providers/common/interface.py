@@ -2,7 +2,10 @@
 
 A conversation yields an HttpRequest (absolute-form target), receives the HttpResponse, and returns
 a report. Its driver does the waiting; without a usable response it throws an ExchangeFailed into
-the conversation, which decides what that means."""
+the conversation, which decides what that means.
+
+`now` has both times of the gateway: what leaves it is dated by `utc`, as is what an operator dates;
+`time` judges what is due, and stays apart from wall time where the clock was once wrong."""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
     ReversalOperation,
 )
-from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.clock import SECOND, Instant, Moment, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     DepositAnswerOutcome,
@@ -226,16 +229,16 @@ class Provider(Protocol):
         """Return the name of the access token that this request needs; None: no token. A provider
         with several products may give a token for each."""
 
-    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
         """Get the token of this scope, one that `scope_of` returned."""
 
     def rejects_token(self, response: HttpResponse) -> bool:
         """Tell whether this response rejects the token, so that nothing was done: usually a 401."""
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         """Submit the payment. A transaction is submitted once (S6)."""
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
         """Poll the provider about a submission."""
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
@@ -251,9 +254,9 @@ class Provider(Protocol):
 class AuthenticatesNotifications(Protocol):
     """Represents a provider whose notifications prove their origin, for a short time."""
 
-    def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
-        """Return why a notification is not the provider's own at this wall time, in words without
-        secrets; None: it may be read. Never raises for bad input."""
+    def refuse_notification(self, request: HttpRequest, *, now: Moment) -> str | None:
+        """Return why a notification is not the provider's own now, in words without secrets; None:
+        it may be read. Never raises for bad input."""
 
 
 DepositConversation: TypeAlias = Generator[HttpRequest, HttpResponse, DepositAnswer | None]
@@ -265,7 +268,7 @@ notification."""
 class VerifiesDeposits(Protocol):
     """Represents a provider that can be asked about a deposit by its receipt."""
 
-    def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
+    def verify_deposit(self, claim: DepositClaim, *, now: Moment) -> DepositConversation:
         """Ask whether the deposit was made, to which account and of which amount."""
 
 
@@ -295,7 +298,7 @@ findings."""
 class ChecksAccount(Protocol):
     """Represents a provider that can be asked whether it accepts our account."""
 
-    def check_account(self, *, now: Instant) -> AccountCheck:
+    def check_account(self, *, now: Moment) -> AccountCheck:
         """Ask harmless questions: they move no money, and no payment depends on their answers."""
 
 
@@ -304,7 +307,7 @@ class ReportsAvailability(Protocol):
     """Represents a provider that says what it can process now, such as an aggregator of an operator
     behind it."""
 
-    def ask_availability(self, *, now: Instant) -> AccountCheck:
+    def ask_availability(self, *, now: Moment) -> AccountCheck:
         """Ask harmless questions, every half minute; a finding without `held` ends what one of its
         part has held."""
 
@@ -340,14 +343,14 @@ class ReversesPayments(Protocol):
         """Return the operations whose payments it reverses, and how each reversal behaves."""
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         """Ask for the money of the transaction back. A reversal is sent once (S6); what the
         provider knows it by is made from its id, so that a repetition is the provider's
         duplicate."""
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         """Ask what became of the reversal; where no question can tell, report that
         (:class:`ReversalCannotTell`)."""

@@ -20,7 +20,7 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
     ReversalOperation,
 )
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_sansio.values.reversals import Reversal
 
@@ -74,7 +74,7 @@ class RedactingProvider:
     def scope_of(self, request: HttpRequest) -> str | None:
         return self.adapter.scope_of(request)
 
-    def sign_in(self, scope: str, *, now: Instant) -> interface.SignIn:
+    def sign_in(self, scope: str, *, now: Moment) -> interface.SignIn:
         """Sign in as the adapter does; the token is a secret from then on."""
         try:
             token: interface.AccessToken = yield from self.adapter.sign_in(scope, now=now)
@@ -89,15 +89,15 @@ class RedactingProvider:
     def rejects_token(self, response: HttpResponse) -> bool:
         return self.adapter.rejects_token(response)
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> interface.Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment) -> interface.Conversation:
         """Submit as the adapter does, with redacted responses and report."""
         return self._redact_conversation(self.adapter.submit(transaction, now=now))
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> interface.Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment) -> interface.Conversation:
         """Poll as the adapter does, with redacted responses and report."""
         return self._redact_conversation(self.adapter.poll(transaction, now=now))
 
-    def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> interface.DepositConversation:
+    def verify_deposit(self, claim: DepositClaim, *, now: Moment) -> interface.DepositConversation:
         """Ask as the adapter does, with redacted responses and answer; an adapter that cannot ask
         gives no answer."""
         if not isinstance(self.adapter, interface.VerifiesDeposits):
@@ -109,19 +109,19 @@ class RedactingProvider:
         assert isinstance(self.adapter, interface.ListsDeposits)
         return self._redact_conversation(self.adapter.list_deposits(begin, end))
 
-    def check_account(self, *, now: Instant) -> interface.AccountCheck:
+    def check_account(self, *, now: Moment) -> interface.AccountCheck:
         """Ask as the adapter does; an adapter that cannot ask finds nothing."""
         if not isinstance(self.adapter, interface.ChecksAccount):
             return ()
         return (yield from self._redact_conversation(self.adapter.check_account(now=now)))
 
-    def ask_availability(self, *, now: Instant) -> interface.AccountCheck:
+    def ask_availability(self, *, now: Moment) -> interface.AccountCheck:
         """Ask as the adapter does; an adapter that cannot ask finds nothing."""
         if not isinstance(self.adapter, interface.ReportsAvailability):
             return ()
         return (yield from self._redact_conversation(self.adapter.ask_availability(now=now)))
 
-    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+    def ask_balances(self, *, now: Moment) -> BalanceInquiry:
         """Ask as the adapter does; an adapter that cannot ask reports none."""
         if not isinstance(self.adapter, ReportsBalances):
             return BalanceReport()
@@ -137,7 +137,7 @@ class RedactingProvider:
         )
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> interface.ReversalConversation:
         """Reverse as the adapter does, which must be able to, with redacted responses and
         report."""
@@ -145,7 +145,7 @@ class RedactingProvider:
         return self._redact_conversation(self.adapter.reverse(reversal, transaction, now=now))
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> interface.ReversalConversation:
         """Ask as the adapter does, which must be able to, with redacted responses and report."""
         assert isinstance(self.adapter, interface.ReversesPayments)
@@ -171,7 +171,7 @@ class RedactingProvider:
         """Return the adapter's reading, redacted. The body stays unchanged, as it may be signed."""
         return self._redact_report(self.adapter.read_notification(request))
 
-    def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
+    def refuse_notification(self, request: HttpRequest, *, now: Moment) -> str | None:
         """Refuse what the adapter refuses; an adapter that cannot tell refuses nothing."""
         if not isinstance(self.adapter, interface.AuthenticatesNotifications):
             return None

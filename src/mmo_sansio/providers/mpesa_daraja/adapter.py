@@ -80,7 +80,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
     text_member,
     whole_shillings,
 )
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, elapsed, later
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, elapsed, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     DepositClaim,
@@ -177,7 +177,7 @@ class DarajaProvider:
         """Return the one scope, because one token serves all requests."""
         return SCOPE
 
-    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
         """Get a token. It invalidates the previous one, so an account signs in once for all
         requests."""
         answer = yield requests.token(self.account)
@@ -192,7 +192,7 @@ class DarajaProvider:
         if answer.status != 200 or not value:
             code = text_member(document, "errorCode") or "no errorCode"
             raise SignInFailed(f"Daraja answered {answer.status} ({code}).", status=answer.status)
-        return AccessToken(value, expires_at=later(now, life), issued_at=now)
+        return AccessToken(value, expires_at=later(now.time, life), issued_at=now.time)
 
     def rejects_token(self, response: HttpResponse) -> bool:
         """Return whether a response of any status says that the access token is no longer valid."""
@@ -206,7 +206,7 @@ class DarajaProvider:
         except ValueError:
             return False
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         """Prompt the payer, pay out, pay the tax, or get a QR code.
 
         Requests that Daraja cannot process fail here, before anything is sent: an amount with cents
@@ -243,11 +243,11 @@ class DarajaProvider:
             request = requests.payout(self.account, order, msisdn=msisdn, shillings=shillings)
             return (yield from self._submit(about, request, "OriginatorConversationID"))
         request = requests.push(
-            self.account, order, msisdn=msisdn, shillings=shillings, now=order.to_utc(now)
+            self.account, order, msisdn=msisdn, shillings=shillings, now=now.utc
         )
         return (yield from self._submit(about, request, "CheckoutRequestID"))
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
         """Poll a push, and return its state; or poll a pay-out or tax payout, whose state arrives
         by a callback."""
         key, hint = operation_key(transaction), notifications.parse_hint(transaction.progress.hint)
@@ -279,39 +279,39 @@ class DarajaProvider:
         return dict.fromkeys(payins, reversals.REVERSAL) if self.account.reverser.name else {}
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         """Ask for the reversal of the payment by its receipt."""
         return reversals.submit(self.account, ReversalReports(reversal, self.name), transaction)
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         """Ask about the reversal by Daraja's id, and nothing while that is not known."""
         return reversals.poll(self.account, ReversalReports(reversal, self.name))
 
-    def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
+    def verify_deposit(self, claim: DepositClaim, *, now: Moment) -> DepositConversation:
         """Ask for the state of a deposit by its receipt. The answer arrives by a callback."""
         if self.account.trusts_deposits:
             return None
         with suppress(ExchangeFailed):  # It is asked again.
-            yield requests.deposit_query(self.account, claim.receipt, claim.amount.minor, now)
+            yield requests.deposit_query(self.account, claim.receipt, claim.amount.minor, now.time)
         return None
 
     def list_deposits(self, begin: Instant, end: Instant) -> DepositListing:
         return list_payments(self.name, self.account, begin, end)
 
-    def check_account(self, *, now: Instant) -> AccountCheck:
+    def check_account(self, *, now: Moment) -> AccountCheck:
         """Ask as each API operator about a receipt that does not exist, and with the passkey about
         such a prompt."""
-        return account_check.check_account(self.name, self.account, now=now)
+        return account_check.check_account(self.name, self.account, now=now.utc)
 
-    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+    def ask_balances(self, *, now: Moment) -> BalanceInquiry:
         """Ask for the balances of the shortcode that pays out, as its API operator. The answer is a
         callback."""
         if self.account.initiator.name:
             with suppress(ExchangeFailed):  # It is asked again.
-                yield requests.balance_query(self.account, now=now)
+                yield requests.balance_query(self.account, now=now.time)
         return BalanceReport()
 
     def credential_of(self, request: HttpRequest) -> str:
@@ -396,13 +396,11 @@ class DarajaProvider:
         provider_reference: str,
         hint: notifications.MpesaHint,
         *,
-        now: Instant,
+        now: Moment,
     ) -> Conversation:
-        order, progress = about.transaction.order, about.transaction.progress
+        progress = about.transaction.progress
         try:
-            answer = yield requests.push_query(
-                self.account, provider_reference, now=order.to_utc(now)
-            )
+            answer = yield requests.push_query(self.account, provider_reference, now=now.utc)
             document = parse_json(answer.body)
             code, message = code_member(document, "ResultCode"), text_member(document, "ResultDesc")
             error, why = text_member(document, "errorCode"), text_member(document, "errorMessage")
@@ -429,7 +427,9 @@ class DarajaProvider:
                 hint.receipt or provider_reference,
                 settles_receipt=bool(hint.receipt),
             )
-        error_code = codes.failure_of_prompt(code, age=elapsed(progress.submitted_at or now, now))
+        error_code = codes.failure_of_prompt(
+            code, age=elapsed(progress.submitted_at or now.time, now.time)
+        )
         if error_code is None:
             return about.unreachable(
                 f"Daraja answered the poll with the unknown code {code[:30]!r}."
@@ -442,7 +442,7 @@ class DarajaProvider:
         provider_reference: str,
         hint: notifications.MpesaHint,
         *,
-        now: Instant,
+        now: Moment,
     ) -> Conversation:
         order, submitted_at = (
             about.transaction.order,
@@ -454,10 +454,10 @@ class DarajaProvider:
             order.gateway_reference,
             order.requested.minor,
             submitted_at,
-            now,
-            bool(submitted_at) and operation.is_not_found_final(submitted_at, now=now),
+            now.time,
+            bool(submitted_at) and operation.is_not_found_final(submitted_at, now=now.time),
             hint.refused or hint.code,
-            bool(hint.refused) and elapsed(submitted_at, now) >= codes.REFUSAL_FINAL_AFTER,
+            bool(hint.refused) and elapsed(submitted_at, now.time) >= codes.REFUSAL_FINAL_AFTER,
             credential=self.account.initiator.credential,
         )
         if about.transaction.progress.evidence is not None:
@@ -483,7 +483,7 @@ class DarajaProvider:
         return about.unreachable("Daraja will answer the poll by a callback.")
 
     def _ask_by_receipt(
-        self, transaction: Transaction, receipt: str, conversation: str, *, now: Instant
+        self, transaction: Transaction, receipt: str, conversation: str, *, now: Moment
     ) -> Generator[HttpRequest, HttpResponse, None]:
         """Ask about the receipt that a callback has named. The answer arrives by another
         callback."""
@@ -499,7 +499,9 @@ class DarajaProvider:
             MpesaCallbackKind.POLL_RESULT,
             order.gateway_reference,
             order.requested.minor,
-            asked_at=later(now, Span(1)),  # The question by the conversation, now, is another one.
+            asked_at=later(
+                now.time, Span(1)
+            ),  # The question by the conversation, now, is another one.
             receipt=receipt,
             conversation=conversation.replace("|", ""),
             party=party_digest(self.account.signing_key, party),

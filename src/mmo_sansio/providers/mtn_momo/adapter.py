@@ -68,7 +68,7 @@ from mmo_sansio.providers.common.wire import (
 )
 from mmo_sansio.providers.mtn_momo import codes, refunds, wire
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, MtnProduct
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Moment, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction, Type
 from mmo_sansio.values.reversals import Reversal
@@ -141,7 +141,7 @@ class MtnMomoProvider:
         product = path.split("/")[1:2]
         return product[0] if product and product[0] in self.account.products else None
 
-    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
         """Get a product's token with its API user and key, and an empty body. MTN's second platform
         rejects the request without the X-Target-Environment."""
         product = self.account.products[scope]
@@ -164,13 +164,13 @@ class MtnMomoProvider:
             raise SignInFailed(
                 "The answer to the token request holds no token.", status=answer.status
             )
-        return AccessToken(value, issued_at=now, expires_at=later(now, life))
+        return AccessToken(value, issued_at=now.time, expires_at=later(now.time, life))
 
     def rejects_token(self, response: HttpResponse) -> bool:
         """Return whether the response is a 401, after which nothing was done."""
         return response.status == 401
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         """Request a payment by the payer, or a transfer to the payee."""
         about, product = PaymentReports(transaction, self.name), self._product(transaction)
         if product is None or operation_key(transaction) not in self.operations:
@@ -188,7 +188,7 @@ class MtnMomoProvider:
             return about.unanswered(failure)
         return self._read_submission_response(about, answer)
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
         about, product = PaymentReports(transaction, self.name), self._product(transaction)
         if product is None:
             return about.unreachable("The account has no keys for this any more.")
@@ -201,7 +201,7 @@ class MtnMomoProvider:
             answer.status == 404
             and (reason := wire.parse_error_body(answer.body)).code in codes.NOT_FOUND_CODES
         ):
-            return self._read_not_found(about, reason, now=now)
+            return self._read_not_found(about, reason, now=now.time)
         return self._read_poll_response(about, answer)
 
     @property
@@ -211,23 +211,23 @@ class MtnMomoProvider:
         return dict.fromkeys(PAYINS, refunds.REFUND) if has_both else {}
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         """Ask for a refund of the request to pay."""
         ids = {"id": reference_id(reversal.id), "refunded_id": reference_id(transaction.reference)}
         return refunds.submit(self.account, ReversalReports(reversal, self.name), **ids)
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         return refunds.poll(
             self.account,
             ReversalReports(reversal, self.name),
             id=reference_id(reversal.id),
-            now=now,
+            now=now.time,
         )
 
-    def check_account(self, *, now: Instant) -> AccountCheck:
+    def check_account(self, *, now: Moment) -> AccountCheck:
         """Ask with each product about a payment that does not exist, and for the balance."""
         questions = []
         for product in self.account.products.values():
@@ -238,7 +238,7 @@ class MtnMomoProvider:
                 questions.append(AccountQuestion(product.name, request, judge))
         return ask_all(self.name, questions)
 
-    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+    def ask_balances(self, *, now: Moment) -> BalanceInquiry:
         """Ask for the balance of each product's account; not every market offers it."""
         balances = []
         for product in self.account.products.values():
@@ -246,7 +246,7 @@ class MtnMomoProvider:
                 document = wire.parse_json((yield self._question(product, BALANCE_PATH)).body)
                 amount = parse_balance(document.get("availableBalance"), document.get("currency"))
                 is_float = product is self.account.disbursement
-                balances.append(AccountBalance(self.name, product.name, amount, now, is_float))
+                balances.append(AccountBalance(self.name, product.name, amount, now.time, is_float))
         return BalanceReport(tuple(balances))
 
     def read_notification(

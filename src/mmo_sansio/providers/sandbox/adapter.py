@@ -50,7 +50,7 @@ from mmo_sansio.providers.common.operations import (
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, stored_text, to_json
 from mmo_sansio.providers.sandbox import wire
 from mmo_sansio.providers.sandbox.scenarios import find_scenario
-from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
+from mmo_sansio.values.clock import HOUR, SECOND, Moment, Span, elapsed
 from mmo_sansio.values.model import Flow, Source, Transaction
 from mmo_sansio.values.reversals import Reversal
 
@@ -104,7 +104,7 @@ class SandboxProvider:
     def scope_of(self, request: HttpRequest) -> None:
         """Return None: the operator cannot be reached from outside, so it needs no token."""
 
-    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
         """Never called, as no request has a scope."""
         raise AssertionError(scope)
 
@@ -112,14 +112,14 @@ class SandboxProvider:
         """Return False: no token is needed."""
         return False
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         """Ask the operator to simulate the order's scenario."""
         about = PaymentReports(transaction, self.name)
         request = HttpRequest(
             "POST",
             f"{wire.ORIGIN}{wire.PAYMENTS_PATH}".encode(),
             JSON_HEADERS,
-            self._submission_body(transaction),
+            self._submission_body(transaction, now=now),
         )
         try:
             answer = yield request
@@ -131,7 +131,7 @@ class SandboxProvider:
             )
         return self._read_response(about, answer)
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
         """Poll the operator about a submission; it is certain about those that it never
         received."""
         about = PaymentReports(transaction, self.name)
@@ -148,7 +148,7 @@ class SandboxProvider:
             )
         return self._read_response(about, answer)
 
-    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+    def ask_balances(self, *, now: Moment) -> BalanceInquiry:
         """Ask for the balances, one for each currency that was paid in or out."""
         with suppress(ExchangeFailed, ValueError):
             document = parse_json(
@@ -156,7 +156,7 @@ class SandboxProvider:
             )
             amounts = [parse_balance(text, currency) for currency, text in document.items()]
             return BalanceReport(
-                [AccountBalance(self.name, each.currency, each, now, True) for each in amounts]
+                [AccountBalance(self.name, each.currency, each, now.time, True) for each in amounts]
             )
         return BalanceReport()
 
@@ -166,7 +166,7 @@ class SandboxProvider:
         return dict.fromkeys(OPERATIONS, REVERSAL)
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         """Ask the operator to move money of the payment back."""
         about = ReversalReports(reversal, self.name)
@@ -180,7 +180,7 @@ class SandboxProvider:
         return self._read_reversal(about, answer, 202)
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         """Ask the operator about a reversal; it is certain about those that it never received."""
         about = ReversalReports(reversal, self.name)
@@ -309,7 +309,7 @@ class SandboxProvider:
             case other:
                 raise ValueError(f"{other} is no known status")
 
-    def _submission_body(self, transaction: Transaction) -> bytes:
+    def _submission_body(self, transaction: Transaction, *, now: Moment) -> bytes:
         order = transaction.order
         return to_json(
             {
@@ -319,7 +319,7 @@ class SandboxProvider:
                 "msisdn": order.party.msisdn,
                 "firstName": order.party.first_name,
                 "lastName": order.party.last_name,
-                "expiresAtUs": order.expires_at,
+                "expiresInUs": elapsed(now.time, order.expires_at),
                 "scenario": find_scenario(order, is_lenient=self.is_lenient).name,
             }
         )

@@ -317,7 +317,7 @@ def _parse_submission(body: bytes, *, now: Instant) -> journal.SandboxSubmission
         amount=wire.parse_amount(document, "amount"),
         msisdn=wire.required_member(document, "msisdn", str),
         payer_name=" ".join(name for name in names if name) or None,
-        expires_at=wire.required_member(document, "expiresAtUs", int),
+        expires_at=later(now, wire.required_member(document, "expiresInUs", int)),
         scenario=scenario,
     )
 

@@ -365,7 +365,7 @@ async def _register(target: CommandTarget, name: str) -> None:
     clock = target.clock()
     environment = AccountEnvironment(
         client.call_provider,
-        clock.now,
+        clock.moment,
         clock.monotonic,
         SystemCiphers(),
         target.keyring(),

@@ -31,7 +31,7 @@ from mmo_sansio.providers.common.interface import (
 from mmo_sansio.resilience.circuit_breaker import CircuitBreaker
 from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, MonotonicInstant
+from mmo_sansio.values.clock import Moment, MonotonicInstant
 from mmo_trio.settings.values import Network
 from mmo_trio.workers.providers.shared_tokens import SharedTokens
 
@@ -109,7 +109,7 @@ class ProviderAccount:
 
     provider: Provider
     send_request: SendRequest = field(repr=False)
-    now: Callable[[], Instant]
+    now: Callable[[], Moment]
     monotonic: Callable[[], MonotonicInstant]
     breaker: CircuitBreaker = Factory(CircuitBreaker)
     rate_limit: TokenBucket | None = None
@@ -159,14 +159,14 @@ class ProviderAccount:
         limit = min(began + SIGN_IN_TIMEOUT_S, trio.current_effective_deadline() - 0.1)
         with trio.move_on_at(limit):
             async with slot.lock:
-                if slot.token is not None and slot.token.is_fresh(self.now()):
+                if slot.token is not None and slot.token.is_fresh(self.now().time):
                     return slot.token
                 if trio.current_time() < slot.failure_expires_at:
                     raise ExchangeFailed(
                         slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with
                     )
                 shared = self.shared_tokens and await self.shared_tokens.read(scope)
-                if shared and shared.value != slot.refused and shared.is_fresh(self.now()):
+                if shared and shared.value != slot.refused and shared.is_fresh(self.now().time):
                     slot.token = shared
                 else:
                     slot.token = await self._sign_in(scope, slot)
@@ -185,7 +185,7 @@ class ProviderAccount:
             token = await drive_async(self.provider.sign_in(scope, now=now), exchange)
             self.counts["sign_ins"] += 1
             if self.shared_tokens is not None and len(exchanges) == 1:
-                await self.shared_tokens.keep(scope, *exchanges[0], now=now)
+                await self.shared_tokens.keep(scope, *exchanges[0], now=now.time)
             return token
         except SignInFailed as error:
             logger.error("sign_in_rejected", provider=self.provider.name, reason=error.reason)
@@ -220,7 +220,7 @@ class ProviderAccount:
             if lane is not self._questions or answer.status != TOO_MANY_REQUESTS:
                 succeeded = not is_unavailable
             if answer.status in WAIT_STATUSES:
-                wait_s = retry_after(answer, now=self.now()) / clock.SECOND
+                wait_s = retry_after(answer, now=self.now().utc) / clock.SECOND
                 lane.opens_at = max(lane.opens_at, trio.current_time() + wait_s)
             self.counts["exchanges"] += 1
             self.counts["unavailable"] += is_unavailable

@@ -31,7 +31,17 @@ from mmo_sansio.providers.common.interface import (
     ReportsAvailability,
 )
 from mmo_sansio.providers.common.recording import RecordedExchange, Redactor
-from mmo_sansio.values.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Instant, Span, elapsed
+from mmo_sansio.values.clock import (
+    DAY,
+    HOUR,
+    MILLISECOND,
+    MINUTE,
+    SECOND,
+    Instant,
+    Moment,
+    Span,
+    elapsed,
+)
 from mmo_sansio.values.model import Type
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.interface.store import log_store_failure
@@ -73,8 +83,7 @@ class AccountChecks:
 
     store: AdminStore
     accounts: Mapping[str, ProviderAccount]
-    now: Callable[[], Instant]
-    """Returns the gateway's own time."""
+    now: Callable[[], Moment]
     round_s: float = ROUND_S
     with_availability: Collection[str] = ()
     """The accounts whose adapters are a ReportsAvailability."""
@@ -148,7 +157,7 @@ class AccountChecks:
             return
         if (latest := finding.after(before)) is before:
             return
-        note = finding_note(latest, self.now())
+        note = finding_note(latest, self.now().time)
         is_old = (
             known is None
             or bool(latest.held)
@@ -163,7 +172,7 @@ class AccountChecks:
         """Read what is known, and begin the checks that are due; None: only those that a person has
         asked for."""
         try:
-            read_from = self.now()
+            read_from = self.now().time
             notes = await self.store.provider_notes(
                 NoteTopic.CHECK, NoteTopic.FINDING, NoteTopic.AVAILABILITY
             )
@@ -174,9 +183,9 @@ class AccountChecks:
             asked = {each.provider: each for each in notes if each.topic is NoteTopic.AVAILABILITY}
             for name in self.with_availability:
                 known, now = asked.get(name, ProviderNote(name, NoteTopic.AVAILABILITY)), self.now()
-                is_due = elapsed(known.at, now) >= AVAILABILITY_ASKED_EVERY
+                is_due = elapsed(known.at, now.time) >= AVAILABILITY_ASKED_EVERY
                 if is_due and await self.store.note_provider(
-                    evolve(known, at=now), replacing=known
+                    evolve(known, at=now.time), replacing=known
                 ):
                     adapter = self.accounts[name].provider
                     assert isinstance(adapter, ReportsAvailability)
@@ -189,11 +198,11 @@ class AccountChecks:
             last = {each.provider: each for each in notes if each.topic is NoteTopic.CHECK}
             for name in self.accounts:
                 known, now = last.get(name, ProviderNote(name, NoteTopic.CHECK)), self.now()
-                is_due = checked_every is not None and elapsed(known.at, now) >= checked_every
+                is_due = checked_every is not None and elapsed(known.at, now.time) >= checked_every
                 if known.content != REQUESTED and not is_due:
                     continue
                 if await self.store.note_provider(
-                    evolve(known, at=now, content=""), replacing=known
+                    evolve(known, at=now.time, content=""), replacing=known
                 ):
                     checks.start_soon(self._check, name, known.content == REQUESTED)
         except Exception as error:
@@ -230,7 +239,7 @@ class AccountChecks:
 
     def _held_by(self, note: ProviderNote) -> Sequence[Type]:
         """Return what a stored finding holds back, for as long as it counts."""
-        return read_finding_note(note).held if elapsed(note.at, self.now()) < HELD_FOR else ()
+        return read_finding_note(note).held if elapsed(note.at, self.now().time) < HELD_FOR else ()
 
 
 @define(eq=False)

@@ -32,6 +32,7 @@ from mmo_sansio.values.clock import (
     HOUR,
     MINUTE,
     Instant,
+    Moment,
     Span,
     earlier,
     elapsed,
@@ -85,7 +86,7 @@ class DepositClaimWorker:
     providers: Mapping[str, Provider]
     exchange_for: Callable[[str], SendRequest]
     """Returns the function that sends requests to the provider with this name."""
-    now: Callable[[], Instant]
+    now: Callable[[], Moment]
     scan_interval_s: float = SCAN_INTERVAL_S
     _open_questions: int = 0
     _postponed: Postponed[tuple[str, str]] = Factory(Postponed)
@@ -111,7 +112,7 @@ class DepositClaimWorker:
         """Wake as many due claims as may be asked about, and return whether there may be more."""
         room = QUESTIONS_MAX - self._open_questions
         limit = room + len(self._postponed)
-        found = await self.store.due_claims(self.now(), limit=limit) if room else ()
+        found = await self.store.due_claims(self.now().time, limit=limit) if room else ()
         if room and len(found) < limit:  # All that are due were found.
             self._postponed.retain([(each.provider, each.receipt) for each in found])
         due = [
@@ -172,10 +173,9 @@ class DepositLister:
     submit: Submit
     accounts: Sequence[OpenAccount]
     """Those whose adapter is a ListsDeposits."""
-    now: Callable[[], Instant]
-    """Returns the gateway's own time, which the store has; `utc` returns the wall time, which
-    providers have."""
-    utc: Callable[[], Instant]
+    now: Callable[[], Moment]
+    """Returns the gateway's own time, which the store has, and the wall time, which providers
+    have."""
     next_reference: Callable[[], str]
     scan_interval_s: float = SCAN_INTERVAL_S
 
@@ -188,7 +188,7 @@ class DepositLister:
     async def _run_for(self, account: OpenAccount) -> None:
         due_at = FIRST_INSTANT
         while True:
-            if (now := self.now()) >= due_at:
+            if (now := self.now().time) >= due_at:
                 due_at = later(now, LIST_INTERVAL)
                 try:
                     await self._list_if_due(account, now)
@@ -210,7 +210,8 @@ class DepositLister:
         if begin is None or begin >= end:
             return
         begin = max(begin, earlier(now, LISTED_FOR))
-        ahead = elapsed(self.now(), self.utc())
+        at = self.now()
+        ahead = elapsed(at.time, at.utc)
         listing = provider.list_deposits(later(begin, ahead), later(end, ahead))
         for each in await drive_async(listing, account.account.ask):
             if isinstance(each, DepositReport):

@@ -16,7 +16,7 @@ from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.providers.common import balances
-from mmo_sansio.values.clock import DAY, Instant, earlier, elapsed
+from mmo_sansio.values.clock import DAY, Instant, Moment, earlier, elapsed
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Type
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
@@ -58,8 +58,7 @@ class FloatMonitor:
     exchange_for: Callable[[str], SendRequest]
     watches: Mapping[str, balances.FloatWatch]
     """By provider; one without a watch has the default."""
-    now: Callable[[], Instant]
-    """Returns the gateway's own time."""
+    now: Callable[[], Moment]
     floats: Sequence[KnownFloat] = ()
     """What is known of all accounts, as of the last round."""
     known_at: dict[tuple[str, str], Instant] = Factory(dict)
@@ -79,7 +78,7 @@ class FloatMonitor:
                     await self._write_refusals()
                     if trio.current_time() >= first_at:
                         await self._ask_due(inquiries)
-                    self.floats = await known_floats(self.store, self.now())
+                    self.floats = await known_floats(self.store, self.now().time)
                     latest = [each.forecast.latest for each in self.floats]
                     self.known_at |= {
                         each.key: each.at for each in latest if each.provider in self.providers
@@ -106,7 +105,7 @@ class FloatMonitor:
         )
         self.refusals[provider] += 1
         self._unwritten[provider] = ProviderNote(
-            provider, NoteTopic.FLOAT_REFUSAL, "", self.now(), reference
+            provider, NoteTopic.FLOAT_REFUSAL, "", self.now().time, reference
         )
         self._refused.set()
 
@@ -115,7 +114,7 @@ class FloatMonitor:
         raises."""
         await self.store.record_balances(report.balances)
         reported = {each.key for each in report.balances}
-        for each in await known_floats(self.store, self.now()) if reported else ():
+        for each in await known_floats(self.store, self.now().time) if reported else ():
             if each.forecast.latest.key in reported:
                 await self._judge(each)
 
@@ -123,7 +122,7 @@ class FloatMonitor:
         """Note whether a float is low; the process whose note it becomes says so."""
         latest, hours_left = known.forecast.latest, known.forecast.hours_left
         is_low = known.forecast.is_low(self._watch(latest.provider), was_low=known.is_low)
-        note = evolve(known.note, at=self.now(), content=LOW if is_low else "")
+        note = evolve(known.note, at=self.now().time, content=LOW if is_low else "")
         if is_low is known.is_low or not await self.store.note_provider(note, replacing=known.note):
             return
         log = logger.bind(
@@ -145,7 +144,7 @@ class FloatMonitor:
         """Begin the inquiries that are due and that no other process has claimed."""
         asked = {each.provider: each for each in await self.store.provider_notes(NoteTopic.BALANCE)}
         for name in self.providers:
-            interval, now = self._watch(name).interval, self.now()
+            interval, now = self._watch(name).interval, self.now().time
             known = asked.get(name, ProviderNote(name, NoteTopic.BALANCE))
             is_due = interval > 0 and elapsed(known.at, now) >= interval
             if is_due and await self.store.note_provider(evolve(known, at=now), replacing=known):

@@ -19,7 +19,7 @@ from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind, open_sandbox
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings, CircuitBreaker
-from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span
+from mmo_sansio.values.clock import SECOND, Moment, MonotonicInstant, Span
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings import providers as common
@@ -67,7 +67,7 @@ class AccountEnvironment:
     """Holds what accounts need of the process around them."""
 
     send_request: SendWithDeadline
-    now: Callable[[], Instant]
+    now: Callable[[], Moment]
     monotonic: Callable[[], MonotonicInstant]
     ciphers: Ciphers
     keyring: KeyRing

@@ -88,7 +88,7 @@ class ReversalWorker:
     async def _run_round(self, conversations: trio.Nursery) -> None:
         """Begin to work at what is due and may be sent now, as far as there is room."""
         limit = CONVERSATIONS_MAX + len(self._active) + self._held
-        due = await self.store.due_reversals(self.worker.now(), limit=limit)
+        due = await self.store.due_reversals(self.worker.now().time, limit=limit)
         held = {
             each.id
             for each in due

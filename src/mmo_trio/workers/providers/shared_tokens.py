@@ -19,7 +19,7 @@ from mmo_sansio.providers.common.interface import (
     SignInFailed,
     resume,
 )
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Moment
 from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.interface.store import log_store_failure
@@ -43,7 +43,7 @@ class SharedTokens:
         try:
             for note in await self.store.provider_notes(NoteTopic.SIGN_IN):
                 if (note.provider, note.subject) == (self.provider.name, scope):
-                    sign_in = self.provider.sign_in(scope, now=note.at)
+                    sign_in = self.provider.sign_in(scope, now=Moment.at(note.at))
                     answer = self.keyring.unseal_secret(
                         _owner(next(sign_in)), b64decode(note.content)
                     )

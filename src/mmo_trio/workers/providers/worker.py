@@ -28,7 +28,7 @@ from mmo_sansio.providers.common.operations import (
     resubmission_ends_at,
     with_poll_interval,
 )
-from mmo_sansio.values.clock import Instant, MonotonicInstant
+from mmo_sansio.values.clock import Moment, MonotonicInstant
 from mmo_sansio.values.model import Operation, Order, Stage, Transaction, Type
 from mmo_trio.engine.engine import Submit
 from mmo_trio.storage.interface.store import (
@@ -158,7 +158,7 @@ class ProviderWorker:
     """Returns the function that sends submissions to the provider with this name."""
     ask_for: Callable[[str], SendRequest]
     """Returns the function that sends it questions."""
-    now: Callable[[], Instant]
+    now: Callable[[], Moment]
     conversations_max: int = CONVERSATIONS_MAX
     waiting_max: int = WAITING_MAX
     is_closed: Callable[[str], bool] = lambda _: False
@@ -450,7 +450,11 @@ class ProviderWorker:
         """Return why this payment may not be sent; None when it may."""
         if self.is_closed(order.provider):
             return inputs.WithheldReason.PROVIDER_CLOSED
-        return inputs.WithheldReason.TOO_LATE if self.now() >= resubmission_ends_at(order) else None
+        return (
+            inputs.WithheldReason.TOO_LATE
+            if self.now().time >= resubmission_ends_at(order)
+            else None
+        )
 
     def _hold(self, work: WorkItem) -> trio.Event | None:
         """Return what holds back this submission; None where nothing does, or it will be withheld

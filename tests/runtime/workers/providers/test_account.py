@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import MINUTE, Instant, MonotonicInstant
+from mmo_sansio.values.clock import MINUTE, Instant, Moment, MonotonicInstant, later
 from mmo_trio.workers.providers.account import ProviderAccount, rate_limit
 from tests.support.provider_double import TOKEN_LIFE, ScriptedProvider
 
@@ -25,6 +25,10 @@ CANARY = "canary-7d1c"
 
 def now() -> Instant:
     return Instant(int(trio.current_time() * clock.SECOND))
+
+
+def moment() -> Moment:
+    return Moment.at(now())
 
 
 def monotonic() -> MonotonicInstant:
@@ -62,7 +66,7 @@ def operator() -> Operator:
 
 @pytest.fixture
 def account(operator: Operator) -> ProviderAccount:
-    return ProviderAccount(ScriptedProvider(), operator.ask, now, monotonic)
+    return ProviderAccount(ScriptedProvider(), operator.ask, moment, monotonic)
 
 
 async def test_many_sign_in_once(
@@ -160,6 +164,21 @@ async def test_the_pace_is_kept_and_who_would_come_too_late_is_not_sent(
 
 def busy(status: int, wait: bytes) -> HttpResponse:
     return HttpResponse(status, ((b"retry-after", wait),))
+
+
+async def test_a_date_that_the_provider_names_is_of_wall_time(
+    operator: Operator, autojump_clock: MockClock
+) -> None:
+    """The gateway's own time may be apart from it."""
+    operator.answer = lambda: busy(503, b"Thu, 01 Jan 1970 00:00:20 GMT")
+
+    def apart() -> Moment:
+        return Moment(time=later(now(), clock.DAY), utc=now())
+
+    account = ProviderAccount(ScriptedProvider(), operator.ask, apart, monotonic)
+    await account.exchange(PAY)
+    with trio.fail_after(15), pytest.raises(ExchangeFailed, match="longer wait"):
+        await account.exchange(PAY)
 
 
 @pytest.mark.parametrize("status", [429, 503])

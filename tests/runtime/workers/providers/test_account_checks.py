@@ -21,7 +21,7 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja import requests
-from mmo_sansio.values.clock import Instant, MonotonicInstant
+from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant
 from mmo_sansio.values.model import Type
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.sql.admin_store import AdminStore
@@ -44,6 +44,10 @@ def now() -> Instant:
     return Instant(round((trio.current_time() + 10**9) * 1_000_000))
 
 
+def moment() -> Moment:
+    return Moment.at(now())
+
+
 @define(eq=False)
 class Operator:
     """An M-Pesa that takes every question, and the processes that ask it."""
@@ -64,8 +68,8 @@ class Operator:
 
     def process(self, store: Store) -> AccountChecks:
         provider = RedactingProvider(adapter(passkey=None))
-        account = ProviderAccount(provider, self.send, now, lambda: MonotonicInstant(now()))
-        return AccountChecks(store.admin, {"kenya": account}, now, self.round_s)
+        account = ProviderAccount(provider, self.send, moment, lambda: MonotonicInstant(now()))
+        return AccountChecks(store.admin, {"kenya": account}, moment, self.round_s)
 
     @property
     def times(self) -> list[float]:
@@ -237,7 +241,7 @@ class Aggregator(PlainProvider):
 
     name: str = "lusaka"
 
-    def ask_availability(self, *, now: Instant) -> AccountCheck:
+    def ask_availability(self, *, now: Moment) -> AccountCheck:
         return ask_all(
             self.name,
             [AccountQuestion("deposit", HttpRequest("GET", b"/availability"), self.judge)],
@@ -266,9 +270,9 @@ class AggregatorLine:
 
     def process(self, store: Store) -> AccountChecks:
         account = ProviderAccount(
-            RedactingProvider(Aggregator()), self.send, now, lambda: MonotonicInstant(now())
+            RedactingProvider(Aggregator()), self.send, moment, lambda: MonotonicInstant(now())
         )
-        return AccountChecks(store.admin, {"lusaka": account}, now, with_availability=["lusaka"])
+        return AccountChecks(store.admin, {"lusaka": account}, moment, with_availability=["lusaka"])
 
 
 @pytest.mark.spec("S6")

@@ -18,14 +18,14 @@ from mmo_sansio.messages.inputs import DepositClaimWoke, Input
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.providers.common.interface import DepositAnswer, DepositConversation, ExchangeFailed
 from mmo_sansio.testing import KES, a_brand, a_deposit, numbered_reference
-from mmo_sansio.values.clock import HOUR, Instant, Span, later
+from mmo_sansio.values.clock import HOUR, Instant, Moment, Span, later
 from mmo_sansio.values.model import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_trio.engine.engine import DecisionFailed
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.workers.providers.deposits import QUESTIONS_MAX, RETRY_DELAY_S, DepositClaimWorker
 from mmo_trio.workers.providers.worker import CONVERSATION_TIMEOUT_S
-from tests.support.engine_double import EngineDouble, now
+from tests.support.engine_double import EngineDouble, moment, now
 from tests.support.provider_double import ScriptedProvider
 from tests.support.sqlite_store import StoreFile
 
@@ -36,7 +36,7 @@ class AskedProvider(ScriptedProvider):
 
     outcome: DepositAnswerOutcome = DepositAnswerOutcome.COMPLETED
 
-    def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
+    def verify_deposit(self, claim: DepositClaim, *, now: Moment) -> DepositConversation:
         answer = yield HttpRequest("GET", claim.receipt.encode())
         if answer.status != 200:
             return None
@@ -80,7 +80,7 @@ class ClaimHarness:
     drain: trio.Event = Factory(trio.Event)
     worker: DepositClaimWorker = Factory(
         lambda self: DepositClaimWorker(
-            self.store, self.engine.submit, {"test": self.provider}, lambda _: self.exchange, now
+            self.store, self.engine.submit, {"test": self.provider}, lambda _: self.exchange, moment
         ),
         takes_self=True,
     )

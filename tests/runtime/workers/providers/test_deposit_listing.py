@@ -18,7 +18,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import UnmatchedNotified
 from mmo_sansio.providers.common.interface import DepositListing, DepositReport, ExchangeFailed
 from mmo_sansio.testing import KES, a_brand, a_party, numbered_reference
-from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, elapsed, later
+from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Moment, Span, elapsed, later
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.workers.providers.deposits import (
     LIST_INTERVAL,
@@ -97,7 +97,7 @@ class Listings:
             submit, fresh = self.engine.submit, iter(range(100, 10_000))
             next_reference = partial(next, map(numbered_reference, fresh))
             lister = DepositLister(
-                store, submit, [account], now, lambda: later(now(), AHEAD), next_reference
+                store, submit, [account], lambda: Moment(now(), later(now(), AHEAD)), next_reference
             )
             nursery.start_soon(lister.run)
             yield

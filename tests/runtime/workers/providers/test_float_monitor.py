@@ -18,7 +18,7 @@ from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.providers.common.balances import AccountBalance, BalanceReport, FloatWatch
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.testing import a_party, a_transaction, numbered_reference
-from mmo_sansio.values.clock import HOUR, MINUTE, Instant, MonotonicInstant, Span
+from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Moment, MonotonicInstant, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
@@ -46,6 +46,10 @@ def now() -> Instant:
     return Instant(round((trio.current_time() + 10**9) * 1_000_000))
 
 
+def moment() -> Moment:
+    return Moment.at(now())
+
+
 @define(eq=False)
 class Operator:
     """A simulated MTN, and the processes that ask it."""
@@ -58,7 +62,7 @@ class Operator:
 
     def account(self) -> ProviderAccount:
         provider = RedactingProvider(OPERATORS[self.kind].open()[0])
-        return ProviderAccount(provider, self.send, now, lambda: MonotonicInstant(now()))
+        return ProviderAccount(provider, self.send, moment, lambda: MonotonicInstant(now()))
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         if b"disbursement/v1_0/account/balance" in request.target:
@@ -71,7 +75,11 @@ class Operator:
         account = self.account()
         assert isinstance(account.provider, RedactingProvider)
         return FloatMonitor(
-            store.admin, {"mtn": account.provider}, lambda _: account.ask, {"mtn": self.watch}, now
+            store.admin,
+            {"mtn": account.provider},
+            lambda _: account.ask,
+            {"mtn": self.watch},
+            moment,
         )
 
     async def pay_out(self, number: int, units: int) -> tuple[Transaction, ProviderReport]:
@@ -85,11 +93,15 @@ class Operator:
             requested=Money(units, "UGX"),
             party=a_party(msisdn=UGANDANS[0]),
         )
-        report = await drive_async(account.provider.submit(payment, now=now()), account.exchange)
+        report = await drive_async(
+            account.provider.submit(payment, now=Moment.at(now())), account.exchange
+        )
         await trio.sleep(30)
         self.simulator.take_due_callbacks(now=now())
         if not isinstance(report, ProviderFailed):
-            report = await drive_async(account.provider.poll(payment, now=now()), account.ask)
+            report = await drive_async(
+                account.provider.poll(payment, now=Moment.at(now())), account.ask
+            )
         return payment, report
 
 

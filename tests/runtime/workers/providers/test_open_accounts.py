@@ -15,7 +15,7 @@ from mmo_sansio.providers.common.interface import Provider
 from mmo_sansio.providers.common.options import Options
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
-from mmo_sansio.values.clock import Instant, MonotonicInstant
+from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.service.wiring import trusts_anybody
@@ -48,7 +48,7 @@ def open_test(
 
 OUTSIDE = AccountEnvironment(
     ask,
-    lambda: Instant(0),
+    lambda: Moment.at(Instant(0)),
     lambda: MonotonicInstant(0),
     SystemCiphers(),
     KeyRing(b"k" * 32),

@@ -20,7 +20,7 @@ from mmo_sansio.providers.common.recording import HOOKS, RecordedExchange, Redac
 from mmo_sansio.providers.common.redaction import RedactingProvider, find_secrets
 from mmo_sansio.providers.mpesa_daraja.adapter import SCOPE, DarajaProvider
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext
-from mmo_sansio.values.clock import MINUTE, Instant, MonotonicInstant, Span, later
+from mmo_sansio.values.clock import MINUTE, Instant, Moment, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Stage
 from mmo_simulators.operators.mpesa.accounts import SANDBOX_PASSKEY
 from mmo_simulators.operators.mpesa.keys import open_mpesa
@@ -58,7 +58,7 @@ def paid(
 ) -> ProviderSucceeded:
     """Play a payment until M-Pesa has confirmed it."""
     begun = payment(kind, submitted_at=NOW)
-    accepted = drive(provider.submit(begun, now=NOW), exchange)
+    accepted = drive(provider.submit(begun, now=Moment.at(NOW)), exchange)
     told = [provider.read_notification(each) for each in callbacks()]
     hint = next(each for each in told if isinstance(each, ProviderHinted))
     known = getattr(accepted, "provider_reference", None)
@@ -66,7 +66,7 @@ def paid(
         begun.progress, stage=Stage.AWAITING_RESULT, hint=hint.content, provider_reference=known
     )
     report: object = drive(
-        provider.poll(evolve(begun, progress=progress), now=later(NOW, MINUTE)), exchange
+        provider.poll(evolve(begun, progress=progress), now=Moment.at(later(NOW, MINUTE))), exchange
     )
     if not isinstance(report, ProviderSucceeded):
         report = provider.read_notification(next(callbacks()))
@@ -112,7 +112,7 @@ class Recorded:
                 note(request, HttpResponse(200), is_from_operator=True)
                 yield request
 
-        self.token = drive(provider.sign_in(SCOPE, now=NOW), exchange).value
+        self.token = drive(provider.sign_in(SCOPE, now=Moment.at(NOW)), exchange).value
         return paid(provider, kind, exchange, callbacks)
 
 
@@ -136,7 +136,7 @@ def replayed(lines: list[str], certificate: str, kind: str) -> ProviderSucceeded
             yield HttpRequest(line["method"], target.encode(), (), body_of(line["body"]))
 
     provider = kenya(certificate)
-    drive(provider.sign_in(SCOPE, now=NOW), exchange)
+    drive(provider.sign_in(SCOPE, now=Moment.at(NOW)), exchange)
     return paid(provider, kind, exchange, callbacks)
 
 
@@ -226,6 +226,10 @@ def now() -> Instant:
     return Instant(round((trio.current_time() + 10**9) * 1_000_000))
 
 
+def moment() -> Moment:
+    return Moment.at(now())
+
+
 async def test_a_recording_is_off_by_default_and_bounded_in_time_and_size(
     autojump_clock: MockClock,
 ) -> None:
@@ -234,7 +238,7 @@ async def test_a_recording_is_off_by_default_and_bounded_in_time_and_size(
 
     async with StoreFile().open() as store, trio.open_nursery() as nursery:
         provider = RedactingProvider(kenya(open_mpesa().certificate))
-        account = ProviderAccount(provider, send, now, lambda: MonotonicInstant(now()))
+        account = ProviderAccount(provider, send, moment, lambda: MonotonicInstant(now()))
         recorder = AccountRecorder(store.admin, {"kenya": account}, {"kenya": SECRETS}, now)
         await nursery.start(recorder.run)
         question = HttpRequest("POST", b"https://api.safaricom.co.ke/x")

@@ -32,7 +32,7 @@ from mmo_sansio.testing import (
     numbered_reference,
     succeeded,
 )
-from mmo_sansio.values.clock import MINUTE, Instant, Span
+from mmo_sansio.values.clock import MINUTE, Moment, Span
 from mmo_sansio.values.model import Transaction, Type
 from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.engine.engine import submit_once
@@ -62,7 +62,7 @@ class ReversingProvider(ScriptedProvider):
         }
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         about = ReversalReports(reversal, self.name)
         try:
@@ -72,7 +72,7 @@ class ReversingProvider(ScriptedProvider):
         return about.accepted("R-1") if answer.status == 202 else about.failed("No.", "E1")
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Instant
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment
     ) -> ReversalConversation:
         about = ReversalReports(reversal, self.name)
         answer = yield HttpRequest("GET", reversal.id.encode())
@@ -117,7 +117,7 @@ class Harness:
             {"test": self.provider},
             lambda _: self.exchange,
             lambda _: self.exchange,
-            self.clock.time,
+            self.clock.moment,
             is_closed=self.closed.__contains__,
             hold_of=lambda *key: self.held.get(key),
         )

@@ -9,7 +9,7 @@ import pytest
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.registry import PROVIDER_KINDS
-from mmo_sansio.values.clock import Instant, MonotonicInstant
+from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError, effective_settings, load_settings
 from mmo_trio.settings.providers import ProviderSection, provider_variable
@@ -26,7 +26,7 @@ def opened(kind: str, options: dict[str, Any]) -> OpenAccount:
     ring = KeyRing(b"k" * 32)
     outside = AccountEnvironment(
         ask,
-        lambda: Instant(0),
+        lambda: Moment.at(Instant(0)),
         lambda: MonotonicInstant(0),
         SystemCiphers(),
         ring,

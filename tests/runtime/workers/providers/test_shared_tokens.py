@@ -14,12 +14,18 @@ from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import AccessToken, SignIn
-from mmo_sansio.values.clock import Instant, later
+from mmo_sansio.values.clock import Moment, later
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.shared_tokens import SharedTokens
-from tests.runtime.workers.providers.test_account import CANARY, PAY, Operator, monotonic, now
+from tests.runtime.workers.providers.test_account import (
+    CANARY,
+    PAY,
+    Operator,
+    moment,
+    monotonic,
+)
 from tests.support.provider_double import TOKEN_LIFE, ScriptedProvider
 from tests.support.sqlite_store import StoreFile
 
@@ -40,11 +46,13 @@ class NewestOnly(Operator):
 class OfAnother(ScriptedProvider):
     """Signs in with other credentials."""
 
-    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
         answer = yield HttpRequest(
             "POST", b"https://operator.example/token", (), b"other credentials"
         )
-        return AccessToken(answer.body.decode(), issued_at=now, expires_at=later(now, TOKEN_LIFE))
+        return AccessToken(
+            answer.body.decode(), issued_at=now.time, expires_at=later(now.time, TOKEN_LIFE)
+        )
 
 
 @pytest.fixture
@@ -63,7 +71,7 @@ def process(
 ) -> ProviderAccount:
     provider = provider or ScriptedProvider()
     tokens = SharedTokens(store.admin, KEYRING, provider)
-    return ProviderAccount(provider, operator.ask, now, monotonic, shared_tokens=tokens)
+    return ProviderAccount(provider, operator.ask, moment, monotonic, shared_tokens=tokens)
 
 
 async def pay_in_turn(*processes: ProviderAccount) -> list[int]:

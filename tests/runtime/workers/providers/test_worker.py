@@ -44,7 +44,7 @@ from mmo_sansio.testing import (
     numbered_reference,
 )
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import Moment, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Source, Stage, Transaction, Type
 from mmo_trio.engine.engine import DecisionFailed
@@ -58,7 +58,7 @@ from mmo_trio.workers.providers.worker import (
     TRIES_IN_PLACE,
     ProviderWorker,
 )
-from tests.support.engine_double import EngineDouble, now
+from tests.support.engine_double import EngineDouble, moment, now
 
 
 @define
@@ -77,7 +77,7 @@ class PlainProvider:
     def scope_of(self, request: HttpRequest) -> None:
         return None
 
-    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
         raise AssertionError(scope)
 
     def rejects_token(self, response: HttpResponse) -> bool:
@@ -86,12 +86,12 @@ class PlainProvider:
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         return HttpResponse(200)
 
-    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         if self.is_broken:
             raise ZeroDivisionError
         return (yield from self._talk("POST", transaction))
 
-    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
         if transaction.progress.stage.is_terminal:
             self.hints.append(transaction.progress.hint)
             self.known_as.append(transaction.progress.provider_reference)
@@ -159,7 +159,7 @@ class WorkerHarness:
             {"test": self.provider, "slow": PlainProvider("slow")},
             lambda name: hangs if name == "slow" else self.exchange,
             lambda name: hangs if name == "slow" else self.exchange,
-            now,
+            moment,
             self.conversations_max,
             self.waiting_max,
             hold_of=lambda *key: self.held.get(key),

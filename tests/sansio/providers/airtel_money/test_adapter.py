@@ -24,7 +24,7 @@ from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, S
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.testing import REFERENCE, START, a_party
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, earlier, later
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Flow, Source, Transaction, Type
 from mmo_sansio.values.money import Money
@@ -52,7 +52,9 @@ NOW = later(START, MINUTE)
 def submitted(
     transaction: Transaction, *answers: HttpResponse | ExchangeFailed, **options: Any
 ) -> ProviderReport:
-    return run_conversation(an_adapter(**options).submit(transaction, now=START), *answers)[0]
+    return run_conversation(
+        an_adapter(**options).submit(transaction, now=Moment.at(START)), *answers
+    )[0]
 
 
 def asked(
@@ -62,7 +64,7 @@ def asked(
     now: Instant = NOW,
     **options: Any,
 ) -> ProviderReport:
-    return run_conversation(an_adapter(**options).poll(transaction, now=now), given)[0]
+    return run_conversation(an_adapter(**options).poll(transaction, now=Moment.at(now)), given)[0]
 
 
 def paid_out(**members: Any) -> ProviderReport:
@@ -78,7 +80,7 @@ def paid_out(**members: Any) -> ProviderReport:
 @pytest.mark.spec("S6")
 def test_a_payin_is_a_prompt_as_documented() -> None:
     report, (request,) = run_conversation(
-        an_adapter().submit(a_payin(), now=START), answer("DP00800001006")
+        an_adapter().submit(a_payin(), now=Moment.at(START)), answer("DP00800001006")
     )
     assert isinstance(report, ProviderAccepted)
     assert request == HttpRequest(
@@ -100,7 +102,7 @@ def test_a_payin_is_a_prompt_as_documented() -> None:
 def test_a_signed_payin_sends_exactly_the_bytes_that_were_encrypted() -> None:
     adapter = an_adapter(collection_version=2)
     _, (key_question, request) = run_conversation(
-        adapter.submit(a_payin(), now=START), key_answer(), answer("DP00800001006")
+        adapter.submit(a_payin(), now=Moment.at(START)), key_answer(), answer("DP00800001006")
     )
     assert key_question.target == b"https://openapi.airtel.ug/v1/rsa/encryption-keys"
     assert (key_question.value(b"x-country"), key_question.value(b"x-currency")) == (b"UG", b"UGX")
@@ -130,7 +132,9 @@ def test_a_payout_of_each_version_is_as_documented(
     party = a_party(msisdn="256752000000", first_name="Amina", last_name="Okello")
     adapter = an_adapter(disbursement_version=version)
     _, requests = run_conversation(
-        adapter.submit(a_payout(party=party), now=START), key_answer(), answer("DP00900001006")
+        adapter.submit(a_payout(party=party), now=Moment.at(START)),
+        key_answer(),
+        answer("DP00900001006"),
     )
     request = requests[1]
     assert request.target == f"https://openapi.airtel.ug{path}".encode()
@@ -159,7 +163,7 @@ def test_whichever_padding_a_market_wants_can_be_had(
 ) -> None:
     adapter = an_adapter(disbursement_version=3, **options)
     _, requests = run_conversation(
-        adapter.submit(a_payout(), now=START), key_answer(key), answer("DP00900001006")
+        adapter.submit(a_payout(), now=Moment.at(START)), key_answer(key), answer("DP00900001006")
     )
     assert base64.b64decode(body_of(requests[1])["pin"]).startswith(pin)
     assert base64.b64decode(requests[1].value(b"x-key") or b"").startswith(x_key)
@@ -169,7 +173,7 @@ def test_whichever_padding_a_market_wants_can_be_had(
 def test_the_pin_stands_where_the_market_has_it(member: str) -> None:
     adapter = an_adapter(pin_member=member)
     _, requests = run_conversation(
-        adapter.submit(a_payout(), now=START), key_answer(), answer("DP00900001006")
+        adapter.submit(a_payout(), now=Moment.at(START)), key_answer(), answer("DP00900001006")
     )
     assert member in body_of(requests[1])
 
@@ -192,7 +196,7 @@ def test_each_market_has_its_currency_and_national_numbers(
     )
     adapter = an_adapter(country=country, currency=currency)
     _, (request,) = run_conversation(
-        adapter.submit(transaction, now=START), answer("DP00800001006")
+        adapter.submit(transaction, now=Moment.at(START)), answer("DP00800001006")
     )
     assert body_of(request)["subscriber"]["msisdn"] == national
     assert request.value(b"x-currency") == currency.encode()
@@ -204,7 +208,7 @@ def test_a_zero_that_belongs_to_a_national_number_can_be_kept() -> None:
     )
     adapter = an_adapter(country="CG", keep_leading_zero=True)
     _, (request,) = run_conversation(
-        adapter.submit(transaction, now=START), answer("DP00800001006")
+        adapter.submit(transaction, now=Moment.at(START)), answer("DP00800001006")
     )
     assert body_of(request)["subscriber"]["msisdn"] == "055000000"
 
@@ -219,7 +223,7 @@ def test_amounts_are_exact_numbers(minor: int, written: bytes) -> None:
     )
     adapter = an_adapter(country="KE")
     _, (request,) = run_conversation(
-        adapter.submit(transaction, now=START), answer("DP00800001006")
+        adapter.submit(transaction, now=Moment.at(START)), answer("DP00800001006")
     )
     assert b'"amount":' + written + b"," in request.body
 
@@ -231,7 +235,7 @@ def test_amounts_are_exact_numbers(minor: int, written: bytes) -> None:
 def test_the_payer_sees_a_reference_of_letters_and_digits(merchant: str | None, shown: str) -> None:
     transaction = a_payin(merchant_reference=merchant)
     _, (request,) = run_conversation(
-        an_adapter().submit(transaction, now=START), answer("DP00800001006")
+        an_adapter().submit(transaction, now=Moment.at(START)), answer("DP00800001006")
     )
     assert body_of(request)["reference"] == shown
 
@@ -263,28 +267,47 @@ def test_a_key_is_kept_for_an_hour_at_most_and_never_beyond_its_end() -> None:
     adapter = an_adapter()
     pending = answer("DP00900001006")
     assert (
-        len(run_conversation(adapter.submit(a_payout(), now=START), key_answer(), pending)[1]) == 2
+        len(
+            run_conversation(
+                adapter.submit(a_payout(), now=Moment.at(START)), key_answer(), pending
+            )[1]
+        )
+        == 2
     )
     assert (
         len(
             run_conversation(
-                adapter.submit(a_payout(), now=earlier(later(START, HOUR), Span(1))), pending
+                adapter.submit(a_payout(), now=Moment.at(earlier(later(START, HOUR), Span(1)))),
+                pending,
             )[1]
         )
         == 1
     )
     ended = key_answer(valid_upto="01-01-2020 00:00:00")
     assert (
-        len(run_conversation(adapter.submit(a_payout(), now=later(START, HOUR)), ended, pending)[1])
+        len(
+            run_conversation(
+                adapter.submit(a_payout(), now=Moment.at(later(START, HOUR))), ended, pending
+            )[1]
+        )
         == 2
     )
     odd = key_answer(valid_upto="soon")
     assert (
-        len(run_conversation(adapter.submit(a_payout(), now=later(START, HOUR)), odd, pending)[1])
+        len(
+            run_conversation(
+                adapter.submit(a_payout(), now=Moment.at(later(START, HOUR))), odd, pending
+            )[1]
+        )
         == 2
     )
     assert (
-        len(run_conversation(adapter.submit(a_payout(), now=later(START, HOUR)), pending)[1]) == 1
+        len(
+            run_conversation(
+                adapter.submit(a_payout(), now=Moment.at(later(START, HOUR))), pending
+            )[1]
+        )
+        == 1
     )
 
 
@@ -304,14 +327,16 @@ def test_an_old_key_is_fetched_anew_and_the_refused_request_sent_once_more(
 ) -> None:
     adapter = an_adapter(collection_version=2)
     taken, refused = answer("ESB000010"), answer(code, success=False, status=400)
-    run_conversation(adapter.submit(transaction, now=START), key_answer(SHORT_KEY), taken)
+    run_conversation(
+        adapter.submit(transaction, now=Moment.at(START)), key_answer(SHORT_KEY), taken
+    )
     report, requests = run_conversation(
-        adapter.submit(transaction, now=START), refused, key_answer(), taken
+        adapter.submit(transaction, now=Moment.at(START)), refused, key_answer(), taken
     )
     assert isinstance(report, ProviderAccepted)
     assert len(requests) == 3
     report, _ = run_conversation(
-        adapter.submit(transaction, now=later(START, HOUR)), key_answer(), refused
+        adapter.submit(transaction, now=Moment.at(later(START, HOUR))), key_answer(), refused
     )
     assert isinstance(report, ProviderFailed)
     assert report.error_code is E.MERCHANT_MISCONFIGURED
@@ -577,7 +602,9 @@ def test_a_code_is_found_wherever_the_operator_puts_it(document: dict[str, Any])
     ids=["pay-in", "pay-out"],
 )
 def test_a_question_is_about_our_own_id(transaction: Transaction, target: str) -> None:
-    _, (request,) = run_conversation(an_adapter().poll(transaction, now=NOW), enquiry("TIP"))
+    _, (request,) = run_conversation(
+        an_adapter().poll(transaction, now=Moment.at(NOW)), enquiry("TIP")
+    )
     assert request.method == "GET"
     assert request.target == f"https://openapi.airtel.ug{target}{REFERENCE}".encode()
     assert request.value(b"x-country") == b"UG"
@@ -585,7 +612,7 @@ def test_a_question_is_about_our_own_id(transaction: Transaction, target: str) -
 
 def test_a_question_about_a_payout_can_name_its_type() -> None:
     adapter = an_adapter(ask_with_type=True)
-    _, (request,) = run_conversation(adapter.poll(a_payout(), now=NOW), enquiry("TIP"))
+    _, (request,) = run_conversation(adapter.poll(a_payout(), now=Moment.at(NOW)), enquiry("TIP"))
     assert request.target.endswith(f"{REFERENCE}?transactionType=B2C".encode())
 
 
@@ -763,7 +790,7 @@ def test_an_unknown_payment_was_never_taken_only_after_a_safe_wait(
 )
 def test_a_token_lives_as_long_as_is_said_in_text_or_number(life: Any, expected: int) -> None:
     told = {"access_token": "SECRET-TOKEN", "token_type": "bearer", "expires_in": life}
-    conversation = an_adapter().sign_in("all", now=START)
+    conversation = an_adapter().sign_in("all", now=Moment.at(START))
     request = next(conversation)
     assert request.target == b"https://openapi.airtel.ug/auth/oauth2/token"
     assert body_of(request) == {
@@ -791,7 +818,7 @@ def test_a_token_lives_as_long_as_is_said_in_text_or_number(life: Any, expected:
     ],
 )
 def test_a_refused_sign_in_is_told_without_secrets(given: HttpResponse) -> None:
-    conversation = an_adapter().sign_in("all", now=START)
+    conversation = an_adapter().sign_in("all", now=Moment.at(START))
     next(conversation)
     with pytest.raises(SignInFailed) as refusal:
         conversation.send(given)

@@ -20,6 +20,7 @@ from mmo_sansio.providers.airtel_money.codes import COLLECTION, ROUTER, AirtelOu
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, WEB_PAYIN
 from mmo_sansio.testing import REFERENCE, START
+from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.model import Source
 from tests.support.airtel_conversation import a_payin, an_adapter, answer, key_answer
 from tests.support.reversals import LOST, UNSENT, a_reversal, json_answer, reversal_report
@@ -33,7 +34,7 @@ def sent(
     *answers: HttpResponse | ExchangeFailed, **options: Any
 ) -> tuple[ReversalReport, list[HttpRequest]]:
     return reversal_report(
-        an_adapter(**options).reverse(a_reversal(PAYMENT), PAYMENT, now=START), *answers
+        an_adapter(**options).reverse(a_reversal(PAYMENT), PAYMENT, now=Moment.at(START)), *answers
     )
 
 
@@ -129,13 +130,17 @@ def test_an_outdated_key_is_fetched_again_before_the_next_request() -> None:
         told(None, "DP00800001026", success=False, status=400),
     )
     reversal = a_reversal(PAYMENT)
-    first = reversal_report(provider.reverse(reversal, PAYMENT, now=START), key_answer(), stale)[0]
+    first = reversal_report(
+        provider.reverse(reversal, PAYMENT, now=Moment.at(START)), key_answer(), stale
+    )[0]
     assert isinstance(first, ReversalFailed)
     assert isinstance(
-        reversal_report(provider.reverse(reversal, PAYMENT, now=START), key_answer(), LOST)[0],
+        reversal_report(
+            provider.reverse(reversal, PAYMENT, now=Moment.at(START)), key_answer(), LOST
+        )[0],
         ReversalUnreachable,
     )
-    again = reversal_report(provider.reverse(reversal, PAYMENT, now=START), stale)[0]
+    again = reversal_report(provider.reverse(reversal, PAYMENT, now=Moment.at(START)), stale)[0]
     assert again == ReversalNeverReceived(ID, "airtel_ug", 1)
 
 
@@ -143,7 +148,7 @@ def test_nothing_is_sent_without_a_receipt() -> None:
     for known_as in (None, REFERENCE):
         payment = a_payin(provider_reference=known_as)
         report, requests = reversal_report(
-            an_adapter().reverse(a_reversal(payment), payment, now=START)
+            an_adapter().reverse(a_reversal(payment), payment, now=Moment.at(START))
         )
         assert isinstance(report, ReversalFailed)
         assert requests == []
@@ -153,7 +158,7 @@ def test_nothing_is_sent_without_a_receipt() -> None:
 def test_nobody_can_be_asked_about_a_refund() -> None:
     provider = an_adapter()
     report, requests = reversal_report(
-        provider.poll_reversal(a_reversal(PAYMENT), PAYMENT, now=START)
+        provider.poll_reversal(a_reversal(PAYMENT), PAYMENT, now=Moment.at(START))
     )
     assert (report, requests) == (ReversalCannotTell(ID, "airtel_ug"), [])
     operations = provider.reversal_operations

@@ -14,6 +14,7 @@ from mmo_sansio.providers.common.redaction import REDACTED, RedactingProvider
 from mmo_sansio.providers.mtn_momo.account import read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.testing import START, a_transaction
+from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.model import Type
 
 KEY = "the-subscription-key-1"
@@ -34,7 +35,7 @@ def a_provider() -> RedactingProvider:
 
 
 def signed_in(provider: RedactingProvider, token: str = TOKEN) -> None:
-    conversation = provider.sign_in("collection", now=START)
+    conversation = provider.sign_in("collection", now=Moment.at(START))
     next(conversation)
     body = json.dumps({"access_token": token, "expires_in": 3600}).encode()
     with pytest.raises(StopIteration) as end:
@@ -60,7 +61,9 @@ def test_a_secret_in_an_error_message_is_hidden(said: str) -> None:
     signed_in(provider)
     body = json.dumps({"code": "NOT_ALLOWED", "message": said}).encode()
     transaction = a_transaction(type=Type.PAYIN)
-    report = drive(provider.submit(transaction, now=START), lambda _: HttpResponse(400, (), body))
+    report = drive(
+        provider.submit(transaction, now=Moment.at(START)), lambda _: HttpResponse(400, (), body)
+    )
     assert isinstance(report, ProviderFailed)
     told = report.native_message or ""
     assert REDACTED[:4] in told
@@ -83,7 +86,8 @@ def test_words_without_secrets_stay_as_they_are() -> None:
     body = json.dumps({"code": "NOT_ENOUGH_FUNDS", "message": words}).encode()
     transaction = a_transaction(type=Type.PAYIN)
     report = drive(
-        a_provider().submit(transaction, now=START), lambda _: HttpResponse(400, (), body)
+        a_provider().submit(transaction, now=Moment.at(START)),
+        lambda _: HttpResponse(400, (), body),
     )
     assert isinstance(report, ProviderFailed)
     assert (report.native_code, report.native_message) == ("NOT_ENOUGH_FUNDS", words)
@@ -101,24 +105,26 @@ def test_a_short_access_token_is_hidden_as_a_word_and_spoils_no_response() -> No
     }
     transaction = a_transaction(type=Type.PAYIN)
     redacted = drive(
-        provider.poll(transaction, now=START),
+        provider.poll(transaction, now=Moment.at(START)),
         lambda _: HttpResponse(200, (), json.dumps(paid).encode()),
     )
     plain = drive(
-        a_provider().poll(transaction, now=START),
+        a_provider().poll(transaction, now=Moment.at(START)),
         lambda _: HttpResponse(200, (), json.dumps(paid).encode()),
     )
     assert redacted == plain
     body = json.dumps(
         {"code": "NOT_ALLOWED", "message": "The token 100 is not for 2100 EUR"}
     ).encode()
-    refused = drive(provider.submit(transaction, now=START), lambda _: HttpResponse(400, (), body))
+    refused = drive(
+        provider.submit(transaction, now=Moment.at(START)), lambda _: HttpResponse(400, (), body)
+    )
     assert isinstance(refused, ProviderFailed)
     assert refused.native_message == f"The token {REDACTED} is not for 2100 EUR"
 
 
 def test_a_refused_sign_in_names_no_secret() -> None:
-    conversation = a_provider().sign_in("collection", now=START)
+    conversation = a_provider().sign_in("collection", now=Moment.at(START))
     next(conversation)
     with pytest.raises(SignInFailed) as refused:
         conversation.send(HttpResponse(401, (), USER_KEY.encode()))

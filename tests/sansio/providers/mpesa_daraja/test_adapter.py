@@ -59,7 +59,7 @@ from mmo_sansio.testing.builders import (
     ledger_with,
 )
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, earlier, later
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     DepositAnswerOutcome,
@@ -151,7 +151,7 @@ def answering(
 def submitted(
     kind: str, status: int, document: object, seen: list[HttpRequest] | None = None, **members: Any
 ) -> ProviderReport:
-    conversation = adapter().submit(payment(kind, **members), now=START)
+    conversation = adapter().submit(payment(kind, **members), now=Moment.at(START))
     return drive(conversation, answering(status, document, seen))
 
 
@@ -163,7 +163,7 @@ def asked(
     seen: list[HttpRequest] | None = None,
     now: Instant = START,
 ) -> ProviderReport:
-    return drive(adapter().poll(transaction, now=now), answering(status, document, seen))
+    return drive(adapter().poll(transaction, now=Moment.at(now)), answering(status, document, seen))
 
 
 def body_of(seen: list[HttpRequest]) -> dict[str, Any]:
@@ -254,7 +254,10 @@ def test_a_push_says_what_the_sheet_names() -> None:
 
 def test_a_till_is_paid_as_a_till() -> None:
     seen: list[HttpRequest] = []
-    drive(adapter(till="522533").submit(payment(), now=START), answering(200, TAKEN_PUSH, seen))
+    drive(
+        adapter(till="522533").submit(payment(), now=Moment.at(START)),
+        answering(200, TAKEN_PUSH, seen),
+    )
     sent = body_of(seen)
     assert (sent["TransactionType"], sent["PartyB"]) == ("CustomerBuyGoodsOnline", 522533)
 
@@ -330,7 +333,7 @@ def test_an_account_offers_what_it_has_credentials_for() -> None:
         passkey=None, initiator=None, initiator_password=None, certificate=None, deposits="trust"
     )
     assert {flow for _, flow in bare.operations} == {Flow.QR, Flow.PUSH}
-    report = drive(bare.submit(payment("payout"), now=START), answering(200, TAKEN))
+    report = drive(bare.submit(payment("payout"), now=Moment.at(START)), answering(200, TAKEN))
     assert isinstance(report, ProviderFailed)
     assert report.error_code is ErrorCode.MERCHANT_MISCONFIGURED
 
@@ -388,7 +391,7 @@ def test_a_prompt_whose_first_attempt_never_left_ends_with_the_refusal_of_its_se
     def submit(exchange: Callable[[HttpRequest], HttpResponse]) -> Transaction:
         gateway.receive(a_begin_submission(), now=START)
         begun = gateway.transaction(REFERENCE)
-        gateway.receive(drive(adapter().submit(begun, now=START), exchange), now=START)
+        gateway.receive(drive(adapter().submit(begun, now=Moment.at(START)), exchange), now=START)
         return gateway.transaction(REFERENCE)
 
     def never_leaves(request: HttpRequest) -> HttpResponse:
@@ -449,7 +452,7 @@ def test_a_lost_answer_is_asked_about_and_a_lost_request_sent_again(arrived: boo
     def lose(request: HttpRequest) -> HttpResponse:
         raise ExchangeFailed("The connection broke.", may_have_arrived=arrived)
 
-    report = drive(adapter().submit(payment("payout"), now=START), lose)
+    report = drive(adapter().submit(payment("payout"), now=Moment.at(START)), lose)
     assert isinstance(report, ProviderUnreachable if arrived else ProviderNeverReceived)
 
 
@@ -801,7 +804,7 @@ def a_claim(**members: Any) -> DepositClaim:
 def asked_about_deposit(**options: Any) -> list[HttpRequest]:
     """The requests of one question."""
     seen: list[HttpRequest] = []
-    conversation = adapter(**options).verify_deposit(a_claim(), now=START)
+    conversation = adapter(**options).verify_deposit(a_claim(), now=Moment.at(START))
     assert drive(conversation, answering(200, TAKEN, seen)) is None
     return seen
 
@@ -905,7 +908,7 @@ def test_an_account_without_an_operator_to_ask_trusts_confirmations_and_says_so(
         told = adapter(**options).read_notification(request)
         assert isinstance(told, DepositReport)
         assert told.trust is DepositTrust.CONFIRMED
-        assert list(adapter(**options).verify_deposit(a_claim(), now=START)) == []
+        assert list(adapter(**options).verify_deposit(a_claim(), now=Moment.at(START))) == []
     for options in (bare, {**bare, "deposits": "confirm"}):
         with pytest.raises(OptionError) as caught:
             adapter(**options)
@@ -963,7 +966,7 @@ def test_a_validation_is_answered_with_its_code(
 
 @pytest.mark.parametrize("life", [3599, "3599", 3599.0, "3599.0"])
 def test_a_token_is_good_for_as_long_as_it_says_in_either_way(life: object) -> None:
-    conversation = adapter().sign_in("daraja", now=START)
+    conversation = adapter().sign_in("daraja", now=Moment.at(START))
     request = next(conversation)
     assert request.target.endswith(b"/oauth/v1/generate?grant_type=client_credentials")
     assert b64decode((request.value(b"authorization") or b"")[6:]).startswith(
@@ -978,7 +981,7 @@ def test_a_token_is_good_for_as_long_as_it_says_in_either_way(life: object) -> N
     ("status", "document"), [(400, {"errorCode": "400.008.01"}), (200, {}), (500, b"")]
 )
 def test_a_refused_sign_in_says_so_without_secrets(status: int, document: object) -> None:
-    conversation = adapter().sign_in("daraja", now=START)
+    conversation = adapter().sign_in("daraja", now=Moment.at(START))
     request = next(conversation)
     with pytest.raises(SignInFailed) as failure:
         conversation.send(answering(status, document)(request))

@@ -21,7 +21,7 @@ from mmo_sansio.providers.common.operations import with_poll_interval
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind
 from mmo_sansio.testing.builders import KES, REFERENCE, START, ledger_with
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Moment, Span, later
 from mmo_sansio.values.error_codes import EXPIRED_WITH_RECEIPT, ErrorCode
 from mmo_sansio.values.model import ProviderData, Source, Stage, Status, Transaction
 from tests.sansio.providers.mpesa_daraja.test_adapter import (
@@ -137,7 +137,7 @@ class Lab:
                 about = self.payment
                 if isinstance(intent, PollEnded) and intent.hint is not None:
                     about = evolve(about, progress=evolve(about.progress, hint=intent.hint))
-                report = drive(self.daraja.poll(about, now=self.now), self._exchange)
+                report = drive(self.daraja.poll(about, now=Moment.at(self.now)), self._exchange)
                 self.gateway.receive(
                     with_poll_interval(report, self.daraja.operations, about), now=self.now
                 )

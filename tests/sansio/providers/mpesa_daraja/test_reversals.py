@@ -24,7 +24,7 @@ from mmo_sansio.providers.common.operations import DIRECT_PAYIN, PUSH, QR_PAYIN,
 from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.reversals import REFUSALS
 from mmo_sansio.testing import REFERENCE, START
-from mmo_sansio.values.clock import HOUR, SECOND
+from mmo_sansio.values.clock import HOUR, SECOND, Moment
 from mmo_sansio.values.model import Source, Stage
 from mmo_sansio.values.money import Money
 from tests.sansio.providers.mpesa_daraja.test_adapter import (
@@ -113,7 +113,9 @@ def a_state(state: str | None, code: object = 0, **changed: Any) -> dict[str, An
 
 
 def sent(answer: HttpResponse | ExchangeFailed) -> ReversalReport:
-    return reversal_report(adapter().reverse(a_reversal(PAYMENT), PAYMENT, now=START), answer)[0]
+    return reversal_report(
+        adapter().reverse(a_reversal(PAYMENT), PAYMENT, now=Moment.at(START)), answer
+    )[0]
 
 
 def told(url: str, document: object) -> object:
@@ -122,7 +124,7 @@ def told(url: str, document: object) -> object:
 
 @pytest.mark.spec("S6")
 def test_a_reversal_is_what_the_page_on_reversals_shows() -> None:
-    conversation = adapter().reverse(a_reversal(PAYMENT), PAYMENT, now=START)
+    conversation = adapter().reverse(a_reversal(PAYMENT), PAYMENT, now=Moment.at(START))
     report, (request,) = reversal_report(conversation, json_answer(200, TAKEN))
     assert report == ReversalAccepted(ID, "kenya", Source.POLL, CONVERSATION)
     assert request.target == b"https://sandbox.safaricom.co.ke/mpesa/reversal/v1/request"
@@ -212,7 +214,7 @@ def test_what_m_pesa_cannot_take_is_not_sent() -> None:
         (adapter(), cents, PAYMENT),
         (other_shortcode, a_reversal(PAYMENT), PAYMENT),
     ):
-        report, requests = reversal_report(provider.reverse(reversal, paid, now=START))
+        report, requests = reversal_report(provider.reverse(reversal, paid, now=Moment.at(START)))
         assert isinstance(report, ReversalFailed)
         assert requests == []
     assert other_shortcode.reversal_operations == {}
@@ -301,7 +303,7 @@ def test_a_queue_timeout_is_no_refusal() -> None:
 @pytest.mark.spec("S6")
 def test_a_reversal_is_asked_about_by_daraja_s_id_and_answered_by_a_callback() -> None:
     known = a_reversal(PAYMENT, provider_reference=CONVERSATION, is_accepted=True)
-    conversation = adapter().poll_reversal(known, PAYMENT, now=START)
+    conversation = adapter().poll_reversal(known, PAYMENT, now=Moment.at(START))
     report, (request,) = reversal_report(conversation, json_answer(200, TAKEN))
     assert report == ReversalAccepted(ID, "kenya", Source.POLL)
     document = json.loads(request.body)
@@ -311,13 +313,13 @@ def test_a_reversal_is_asked_about_by_daraja_s_id_and_answered_by_a_callback() -
     found = told(document["ResultURL"], a_state("Completed"))
     assert found == ReversalSucceeded(ID, "kenya", Source.POLL, "SKE52PAWR9", Money(15_000, "KES"))
     for answer in (json_answer(500), LOST, HttpResponse(200, (), b"<html>Oops")):
-        conversation = adapter().poll_reversal(known, PAYMENT, now=START)
+        conversation = adapter().poll_reversal(known, PAYMENT, now=Moment.at(START))
         assert isinstance(reversal_report(conversation, answer)[0], ReversalUnreachable)
 
 
 @pytest.mark.spec("S6")
 def test_a_reversal_without_daraja_s_id_can_be_asked_about_by_nothing() -> None:
-    conversation = adapter().poll_reversal(a_reversal(PAYMENT), PAYMENT, now=START)
+    conversation = adapter().poll_reversal(a_reversal(PAYMENT), PAYMENT, now=Moment.at(START))
     assert reversal_report(conversation) == (ReversalCannotTell(ID, "kenya"), [])
 
 
@@ -351,7 +353,7 @@ def test_an_answer_to_a_question_ends_a_reversal_by_its_final_state_only(
 
 def test_results_of_reversals_tell_of_their_own_role() -> None:
     provider = adapter()
-    conversation = provider.reverse(a_reversal(PAYMENT), PAYMENT, now=START)
+    conversation = provider.reverse(a_reversal(PAYMENT), PAYMENT, now=Moment.at(START))
     _, (request,) = reversal_report(conversation, json_answer(200, TAKEN))
     url = json.loads(request.body)["ResultURL"]
     finding = provider.read_finding(callback(url, refused("21")))
@@ -372,7 +374,7 @@ def test_results_of_reversals_tell_of_their_own_role() -> None:
 
 def test_the_credential_of_a_reversal_is_known() -> None:
     provider = adapter()
-    conversation = provider.reverse(a_reversal(PAYMENT), PAYMENT, now=START)
+    conversation = provider.reverse(a_reversal(PAYMENT), PAYMENT, now=Moment.at(START))
     _, (request,) = reversal_report(conversation, json_answer(200, TAKEN))
     assert isinstance(request, HttpRequest)
     assert provider.credential_of(request) == provider.account.reverser.credential != ""

@@ -59,7 +59,7 @@ from mmo_sansio.testing import (
     accepted,
     numbered_reference,
 )
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, earlier, later
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Flow, Source, Stage, Status, Transaction, Type
 from mmo_sansio.values.money import Money
@@ -108,11 +108,11 @@ def answer(status: int, document: object = None) -> HttpResponse:
 def submitted(
     to: HttpResponse | ExchangeFailed, type: Type = Type.PAYIN, **members: Any
 ) -> ProviderReport:
-    return held(PROVIDER.submit(a_payment(type, **members), now=NOW), to)
+    return held(PROVIDER.submit(a_payment(type, **members), now=Moment.at(NOW)), to)
 
 
 def asked(to: HttpResponse | ExchangeFailed, type: Type = Type.PAYIN) -> ProviderReport:
-    return held(PROVIDER.poll(a_payment(type, Stage.AWAITING_RESULT), now=NOW), to)
+    return held(PROVIDER.poll(a_payment(type, Stage.AWAITING_RESULT), now=Moment.at(NOW)), to)
 
 
 def held(conversation: Conversation, to: HttpResponse | ExchangeFailed) -> ProviderReport:
@@ -151,7 +151,7 @@ def a_status(status: str, **members: Any) -> dict[str, Any]:
 def test_a_submission_and_a_question_are_what_the_operator_documents(
     type: Type, product: str, path: str, party: str
 ) -> None:
-    request = next(PROVIDER.submit(a_payment(type), now=NOW))
+    request = next(PROVIDER.submit(a_payment(type), now=Moment.at(NOW)))
     assert request.method == "POST"
     assert request.target.decode() == f"{PRODUCTION_URL}/{product}/v1_0/{path}"
     assert dict(request.headers) == {
@@ -169,7 +169,7 @@ def test_a_submission_and_a_question_are_what_the_operator_documents(
         "payerMessage": "Payment",
         "payeeNote": REFERENCE,
     }
-    question = next(PROVIDER.poll(a_payment(type), now=NOW))
+    question = next(PROVIDER.poll(a_payment(type), now=Moment.at(NOW)))
     assert (question.method, question.body) == ("GET", b"")
     assert question.target == request.target + b"/" + reference_id(REFERENCE).encode()
     assert dict(question.headers) == {
@@ -180,7 +180,7 @@ def test_a_submission_and_a_question_are_what_the_operator_documents(
 
 
 def test_an_account_without_callbacks_sends_no_empty_header() -> None:
-    request = next(a_provider(callbacks="false").submit(a_payment(), now=NOW))
+    request = next(a_provider(callbacks="false").submit(a_payment(), now=Moment.at(NOW)))
     assert request.value(b"x-callback-url") is None
 
 
@@ -210,7 +210,7 @@ def test_decimals_are_sent_only_where_there_are_some(amount: Money, text: str) -
 
 
 def a_token(provider: Provider, to: HttpResponse, scope: str = "collection") -> AccessToken:
-    conversation = provider.sign_in(scope, now=NOW)
+    conversation = provider.sign_in(scope, now=Moment.at(NOW))
     next(conversation)
     with pytest.raises(StopIteration) as end:
         conversation.send(to)
@@ -219,7 +219,7 @@ def a_token(provider: Provider, to: HttpResponse, scope: str = "collection") -> 
 
 
 def test_each_product_has_a_token_of_its_own_fetched_without_a_body() -> None:
-    request = next(PROVIDER.sign_in("disbursement", now=NOW))
+    request = next(PROVIDER.sign_in("disbursement", now=Moment.at(NOW)))
     assert request.method == "POST"
     assert request.target.decode() == f"{PRODUCTION_URL}/disbursement/token/"
     assert dict(request.headers) == {
@@ -252,7 +252,7 @@ def test_a_token_lives_as_long_as_the_answer_says(expires_in: object) -> None:
 def test_an_answer_without_a_usable_token_is_a_refusal_that_quotes_nothing(
     given: HttpResponse,
 ) -> None:
-    conversation = PROVIDER.sign_in("collection", now=NOW)
+    conversation = PROVIDER.sign_in("collection", now=Moment.at(NOW))
     next(conversation)
     with pytest.raises(SignInFailed) as refusal:
         conversation.send(given)
@@ -369,7 +369,10 @@ def test_an_amount_that_is_not_taken_is_told_from_other_faults_of_a_request() ->
     ("type", "flow"), [(Type.TAX, Flow.DIRECT), (Type.PAYIN, Flow.QR)], ids=["tax", "qr"]
 )
 def test_what_the_operator_does_not_offer_fails_without_a_request(type: Type, flow: Flow) -> None:
-    report = drive(PROVIDER.submit(a_payment(type, flow=flow), now=NOW), lambda request: 1 / 0)  # type: ignore[arg-type,return-value]
+    report = drive(
+        PROVIDER.submit(a_payment(type, flow=flow), now=Moment.at(NOW)),
+        lambda request: 1 / 0,  # type: ignore[arg-type,return-value]
+    )
     assert isinstance(report, ProviderFailed)
 
 
@@ -474,10 +477,11 @@ def test_not_found_is_believed_only_once_a_submission_is_old_enough_to_be_found(
     transaction = a_payment(submitted_at=START)
     final = later(START, NOT_FOUND_IS_FINAL_AFTER)
     young = held(
-        PROVIDER.poll(transaction, now=earlier(final, Span(1))), answer(404, NOT_FOUND_BODY)
+        PROVIDER.poll(transaction, now=Moment.at(earlier(final, Span(1)))),
+        answer(404, NOT_FOUND_BODY),
     )
     assert isinstance(young, ProviderUnreachable)
-    old = held(PROVIDER.poll(transaction, now=final), answer(404, NOT_FOUND_BODY))
+    old = held(PROVIDER.poll(transaction, now=Moment.at(final)), answer(404, NOT_FOUND_BODY))
     assert old == ProviderNeverReceived(REFERENCE, "mtn_ug", transaction.progress.version)
 
 
@@ -498,7 +502,7 @@ def test_what_was_accepted_and_is_not_found_fails_after_a_day_of_that_answer_alo
 ) -> None:
     before = a_payment(type, Stage.AWAITING_RESULT, submitted_at=START, not_found_since=since)
     now = later(START, NOT_FOUND_FAILS_AFTER)
-    report = held(PROVIDER.poll(before, now=now), answer(404, {"code": code}))
+    report = held(PROVIDER.poll(before, now=Moment.at(now)), answer(404, {"code": code}))
     if is_failed:
         assert isinstance(report, ProviderFailed)
         assert (report.error_code, report.native_code) == (
@@ -520,7 +524,7 @@ def polled_for(gateway: Gateway, hours: int, to: HttpResponse) -> None:
         gateway.wake(now=at)
         before = gateway.transaction(REFERENCE)
         if not before.progress.stage.is_terminal:
-            report = held(PROVIDER.poll(before, now=at), to)
+            report = held(PROVIDER.poll(before, now=Moment.at(at)), to)
             gateway.receive(with_poll_interval(report, PROVIDER.operations, before), now=at)
 
 
@@ -548,7 +552,8 @@ def test_an_accepted_payment_that_is_not_found_for_a_day_does_not_wait_for_its_e
     assert ended.progress.completed_at is not None
     assert 46 * HOUR <= ended.progress.completed_at - START <= 48 * HOUR
     paid = held(
-        PROVIDER.poll(ended, now=later(START, Span(60 * HOUR))), answer(200, a_status("SUCCESSFUL"))
+        PROVIDER.poll(ended, now=Moment.at(later(START, Span(60 * HOUR)))),
+        answer(200, a_status("SUCCESSFUL")),
     )
     gateway.receive(paid, now=later(START, Span(60 * HOUR)))
     assert gateway.transaction(REFERENCE) == ended

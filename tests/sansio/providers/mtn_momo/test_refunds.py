@@ -24,7 +24,7 @@ from mmo_sansio.providers.mtn_momo.adapter import reference_id
 from mmo_sansio.providers.mtn_momo.codes import PENDING_REASONS, REASONS, to_error_code
 from mmo_sansio.providers.mtn_momo.refunds import REFUSALS
 from mmo_sansio.testing import REFERENCE, START
-from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, later
+from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Moment, Span, later
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Source, Stage, Type
 from mmo_sansio.values.money import Money
@@ -39,14 +39,16 @@ NOW = later(START, Span(10 * SECOND))
 
 
 def sent(answer: HttpResponse | ExchangeFailed) -> ReversalReport:
-    return reversal_report(PROVIDER.reverse(a_reversal(PAYMENT), PAYMENT, now=NOW), answer)[0]
+    return reversal_report(
+        PROVIDER.reverse(a_reversal(PAYMENT), PAYMENT, now=Moment.at(NOW)), answer
+    )[0]
 
 
 def asked(
     answer: HttpResponse | ExchangeFailed, *, now: Instant = NOW, **members: Any
 ) -> ReversalReport:
     return reversal_report(
-        PROVIDER.poll_reversal(a_reversal(PAYMENT, **members), PAYMENT, now=now), answer
+        PROVIDER.poll_reversal(a_reversal(PAYMENT, **members), PAYMENT, now=Moment.at(now)), answer
     )[0]
 
 
@@ -66,7 +68,9 @@ def a_state(status: str, **members: Any) -> HttpResponse:
 @pytest.mark.spec("S6")
 def test_a_refund_is_sent_and_asked_about_by_an_id_made_from_ours() -> None:
     part = a_reversal(PAYMENT, amount=Money(400, "UGX"))
-    report, (request,) = reversal_report(PROVIDER.reverse(part, PAYMENT, now=NOW), json_answer(202))
+    report, (request,) = reversal_report(
+        PROVIDER.reverse(part, PAYMENT, now=Moment.at(NOW)), json_answer(202)
+    )
     assert report == ReversalAccepted(ID, "mtn_ug", Source.POLL)
     assert (request.method, request.target) == (
         "POST",
@@ -89,7 +93,7 @@ def test_a_refund_is_sent_and_asked_about_by_an_id_made_from_ours() -> None:
     }
     assert PROVIDER.scope_of(request) == "disbursement"
     _, (question,) = reversal_report(
-        PROVIDER.poll_reversal(part, PAYMENT, now=NOW), json_answer(404)
+        PROVIDER.poll_reversal(part, PAYMENT, now=Moment.at(NOW)), json_answer(404)
     )
     assert question.target == request.target + b"/" + reference_id(ID).encode()
     assert len({reference_id(each) for each in (REFERENCE, ID, f"{REFERENCE}-2")}) == 3
@@ -199,6 +203,8 @@ def test_refunds_need_both_products() -> None:
     for product in ("collection", "disbursement"):
         provider = a_provider(**{f"{product}_{key}": None for key in keys})
         assert provider.reversal_operations == {}
-    report, requests = reversal_report(provider.reverse(a_reversal(PAYMENT), PAYMENT, now=NOW))
+    report, requests = reversal_report(
+        provider.reverse(a_reversal(PAYMENT), PAYMENT, now=Moment.at(NOW))
+    )
     assert isinstance(report, ReversalFailed)
     assert requests == []

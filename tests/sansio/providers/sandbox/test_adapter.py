@@ -69,7 +69,7 @@ from mmo_sansio.testing import (
     numbered_reference,
 )
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span, earlier, later
+from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Source, Stage, Status, Transaction
 from mmo_sansio.values.money import Money
@@ -116,11 +116,11 @@ class Sandbox:
             case SubmitToProvider(reference):
                 reply = self.gateway.receive(BeginSubmission(reference), now=self.now)
                 assert isinstance(reply, Applied)
-                conversation = self.provider.submit(reply.transaction, now=self.now)
+                conversation = self.provider.submit(reply.transaction, now=Moment.at(self.now))
                 self.gateway.receive(drive(conversation, self.exchange), now=self.now)
             case PollProvider(reference) | PollEnded(reference):
                 self.questions.append(Span(self.now - START))
-                conversation = self.provider.poll(self.transaction(), now=self.now)
+                conversation = self.provider.poll(self.transaction(), now=Moment.at(self.now))
                 self.gateway.receive(drive(conversation, self.exchange), now=self.now)
             case DeliverCallback():
                 pass
@@ -292,7 +292,7 @@ def test_another_amount_and_its_fee(amount: Money, final: Money, fee: Money) -> 
     transaction = a_transaction(Stage.SUBMITTING, requested=amount, scenario="other_amount")
     operator = SimulatedOperator()
     drive(
-        a_provider().submit(transaction, now=START),
+        a_provider().submit(transaction, now=Moment.at(START)),
         lambda request: operator.receive(request, now=START),
     )
     (told,) = operator.due_notifications(now=later(START, clock.SECOND))
@@ -352,7 +352,7 @@ def test_it_rejects_what_real_operators_reject_unless_it_is_lenient(
     def outcome(provider: SandboxProvider) -> ErrorCode | None:
         operator = SimulatedOperator()
         drive(
-            provider.submit(transaction, now=START),
+            provider.submit(transaction, now=Moment.at(START)),
             lambda request: operator.receive(request, now=START),
         )
         (told,) = operator.due_notifications(now=later(START, Span(11 * clock.SECOND)))
@@ -425,14 +425,15 @@ def failing(*, may_have_arrived: bool) -> Callable[[HttpRequest], HttpResponse]:
 def test_only_certainty_says_never_received(
     verb: str, exchange: Callable[[HttpRequest], HttpResponse], report: type[object]
 ) -> None:
-    conversation = getattr(a_provider(), verb)(a_transaction(Stage.SUBMITTING), now=START)
+    at = Moment.at(START)
+    conversation = getattr(a_provider(), verb)(a_transaction(Stage.SUBMITTING), now=at)
     assert type(drive(conversation, exchange)) is report
 
 
 @pytest.mark.spec("S6")
 def test_never_received_names_the_version_that_was_asked_about() -> None:
     transaction = a_transaction(Stage.SUBMITTING, version=7)
-    report = drive(a_provider().poll(transaction, now=START), answering(404))
+    report = drive(a_provider().poll(transaction, now=Moment.at(START)), answering(404))
     assert report == ProviderNeverReceived(REFERENCE, "test", 7)
 
 
@@ -441,7 +442,7 @@ def test_a_repeated_submission_stands_in_the_book_twice() -> None:
     sandbox = Sandbox()
     transaction = a_transaction(Stage.SUBMITTING)
     for _ in range(2):
-        report = drive(sandbox.provider.submit(transaction, now=START), sandbox.exchange)
+        report = drive(sandbox.provider.submit(transaction, now=Moment.at(START)), sandbox.exchange)
         assert isinstance(report, ProviderAccepted)
     assert [type(each) for each in sandbox.book] == [SandboxSubmission, SandboxSubmission]
 
@@ -496,9 +497,11 @@ def a_reversal(number: int = 1, minor: int = 15_000) -> Reversal:
 def reversed_by(sandbox: Sandbox, reversal: Reversal) -> ReversalReport:
     """Send a reversal and ask after it; return the answer."""
     adapter, payment = sandbox.provider, sandbox.transaction()
-    answer = drive(adapter.reverse(reversal, payment, now=sandbox.now), sandbox.exchange)
+    answer = drive(adapter.reverse(reversal, payment, now=Moment.at(sandbox.now)), sandbox.exchange)
     assert isinstance(answer, ReversalAccepted)
-    return drive(adapter.poll_reversal(reversal, payment, now=sandbox.now), sandbox.exchange)
+    return drive(
+        adapter.poll_reversal(reversal, payment, now=Moment.at(sandbox.now)), sandbox.exchange
+    )
 
 
 @pytest.mark.spec("S6")
@@ -523,7 +526,9 @@ def test_money_of_a_payment_is_moved_back_in_parts_and_never_more_than_was_paid(
 def test_the_operator_is_certain_of_reversals_that_it_never_received() -> None:
     sandbox = Sandbox()
     sandbox.create()
-    asked = sandbox.provider.poll_reversal(a_reversal(), sandbox.transaction(), now=START)
+    asked = sandbox.provider.poll_reversal(
+        a_reversal(), sandbox.transaction(), now=Moment.at(START)
+    )
     assert isinstance(drive(asked, sandbox.exchange), ReversalNeverReceived)
 
 

@@ -22,7 +22,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.providers.airtel_money.adapter import AirtelMoneyProvider, open_airtel_money
 from mmo_sansio.providers.common.interface import AccessToken, Conversation, ExchangeFailed, drive
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction
-from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, later
+from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Moment, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction, Type
 from mmo_sansio.values.money import Money
@@ -72,7 +72,7 @@ class Play:
         return answer
 
     def sign_in(self) -> None:
-        self.token = drive(self.adapter.sign_in("all", now=self.now), self.exchange)
+        self.token = drive(self.adapter.sign_in("all", now=Moment.at(self.now)), self.exchange)
 
     def hold(self, conversation: Conversation) -> ProviderReport:
         if self.token is None or not self.token.is_fresh(self.now):
@@ -80,10 +80,10 @@ class Play:
         return drive(conversation, self.exchange)
 
     def submit(self, transaction: Transaction) -> ProviderReport:
-        return self.hold(self.adapter.submit(transaction, now=self.now))
+        return self.hold(self.adapter.submit(transaction, now=Moment.at(self.now)))
 
     def ask(self, transaction: Transaction) -> ProviderReport:
-        return self.hold(self.adapter.poll(transaction, now=self.now))
+        return self.hold(self.adapter.poll(transaction, now=Moment.at(self.now)))
 
     def script(self, *faults: dict[str, Any]) -> None:
         self.simulator.faults.plan(parse_planned_fault(each) for each in faults)

@@ -22,7 +22,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.providers.mtn_momo.account import read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider, reference_id
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction
-from mmo_sansio.values.clock import MINUTE, SECOND, Span, later
+from mmo_sansio.values.clock import MINUTE, SECOND, Moment, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction, Type
 from mmo_sansio.values.money import Money
@@ -281,7 +281,7 @@ def a_request(**changed: Any) -> HttpRequest:
     left out by None."""
     simulator = changed.pop("simulator")
     line = a_line(simulator)
-    request = next(line.provider.submit(a_payment(), now=START))
+    request = next(line.provider.submit(a_payment(), now=Moment.at(START)))
     headers: dict[bytes, bytes] = dict(line.sign(request).headers)
     document = json.loads(request.body)
     for name, value in changed.items():

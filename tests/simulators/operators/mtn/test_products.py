@@ -15,7 +15,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mtn_momo.account import read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.testing import START
-from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, later
+from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Moment, Span, later
 from mmo_simulators.common.faults import CallBack, LoseAnswer, PlannedFault
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
 from mmo_simulators.operators.mtn.api import API_KEY, API_USER, MtnSimulator
@@ -264,6 +264,8 @@ def test_the_adapter_names_its_market_to_the_second_platform() -> None:
 def test_the_adapter_signs_in_with_an_api_user_in_base64() -> None:
     user = "dXNlci1pZC0xMjM0NTY3OA=="
     account = read_account({**OPTIONS, "collection_api_user": user}, hooks_url=HOOKS)
-    request = next(MtnMomoProvider("mtn", "MTN", account).sign_in("collection", now=START))
+    request = next(
+        MtnMomoProvider("mtn", "MTN", account).sign_in("collection", now=Moment.at(START))
+    )
     encoded = dict(request.headers)[b"authorization"].removeprefix(b"Basic ")
     assert base64.b64decode(encoded).decode() == f"{user}:{API_KEY}"
