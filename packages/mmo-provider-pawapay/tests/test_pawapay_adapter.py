@@ -14,7 +14,7 @@ import pytest
 from attrs import evolve
 from mmo_provider_pawapay import PAWAPAY
 from mmo_provider_pawapay.adapter import NOT_FOUND_IS_FINAL_AFTER
-from mmo_provider_pawapay.codes import FAILURES, INCONCLUSIVE
+from mmo_provider_pawapay.codes import ACCOUNT_REFUSALS, FAILURES, INCONCLUSIVE
 from mmo_provider_pawapay.wire import PENDING_STATUSES, gateway_reference, operation_id
 from pawapay_samples import (
     ACCEPTED,
@@ -245,12 +245,48 @@ class TestSubmissions:
 
     @pytest.mark.parametrize(
         ("status", "body"),
-        [(400, INVALID_INPUT), (401, AUTHENTICATION_ERROR), (403, AUTHENTICATION_ERROR)],
+        [(400, INVALID_INPUT), (403, INVALID_INPUT)],
     )
     def test_a_fault_of_ours_fails_as_misconfigured(self, status: int, body: bytes) -> None:
         report = submitted(HttpResponse(status, (), body))
         assert isinstance(report, ProviderFailed)
         assert report.error_code is ErrorCode.MERCHANT_MISCONFIGURED
+
+    @pytest.mark.spec("S6")
+    @pytest.mark.parametrize("code", sorted(ACCOUNT_REFUSALS))
+    @pytest.mark.parametrize("status", [200, 401, 403])
+    def test_a_refusal_of_our_account_says_nothing_of_the_payment(
+        self, code: str, status: int
+    ) -> None:
+        """It is sent once the account is in order: those of its kind wait, and staff are told."""
+        body = AUTHENTICATION_ERROR.replace(b"AUTHENTICATION_ERROR", code.encode())
+        for type in (Type.PAYIN, Type.PAYOUT):
+            refused = HttpResponse(status, (), body)
+            assert isinstance(submitted(refused, type), ProviderNeverReceived)
+        finding = an_account().judge_answer(HttpRequest("POST", b"/"), refused)
+        assert finding is not None
+        assert (finding.part, finding.state, finding.code) == ("submissions", "refused", code)
+        assert set(finding.held) == {Type.PAYIN, Type.PAYOUT}
+
+    @pytest.mark.parametrize("body", [ACCEPTED, REJECTED, DUPLICATE_IGNORED])
+    def test_what_is_taken_ends_the_refusal(self, body: bytes) -> None:
+        finding = an_account().judge_answer(HttpRequest("POST", b"/"), HttpResponse(200, (), body))
+        assert finding is not None
+        assert (finding.part, finding.state, finding.held) == ("submissions", "works", ())
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            HttpResponse(403),
+            HttpResponse(403, (), b"<html>"),
+            HttpResponse(500, (), UNKNOWN_ERROR),
+            HttpResponse(400, (), INVALID_INPUT),
+        ],
+    )
+    def test_a_firewall_and_other_faults_say_nothing_of_the_account(
+        self, answer: HttpResponse
+    ) -> None:
+        assert an_account().judge_answer(HttpRequest("POST", b"/"), answer) is None
 
     @pytest.mark.parametrize(
         "answer",
@@ -291,6 +327,8 @@ class TestSubmissions:
         report = submitted(HttpResponse(200, (), body), type)
         if code in INCONCLUSIVE:
             assert isinstance(report, ProviderUnreachable)
+        elif code in ACCOUNT_REFUSALS:
+            assert isinstance(report, ProviderNeverReceived)
         else:
             assert isinstance(report, ProviderFailed)
             assert report.native_code == code

@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 
 import pytest
+from mmo_provider_pawapay.codes import ACCOUNT_REFUSALS
 from mmo_provider_pawapay.refunds import refund_id
 from mmo_provider_pawapay.wire import PENDING_STATUSES, operation_id
 from pawapay_samples import FAILURE_CODES, HOOKS_URL, NAME, a_payment, an_account
@@ -104,7 +105,16 @@ def test_a_duplicate_is_asked_after() -> None:
     assert sent(answer) == ReversalAccepted(ID, NAME, Source.POLL)
 
 
-@pytest.mark.parametrize("code", [each for each in FAILURE_CODES if each != "UNKNOWN_ERROR"])
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("code", sorted(ACCOUNT_REFUSALS))
+def test_a_refusal_of_our_account_says_nothing_of_the_refund(code: str) -> None:
+    answer = json_answer(403, {"failureReason": {"failureCode": code, "failureMessage": "Words."}})
+    assert isinstance(sent(answer), ReversalNeverReceived)
+
+
+@pytest.mark.parametrize(
+    "code", [each for each in FAILURE_CODES if each not in {"UNKNOWN_ERROR", *ACCOUNT_REFUSALS}]
+)
 def test_a_rejection_says_why(code: str) -> None:
     reason = {"failureCode": code, "failureMessage": "Words."}
     report = sent(

@@ -18,6 +18,7 @@ from mmo_sansio.providers import AccountFinding, AccountState, HttpResponse, Typ
 
 MARKET_PART = "market"
 CALLBACK_KEYS_PART = "callback_keys"
+SUBMISSIONS_PART = "submissions"
 CLOSED = "CLOSED"
 
 _REFUSALS = {
@@ -28,6 +29,19 @@ _REFUSALS = {
     "pawaPay's dashboard"
     " compares it with api_token and looks at what it permits.",
 }
+
+_TAKEN_STATUSES = ("ACCEPTED", "REJECTED", "DUPLICATE_IGNORED")
+"""The statuses of a submission whose signature and token pawaPay has accepted."""
+
+_SUBMISSION_REFUSALS = {
+    "NO_AUTHENTICATION": _REFUSALS[401],
+    "AUTHENTICATION_ERROR": _REFUSALS[401],
+    "AUTHORISATION_ERROR": _REFUSALS[403],
+    "HTTP_SIGNATURE_ERROR": "pawaPay refuses the signature of submissions. Whoever runs the "
+    "gateway compares signing_key and signing_key_id with the public key in pawaPay's dashboard, "
+    "and this machine's clock with the time: a signature lasts a minute.",
+}
+"""What a refusal of our account means, by its code."""
 
 _STATUSES = {
     "OPERATIONAL": (AccountState.WORKS, "The operator works."),
@@ -83,6 +97,29 @@ class AnswerJudge:
         return AccountFinding(
             self.provider, part, state, status, words, held=(type,) if status == CLOSED else ()
         )
+
+    def submission(self, response: HttpResponse) -> AccountFinding | None:
+        """Return the finding from the answer to a submission: whether pawaPay takes our signature
+        and our token. A refusal holds back all that would meet it, too."""
+        try:
+            document = parse_json(response.body)
+            code, status = parse_failure(document).code, document.get("status")
+        except ValueError:
+            return None
+        words = _SUBMISSION_REFUSALS.get(code or "")
+        if words is not None:
+            return AccountFinding(
+                self.provider,
+                SUBMISSIONS_PART,
+                AccountState.REFUSED,
+                code or "",
+                words,
+                held=(Type.PAYIN, Type.PAYOUT),
+            )
+        if response.status != 200 or status not in _TAKEN_STATUSES:
+            return None
+        works = "pawaPay takes submissions."
+        return AccountFinding(self.provider, SUBMISSIONS_PART, AccountState.WORKS, "", works)
 
     def public_keys(self, response: HttpResponse) -> AccountFinding:
         """Return the finding from pawaPay's public keys, of which the settings must have one."""

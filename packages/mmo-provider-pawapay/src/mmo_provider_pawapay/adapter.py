@@ -65,6 +65,7 @@ from mmo_sansio.providers import (
     WEB_PAYIN,
     AccountBalance,
     AccountCheck,
+    AccountFinding,
     AccountQuestion,
     AdapterContext,
     BalanceInquiry,
@@ -208,6 +209,12 @@ class PawapayProvider:
             request = self._question("/v2/public-key/http")
             questions.append(AccountQuestion(CALLBACK_KEYS_PART, request, judge.public_keys))
         return ask_all(self.name, questions)
+
+    def judge_answer(self, request: HttpRequest, response: HttpResponse) -> AccountFinding | None:
+        """Return what the answer to a submission says about signature and token."""
+        if request.method != "POST":
+            return None
+        return AnswerJudge(self.name, self.account).submission(response)
 
     def ask_availability(self, *, now: Moment) -> AccountCheck:
         """Ask whether the operator works: for deposits and for pay-outs."""

@@ -128,6 +128,11 @@ FAILURES: Final[Mapping[str, Failure]] = MappingProxyType(
 )
 """The meaning of every documented code; any other is `transaction_declined`."""
 
+ACCOUNT_REFUSALS: Final = frozenset(
+    {"NO_AUTHENTICATION", "AUTHENTICATION_ERROR", "AUTHORISATION_ERROR", "HTTP_SIGNATURE_ERROR"}
+)
+"""Codes in the answer to a submission that refuse our account: they say nothing of the payment."""
+
 INCONCLUSIVE: Final = frozenset({"UNKNOWN_ERROR"})
 """Codes in the answer to a submission after which pawaPay may have it: only a question tells."""
 

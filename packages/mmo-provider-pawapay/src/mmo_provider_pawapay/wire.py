@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from mmo_provider_pawapay.codes import FAILURES, INCONCLUSIVE
+from mmo_provider_pawapay.codes import ACCOUNT_REFUSALS, FAILURES, INCONCLUSIVE
 from mmo_sansio import Money
 from mmo_sansio.providers import (
     HttpResponse,
@@ -216,6 +216,8 @@ def parse_initiation(
         return Initiation.UNCLEAR
     if response.status == 200 and told is not None and status in ("ACCEPTED", "DUPLICATE_IGNORED"):
         return Initiation.ACCEPTED
+    if reason.code in ACCOUNT_REFUSALS and status in (None, "REJECTED"):
+        return Initiation.NEVER_RECEIVED
     if told is not None and status == "REJECTED":
         return reason
     is_told_by_pawapay = (

@@ -312,6 +312,18 @@ class ReportsAvailability(Protocol):
         part has held."""
 
 
+@runtime_checkable
+class JudgesAnswers(Protocol):
+    """Represents a provider whose answer to a submission may refuse our account, and not the
+    payment."""
+
+    def judge_answer(self, request: HttpRequest, response: HttpResponse) -> AccountFinding | None:
+        """Return what the answer says about our account: a refusal, with the types that it holds
+        back, or that all of its part works; None: nothing. Never raises for bad input.
+
+        A payment that meets a refusal was never received: it waits with those that are held."""
+
+
 class CredentialStopped(ExchangeFailed):
     """Raised when a question was not sent, because the provider has refused its credential and may
     lock it."""

@@ -167,6 +167,14 @@ class RedactingProvider:
             else None
         )
 
+    def judge_answer(
+        self, request: HttpRequest, response: HttpResponse
+    ) -> interface.AccountFinding | None:
+        """Return the adapter's finding, which has no words of the operator."""
+        if not isinstance(self.adapter, interface.JudgesAnswers):
+            return None
+        return self.adapter.judge_answer(request, response)
+
     def read_notification(self, request: HttpRequest) -> interface.ProviderNotification:
         """Return the adapter's reading, redacted. The body stays unchanged, as it may be signed."""
         return self._redact_report(self.adapter.read_notification(request))

@@ -22,8 +22,10 @@ from attrs import Factory, define, evolve, field, frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, retry_after
 from mmo_sansio.providers.common.interface import (
     AccessToken,
+    AccountFinding,
     ExchangeFailed,
     Finished,
+    JudgesAnswers,
     Provider,
     SignInFailed,
     resume,
@@ -102,6 +104,10 @@ def rate_limit(per_minute: int) -> TokenBucket:
     return TokenBucket(per_second, burst=1 + BURST_WINDOW_S * per_second)
 
 
+async def _forget(_: AccountFinding) -> None:
+    """Keep nothing."""
+
+
 @define(eq=False)
 class ProviderAccount:
     """Sends the requests of one configured provider: submissions by `exchange`, questions about
@@ -116,6 +122,8 @@ class ProviderAccount:
     """None: no limit."""
     observe: Callable[[HttpRequest, HttpResponse | ExchangeFailed], None] = lambda *_: None
     """Called with each request that was sent, and with its outcome."""
+    learn: Callable[[AccountFinding], Awaitable[None]] = _forget
+    """Keeps what an answer says about our account; never raises."""
     shared_tokens: SharedTokens | None = None
     """None: no other process uses the account."""
     _token_slots: dict[str, _TokenSlot] = Factory(dict)
@@ -132,9 +140,15 @@ class ProviderAccount:
         """Return the provider's answer. Raises ExchangeFailed, which says whether the request may
         have arrived.
 
-        When the provider rejects the token, the request is sent once more with a new token.
+        When the provider rejects the token, the request is sent once more with a new token. What
+        the answer says about our account is learnt first.
         """
-        return await self._exchange(request, self._submissions)
+        answer = await self._exchange(request, self._submissions)
+        if isinstance(self.provider, JudgesAnswers):
+            finding = self.provider.judge_answer(request, answer)
+            if finding is not None:
+                await self.learn(finding)
+        return answer
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
         """Do what `exchange` does, for a request that moves no money."""

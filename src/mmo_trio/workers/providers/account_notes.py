@@ -94,6 +94,10 @@ class AccountChecks:
     _holds: dict[tuple[str, Type], trio.Event] = Factory(dict)
     """What is held back, by provider and type."""
 
+    def __attrs_post_init__(self) -> None:
+        for account in self.accounts.values():
+            account.learn = self.learn_by_answer
+
     @property
     def findings(self) -> Sequence[AccountFinding]:
         """Return what is known of the accounts of this process."""
@@ -168,6 +172,18 @@ class AccountChecks:
             await self.store.note_provider(note)
             self._keep([*self._notes.values(), note])
 
+    async def learn_by_answer(self, finding: AccountFinding) -> None:
+        """Keep what the answer to a submission says; that all works is news after a refusal only.
+        Where the store fails, the next answer tells it."""
+        known = self._notes.get((finding.provider, finding.part))
+        is_refused = known is not None and read_finding_note(known).state is AccountState.REFUSED
+        if finding.state is AccountState.WORKS and not is_refused:
+            return
+        try:
+            await self.learn(finding)
+        except Exception as error:
+            log_store_failure(logger, "account_check_failed", error, provider=finding.provider)
+
     async def _run_round(self, checks: trio.Nursery, checked_every: Span | None) -> None:
         """Read what is known, and begin the checks that are due; None: only those that a person has
         asked for."""
@@ -229,7 +245,8 @@ class AccountChecks:
         self._stopped = frozenset(
             each.stopped_credential for each in self.findings if each.stopped_credential
         )
-        held = {(each.provider, type) for each in notes for type in self._held_by(each)}
+        latest = self._notes.values()
+        held = {(each.provider, type) for each in latest for type in self._held_by(each)}
         for ended in self._holds.keys() - held:
             logger.info("provider_hold_ended", provider=ended[0], type=ended[1].value)
             self._holds.pop(ended).set()

@@ -24,6 +24,7 @@ from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant
 from mmo_sansio.values.model import Type
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
+from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account import ProviderAccount
@@ -247,6 +248,14 @@ class Aggregator(PlainProvider):
             [AccountQuestion("deposit", HttpRequest("GET", b"/availability"), self.judge)],
         )
 
+    def judge_answer(self, request: HttpRequest, response: HttpResponse) -> AccountFinding | None:
+        if request.method != "POST":
+            return None
+        is_refused = response.status == 403
+        state = AccountState.REFUSED if is_refused else AccountState.WORKS
+        held = (Type.PAYIN,) if is_refused else ()
+        return AccountFinding(self.name, "signature", state, str(response.status), "", held=held)
+
     def judge(self, answer: HttpResponse) -> AccountFinding:
         state, held = {
             200: (AccountState.WORKS, ()),
@@ -262,9 +271,13 @@ class AggregatorLine:
 
     status: int = 418
     asked: int = 0
+    refuses: bool = False
+    """Whether it refuses the signature of payments."""
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         await trio.lowlevel.checkpoint()
+        if request.method == "POST":
+            return HttpResponse(403 if self.refuses else 202)
         self.asked += 1
         return HttpResponse(self.status)
 
@@ -321,6 +334,47 @@ async def test_a_provider_that_says_nothing_any_more_is_tried_after_five_minutes
         (finding,) = (each for each in checks.findings if each.part == "deposit")
         assert finding.state is AccountState.UNKNOWN
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("S6")
+async def test_an_answer_that_refuses_the_account_holds_what_would_meet_it_until_one_is_taken(
+    autojump_clock: MockClock,
+) -> None:
+    line = AggregatorLine(status=200)
+    async with StoreFile().open() as store, trio.open_nursery() as nursery:
+        checks = line.process(store)
+        await nursery.start(checks.run)
+        await trio.sleep(3)
+        account, payment = checks.accounts["lusaka"], HttpRequest("POST", b"/payments")
+        await account.exchange(payment)
+        parts = {each.part for each in checks.findings}
+        assert "signature" not in parts  # All is well: that is no news.
+        line.refuses = True
+        assert (await account.exchange(payment)).status == 403
+        hold = checks.hold_of(*PAYINS)
+        assert hold is not None
+        assert ("signature", "refused") in {(each.part, each.state) for each in checks.findings}
+        await trio.sleep(60)
+        assert checks.hold_of(*PAYINS) is hold  # Questions show nothing of a signature.
+        line.refuses = False
+        await account.exchange(payment)
+        assert checks.hold_of(*PAYINS) is None
+        assert hold.is_set()
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_answer_counts_though_the_store_can_not_keep_what_it_says(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = AggregatorLine(refuses=True)
+    async with StoreFile().open() as store:
+        account = line.process(store).accounts["lusaka"]
+        monkeypatch.setattr(AdminStore, "note_provider", fails)
+        assert (await account.exchange(HttpRequest("POST", b"/payments"))).status == 403
+
+
+async def fails(*_: object, **__: object) -> bool:
+    raise StoreUnavailable("away")
 
 
 async def test_a_process_that_starts_holds_what_is_known_before_anything_is_sent(
