@@ -278,8 +278,13 @@ class PawapayProvider:
         return None
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
-        """Read a callback. Only one that is signed may be a result; any other only causes a
-        poll."""
+        """Read a callback, which causes a question, also where it is signed.
+
+        A signature proves that pawaPay has sent it, and not for whom: pawaPay signs every
+        merchant's callbacks with the same keys, and each merchant chooses ids and address. Who
+        knows ours could pay themselves under the id of our payment. The question is about our own
+        account, so its answer counts.
+        """
         content = stored_text(request.body)
         try:
             document = parse_json(request.body)
@@ -290,20 +295,14 @@ class PawapayProvider:
             return UnmatchedNotified(self.name, content)
         operation, reference, market = named
         name = self.account.callbacks_of.get(market or "", self.name)
-        is_refund = operation is REFUND
-        hint = (
-            refunds.hint(reference, name) if is_refund else ProviderHinted(reference, name, content)
-        )
-        if not self.account.callback_keys:
-            return hint
-        try:
-            verify_signature(request, self.account.callback_keys, self._authorities(request))
-            read = refunds.result if is_refund else partial(_result, operation=operation)
-            return read(reference, name, Source.WEBHOOK, document) or hint
-        except SignatureFault:
-            return UnmatchedNotified(self.name, content)
-        except ValueError:
-            return hint
+        if self.account.callback_keys:
+            try:
+                verify_signature(request, self.account.callback_keys, self._authorities(request))
+            except SignatureFault:
+                return UnmatchedNotified(self.name, content)
+        if operation is REFUND:
+            return refunds.hint(reference, name)
+        return ProviderHinted(reference, name, content)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return the response; pawaPay repeats a callback without a 200 for 15 minutes."""
@@ -316,9 +315,7 @@ class PawapayProvider:
         operation = operation_of(transaction.order.type)
         if text_member(document, operation.id) != operation_id(transaction.reference):
             raise ValueError("it is about another payment")
-        result = _result(
-            transaction.reference, self.name, Source.POLL, document, operation=operation
-        )
+        result = _result(transaction.reference, self.name, document, operation=operation)
         if result is None and text_member(document, "status") not in PENDING_STATUSES:
             raise ValueError("its status is none that is known")
         return about.accepted() if result is None else result
@@ -430,7 +427,7 @@ def _not_found(about: PaymentReports, *, now: Instant) -> ProviderReport:
 
 
 def _result(
-    reference: str, name: str, source: Source, document: Mapping[str, Any], *, operation: Operation
+    reference: str, name: str, document: Mapping[str, Any], *, operation: Operation
 ) -> ProviderSucceeded | ProviderFailed | None:
     """Return the result of a payment; None: it has none yet. Raises ValueError for an invalid
     payment."""
@@ -440,11 +437,13 @@ def _result(
     )
     receipt = receipt and receipt[:RECEIPT_CHARACTERS_MAX]
     if status == "COMPLETED":
-        return ProviderSucceeded(reference, name, source, receipt, final=parse_amount(document))
+        return ProviderSucceeded(
+            reference, name, Source.POLL, receipt, final=parse_amount(document)
+        )
     if status == "FAILED":
         reason = parse_failure(document)
         code, message = _meaning(reason, Type.PAYIN if operation is DEPOSIT else Type.PAYOUT)
-        return ProviderFailed(reference, name, source, code, receipt, reason.code, message)
+        return ProviderFailed(reference, name, Source.POLL, code, receipt, reason.code, message)
     return None
 
 

@@ -125,7 +125,7 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
             reversal.id
         ):
             raise ValueError("it is about no refund, or another one")
-        ended = result(reversal.id, about.provider, Source.POLL, data)
+        ended = result(reversal.id, about.provider, data)
         if ended is None and text_member(data, "status") not in PENDING_STATUSES:
             raise ValueError("its status is none that is known")
     except ValueError as error:
@@ -134,7 +134,7 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
 
 
 def result(
-    reversal: str, name: str, source: Source, document: Mapping[str, Any]
+    reversal: str, name: str, document: Mapping[str, Any]
 ) -> ReversalSucceeded | ReversalFailed | None:
     """Return the result of a refund; None: it has none yet. Raises ValueError for an invalid
     refund."""
@@ -144,15 +144,15 @@ def result(
     )
     receipt = receipt and receipt[:RECEIPT_CHARACTERS_MAX]
     if status == "COMPLETED":
-        return ReversalSucceeded(reversal, name, source, receipt, parse_amount(document))
+        return ReversalSucceeded(reversal, name, Source.POLL, receipt, parse_amount(document))
     if status == "FAILED":
         reason = parse_failure(document)
-        return ReversalFailed(reversal, name, source, _words(reason), reason.code, receipt)
+        return ReversalFailed(reversal, name, Source.POLL, _words(reason), reason.code, receipt)
     return None
 
 
 def hint(reversal: str, name: str) -> ReversalAccepted:
-    """Return what a callback without a result comes to: the refund is asked after at once."""
+    """Return what a callback comes to, whatever it tells: the refund is asked after at once."""
     return ReversalAccepted(reversal, name, Source.WEBHOOK, poll_after=SECOND)
 
 
