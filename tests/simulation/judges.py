@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from attrs import evolve
+
 from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted, ProviderNeverReceived
 from mmo_sansio.values.clock import DAY, SECOND, from_datetime
 from mmo_sansio.values.error_codes import ErrorCode
@@ -324,7 +326,8 @@ def an_undisturbed_payment_succeeds_soon(world: SimulatedWorld, books: WorldBook
 
 
 def an_end_never_changes(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S1, S2: who learns that a payment has ended learns the same for ever."""
+    """S1, S2: who learns that a payment has ended learns the same for ever, but for a receipt that
+    its operator tells later."""
     reports: defaultdict[str, list[ReportedPayment]] = defaultdict(list)
     for merchant in world.merchants:
         for each in merchant.reports:
@@ -332,7 +335,8 @@ def an_end_never_changes(world: SimulatedWorld, books: WorldBooks) -> Iterator[s
     for reference, results in reports.items():
         ends = [each for each in results if each.transaction.has_ended]
         for earlier, later in pairwise(ends):
-            if earlier.transaction != later.transaction:
+            receipt = later.transaction.provider_reference
+            if evolve(earlier.transaction, provider_reference=receipt) != later.transaction:
                 yield (
                     f"{reference} was reported as {earlier.transaction.status} by {earlier.by}, "
                     f"and then otherwise"

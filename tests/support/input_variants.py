@@ -138,6 +138,7 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "ProviderSucceeded (receipt)": builders.succeeded(
             payment, provider_reference=receipt, settles_receipt=True
         ),
+        "ProviderSucceeded (without its receipt)": builders.succeeded(payment, lacks_receipt=True),
         "ProviderFailed": builders.failed(payment),
         "ProviderUnreachable": builders.unreachable(payment),
         "ProviderNeverReceived": builders.never_received(payment),
@@ -167,6 +168,9 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "EndedPollConcluded": inputs.EndedPollConcluded(payment),
         "RequestReversal": asked,
         "RequestReversal (limited)": evolve(asked, daily_max=KES(150)),
+        "RequestReversal (of a receipt)": evolve(
+            asked, reported=KES(150), receipt=receipt, provider="test"
+        ),
         "DecideReversal": decided,
         "DecideReversal (refused)": evolve(decided, is_approved=False),
         "ReversalWoke": reversals.ReversalWoke(reversal, f"attempt {turn}"),
@@ -209,6 +213,9 @@ def histories(names: Names) -> Mapping[str, Sequence[tuple[Input, Instant]]]:
         "failed": (created, begun, failed),
         "failed, asked": (created, begun, failed, builders.hinted(payment, content="paid")),
         "paid": (created, begun, paid),
+        "paid late": (created, begun, failed, paid),
+        "paid, without its receipt": (*accepted, builders.succeeded(payment, lacks_receipt=True)),
+        "paid by hand": (*accepted, builders.a_resolution(payment)),
         "deposit claimed": (_deposit(names, 3, DepositTrust.UNCONFIRMED),),
         "deposit booked": (_deposit(names, 3),),
         "accepted, claimed": (*accepted, claimed),

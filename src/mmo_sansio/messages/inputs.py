@@ -194,6 +194,9 @@ class ProviderSucceeded:
     settles_receipt: bool = False
     """Whether `provider_reference` is a receipt that deposits could claim, too: it then settles
     this payment only."""
+    lacks_receipt: bool = False
+    """Whether the provider gives such receipts, but has not named this one: its notification, or a
+    deposit that names the payment, may bring it."""
     asked_at: Instant | None = None
 
 

@@ -31,7 +31,9 @@ class RequestReversal:
     """What the provider has moved of a payment that had failed, as an entry of the suspense book
     says; None: nothing is known of that."""
     receipt: str | None = None
-    """The provider's receipt of that."""
+    """The provider's receipt of that, which settles this payment only."""
+    provider: str = ""
+    """The payment's provider, which has given the receipt."""
     number: int | None = None
     """The number that it must have, so that a form that is sent twice asks once; None: the next
     one."""

@@ -1,37 +1,68 @@
 """Applies a provider's success to a payment, decides which results may be applied (clauses S1, S2,
-S5), and lets one receipt of a provider settle one thing only (clause S4)."""
+S5), and lets one receipt of a provider settle one thing only (clause S4): each word of the provider
+about one claims it, also a late or a conflicting one, and who finds it taken says so."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from attrs import evolve
 
-from mmo_sansio.messages.changes import Change, DepositClaimChanged, SuspenseReason
+from mmo_sansio.messages.changes import (
+    Change,
+    DepositClaimChanged,
+    SuspenseReason,
+    TransactionAdvanced,
+)
 from mmo_sansio.messages.inputs import (
     ProviderFailed,
     ProviderHinted,
     ProviderSucceeded,
     ResolveManually,
+    TransactionWoke,
 )
-from mmo_sansio.payments.decision import Decision, complete, end, ignore
+from mmo_sansio.messages.intents import PollProvider
+from mmo_sansio.messages.replies import Applied
+from mmo_sansio.payments.decision import (
+    Decision,
+    advance,
+    complete,
+    end,
+    ignore,
+    transition_changes,
+)
 from mmo_sansio.payments.ledger import DepositKey, Ledger
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
-from mmo_sansio.values.clock import Moment
+from mmo_sansio.values.clock import SECOND, Moment, Span, later
 from mmo_sansio.values.model import DepositClaim, ProviderData, Source, Stage, Transaction
+from mmo_sansio.values.money import Money
+
+RECEIPT_AWAITED_FOR: Final = Span(20 * SECOND)
+"""How long a payment that its provider calls paid, without its receipt, waits for the notification
+that brings it. M-Pesa's was seen 26 s after the prompt, some 10 s after a question knew the end."""
 
 
 def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decision:
     """Record that the money moved: set finalAmount and fee, and call the merchant back (S2).
 
     A success with another amount than was requested also leaves an entry in the suspense book, for
-    a person to see."""
+    a person to see. One that lacks its receipt waits for that first; one that comes later with the
+    receipt only adds it."""
     before = ledger.transaction(input_.gateway_reference)
+    if before is not None and is_missing_receipt(before, receipt_key(input_), input_.final):
+        return add_receipt(ledger, before, input_, now=now)
     if (fault := why_not_applied(before, input_)) is not None:
-        return reject_result(before, input_, fault, now=now)
+        return _reject_success(ledger, before, input_, fault, now=now)
     assert before is not None
+    if input_.lacks_receipt and (named_by := before.progress.named_by_receipt) is not None:
+        input_ = evolve(input_, provider_reference=named_by, lacks_receipt=False)
     final = input_.final or before.order.requested
     if final.currency != before.order.requested.currency:
-        return reject_result(before, input_, SuspenseReason.WRONG_CURRENCY, now=now)
+        return _reject_success(ledger, before, input_, SuspenseReason.WRONG_CURRENCY, now=now)
+    if input_.lacks_receipt and before.progress.stage is not Stage.CREATED:
+        return _await_receipt(before, input_, now=now)
+
     after = end(
         before,
         input_,
@@ -43,6 +74,7 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
             require_provider_data(before), fee=input_.fee, party_data=input_.party_data
         ),
         final=final,
+        receipt_awaited_since=now.time if input_.lacks_receipt else None,
     )
     changes = receipt_changes(ledger, input_, after, now=now)
     if final != before.order.requested:
@@ -50,6 +82,108 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
         reason = SuspenseReason.SETTLED_LESS if is_less else SuspenseReason.SETTLED_MORE
         changes = (*changes, suspense_entry(evolve(input_, final=final), reason, before, now=now))
     return complete(before, after, *changes)
+
+
+def _await_receipt(before: Transaction, input_: ProviderSucceeded, *, now: Moment) -> Decision:
+    """Let the payment wait for its receipt, once. Where a notification has brought that while the
+    question was under way, the next question has it."""
+    if before.progress.receipt_awaited_since is not None:
+        return ignore("It is paid, and waits for its receipt.", before)
+    after = advance(
+        before,
+        input_,
+        before.progress.stage,
+        provider_reference=input_.provider_reference or before.progress.provider_reference,
+        wake_at=min(later(now.time, RECEIPT_AWAITED_FOR), before.order.expires_at),
+        receipt_awaited_since=now.time,
+    )
+    asks_again = before.progress.evidence is not None
+    intents = (PollProvider(before.reference),) if asks_again else ()
+    return Decision(Applied(after), transition_changes(before, after), intents)
+
+
+def end_without_receipt(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Decision:
+    """End a payment that is paid, once its receipt was awaited for long enough; one that was
+    reported while the question was under way is taken for its own."""
+    since, known = before.progress.receipt_awaited_since, before.progress.evidence
+    assert since is not None
+    ends_at = min(later(since, RECEIPT_AWAITED_FOR), before.order.expires_at)
+    if now.time < ends_at:
+        waiting = advance(before, input_, before.progress.stage, wake_at=ends_at)
+        return Decision(Applied(waiting), transition_changes(before, waiting))
+    after = end(
+        before,
+        input_,
+        Stage.SUCCEEDED,
+        Source.POLL,
+        now=now,
+        provider_reference=before.progress.provider_reference if known is None else known.receipt,
+        final=before.order.requested,
+        receipt_awaited_since=since if known is None else None,
+    )
+    return complete(before, after)
+
+
+def is_missing_receipt(paid: Transaction, key: DepositKey | None, amount: Money | None) -> bool:
+    """Tell whether the receipt of this key and amount may be the one that a success lacks; None:
+    the amount is not told."""
+    progress = paid.progress
+    return (
+        key is not None
+        and key[0] == paid.order.provider
+        and progress.stage is Stage.SUCCEEDED
+        and progress.receipt_awaited_since is not None
+        and amount in (None, progress.final)
+    )
+
+
+def add_receipt(
+    ledger: Ledger,
+    paid: Transaction,
+    input_: ProviderSucceeded | ProviderHinted,
+    *,
+    now: Moment,
+) -> Decision:
+    """Add the receipt to the success that lacks it, and claim it; one that has settled something
+    else is left to a person."""
+    key = receipt_key(input_)
+    assert key is not None
+    if receipt_owner(ledger, key, paid.reference) is not None:
+        return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, paid, now=now)
+    after = with_receipt(paid, key[1])
+    claims = claim_receipt(ledger, key, paid, now=now)
+    return Decision(Applied(after), (TransactionAdvanced(paid, after), *claims))
+
+
+def with_receipt(paid: Transaction, receipt: str) -> Transaction:
+    """Return the success with the receipt that it lacked; its stage stays."""
+    progress = evolve(
+        paid.progress,
+        version=paid.progress.version + 1,
+        provider_reference=receipt,
+        receipt_awaited_since=None,
+    )
+    return Transaction(paid.order, progress)
+
+
+def _reject_success(
+    ledger: Ledger,
+    before: Transaction | None,
+    input_: ProviderSucceeded,
+    reason: SuspenseReason,
+    *,
+    now: Moment,
+) -> Decision:
+    """Put a success that may not be applied into the suspense book. Its receipt is of this payment
+    all the same, so it settles nothing else."""
+    rejected = reject_result(before, input_, reason, now=now)
+    if before is None or reason is SuspenseReason.WRONG_PROVIDER:
+        return rejected
+    if reason is SuspenseReason.REPEATED_RESULT:  # What its receipt meets was said the first time.
+        claims = claim_receipt(ledger, receipt_key(input_), before, now=now)
+    else:
+        claims = receipt_changes(ledger, input_, before, now=now)
+    return evolve(rejected, changes=(*rejected.changes, *claims))
 
 
 def require_provider_data(before: Transaction) -> ProviderData:
@@ -90,6 +224,8 @@ def _matches_record(before: Transaction, input_: ProviderSucceeded | ProviderFai
     if isinstance(input_, ProviderFailed):
         return before.progress.error_code is input_.error_code
     references = {input_.provider_reference, before.progress.provider_reference} - {None}
+    if input_.lacks_receipt:  # It names another id than the receipt on record.
+        references = set()
     final = input_.final or before.order.requested
     return before.progress.final == final and len(references) <= 1
 
@@ -109,15 +245,15 @@ def reject_result(
 
 
 def receipt_key(input_: ProviderSucceeded | ProviderHinted | ResolveManually) -> DepositKey | None:
-    """Return the provider and the receipt with which this ends a payment, or may later; None where
-    there is none."""
+    """Return the provider and the receipt that this reports of a payment; None where there is
+    none."""
     match input_:
         case ProviderSucceeded():
             receipt = input_.provider_reference if input_.settles_receipt else None
         case ResolveManually():
             receipt = input_.provider_reference if input_.error_code is None else None
         case ProviderHinted(evidence=known):
-            receipt = known.receipt if known is not None and known.settles else None
+            receipt = None if known is None else known.receipt
     return (input_.provider, receipt) if receipt else None
 
 
@@ -136,31 +272,49 @@ def receipt_owner(ledger: Ledger, key: DepositKey, payment: str) -> str | None:
 
 
 def receipt_changes(
-    ledger: Ledger, input_: ProviderSucceeded, paid: Transaction, *, now: Moment
+    ledger: Ledger,
+    input_: ProviderSucceeded | ProviderHinted,
+    paid: Transaction,
+    *,
+    now: Moment,
 ) -> tuple[Change, ...]:
-    """Return the changes by which the receipt of a payment's own success settles that payment only.
+    """Return the changes by which the receipt of a payment's success settles that payment only.
 
     Where something else has the receipt, a person has to look at both.
     """
     key = receipt_key(input_)
     if key is not None and receipt_owner(ledger, key, paid.reference) is not None:
         return (suspense_entry(input_, SuspenseReason.CONFLICTING_DEPOSIT, paid, now=now),)
-    return claim_receipt(ledger, key, paid, now=now)
+    return claim_receipt(ledger, key, paid, amount=_reported_amount(input_), now=now)
+
+
+def _reported_amount(input_: ProviderSucceeded | ProviderHinted) -> Money | None:
+    if isinstance(input_, ProviderSucceeded):
+        return input_.final
+    return None if input_.evidence is None else input_.evidence.amount
 
 
 def claim_receipt(
-    ledger: Ledger, key: DepositKey | None, paid: Transaction, *, now: Moment
+    ledger: Ledger,
+    key: DepositKey | None,
+    paid: Transaction,
+    *,
+    amount: Money | None = None,
+    now: Moment,
 ) -> tuple[Change, ...]:
     """Return the change that lets a receipt without another owner settle this payment only. An open
-    claim that names the payment stays: it is explained when it wakes."""
+    claim that names the payment stays: it is explained when it wakes. `amount`: what was reported;
+    None: what the payment has settled, or requested."""
     return (
         ()
         if key is None or ledger.claim(*key) is not None
-        else (settle_receipt(key[1], paid, now=now),)
+        else (settle_receipt(key[1], paid, amount=amount, now=now),)
     )
 
 
-def settle_receipt(receipt: str, paid: Transaction, *, now: Moment) -> DepositClaimChanged:
+def settle_receipt(
+    receipt: str, paid: Transaction, *, amount: Money | None = None, now: Moment
+) -> DepositClaimChanged:
     """Return the settled claim of the receipt, new to the gateway, with which this payment or
     deposit was paid."""
     order, progress = paid.order, paid.progress
@@ -171,7 +325,7 @@ def settle_receipt(receipt: str, paid: Transaction, *, now: Moment) -> DepositCl
         gateway_reference=order.gateway_reference,
         account="",
         bill_reference="",
-        amount=progress.final or order.requested,
+        amount=amount or progress.final or order.requested,
         party=order.party,
         payment=order.gateway_reference,
         brand=order.brand,

@@ -19,7 +19,11 @@ the payment must not be submitted again.) The clock may end any pending stage. W
 hold, what was not submitted yet fails: at once (`StopPayment`), or when its submission would begin.
 When the store was restored from a backup, what had not ended then counts as submitted
 (`MarkRestored`), and is never sent again. Nothing leaves a terminal stage: those rows are empty,
-and later reports go to the suspense book.
+and later reports go to the suspense book. One thing may be added to a success without moving it:
+the receipt that its provider had not named.
+
+A prompt that is called paid without its receipt waits a little for the notification that brings it.
+It is paid from then on: nothing submits, asks or fails it, and the clock ends it.
 
 Where the provider cannot be polled (`ProviderCannotTell`), a payment stays as it is until a
 notification, staff or its expiry end it: it is never sent again on a guess. An unsigned
@@ -64,7 +68,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
         Stage.SUBMITTING: {
             inputs.MarkRestored: (Stage.SUBMITTING,),
             inputs.ProviderAccepted: (Stage.AWAITING_RESULT,),
-            inputs.ProviderSucceeded: (Stage.SUCCEEDED,),
+            inputs.ProviderSucceeded: (Stage.SUCCEEDED, Stage.SUBMITTING),
             inputs.ProviderFailed: (Stage.FAILED, Stage.SUBMITTING),
             inputs.ProviderUnreachable: (Stage.SUBMITTING,),
             inputs.ProviderNeverReceived: (Stage.CREATED, Stage.SUBMITTING),
@@ -76,7 +80,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
         Stage.AWAITING_RESULT: {
             inputs.MarkRestored: (Stage.AWAITING_RESULT,),
             inputs.ProviderAccepted: (Stage.AWAITING_RESULT,),
-            inputs.ProviderSucceeded: (Stage.SUCCEEDED,),
+            inputs.ProviderSucceeded: (Stage.SUCCEEDED, Stage.AWAITING_RESULT),
             inputs.ProviderFailed: (Stage.FAILED, Stage.AWAITING_RESULT),
             inputs.ProviderUnreachable: (Stage.AWAITING_RESULT,),
             inputs.ProviderCannotTell: (Stage.AWAITING_RESULT,),

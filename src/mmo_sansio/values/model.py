@@ -414,6 +414,12 @@ class Progress:
     attempt: str | None = None
     """The name of the attempt that has begun the latest submission; None where its caller does not
     repeat it."""
+    receipt_awaited_since: Instant | None = None
+    """Since when nothing but the receipt is missing of a payment that its provider has called paid,
+    or staff have, by the gateway's own time; None: it is known, or more is missing."""
+    named_by_receipt: str | None = None
+    """The first confirmed receipt, of the payment's amount, of a deposit that names it; its success
+    takes this for its own where the provider names none."""
 
     @property
     def is_unpolled(self) -> bool:

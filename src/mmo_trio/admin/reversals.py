@@ -88,7 +88,12 @@ class Reversals:
             payment, await self.store.admin.suspense_of_payment(payment.reference)
         )
         if wrong is not None:
-            asked = evolve(asked, reported=_reported_money(wrong), receipt=wrong.receipt)
+            asked = evolve(
+                asked,
+                reported=_reported_money(wrong),
+                receipt=wrong.receipt,
+                provider=payment.order.provider,
+            )
         told = None if amount is None else str(amount)
         return await self._carry_out(
             user, asked, "reversal_requested", about, amount=told, reason=reason

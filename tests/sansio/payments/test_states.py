@@ -57,6 +57,7 @@ MATRIX: dict[str, tuple[Input, int, dict[Stage, Stage]]] = {
     "confirm": (a_confirmation(), SOON, {W: C}),
     "accepted": (accepted(poll_after=9 * SECOND), SOON, {S: A, A: A}),
     "succeeded": (succeeded(), SOON, {S: OK, A: OK}),
+    "paid, without its receipt": (succeeded(lacks_receipt=True), SOON, {S: S, A: A}),
     "failed": (failed(), SOON, {S: KO, A: KO}),
     "lost": (unreachable(), SOON, {S: S, A: A}),
     "never received": (never_received(version=2), SOON, {S: C}),

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from mmo_sansio.messages.changes import (
     CallbackRecorded,
     JournalEntry,
@@ -154,8 +156,17 @@ def an_order_never_changes(before: Transaction, after: Transaction) -> None:
 
 
 def what_has_ended_never_changes(before: Transaction, after: Transaction) -> None:
-    """4, 11, 12."""
-    assert not before.progress.stage.is_terminal, "a terminal transaction moved"
+    """4, 11, 12; only the receipt that its provider had not named is added."""
+    if before.progress.stage.is_terminal:
+        receipt = after.progress.provider_reference
+        added = evolve(
+            before.progress,
+            version=after.progress.version,
+            provider_reference=receipt,
+            receipt_awaited_since=None,
+        )
+        assert before.progress.receipt_awaited_since is not None, "a terminal transaction moved"
+        assert after.progress == added, "a terminal transaction moved"
     assert after.progress.version == before.progress.version + 1, "a version was skipped"
 
 
@@ -198,6 +209,8 @@ def nothing_expires_early(after: Transaction, now: Instant) -> None:
 def a_result_is_what_was_told(given: Input, after: Transaction) -> None:
     """15: a final amount is what its provider or an operator confirmed, or what was requested."""
     if after.progress.stage is Stage.SUCCEEDED:
+        if isinstance(given, ProviderHinted):  # It only adds the receipt.
+            return
         assert isinstance(given, ProviderSucceeded | ResolveManually), "a success out of nothing"
         assert after.progress.final == (given.final or after.order.requested), "another amount"
         if isinstance(given, ProviderSucceeded):
@@ -222,7 +235,8 @@ def callbacks_are_scheduled_exactly_when_something_ends(decision: Decision) -> N
     ended = {
         each.after.reference
         for each in decision.changes
-        if isinstance(each, TransactionAdvanced) and each.after.progress.stage.is_terminal
+        if isinstance(each, TransactionAdvanced)
+        if each.after.progress.stage.is_terminal and not each.before.progress.stage.is_terminal
     } | {
         each.transaction.reference
         for each in decision.changes

@@ -94,7 +94,7 @@ def no_money_appears_or_vanishes(world: Simulation) -> None:
                     asked += given.amount.minor
                     confirmed += given.amount.minor
                 case ProviderSucceeded() | ResolveManually(), TransactionAdvanced(before, after):
-                    if after.progress.stage is Stage.SUCCEEDED:
+                    if after.progress.stage is Stage.SUCCEEDED is not before.progress.stage:
                         confirmed += (given.final or before.order.requested).minor
                 case _:
                     pass

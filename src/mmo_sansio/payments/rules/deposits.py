@@ -18,13 +18,25 @@ from typing import Final
 from attrs import evolve
 
 from mmo_sansio.messages import inputs
-from mmo_sansio.messages.changes import DepositRecorded, SuspenseReason, TransactionCreated
+from mmo_sansio.messages.changes import (
+    Change,
+    DepositRecorded,
+    SuspenseReason,
+    TransactionAdvanced,
+    TransactionCreated,
+)
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied, ClaimDue, Ignored
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT
-from mmo_sansio.payments.settlement import claim_change, settle_receipt, succeed
+from mmo_sansio.payments.settlement import (
+    claim_change,
+    is_missing_receipt,
+    settle_receipt,
+    succeed,
+    with_receipt,
+)
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Moment, Span, elapsed, later
 from mmo_sansio.values.model import (
@@ -43,6 +55,7 @@ from mmo_sansio.values.model import (
     Transaction,
     Type,
 )
+from mmo_sansio.values.money import Money
 
 CLAIM_LIFETIME: Final = DAY
 """How long the provider is asked about an unconfirmed claim, before it is left to a person."""
@@ -306,11 +319,10 @@ def _open_claim(
 ) -> Decision:
     """Open a claim, or settle it at once when it is confirmed and the payment that it names waits
     for nothing else."""
-    receipt = input_.provider_reference
     waits = (
         named is not None
         and not named.progress.stage.is_terminal
-        and not _is_paid_by(receipt, named)
+        and not _is_paid_by(input_.provider_reference, input_.amount, named)
     )
     claim = DepositClaim(
         provider=input_.provider,
@@ -331,7 +343,7 @@ def _open_claim(
     if claim.is_confirmed and not waits:
         return _settle(ledger, None, claim, named, now=now)
     reply = Ignored("The deposit is claimed, and not booked yet.", named)
-    return Decision(reply, (claim_change(None, claim),))
+    return Decision(reply, (claim_change(None, claim), *_note_receipt(claim, named)))
 
 
 def _settle(
@@ -353,14 +365,14 @@ def _settle(
     elif named is None:
         booked = book_deposit(_as_notified(claim, brand, method), now=now)
     elif _is_explained(claim, named):
-        booked = ignore("The payment's own result has explained the deposit.", named)
-    elif _is_paid_by(claim.receipt, named):
+        booked = _explain(claim, named)
+    elif _is_paid_by(claim.receipt, claim.amount, named):
         booked = _settle_payment(ledger, claim, named, now=now)
     elif not named.progress.stage.is_terminal:
         waiting = _next(claim, now=now)
         return Decision(
             Ignored("The deposit waits for the payment's end.", named),
-            (claim_change(stored, waiting),),
+            (claim_change(stored, waiting), *_note_receipt(claim, named)),
         )
     else:
         booked = record_in_suspense(claim, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
@@ -368,12 +380,30 @@ def _settle(
     return Decision(booked.reply, (claim_change(stored, settled), *booked.changes), booked.intents)
 
 
-def _is_paid_by(receipt: str, named: Transaction) -> bool:
+def _note_receipt(claim: DepositClaim, named: Transaction | None) -> tuple[Change, ...]:
+    """Return the change that lets a pending prompt know the confirmed receipt that names it: one
+    that is paid without a receipt of its own takes that, at once."""
+    if (
+        named is None
+        or not claim.is_confirmed
+        or claim.amount != named.order.requested
+        or named.order.type is not Type.PAYIN
+        or named.progress.provider_data is None
+        or named.progress.named_by_receipt is not None
+    ):
+        return ()
+    version = named.progress.version + 1
+    progress = evolve(named.progress, version=version, named_by_receipt=claim.receipt)
+    return (TransactionAdvanced(named, Transaction(named.order, progress)),)
+
+
+def _is_paid_by(receipt: str, amount: Money, named: Transaction) -> bool:
     """Tell whether a confirmed receipt that names this payment is of the payment itself.
 
     It is where the payer was shown a QR code, or where the provider has told nothing of a prompt,
-    so that there is no id to ask by: nobody types such a reference by chance. Any other prompt has
-    only the receipt that was reported for it."""
+    so that there is no id to ask by: nobody types such a reference by chance. So it is where a
+    prompt is paid, and waits for its receipt. Any other prompt has only the receipt that was
+    reported for it."""
     order, progress = named.order, named.progress
     if order.flow is Flow.QR:
         return True
@@ -381,6 +411,8 @@ def _is_paid_by(receipt: str, named: Transaction) -> bool:
         return False
     if progress.evidence is not None:
         return progress.evidence.receipt == receipt
+    if progress.receipt_awaited_since is not None:
+        return amount == order.requested
     return (
         progress.provider_reference is None and progress.hint is None and not progress.is_unpolled
     )
@@ -416,10 +448,24 @@ def _withdraw(
 
 
 def _is_explained(claim: DepositClaim, named: Transaction | None) -> bool:
-    """Tell whether the claim's receipt is the one of the payment's own success."""
+    """Tell whether the claim's receipt is the one of the payment's own success, or the first
+    confirmed one for a success that lacks its own."""
     if named is None or named.progress.stage is not Stage.SUCCEEDED:
         return False
-    return named.progress.provider_reference == claim.receipt
+    if named.progress.provider_reference == claim.receipt:
+        return True
+    key = (claim.provider, claim.receipt)
+    return claim.is_confirmed and is_missing_receipt(named, key, claim.amount)
+
+
+def _explain(claim: DepositClaim, paid: Transaction) -> Decision:
+    """Return that the claim is of the payment's own money; its receipt is added where that lacks
+    it."""
+    reason = "The payment's own result has explained the deposit."
+    if paid.progress.provider_reference == claim.receipt:
+        return ignore(reason, paid)
+    after = with_receipt(paid, claim.receipt)
+    return Decision(Ignored(reason, after), (TransactionAdvanced(paid, after),))
 
 
 def _as_notified(claim: DepositClaim, brand: Brand | None, method: str) -> inputs.DepositNotified:

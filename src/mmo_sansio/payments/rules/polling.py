@@ -6,19 +6,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from mmo_sansio.messages.changes import Change, SuspenseReason
-from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted
+from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted, ProviderSucceeded
 from mmo_sansio.messages.intents import PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
 from mmo_sansio.payments.evidence import merge_evidence, next_question_at
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
-from mmo_sansio.payments.settlement import claim_receipt, receipt_key, receipt_owner
+from mmo_sansio.payments.settlement import (
+    add_receipt,
+    claim_receipt,
+    is_missing_receipt,
+    receipt_changes,
+    receipt_key,
+    receipt_owner,
+    succeed,
+)
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import Moment, later
-from mmo_sansio.values.model import Source, Stage, Transaction, Type
+from mmo_sansio.values.model import Evidence, Source, Stage, Transaction, Type
 
 HINT_CHARACTERS_MAX = 2_000
 """The longest text of hints that is stored with their payment."""
@@ -40,7 +50,7 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     if before.progress.provider_data is None:
         return record_in_suspense(input_, SuspenseReason.UNKNOWN_TRANSACTION, before, now=now)
     if before.progress.stage.is_terminal:
-        return _poll_after_completion(before, input_, now=now)
+        return _poll_after_completion(ledger, before, input_, now=now)
     stage = before.progress.stage
     is_sent_again = (
         stage is Stage.CREATED
@@ -53,7 +63,10 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
         later(now.time, POLL_INTERVAL_MIN),
     )
     assert wake_at is not None
-    key = receipt_key(input_) if before.order.type is Type.PAYIN else None
+    if before.progress.receipt_awaited_since is not None and input_.evidence is not None:
+        return succeed(ledger, _success_with_receipt(input_, input_.evidence), now=now)
+    may_end = input_.evidence is not None and input_.evidence.settles
+    key = receipt_key(input_) if may_end and before.order.type is Type.PAYIN else None
     is_anothers = key is not None and receipt_owner(ledger, key, before.reference) is not None
     claims = () if is_anothers else claim_receipt(ledger, key, before, now=now)
     known = _merge_hint(before, input_, is_anothers=is_anothers, now=now)
@@ -65,6 +78,19 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     after = advance(before, input_, to, wake_at=min(soon, expires_at), **known)
     changes = (*transition_changes(before, after), *claims)
     return Decision(Applied(after), changes, (PollProvider(before.reference),))
+
+
+def _success_with_receipt(input_: ProviderHinted, known: Evidence) -> ProviderSucceeded:
+    """Return the success of a payment that its provider has called paid, when asked, with the
+    receipt that its notification brings."""
+    return ProviderSucceeded(
+        input_.gateway_reference,
+        input_.provider,
+        Source.POLL,
+        known.receipt,
+        known.amount,
+        settles_receipt=True,
+    )
 
 
 def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> Decision:
@@ -80,6 +106,8 @@ def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> 
         return ignore("No such payment waits for this provider.")
     if not is_legal(before.progress.stage, input_):
         return ignore("The payment waits for no result.", before)
+    if before.progress.receipt_awaited_since is not None:
+        return ignore("It is paid, and waits for its receipt.", before)
     if before.progress.wake_at == before.order.expires_at:
         return ignore("It waits for a notification or a person.", before)
     if input_.version not in (None, before.progress.version):
@@ -125,20 +153,29 @@ def _merge_texts(known: str | None, hint: str) -> str:
     return together if len(together) <= HINT_CHARACTERS_MAX else hint
 
 
-def _poll_after_completion(before: Transaction, input_: ProviderHinted, *, now: Moment) -> Decision:
-    """Poll a payment that has ended; a receipt of one that has failed is kept, whatever the
-    provider answers (S5)."""
-    progress = before.progress
-    if progress.stage is Stage.SUCCEEDED and progress.completion_source is not Source.MANUAL:
-        known = (
-            progress.provider_reference if progress.completion_source is Source.WEBHOOK else None
-        )
-        if input_.evidence is not None and known not in (None, input_.evidence.receipt):
+def _poll_after_completion(
+    ledger: Ledger, before: Transaction, input_: ProviderHinted, *, now: Moment
+) -> Decision:
+    """Poll a payment that has ended. A receipt is added to a success that lacks it; that of one
+    which has failed, or was ended by hand with another, is kept, whatever the provider answers
+    (S5)."""
+    progress, known = before.progress, input_.evidence
+    is_by_hand = progress.completion_source is Source.MANUAL
+    poll = PollEnded(before.reference, _merge_hint(before, input_, now=now)["hint"])
+    if known is not None and is_missing_receipt(before, receipt_key(input_), known.amount):
+        added = add_receipt(ledger, before, input_, now=now)
+        return evolve(added, intents=(poll,)) if is_by_hand else added
+    if progress.stage is Stage.SUCCEEDED and not is_by_hand:
+        is_receipt = progress.completion_source is Source.WEBHOOK
+        own = progress.provider_reference if is_receipt else None
+        if known is not None and own not in (None, known.receipt):
             return record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, before, now=now)
         return ignore("The provider has reported its success.", before)
-    poll = PollEnded(before.reference, _merge_hint(before, input_, now=now)["hint"])
-    if input_.evidence is None or progress.stage is Stage.SUCCEEDED:
+    agrees = known is not None and known.receipt == progress.provider_reference
+    if known is None or (progress.stage is Stage.SUCCEEDED and agrees):
         return Decision(Applied(before), intents=(poll,))
     is_late = progress.completion_source is Source.EXPIRY
     reason = SuspenseReason.LATE_RESULT if is_late else SuspenseReason.CONFLICTING_RESULT
-    return Decision(Applied(before), (suspense_entry(input_, reason, before, now=now),), (poll,))
+    entries = (suspense_entry(input_, reason, before, now=now),)
+    claims = receipt_changes(ledger, input_, before, now=now) if known.settles else ()
+    return Decision(Applied(before), (*entries, *claims), (poll,))

@@ -7,6 +7,7 @@ from typing import Final
 
 from attrs import evolve
 
+from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import ProviderFailed, ResolveManually
 from mmo_sansio.payments import settlement
 from mmo_sansio.payments.decision import Decision, complete, end, fail_payment, ignore
@@ -30,6 +31,9 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
     if (fault := settlement.why_not_applied(before, input_)) is not None:
         return settlement.reject_result(before, input_, fault, now=now)
     assert before is not None
+    if before.progress.receipt_awaited_since is not None:  # It was called paid before.
+        reason = SuspenseReason.CONFLICTING_RESULT
+        return settlement.reject_result(before, input_, reason, now=now)
     if (known := before.progress.evidence) is not None:
         at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
         return ask_on(before, input_, evolve(known, is_denied=True), at, now=now)
@@ -73,6 +77,7 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
             f"The provider's reference {key[1]} is the receipt of {owner}. {_GIVE_ITS_OWN_RECEIPT}",
             before,
         )
+    is_without_receipt = to is Stage.SUCCEEDED and input_.provider_reference is None
     after = end(
         before,
         input_,
@@ -81,6 +86,7 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
         now=now,
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         final=final if to is Stage.SUCCEEDED else None,
+        receipt_awaited_since=now.time if is_without_receipt else None,
         error_code=input_.error_code,
         error_message=None
         if input_.error_code is None

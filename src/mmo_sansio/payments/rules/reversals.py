@@ -23,8 +23,9 @@ from mmo_sansio.messages.changes import ReversalChanged, SuspenseReason, UsageCh
 from mmo_sansio.messages.replies import ReversalApplied
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
-from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads
 from mmo_sansio.payments.rules.timers import poll_interval
+from mmo_sansio.payments.settlement import claim_receipt, receipt_owner
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import DAY, Instant, Moment, later
 from mmo_sansio.values.model import Source, Stage, Transaction, UsageShare
@@ -76,7 +77,11 @@ def reads_of(input_: inputs.ReversalInput) -> Reads:
         return Reads(transactions=payment, reversals=payment)
     payment, counter = frozenset((input_.payment,)), _limit_counter(input_)
     usage = frozenset() if counter is None else frozenset(((input_.brand, counter),))
-    return Reads(transactions=payment, reversals=payment, usage=usage)
+    key = _receipt_key(input_)
+    receipts = frozenset() if key is None else frozenset((key,))
+    return Reads(
+        transactions=payment, reversals=payment, usage=usage, deposits=receipts, claims=receipts
+    )
 
 
 def actor_of(input_: inputs.ReversalInput) -> str:
@@ -161,6 +166,10 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
     added = _usage(ledger, input_, amount, now=now)
     if isinstance(added, str):
         return ignore(added, payment)
+    key = _receipt_key(input_) if has_failed else None
+    if key is not None and (owner := receipt_owner(ledger, key, payment.reference)) is not None:
+        return ignore(f"The receipt {key[1]} is that of {owner}: look at that first.", payment)
+    claimed = claim_receipt(ledger, key, payment, amount=paid, now=now)
     is_approved = not input_.needs_approval
     asked = Reversal(
         payment=payment.reference,
@@ -177,7 +186,14 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
         receipt=input_.receipt if has_failed else None,
         usage=tuple(each.share for each in added),
     )
-    return Decision(ReversalApplied(asked, payment), (ReversalChanged(known, asked), *added))
+    return Decision(
+        ReversalApplied(asked, payment), (ReversalChanged(known, asked), *added, *claimed)
+    )
+
+
+def _receipt_key(input_: inputs.RequestReversal) -> DepositKey | None:
+    """Return the receipt by which reported money was moved; None where none is named."""
+    return (input_.provider, input_.receipt) if input_.provider and input_.receipt else None
 
 
 def _usage(

@@ -254,6 +254,8 @@ def _find_pending(
         return None
     if before.progress.provider_data is None:
         return None  # Nothing of ours was sent to this provider.
+    if before.progress.receipt_awaited_since is not None:
+        return None  # It is paid, and waits for nothing but its receipt.
     return before if is_legal(before.progress.stage, input_) else None
 
 

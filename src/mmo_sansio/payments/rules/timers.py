@@ -17,6 +17,7 @@ from mmo_sansio.payments.evidence import (
     settle,
 )
 from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.settlement import end_without_receipt
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, elapsed, later
 from mmo_sansio.values.error_codes import EXPIRED_WITH_RECEIPT, ErrorCode
@@ -60,6 +61,8 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
     before = ledger.transaction(input_.gateway_reference)
     if before is None or before.progress.wake_at is None or now.time < before.progress.wake_at:
         return ignore("Nothing is due.", before)
+    if before.progress.receipt_awaited_since is not None:
+        return end_without_receipt(before, input_, now=now)
     known = before.progress.evidence
     if known is not None and is_settled_by(known, now=now):
         return settle(before, input_, known, now=now)

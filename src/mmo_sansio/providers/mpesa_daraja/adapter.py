@@ -426,6 +426,7 @@ class DarajaProvider:
                 Source.POLL,
                 hint.receipt or provider_reference,
                 settles_receipt=bool(hint.receipt),
+                lacks_receipt=not hint.receipt,
             )
         error_code = codes.failure_of_prompt(
             code, age=elapsed(progress.submitted_at or now.time, now.time)

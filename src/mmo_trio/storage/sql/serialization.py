@@ -262,7 +262,9 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{_number(progress.not_found_since)}"
         f",{int(progress.is_restored)}"
         f",{_text(progress.attempt)}"
-        f",{progress.unsent}]".encode("ascii")
+        f",{progress.unsent}"
+        f",{_number(progress.receipt_awaited_since)}"
+        f",{_text(progress.named_by_receipt)}]".encode("ascii")
     )
 
 
@@ -348,6 +350,8 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         is_restored=bool(row[18]),
         attempt=row[19],
         unsent=row[20],
+        receipt_awaited_since=row[21],
+        named_by_receipt=row[22],
     )
 
 

@@ -119,6 +119,8 @@ progresses = built(
     unsent=st.integers(0, 9),
     answered=st.lists(instants, max_size=3).map(tuple),
     is_restored=st.booleans(),
+    receipt_awaited_since=st.none() | instants,
+    named_by_receipt=maybe_texts,
 )
 transactions = st.builds(Transaction, orders, progresses)
 
