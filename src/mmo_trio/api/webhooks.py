@@ -1,6 +1,10 @@
 """Receives providers' notifications at `POST|PUT /hooks/{provider}/{token}`, and answers once they
 are durable.
 
+One that only causes a question is also answered while the store is slow or away, as long as there
+is room to keep it in memory until it can be recorded: M-Pesa was seen to send a callback once,
+whatever the answer. What a crash loses of these is found by the question that is due anyway.
+
 A sender without an account's token learns nothing, not even that there is such an account. The
 account's adapter and the payment rules judge a notification; the suspense book takes one that fits
 no payment."""
@@ -9,12 +13,14 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 import structlog
+import trio
 from attrs import define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead, unpack_body
-from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.inputs import Input, ProviderHinted
 from mmo_sansio.providers.common import interface
 from mmo_sansio.providers.common.balances import BalanceReport
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
@@ -31,6 +37,10 @@ from mmo_trio.workers.providers.account import WebhookEndpoint
 from mmo_trio.workers.providers.deposits import deposit_inputs, deposit_owner, payment_named_by
 
 logger = structlog.get_logger(__name__)
+
+ANSWER_WITHIN_S: Final = 3.0
+"""Seconds that a store may take to record a hint, before that is kept in memory: operators wait for
+an answer for some seconds."""
 
 
 @define(eq=False)
@@ -49,6 +59,8 @@ class Webhooks:
     now: Callable[[], Moment]
     body_limit: int
     trusted_proxies: TrustedProxies = TrustedProxies()
+    keep: Callable[[ProviderHinted], bool] = lambda _: False
+    """Keeps a hint in memory until it is recorded; False: there is no room."""
     observe: Callable[[str, HttpRequest, HttpResponse], None] = lambda *_: None
     """Called with the name of the account, and with each notification and its response."""
 
@@ -98,7 +110,7 @@ class Webhooks:
                 is_acceptable = await self._would_accept_deposit(provider, notification.deposit)
                 return provider.answer_notification(request, is_acceptable)
             for each in await self._inputs_for(provider, notification):
-                await self.submit(each)
+                await self._record(each)
         except (StoreUnavailable, OutcomeUnknown) as error:
             logger.warning(
                 "notification_store_failed",
@@ -108,6 +120,23 @@ class Webhooks:
             )
             return HttpResponse(503, ((b"retry-after", b"5"),))
         return provider.answer_notification(request, True)
+
+    async def _record(self, input_: Input) -> None:
+        """Make an input durable, or keep it where it is a hint and the store does not serve. Raises
+        StoreUnavailable where there is no room, and what the store raises."""
+        if not isinstance(input_, ProviderHinted):
+            await self.submit(input_)
+            return
+        fault: StoreUnavailable | OutcomeUnknown = StoreUnavailable("It has not answered in time.")
+        with trio.move_on_after(ANSWER_WITHIN_S):
+            try:
+                await self.submit(input_)
+                return
+            except (StoreUnavailable, OutcomeUnknown) as error:
+                fault = error
+        if not self.keep(input_):
+            raise fault
+        logger.warning("notification_kept", provider=input_.provider, once_a_second=True)
 
     async def _inputs_for(
         self, provider: interface.Provider, notification: interface.ProviderNotification

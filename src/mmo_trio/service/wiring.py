@@ -540,6 +540,7 @@ def _api_handler(
         resources.clock.moment,
         resources.limits.body,
         TrustedProxies.of(resources.settings.listen),
+        workers.providers.try_keep,
         partial(workers.recorder.observe, is_from_operator=True),
     )
     return ApiHandler(

@@ -6,11 +6,14 @@ import gzip
 from typing import Any
 
 import pytest
+import trio
 from attrs import Factory, define, evolve
+from trio.testing import MockClock
 
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import BeginSubmission
+from mmo_sansio.messages.inputs import BeginSubmission, Input, ProviderHinted
 from mmo_sansio.messages.intents import PollProvider
+from mmo_sansio.messages.replies import Reply
 from mmo_sansio.providers.common.balances import AccountBalance, BalanceReport
 from mmo_sansio.providers.common.interface import AccountFinding, DepositAnswer, DepositReport
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, ProviderOperation
@@ -30,6 +33,7 @@ from mmo_sansio.values.money import Money
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.webhooks import Webhooks
+from mmo_trio.engine.engine import Submit
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.settings.values import NETWORKS
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
@@ -56,6 +60,10 @@ class Bench:
     learnt: list[AccountFinding] = Factory(list)
     balances: list[AccountBalance] = Factory(list)
     time: Instant = Instant(0)
+    submit: Submit | None = None
+    """In place of the engine's."""
+    has_room: bool = True
+    kept: list[ProviderHinted] = Factory(list)
 
     def hooks(self) -> Webhooks:
         endpoint = WebhookEndpoint(
@@ -65,14 +73,20 @@ class Bench:
         return Webhooks(
             {"test": endpoint},
             self.store,
-            self.engine.submit,
+            self.submit or self.engine.submit,
             self.learn,
             self.learn_balances,
             ReferenceGenerator(lambda: Instant(0)),
             lambda: Moment.at(self.time),
             1000,
             proxies,
+            self.keep,
         )
+
+    def keep(self, hint: ProviderHinted) -> bool:
+        if self.has_room:
+            self.kept.append(hint)
+        return self.has_room
 
     async def learn(self, finding: AccountFinding) -> None:
         self.learnt.append(finding)
@@ -227,6 +241,38 @@ async def test_what_is_not_durable_is_not_taken(trouble: Exception) -> None:
     answer = await bench.notify()
     assert answer.status == 503
     assert answer.value(b"retry-after") == b"5"
+
+
+@pytest.mark.spec("P5", "S6")
+@pytest.mark.parametrize("trouble", [StoreUnavailable("x"), OutcomeUnknown("x"), None])
+async def test_a_hint_is_kept_in_memory_while_the_store_is_slow_or_away(
+    trouble: Exception | None, autojump_clock: MockClock
+) -> None:
+    """M-Pesa was seen to send a callback once, whatever the answer; a question is due anyway."""
+    bench, hint = Bench(), hinted()
+    bench.provider.notification = hint
+    if trouble is None:
+        bench.submit = never
+    else:
+        bench.engine.errors = [trouble]
+    with trio.fail_after(10):
+        answer = await bench.notify()
+    assert (answer.status, bench.kept) == (200, [hint])
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("trouble", [StoreUnavailable("x"), OutcomeUnknown("x")])
+async def test_a_hint_without_room_is_not_taken(trouble: Exception) -> None:
+    bench = Bench(has_room=False)
+    bench.provider.notification = hinted()
+    bench.engine.errors = [trouble]
+    answer = await bench.notify()
+    assert (answer.status, bench.kept) == (503, [])
+
+
+async def never(_: Input) -> Reply:
+    await trio.sleep_forever()
+    raise AssertionError
 
 
 @pytest.mark.spec("S4")

@@ -188,7 +188,9 @@ def _receipt_report(
         result.code == codes.SUCCESS and state != ""
     )
     if state == codes.TRANSACTION_COMPLETED and _is_about(account, callback, result):
-        return _succeeded(provider, callback, result, callback.receipt)
+        is_deposit = account.is_paid_at(party_number(result, "CreditPartyName"))
+        succeeded = _succeeded(provider, callback, result, callback.receipt)
+        return evolve(succeeded, settles_receipt=is_deposit)
     return inputs.ProviderUnreachable(
         callback.reference,
         provider,

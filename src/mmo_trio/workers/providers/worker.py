@@ -51,6 +51,9 @@ provider delays its own payments only."""
 WAITING_MAX = 10_000
 """Work items that may wait for a conversation with one provider."""
 
+KEPT_HINTS_MAX = 1_000
+"""Hints of notifications that may wait in memory for the store: of each at most some kilobytes."""
+
 ENDED_POLL_INTERVAL_S = 2.0
 """Seconds between two polls of one payment that has ended, as the payment rules have it for pending
 ones."""
@@ -185,6 +188,8 @@ class ProviderWorker:
     """By the name of the provider."""
     _postponed: dict[str, WorkItem] = Factory(dict)
     """Submissions that wait until they are made again, by their references; all are claimed."""
+    kept_hints: int = 0
+    """Hints of notifications in memory, which wait for the store."""
     dropped_polls: int = 0
     """Polls without room in the queue; each payment is polled again at its next time."""
 
@@ -267,6 +272,21 @@ class ProviderWorker:
         if self._timers:
             report = inputs.ProviderNeverReceived(reference, provider, version=1)
             self._timers.start_soon(self.record_input, lambda: report)
+
+    def try_keep(self, hint: inputs.ProviderHinted) -> bool:
+        """Keep a hint until the store has it, or return False where there is no room, or while this
+        process ends."""
+        if self._conversations is None or self.kept_hints >= KEPT_HINTS_MAX:
+            return False
+        self.kept_hints += 1
+        self._conversations.start_soon(self._record_hint, hint)
+        return True
+
+    async def _record_hint(self, hint: inputs.ProviderHinted) -> None:
+        try:
+            await self.record_input(lambda: hint)
+        finally:
+            self.kept_hints -= 1
 
     async def wait_idle(self) -> None:
         """Return once the present work is finished, without waiting for later work."""

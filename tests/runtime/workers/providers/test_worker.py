@@ -41,6 +41,7 @@ from mmo_sansio.testing import (
     a_resolution,
     a_wake,
     failed,
+    hinted,
     numbered_reference,
 )
 from mmo_sansio.values import clock
@@ -49,6 +50,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Source, Stage, Transaction, Type
 from mmo_trio.engine.engine import DecisionFailed
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.workers.providers import worker as worker_module
 from mmo_trio.workers.providers.account import SendRequest
 from mmo_trio.workers.providers.worker import (
     CONVERSATION_TIMEOUT_S,
@@ -321,6 +323,23 @@ async def test_a_result_is_told_until_it_is_stored(
         harness.engine.errors += [trouble("the disk is full") for _ in range(20)]
         await harness.worker.wait_idle()
         assert (harness.methods, harness.stage) == (["POST"], Stage.SUCCEEDED)
+
+
+@pytest.mark.spec("P5")
+async def test_a_hint_is_kept_until_the_store_has_it_as_long_as_there_is_room(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "KEPT_HINTS_MAX", 1)
+    async with at_work(WorkerHarness()) as harness:
+        harness.engine.errors = [StoreUnavailable("away")] * 3
+        assert harness.worker.try_keep(hinted())
+        assert not harness.worker.try_keep(hinted())
+        await trio.sleep(60)
+        assert (harness.engine.errors, harness.worker.kept_hints) == ([], 0)
+        assert [each.reason for each in harness.engine.gateway.suspense] == ["unknown_transaction"]
+        harness.drain.set()
+        await trio.sleep(1)
+        assert not harness.worker.try_keep(hinted())
 
 
 @pytest.mark.spec("S6", "P5")
