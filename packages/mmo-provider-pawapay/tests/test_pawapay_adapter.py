@@ -605,6 +605,16 @@ class TestBalances:
             START,
         )
 
+    def test_a_wallet_that_can_not_be_read_hides_no_other(self) -> None:
+        document = json.loads(WALLETS)
+        for strange in ({"country": "ZMB", "balance": "?", "currency": "ZMW"}, 7, {"country": 7}):
+            body = json.dumps({"balances": [strange, *document["balances"]]}).encode()
+            report = drive(
+                an_account().ask_balances(now=Moment.at(START)),
+                answering(HttpResponse(200, (), body), []),
+            )
+            assert [each.account for each in report.balances] == ["ZMB/ZMW"]
+
     @pytest.mark.parametrize(
         ("own", "accounts"), [("MTN_MOMO_ZMB", ["ZMB/ZMW/MTN_MOMO_ZMB"]), ("AIRTEL_OAPI_ZMB", [])]
     )

@@ -40,7 +40,8 @@ async def list_providers() -> str:
     recordings = await store.admin.provider_notes(NoteTopic.RECORDING)
     now = console().gateway_time()
     recorded = {each.provider for each in recordings if each.at > now}
-    floats, refusals = await known_floats(store.admin, now), await float_refusals(store.admin, now)
+    floats = await known_floats(store.admin, console().provider_titles, now)
+    refusals = await float_refusals(store.admin, now)
     balances = await store.admin.provider_balances(earlier(now, CHARTED))
     breakers = console().provider_breakers()
     rows, history = [], list[AuditRow]()

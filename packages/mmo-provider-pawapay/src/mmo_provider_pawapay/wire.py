@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal
 from enum import Enum, auto
 from typing import Any, Final
@@ -161,19 +162,20 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
 
 def parse_wallets(body: bytes, market: str) -> Mapping[str, Money]:
     """Return the balances of the wallets of a market, by `COUNTRY/CURRENCY`, followed by the
-    market's own name where the wallet serves no other. Raises ValueError for an answer that holds
-    no wallets."""
+    market's own name where the wallet serves no other; one that can't be read is left out. Raises
+    ValueError for an answer that holds no wallets."""
     balances = parse_json(body).get("balances")
     if not isinstance(balances, list):
         raise ValueError("balances is no list")
     wallets = {}
     for each in balances:
-        if not isinstance(each, dict):
-            raise ValueError("a wallet is no object")
-        country, own = text_member(each, "country"), text_member(each, "provider")
-        if country == market[-3:] and own in (None, market):
-            amount = parse_balance(each.get("balance"), each.get("currency"))
-            wallets["/".join(filter(None, (country, amount.currency, own)))] = amount
+        with suppress(ValueError):  # The others count all the same.
+            if not isinstance(each, dict):
+                raise ValueError("a wallet is no object")
+            country, own = text_member(each, "country"), text_member(each, "provider")
+            if country == market[-3:] and own in (None, market):
+                amount = parse_balance(each.get("balance"), each.get("currency"))
+                wallets["/".join(filter(None, (country, amount.currency, own)))] = amount
     return wallets
 
 

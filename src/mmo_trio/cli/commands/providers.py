@@ -224,8 +224,9 @@ def balances(target: CommandTarget, as_json: bool) -> None:
     """
 
     async def look(store: Store) -> tuple[Sequence[KnownFloat], Mapping[str, ProviderNote]]:
-        now = target.clock().now()
-        return await known_floats(store.admin, now), await float_refusals(store.admin, now)
+        now, names = target.clock().now(), target.provider_titles()
+        floats = await known_floats(store.admin, names, now)
+        return floats, await float_refusals(store.admin, now)
 
     floats, refusals = target.with_store(look)
     rows = []

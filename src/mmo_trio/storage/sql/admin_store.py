@@ -102,6 +102,7 @@ class AdminStore:
     note_provider = _writing(configuration.note_provider)
     remove_provider_notes = _writing(configuration.remove_provider_notes)
     provider_balances = _reading(monitoring.provider_balances)
+    latest_balance = _reading(monitoring.latest_balance)
     record_balances = _writing(monitoring.record_balances)
     backlog = _reading(monitoring.backlog)
     count_payments = _reading(monitoring.count_payments)

@@ -97,6 +97,20 @@ def provider_balances(since: Instant) -> SqlQuery[Sequence[AccountBalance]]:
     )
 
 
+def latest_balance(provider: str, account: str) -> SqlQuery[AccountBalance | None]:
+    """Return the balance of an account of ours that was told last; None where none is kept."""
+    rows = yield from execute(
+        "SELECT at, minor, currency, is_float FROM provider_balances "
+        "WHERE provider = ? AND account = ? ORDER BY at DESC LIMIT 1",
+        provider,
+        account,
+    )
+    if not rows:
+        return None
+    at, minor, currency, is_float = rows[0]
+    return AccountBalance(provider, account, Money(minor, currency), Instant(at), bool(is_float))
+
+
 def record_balances(balances: Sequence[AccountBalance]) -> SqlQuery[None]:
     """Keep balances; one that is known is the same answer once more."""
     for each in balances:

@@ -7,7 +7,7 @@ once."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -78,7 +78,7 @@ class FloatMonitor:
                     await self._write_refusals()
                     if trio.current_time() >= first_at:
                         await self._ask_due(inquiries)
-                    self.floats = await known_floats(self.store, self.now().time)
+                    self.floats = await known_floats(self.store, self.providers, self.now().time)
                     latest = [each.forecast.latest for each in self.floats]
                     self.known_at |= {
                         each.key: each.at for each in latest if each.provider in self.providers
@@ -114,7 +114,9 @@ class FloatMonitor:
         raises."""
         await self.store.record_balances(report.balances)
         reported = {each.key for each in report.balances}
-        for each in await known_floats(self.store, self.now().time) if reported else ():
+        for each in (
+            await known_floats(self.store, self.providers, self.now().time) if reported else ()
+        ):
             if each.forecast.latest.key in reported:
                 await self._judge(each)
 
@@ -162,9 +164,12 @@ class FloatMonitor:
         return self.watches.get(provider, balances.FloatWatch())
 
 
-async def known_floats(store: AdminStore, now: Instant) -> Sequence[KnownFloat]:
-    """Return what is known of each account by the balances of the last hours. Raises what the store
-    raises."""
+async def known_floats(
+    store: AdminStore, providers: Collection[str], now: Instant
+) -> Sequence[KnownFloat]:
+    """Return what is known of each account by the balances of the last hours. One of these
+    providers that was low when it was last heard of stays so until its balance is known again.
+    Raises what the store raises."""
     notes = {
         (each.provider, each.subject): each for each in await store.provider_notes(NoteTopic.FLOAT)
     }
@@ -173,7 +178,13 @@ async def known_floats(store: AdminStore, now: Instant) -> Sequence[KnownFloat]:
         await store.provider_balances(earlier(now, balances.FORECAST_WINDOW))
     ):
         none = ProviderNote(each.latest.provider, NoteTopic.FLOAT, each.latest.account)
-        known.append(KnownFloat(each, notes.get(each.latest.key, none)))
+        known.append(KnownFloat(each, notes.pop(each.latest.key, none)))
+
+    for (provider, account), note in notes.items():
+        if note.content == LOW and provider in providers:
+            latest = await store.latest_balance(provider, account)
+            if latest is not None:
+                known.append(KnownFloat(balances.FloatForecast(latest, None), note))
     return known
 
 

@@ -31,6 +31,7 @@ from mmo_trio.workers.providers.float_monitor import FloatMonitor, float_refusal
 from tests.simulation.stores.shared_store import open_shared_store
 from tests.simulation.stores.simulated_run import quiet_server
 from tests.support.operator_kinds import OPERATORS, UGANDANS
+from tests.support.sqlite_store import StoreFile
 
 HOUR_S = 3600.0
 Logs = Sequence[MutableMapping[str, Any]]
@@ -187,6 +188,25 @@ def report(units: int, account: str = "disbursement") -> BalanceReport:
     )
 
 
+async def test_a_low_float_of_which_nothing_is_heard_any_more_stays_low(
+    autojump_clock: MockClock,
+) -> None:
+    """Its alert would end else, six hours after the last balance."""
+    operator = Operator(watch=FloatWatch(Span(0), minimums=(Money(1000, "UGX"),), hours=0))
+    async with StoreFile().open() as store:
+        monitor = operator.process(store)
+        await monitor.learn(report(900))
+        await monitor.learn(report(5000, "collection"))
+        await trio.sleep(30 * HOUR_S)
+        (known,) = await known_floats(store.admin, {"mtn"}, now())
+        assert (known.is_low, known.forecast.latest.amount) == (True, Money(900, "UGX"))
+        assert known.forecast.hours_left is None
+        assert await known_floats(store.admin, {"another"}, now()) == []
+        await monitor.learn(report(5000))
+        (known,) = await known_floats(store.admin, {"mtn"}, now())
+        assert not known.is_low
+
+
 async def test_each_crossing_is_said_once_whichever_process_learns_of_it(
     autojump_clock: MockClock, logs: Logs
 ) -> None:
@@ -199,7 +219,7 @@ async def test_each_crossing_is_said_once_whichever_process_learns_of_it(
                 for each in monitors:
                     nursery.start_soon(each.learn, same)
             await trio.sleep(300)
-        [known] = await known_floats(store.admin, now())
+        [known] = await known_floats(store.admin, {"mtn"}, now())
         assert (known.is_low, known.forecast.latest.amount.minor) == (True, 600)
         assert len(await store.admin.provider_balances(Instant(0))) == 7
     assert events(logs, "float_low", "float_restored") == [
@@ -248,9 +268,9 @@ async def test_a_refusal_is_marked_within_a_moment_and_for_a_day(autojump_clock:
 async def test_a_balance_of_long_ago_is_no_balance_of_now(autojump_clock: MockClock) -> None:
     async with open_shared_store(quiet_server(), "gateway") as store:
         await Operator().process(store).learn(report(1500))
-        assert len(await known_floats(store.admin, now())) == 1
+        assert len(await known_floats(store.admin, {"mtn"}, now())) == 1
         await trio.sleep(7 * HOUR / 1_000_000)
-        assert not await known_floats(store.admin, now())
+        assert not await known_floats(store.admin, {"mtn"}, now())
 
 
 async def test_when_a_balance_was_told_last_stays_known(autojump_clock: MockClock) -> None:
