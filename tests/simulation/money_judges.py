@@ -161,7 +161,8 @@ def _is_doubted(reversal: Reversal, operator: WorldOperator, books: WorldBooks) 
     """Return whether results of this reversal contradict each other, which staff see, or its
     operator denies it."""
     is_denied = operator.endings.get(reversal_name(reversal.id)) is PaymentEnding.DENIED
-    return reversal.is_contradicted or is_denied or _is_contradicted_success(reversal, books)
+    has_told_both = reversal.state is ReversalState.MOVED_AFTER_ALL
+    return has_told_both or is_denied or _is_contradicted_success(reversal, books)
 
 
 def _is_contradicted_success(reversal: Reversal, books: WorldBooks) -> bool:

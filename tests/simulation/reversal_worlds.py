@@ -116,7 +116,6 @@ def _counts(world: SimulatedWorld) -> Counter[str]:
         counts["sent again"] += each.submissions > 1
     for each in known:
         counts[str(each.state)] += 1
-        counts["contradicted"] += each.is_contradicted
         counts["restored before it had ended"] += each.is_restored
         counts["ended by hand"] += each.ended_by is not None and each.submissions > 0
     counts["lost with the backup"] = len(forgotten)

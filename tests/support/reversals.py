@@ -69,7 +69,8 @@ def check_back(
     have succeeded, and of those of which only a person knows more, or that a restored backup did
     not have, any."""
     succeeded = sum(each.amount.minor for each in known if each.state is ReversalState.SUCCEEDED)
-    open_ = [each for each in known if each.state is ReversalState.UNKNOWN or each.is_contradicted]
+    unsure = (ReversalState.UNKNOWN, ReversalState.MOVED_AFTER_ALL)
+    open_ = [each for each in known if each.state in unsure]
     sums = {succeeded}
     for each in (*open_, *forgotten):
         sums |= {one + each.amount.minor for one in sums}

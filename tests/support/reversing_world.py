@@ -94,4 +94,3 @@ def check_reversals(world: ReversingWorld) -> None:
         check_back(payment, known, back)
         for each in known:
             world.tally[f"reversal {each.state}"] += 1
-            world.tally["reversal contradicted"] += each.is_contradicted

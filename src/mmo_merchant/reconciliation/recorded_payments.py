@@ -63,13 +63,13 @@ def recorded_reversal(
 ) -> RecordedPayment:
     """Return what the records say of money of a payment that goes back, as a payment in the other
     direction."""
-    ends = {ReversalState.SUCCEEDED: Status.SUCCESS, ReversalState.FAILED: Status.FAILED}
+    status = Status.FAILED if reversal.state is ReversalState.FAILED else Status.PENDING
     return RecordedPayment(
         reversal.id,
         payment.order.merchant_reference,
         reversal.provider_reference,
         Type.PAYOUT if payment.order.type is Type.PAYIN else Type.PAYIN,
-        ends.get(reversal.state, Status.PENDING),
+        Status.SUCCESS if reversal.state.has_moved else status,
         reversal.amount,
         reversal.provider,
         is_expected=period.has(reversal.ended_at),

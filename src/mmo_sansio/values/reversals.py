@@ -29,11 +29,25 @@ class ReversalState(StrEnum):
     """The provider has moved the money back."""
     FAILED = "failed"
     """No money was and none will be moved back: the provider has refused it, or staff have."""
+    MOVED_AFTER_ALL = "moved_after_all"
+    """It had failed; the provider has reported since, or staff have shown, that the money was moved
+    back."""
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether nothing can change any more."""
-        return self in (ReversalState.SUCCEEDED, ReversalState.FAILED)
+        """Tell whether its outcome is known: only staff, or the provider's word against it, can
+        change it."""
+        return self is ReversalState.FAILED or self.has_moved
+
+    @property
+    def has_moved(self) -> bool:
+        """Tell whether the money was moved back."""
+        return self in (ReversalState.SUCCEEDED, ReversalState.MOVED_AFTER_ALL)
+
+    @property
+    def words(self) -> str:
+        """Return it as people read it."""
+        return self.value.replace("_", " ")
 
 
 def reversal_id(payment: str, number: int) -> str:
@@ -95,16 +109,13 @@ class Reversal:
     """The provider's own id of the reversal."""
     ended_at: Instant | None = None
     source: Source | None = None
-    """What ended it."""
+    """What ended it; None where it was not sent, as others had taken its place."""
     ended_by: str | None = None
     """The member of staff who ended it by hand."""
     native_code: str | None = None
     """The provider's code for the refusal."""
     remark: str = ""
     """Why it has failed, or the outcome is unknown; or what shows how it ended by hand."""
-    is_contradicted: bool = False
-    """Whether the provider has reported the opposite of its end: its amount then counts as
-    moved."""
 
     @property
     def id(self) -> str:
@@ -116,14 +127,33 @@ class Reversal:
         return is_open and self.attempt == attempt and not self.is_restored and not self.is_accepted
 
     @property
+    def may_have_arrived(self) -> bool:
+        """Tell whether it was ever sent, or may have been before its store was restored."""
+        return self.submissions > 0 or self.is_restored
+
+    @property
+    def may_be_put_right(self) -> bool:
+        """Tell whether staff may show that it ended otherwise: a failed one may have moved its
+        money after all. That the provider itself has reported money as moved stands."""
+        if self.state is ReversalState.FAILED:
+            return self.may_have_arrived
+        return self.state.has_moved and self.source is Source.MANUAL
+
+    @property
     def needs_person(self) -> bool:
         """Tell whether it was sent, and nothing can ask the provider any more what became of it."""
         return self.state in (ReversalState.SENT, ReversalState.UNKNOWN) and self.wake_at is None
 
     @property
     def is_counted(self) -> bool:
-        """Tell whether its money was moved back, or may be."""
-        return self.state is not ReversalState.FAILED or self.is_contradicted
+        """Tell whether its money was moved back, or may be: it counts against the payment, and
+        against the limit of its day."""
+        return self.state is not ReversalState.FAILED
+
+    @property
+    def counted_minor(self) -> int:
+        """Return what counts of its amount, in minor units."""
+        return self.amount.minor if self.is_counted else 0
 
 
 def with_reported_money(reversal: Reversal, payment: Transaction) -> Transaction:
@@ -138,11 +168,13 @@ def with_reported_money(reversal: Reversal, payment: Transaction) -> Transaction
     )
 
 
-def left_of(paid: Money, reversals: Iterable[Reversal]) -> Money:
-    """Return what these have left of the money that was paid."""
-    return Money(paid.minor - reversed_minor(reversals), paid.currency)
+def left_of(paid: Money, reversals: Iterable[Reversal], *, beside: int | None = None) -> Money:
+    """Return what these have left of the money that was paid for the one with this number, beside
+    the others; None: for a further one."""
+    others = (reversal for reversal in reversals if reversal.number != beside)
+    return Money(paid.minor - reversed_minor(others), paid.currency)
 
 
 def reversed_minor(reversals: Iterable[Reversal]) -> int:
     """Return the sum of what these have moved back or may move back, in minor units."""
-    return sum(each.amount.minor for each in reversals if each.is_counted)
+    return sum(reversal.counted_minor for reversal in reversals)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import assert_never
 
 from attrs import frozen
 
@@ -182,20 +183,26 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
 
 def _reversal_sentences(history: PaymentHistory) -> Iterator[str]:
     to = "from the payee" if history.transaction.order.type is Type.PAYOUT else "to the payer"
-    for each in history.reversals:
-        match each.state:
+    for reversal in history.reversals:
+        at = "" if reversal.ended_at is None else format_with_microseconds(reversal.ended_at)
+        match reversal.state:
             case ReversalState.REQUESTED:
-                yield f"{each.amount} is asked back, and waits for an approval."
-            case ReversalState.SUCCEEDED if each.ended_at is not None:
-                denied = (
-                    "; the provider has also reported the opposite" if each.is_contradicted else ""
-                )
+                yield f"{reversal.amount} is asked back, and waits for an approval."
+            case ReversalState.SUCCEEDED:
+                yield f"{reversal.amount} went back {to} at {at}."
+            case ReversalState.MOVED_AFTER_ALL:
                 yield (
-                    f"{each.amount} went back {to} at "
-                    f"{format_with_microseconds(each.ended_at)}{denied}."
+                    f"{reversal.amount} went back {to}: reversal {reversal.number} had failed, and "
+                    f"has moved its money after all, {_source_text(reversal.source)} at {at}."
                 )
+            case ReversalState.FAILED:
+                # Without a source it gave way to others, and the remark is the gateway's own.
+                why = f": {reversal.remark}" if reversal.source is None else "."
+                yield f"{reversal.amount} did not go back {to} by reversal {reversal.number}{why}"
             case ReversalState.APPROVED | ReversalState.SENT | ReversalState.UNKNOWN:
-                yield f"{each.amount} is being sent back {to}."
+                yield f"{reversal.amount} is being sent back {to}."
+            case _:
+                assert_never(reversal.state)
 
 
 def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:

@@ -43,6 +43,7 @@ SELECTIONS: Mapping[str, tuple[str, Set[ReversalState]]] = MappingProxyType(
         "sent": ("Without an outcome", _UNFINISHED - {ReversalState.REQUESTED}),
         "succeeded": ("Succeeded", {ReversalState.SUCCEEDED}),
         "failed": ("Failed", {ReversalState.FAILED}),
+        "moved_after_all": ("Moved after all", {ReversalState.MOVED_AFTER_ALL}),
         "all": ("All", frozenset(ReversalState)),
     }
 )

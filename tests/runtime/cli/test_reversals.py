@@ -15,9 +15,11 @@ from mmo_sansio.messages.replies import ReversalApplied
 from mmo_sansio.messages.reversals import (
     RequestReversal,
     ReversalCannotTell,
+    ReversalFailed,
     ReversalUnreachable,
     ReversalWoke,
 )
+from mmo_sansio.values.model import Source
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli.commands import reversals
 from mmo_trio.cli.support.target import MachineUser, machine_user
@@ -133,6 +135,48 @@ def test_staff_are_told_what_to_do_where_nothing_can_ask_the_operator(data: Path
             f"The gateway can't ask sandbox about {FIRST}. Look for the payment's receipt" in said
         )
         assert f"mmo tx reversals resolve {FIRST} --succeeded" in said
+
+
+@pytest.mark.spec("S6")
+def test_a_part_that_is_asked_for_again_is_asked_for_once(data: Path) -> None:
+    """A command whose outcome nobody knows is repeated."""
+    ask = ("tx", "reverse", PAID, "--reason", "Paid twice.", "--amount", "10.00", "--data", data)
+    as_json(*ask)
+    assert f"{FIRST} of 10.00 KES, requested" in refusal(*ask)
+    assert "add --number 2" in refusal(*ask)
+    assert "asked back meanwhile" in refusal(*ask, "--number", "1")
+    assert as_json(*ask, "--number", "2")["id"] == f"{PAID}-2"
+    as_json("tx", "reversals", "refuse", FIRST, "--remark", "no", "--data", data)
+    as_json("tx", "reversals", "refuse", f"{PAID}-2", "--remark", "no", "--data", data)
+    assert as_json(*ask)["id"] == f"{PAID}-3", "what has failed is in nobody's way"
+
+
+@pytest.mark.spec("S5")
+def test_a_failed_reversal_that_the_statement_has_is_put_right(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = RequestReversal(PAID, "acme", None, "Paid twice.", "cli:amina", needs_approval=False)
+
+    async def fail() -> None:
+        async with open_store(f"sqlite:///{data}/gateway.db", serving=True) as store:
+            refused = ReversalFailed(FIRST, "sandbox", Source.WEBHOOK, "No.")
+            for input_ in (asked, ReversalWoke(FIRST, "one"), refused):
+                reply = await submit_once(store, input_, GatewayClock())
+                assert isinstance(reply, ReversalApplied)
+
+    trio.run(fail)
+    by_hand = ("tx", "reversals", "resolve", FIRST, "--succeeded", "--evidence", "line 7")
+    monkeypatch.setattr(reversals, "machine_user", lambda: MachineUser("amina"))
+    assert "another user" in refusal(*by_hand, "--data", data)
+    monkeypatch.setattr(reversals, "machine_user", lambda: MachineUser("brian"))
+    ended = as_json(*by_hand, "--data", data)
+    assert (ended["state"], ended["endedBy"]) == ("moved_after_all", "cli:brian")
+    again = refusal("tx", "reverse", PAID, "--reason", "Paid twice.", "--data", data)
+    assert "All that was paid has been asked back." in again
+    told = " ".join(mmo("explain", PAID, "--data", data).stdout.split())
+    assert "reversal 1 had failed, and has moved its money after all" in told
+    listed = mmo("tx", "reversals", "list", "--all", "--data", data).stdout
+    assert "moved after all" in listed
 
 
 def test_wrong_words_are_refused_with_a_sentence(data: Path) -> None:

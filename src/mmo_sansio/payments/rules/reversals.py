@@ -9,18 +9,28 @@ than was paid.
                                                                                         ▼
                                         asked after until the provider or staff say ◀ unknown
 
+Each step towards the provider looks at what is left beside the payment's other reversals: one that
+has failed may turn out to have moved its money after all, which counts from then on. One that no
+longer fits fails.
+
 The payment's own state never changes. What is sent once (S6), and which results count (S5), is as
 for payments."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, assert_never
 
 from attrs import evolve, frozen
 
 from mmo_sansio.messages import reversals as inputs
-from mmo_sansio.messages.changes import ReversalChanged, SuspenseReason, UsageChanged
-from mmo_sansio.messages.replies import ReversalApplied
+from mmo_sansio.messages.changes import (
+    Change,
+    ReversalChanged,
+    SuspenseReason,
+    UsageChanged,
+)
+from mmo_sansio.messages.replies import Ignored, ReversalApplied
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads
@@ -48,26 +58,56 @@ class _Found:
     known: tuple[Reversal, ...]
     """All reversals of the payment."""
 
-    def change(self, **members: Any) -> ReversalChanged:
-        return ReversalChanged(
-            self.known, evolve(self.reversal, version=self.reversal.version + 1, **members)
-        )
+    @property
+    def paid(self) -> Money:
+        """What the payment has moved, of which no more may go back."""
+        paid = self.reversal.reported or self.payment.progress.final
+        assert paid is not None  # Otherwise it could not have been asked for.
+        return paid
+
+    @property
+    def fits(self) -> bool:
+        """Tell whether so much is left beside the payment's other reversals."""
+        left = left_of(self.paid, self.known, beside=self.reversal.number)
+        return self.reversal.amount.minor <= left.minor
 
     def move(self, state: ReversalState, *, wake_at: Instant | None, **members: Any) -> Decision:
-        change = self.change(state=state, wake_at=wake_at, **members)
-        return Decision(ReversalApplied(change.after, self.payment), (change,))
-
-    def end(self, state: ReversalState, source: Source, *, now: Moment, **members: Any) -> Decision:
-        """Return the decision that ends the reversal; a failure takes back what it added to its
-        limit."""
-        decision = self.move(state, wake_at=None, ended_at=now.utc, source=source, **members)
-        if state is not ReversalState.FAILED:
-            return decision
+        """Return the decision that changes these members, and with them what counts against the
+        limit of its day."""
         before = self.reversal
-        released = [
-            UsageChanged(before.brand, evolve(each, amount=-each.amount)) for each in before.usage
-        ]
-        return evolve(decision, changes=(*decision.changes, *released))
+        after = evolve(before, version=before.version + 1, state=state, wake_at=wake_at, **members)
+        changes: tuple[Change, ...] = (ReversalChanged(self.known, after),)
+        changes += tuple(_usage_changes(before, after))
+        return Decision(ReversalApplied(after, self.payment), changes)
+
+    def end(
+        self, state: ReversalState, source: Source | None, *, now: Moment, **members: Any
+    ) -> Decision:
+        """Return the decision that ends the reversal."""
+        return self.move(state, wake_at=None, ended_at=now.utc, source=source, **members)
+
+    def give_way(self, *, now: Moment) -> Decision:
+        """Return the decision that ends a reversal which no longer fits, and names those that have
+        taken its place."""
+        others = [other for other in self.known if other.number != self.reversal.number]
+        moved = [other for other in others if other.state.has_moved]
+        # Those that have moved money are certain; before any has, those that may.
+        named = moved or [other for other in others if other.is_counted]
+        ids = " and ".join(other.id for other in named)
+        verb = "has" if len(named) == 1 else "have"
+        left = Money(max(left_of(self.paid, others).minor, 0), self.paid.currency)
+        why = f"{ids} {verb} taken its place: only {left} of {self.paid} is left."
+        ended = self.end(ReversalState.FAILED, None, now=now, remark=why)
+        return evolve(ended, reply=Ignored(why, self.payment))
+
+
+def _usage_changes(before: Reversal, after: Reversal) -> Iterator[UsageChanged]:
+    """Yield what this change adds to the counters of the reversal's limits: they hold what counts
+    of its amount."""
+    added = after.counted_minor - before.counted_minor
+    if added:
+        for share in before.usage:
+            yield UsageChanged(before.brand, evolve(share, amount=added))
 
 
 def reads_of(input_: inputs.ReversalInput) -> Reads:
@@ -216,8 +256,8 @@ def _usage(
 
 
 def _decide_request(found: _Found, input_: inputs.DecideReversal, *, now: Moment) -> Decision:
-    """Approve a requested reversal, or end one that was not sent. With four eyes nobody approves
-    what they asked for."""
+    """Approve a requested reversal that still fits, or end one that was not sent. With four eyes
+    nobody approves what they asked for."""
     before = found.reversal
     if not input_.is_approved:
         if before.state not in (ReversalState.REQUESTED, ReversalState.APPROVED):
@@ -229,6 +269,8 @@ def _decide_request(found: _Found, input_: inputs.DecideReversal, *, now: Moment
         return ignore(f"It is {before.state} already.", found.payment)
     if input_.four_eyes and before.asked_by == input_.user:
         return ignore("You asked for it: another user has to approve it.", found.payment)
+    if not found.fits:
+        return found.give_way(now=now)
     return found.move(
         ReversalState.APPROVED,
         wake_at=now.time,
@@ -239,13 +281,13 @@ def _decide_request(found: _Found, input_: inputs.DecideReversal, *, now: Moment
 
 
 def _wake(found: _Found, input_: inputs.ReversalWoke, *, now: Moment) -> Decision:
-    """Record an approved reversal as sent, or count a question about a sent one.
+    """Record an approved reversal that still fits as sent, or count a question about a sent one.
 
     `ReversalApplied` lets this attempt send the request if `Reversal.may_send`, and ask if not;
     anything else forbids both. An attempt whose outcome its worker could not learn is answered
-    alike when it is repeated."""
+    alike when it is repeated, unless too little is left meanwhile."""
     before = found.reversal
-    if before.may_send(input_.attempt):
+    if before.may_send(input_.attempt) and found.fits:
         return Decision(ReversalApplied(before, found.payment))
     if before.wake_at is None or now.time < before.wake_at:
         return ignore("Nothing is due.", found.payment)
@@ -256,6 +298,8 @@ def _wake(found: _Found, input_: inputs.ReversalWoke, *, now: Moment) -> Decisio
         )
         at = later(now.time, max(poll_interval(polls), SUBMISSION_TIMEOUT))
         return found.move(state, wake_at=at, polls=polls)
+    if not found.fits:
+        return found.give_way(now=now)
     return found.move(
         ReversalState.SENT,
         wake_at=later(now.time, SUBMISSION_TIMEOUT),
@@ -275,23 +319,19 @@ def _mark_restored(found: _Found, *, now: Moment) -> Decision:
 
 
 def _resolve(found: _Found, input_: inputs.ResolveReversal, *, now: Moment) -> Decision:
-    """End a sent reversal by hand, on evidence. One that may be arriving just now waits."""
+    """End a sent reversal by hand, on evidence, or put its wrong end right. One that may be
+    arriving just now waits."""
     before = found.reversal
-    if before.state not in (ReversalState.SENT, ReversalState.UNKNOWN):
-        return ignore(
-            f"It is {before.state}: only one that was sent has an outcome to find out.",
-            found.payment,
-        )
-    if (
-        before.polls == 0
-        and before.sent_at is not None
-        and now.time < later(before.sent_at, SUBMISSION_TIMEOUT)
-    ):
-        return ignore(
-            "The provider may be receiving it just now: try again in half a minute.", found.payment
-        )
+    if (against := _why_not_resolved(before, input_, now=now)) is not None:
+        return ignore(against, found.payment)
+    if not input_.succeeded:
+        to = ReversalState.FAILED
+    elif before.state is ReversalState.FAILED:
+        to = ReversalState.MOVED_AFTER_ALL
+    else:
+        to = ReversalState.SUCCEEDED
     return found.end(
-        ReversalState.SUCCEEDED if input_.succeeded else ReversalState.FAILED,
+        to,
         Source.MANUAL,
         now=now,
         ended_by=input_.user,
@@ -300,10 +340,33 @@ def _resolve(found: _Found, input_: inputs.ResolveReversal, *, now: Moment) -> D
     )
 
 
+def _why_not_resolved(
+    before: Reversal, input_: inputs.ResolveReversal, *, now: Moment
+) -> str | None:
+    """Return in a sentence why staff can't end a reversal like this; None where they can."""
+    if not before.may_have_arrived:
+        return f"It is {before.state}, and was never sent: only one that was sent has an outcome."
+    if before.state is ReversalState.APPROVED:
+        return "It is about to be sent again: try again in half a minute."
+    if before.state.has_ended and before.state.has_moved is input_.succeeded:
+        return f"It is {before.state.words} already."
+    if before.state.has_ended and not before.may_be_put_right:
+        return "The provider itself has reported that it moved the money back: that stands."
+    is_in_flight = (
+        before.state is ReversalState.SENT
+        and before.polls == 0
+        and before.sent_at is not None
+        and now.time < later(before.sent_at, SUBMISSION_TIMEOUT)
+    )
+    if is_in_flight:
+        return "The provider may be receiving it just now: try again in half a minute."
+    return None
+
+
 def _report(found: _Found | None, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
     """Apply a provider's report. A result about no reversal that was sent, or other than the one on
     record, goes to the suspense book."""
-    if found is None or (found.reversal.submissions == 0 and not found.reversal.is_restored):
+    if found is None or not found.reversal.may_have_arrived:
         reason = SuspenseReason.UNKNOWN_TRANSACTION
     elif found.reversal.provider != input_.provider:
         reason = SuspenseReason.WRONG_PROVIDER
@@ -423,14 +486,14 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
     back after all counts from then on, so that it is not moved twice. A notification of a failed
     one that tells no result is asked about, until there is an answer."""
     before = found.reversal
-    has_succeeded = before.state is ReversalState.SUCCEEDED
     match input_:
         case inputs.ReversalSucceeded():  # One under another name is a second one.
             names = {input_.provider_reference, before.provider_reference} - {None}
-            agrees = has_succeeded and len(names) <= 1 and input_.amount in (None, before.amount)
-        case inputs.ReversalFailed():
-            agrees = not has_succeeded
-        case inputs.ReversalAccepted(source=Source.WEBHOOK) if _may_be_contradicted(before):
+            is_same = len(names) <= 1 and input_.amount in (None, before.amount)
+            agrees = before.state.has_moved and is_same
+        case inputs.ReversalFailed():  # It was known already of what was moved after all.
+            agrees = before.state is not ReversalState.SUCCEEDED
+        case inputs.ReversalAccepted(source=Source.WEBHOOK) if _may_be_asked_about(before):
             return found.move(
                 before.state,
                 wake_at=later(now.time, input_.poll_after or poll_interval(before.polls)),
@@ -446,18 +509,21 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
     if agrees:
         return ignore("It agrees with what is on record.", found.payment)
     rejected = record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, found.payment, now=now)
-    if has_succeeded or before.is_contradicted:
+    if before.state.has_moved or not isinstance(input_, inputs.ReversalSucceeded):
         return rejected
-    return evolve(
-        rejected, changes=(found.change(is_contradicted=True, wake_at=None), *rejected.changes)
+    is_same_currency = input_.amount is None or input_.amount.currency == before.amount.currency
+    moved = found.end(
+        ReversalState.MOVED_AFTER_ALL,
+        input_.source,
+        now=now,
+        ended_by=None,
+        amount=(input_.amount if is_same_currency else None) or before.amount,
+        provider_reference=input_.provider_reference or before.provider_reference,
     )
+    return evolve(rejected, changes=(*moved.changes, *rejected.changes))
 
 
-def _may_be_contradicted(failed: Reversal) -> bool:
+def _may_be_asked_about(ended: Reversal) -> bool:
     """Tell whether it is worth a question that the provider has told something of a reversal that
     has ended."""
-    return (
-        failed.state is ReversalState.FAILED
-        and not failed.is_contradicted
-        and failed.wake_at is None
-    )
+    return ended.state is ReversalState.FAILED and ended.wake_at is None

@@ -91,8 +91,16 @@ def changes_reversal(command: Callable[..., Change]) -> Command:
     "--amount",
     help="A part, such as 50.00, where the operator takes that; by default all that is left.",
 )
+@click.option(
+    "--number",
+    type=click.IntRange(min=1),
+    help="The number of this reversal of the payment, for a part beside others: a command that is "
+    "repeated asks once.",
+)
 @changes_reversal
-def reverse(reference: str, brand: str | None, reason: str, amount: str | None) -> Change:
+def reverse(
+    reference: str, brand: str | None, reason: str, amount: str | None, number: int | None
+) -> Change:
     """Ask the money of a payment back; the payment itself stays as it is.
 
     REFERENCE is its gatewayReference or merchantReference. With four eyes another user has to
@@ -109,9 +117,26 @@ def reverse(reference: str, brand: str | None, reason: str, amount: str | None) 
             )
         except AmountError as error:
             raise UsageProblem(f"--amount {error}.") from None
-        return await staff.request(by, Role.ADMIN, found, part, reason)
+        known = await staff.store.reversals(found.reference)
+        if part is not None and number is None:
+            _require_first(known)
+        own = len(known) + 1 if number is None else number
+        return await staff.request(by, Role.ADMIN, found, part, reason, number=own)
 
     return ask
+
+
+def _require_first(known: Sequence[Reversal]) -> None:
+    """Refuse a part beside others without a number: the command may be the repetition of one whose
+    outcome nobody knows, and what is left would pay for it again. Raises NegativeAnswer."""
+    others = [
+        f"{each.id} of {each.amount}, {each.state.words}" for each in known if each.is_counted
+    ]
+    if others:
+        raise NegativeAnswer(
+            f"Money of this payment was asked back already: {'; '.join(others)}. For a further "
+            f"part, add --number {len(known) + 1}."
+        )
 
 
 @click.group()
@@ -191,7 +216,8 @@ def refuse(id: str, remark: str) -> Change:
 @click.option("--provider-reference", help="The provider's own id of the reversal.")
 @changes_reversal
 def resolve(id: str, succeeded: bool, evidence: str, provider_reference: str | None) -> Change:
-    """End a reversal by hand whose operator does not tell its outcome."""
+    """End a reversal by hand whose operator does not tell its outcome, or put a wrong end right:
+    one that has failed, and has moved its money after all, or one that was ended by hand."""
     return lambda staff, by: staff.resolve(
         by, id, succeeded=succeeded, evidence=evidence, provider_reference=provider_reference
     )
@@ -205,7 +231,7 @@ def _print_advice(shown: Sequence[Reversal]) -> None:
 
 def _to_row(reversal: Reversal) -> dict[str, object]:
     """Return a reversal for a table, whose amounts are for people."""
-    return {**_to_json(reversal), "amount": reversal.amount}
+    return {**_to_json(reversal), "amount": reversal.amount, "state": reversal.state.words}
 
 
 def _to_json(reversal: Reversal) -> dict[str, object]:
@@ -225,7 +251,6 @@ def _to_json(reversal: Reversal) -> dict[str, object]:
         "providerReference": reversal.provider_reference,
         "nativeCode": reversal.native_code,
         "remark": reversal.remark or None,
-        "isContradicted": reversal.is_contradicted,
         "endedAt": format_instant(reversal.ended_at),
         "endedBy": reversal.ended_by or reversal.source,
     }

@@ -35,6 +35,7 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.model import Source, Stage
+from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
 
 ID = reversal_id(REFERENCE, 1)
@@ -381,8 +382,8 @@ def test_money_that_came_back_after_all_is_not_asked_for_again() -> None:
     stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
     for _ in range(2):
         stage.give(ReversalSucceeded(ID, "test", Source.WEBHOOK, "R-1"))
-    assert stage.suspense == [SuspenseReason.CONFLICTING_RESULT] * 2
-    assert (stage.reversal.state, stage.reversal.is_contradicted) == (ReversalState.FAILED, True)
+    assert stage.suspense == [SuspenseReason.CONFLICTING_RESULT]
+    assert stage.has(ReversalState.MOVED_AFTER_ALL)
     assert why(stage.give(ASKED)) == "All that was paid has been asked back."
 
 
@@ -403,8 +404,7 @@ def test_a_notification_after_a_failure_is_asked_about_until_it_is_answered(
         stage.give(ReversalUnreachable(ID, "test", "No answer."))
         assert stage.has(ReversalState.FAILED)
     stage.give(told or ReversalFailed(ID, "test", Source.POLL, "No."))
-    assert stage.has(ReversalState.FAILED)
-    assert stage.reversal.is_contradicted is (told is not None)
+    assert stage.has(ReversalState.MOVED_AFTER_ALL if told else ReversalState.FAILED)
     assert isinstance(stage.send("four"), Ignored)
 
 
@@ -475,3 +475,151 @@ def test_a_request_that_names_its_number_asks_once_however_often_it_comes() -> N
     )
     assert [each.amount for each in stage.reversals] == [KES(50)]
     assert isinstance(stage.give(evolve(ASKED, amount=KES(50), number=2)), ReversalApplied)
+
+
+# --- never more than was paid
+
+
+def moved_after_all(stage: PaidPayment, amount: Money | None = None) -> None:
+    """Let the provider report that the first reversal has moved its money, though it had failed."""
+    stage.give(ReversalSucceeded(ID, "test", Source.WEBHOOK, "R-1", amount))
+    assert stage.has(ReversalState.MOVED_AFTER_ALL)
+
+
+def failed_then_asked_again(**members: Any) -> PaidPayment:
+    stage = sent()
+    stage.give(ReversalFailed(ID, "test", Source.WEBHOOK, "No."))
+    assert isinstance(stage.give(evolve(ASKED, **members)), ReversalApplied)
+    return stage
+
+
+NEXT = reversal_id(REFERENCE, 2)
+
+
+@pytest.mark.spec("S2", "S6")
+def test_what_no_longer_fits_is_not_approved_and_names_what_has_taken_its_place() -> None:
+    stage = failed_then_asked_again(needs_approval=True)
+    moved_after_all(stage)
+    approval = DecideReversal(NEXT, "brian", is_approved=True, four_eyes=True)
+    said = f"{ID} has taken its place: only 0.00 KES of 150.00 KES is left."
+    assert why(stage.give(approval)) == said
+    second = stage.reversals[1]
+    assert (second.state, second.remark) == (ReversalState.FAILED, said)
+    assert (second.source, second.submissions) == (None, 0)
+
+
+@pytest.mark.spec("S2", "S6")
+def test_what_no_longer_fits_is_not_sent() -> None:
+    stage = failed_then_asked_again()
+    moved_after_all(stage)
+    stage.now = later(stage.now, Span(HOUR))
+    assert ID in why(stage.give(ReversalWoke(NEXT, "two")))
+    assert (stage.reversals[1].state, stage.reversals[1].submissions) == (ReversalState.FAILED, 0)
+
+
+@pytest.mark.spec("S2", "S6")
+def test_an_attempt_that_was_recorded_sends_nothing_that_no_longer_fits() -> None:
+    stage = failed_then_asked_again()
+    stage.now = later(stage.now, Span(HOUR))
+    assert isinstance(stage.give(ReversalWoke(NEXT, "two")), ReversalApplied)
+    moved_after_all(stage)
+    assert isinstance(stage.give(ReversalWoke(NEXT, "two")), Ignored)
+
+
+@pytest.mark.spec("S2", "S6")
+def test_what_never_arrived_is_not_sent_again_where_others_took_its_place() -> None:
+    stage = failed_then_asked_again()
+    for attempt in ("two", "three"):
+        stage.now = later(stage.now, Span(HOUR))
+        stage.give(ReversalWoke(NEXT, attempt))
+    stage.give(ReversalNeverReceived(NEXT, "test", version=stage.reversals[1].version))
+    moved_after_all(stage)
+    stage.now = later(stage.now, Span(HOUR))
+    assert isinstance(stage.give(ReversalWoke(NEXT, "four")), Ignored)
+    assert stage.reversals[1].state is ReversalState.FAILED
+
+
+@pytest.mark.spec("S2")
+def test_what_moved_more_than_was_asked_for_leaves_less_for_others() -> None:
+    stage = sent(amount=KES(50))
+    stage.give(evolve(ASKED, amount=KES(100)))
+    stage.give(ReversalSucceeded(ID, "test", Source.WEBHOOK, "R-1", KES(150)))
+    stage.now = later(stage.now, Span(HOUR))
+    assert isinstance(stage.give(ReversalWoke(NEXT, "two")), Ignored)
+    assert stage.reversals[1].state is ReversalState.FAILED
+
+
+@pytest.mark.spec("S2")
+def test_what_moved_after_all_counts_with_the_amount_that_the_provider_reports() -> None:
+    stage = sent(amount=KES(50))
+    stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
+    moved_after_all(stage, KES(60))
+    assert stage.reversal.amount == KES(60)
+    assert "at most 90.00 KES" in why(stage.give(evolve(ASKED, amount=KES(91))))
+
+
+@pytest.mark.spec("S2")
+def test_what_moved_after_all_counts_against_the_limit_of_its_day() -> None:
+    limited = evolve(ASKED, daily_max=PAID)
+    stage = sent(daily_max=PAID)
+    stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
+    moved_after_all(stage)
+    counter = stage.gateway.ledger.usage["acme", "reversals amina KES"]
+    assert counter.amount == PAID.minor
+    other = a_create_payment(gateway_reference="01K9ZZZZZZZZZZZZZZZZZZZZZ2", merchant_reference="B")
+    for input_ in (other, a_begin_submission(other.gateway_reference)):
+        stage.give(input_)
+    stage.give(succeeded(other.gateway_reference))
+    refused = evolve(limited, payment=other.gateway_reference)
+    assert "would exceed 150.00 KES" in why(stage.give(refused))
+
+
+def test_the_limit_of_a_day_counts_what_was_moved() -> None:
+    stage = sent(amount=KES(50), daily_max=KES(100))
+    stage.give(ReversalSucceeded(ID, "test", Source.POLL, "R-1", KES(40)))
+    assert stage.gateway.ledger.usage["acme", "reversals amina KES"].amount == KES(40).minor
+
+
+# --- a wrong end is put right
+
+
+BY_HAND = ResolveReversal(ID, "brian", succeeded=True, evidence="A line of the statement.")
+
+
+@pytest.mark.spec("S5")
+def test_staff_show_that_a_failed_reversal_has_moved_its_money() -> None:
+    stage = sent()
+    stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
+    assert isinstance(stage.give(evolve(BY_HAND, provider_reference="R-1")), ReversalApplied)
+    assert stage.has(ReversalState.MOVED_AFTER_ALL)
+    assert (stage.reversal.ended_by, stage.reversal.source) == ("brian", Source.MANUAL)
+    assert why(stage.give(ASKED)) == "All that was paid has been asked back."
+    stage.give(ReversalSucceeded(ID, "test", Source.WEBHOOK, "R-1"))
+    assert stage.suspense == [], "the provider agrees"
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("has_failed", [True, False])
+def test_staff_put_an_end_by_hand_right(has_failed: bool) -> None:
+    stage = sent()
+    stage.now = later(stage.now, Span(MINUTE))
+    stage.give(evolve(BY_HAND, succeeded=not has_failed))
+    assert "already" in why(stage.give(evolve(BY_HAND, succeeded=not has_failed)))
+    assert isinstance(stage.give(evolve(BY_HAND, succeeded=has_failed)), ReversalApplied)
+    assert stage.has(ReversalState.MOVED_AFTER_ALL if has_failed else ReversalState.FAILED)
+    assert isinstance(stage.give(evolve(BY_HAND, succeeded=not has_failed)), ReversalApplied)
+
+
+@pytest.mark.spec("S5")
+def test_that_the_provider_has_moved_money_is_not_denied_by_hand() -> None:
+    stage = sent()
+    stage.give(ReversalSucceeded(ID, "test", Source.POLL, "R-1"))
+    assert "that stands" in why(stage.give(evolve(BY_HAND, succeeded=False)))
+
+
+@pytest.mark.spec("S6")
+def test_what_was_never_sent_has_no_end_to_put_right() -> None:
+    stage = approved(needs_approval=True)
+    assert "never sent" in why(stage.give(BY_HAND))
+    stage.give(DecideReversal(ID, "brian", is_approved=False, four_eyes=True))
+    assert "never sent" in why(stage.give(BY_HAND))
