@@ -46,6 +46,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     claims.check_claim_survives_restart,
     claims.check_claim_settles_once,
     reversals.check_reversal_survives_restart,
+    reversals.check_reversal_that_moved_after_all,
     reversals.check_integrity_of_reversals,
     claims.check_listing_begins_where_the_last_one_ended,
     queries.check_records_paging,

@@ -166,7 +166,7 @@ def _random_input(random: Random, number: int) -> inputs.Input:
             about, provider, "no answer", is_not_found=random.random() < 0.5
         ),
         inputs.ProviderNeverReceived(about, provider, random.randrange(1, 6)),
-        inputs.ProviderCannotTell(about, provider, random.choice((None, 3, 4))),
+        inputs.ProviderCannotTell(about, provider, random.choice((2, 3, 4))),
         inputs.ProviderHinted(
             about, provider, "?", evidence=random.choice((None, Evidence("RECEIPT1", "0")))
         ),

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.messages.replies import ReversalApplied
-from mmo_sansio.messages.reversals import RequestReversal, ReversalSucceeded, ReversalWoke
+from mmo_sansio.messages.replies import Ignored, ReversalApplied
+from mmo_sansio.messages.reversals import (
+    RequestReversal,
+    ReversalFailed,
+    ReversalSucceeded,
+    ReversalWoke,
+)
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Source
 from mmo_sansio.values.money import Money
@@ -70,6 +77,35 @@ async def check_reversal_survives_restart(open_store: OpenStore) -> None:
         ] * 2
         assert await store.list_reversals(only_unfinished=True, limit=10) == []
         assert (await store.admin.backlog(NOON, overdue_before=NOON)).reversals == 0
+
+
+async def check_reversal_that_moved_after_all(open_store: OpenStore) -> None:
+    """What a failed reversal has moved after all counts against the payment and the day."""
+    all_of_it = evolve(_ASKED, amount=None, daily_max=Money(1_000_000, "KES"))
+    async with open_store() as store:
+        await create_payments(store, (1, 2))
+        for number in (1, 2):
+            await submit_batch(
+                store, (BeginSubmission(reference(number)), NOON), (succeeded(number), NOON)
+            )
+        await submit_batch(
+            store,
+            (all_of_it, after_noon(1)),
+            (ReversalWoke(_FIRST, "one"), after_noon(2)),
+            (ReversalFailed(_FIRST, "sandbox", Source.POLL, "No."), after_noon(3)),
+        )
+        await submit_batch(
+            store, (ReversalSucceeded(_FIRST, "sandbox", Source.WEBHOOK, "R-1"), after_noon(4))
+        )
+        (moved,) = await store.reversals(reference(1))
+        assert (moved.state, moved.sent_version) == (ReversalState.MOVED_AFTER_ALL, 2)
+        assert await store.list_reversals(only_unfinished=True, limit=10) == []
+        limit = Money(moved.amount.minor, "KES")
+        other = evolve(all_of_it, payment=reference(2), daily_max=limit)
+    async with open_store() as store:
+        for again in (all_of_it, other):
+            (refused,) = await submit_batch(store, (again, after_noon(5)))
+            assert isinstance(refused, Ignored)
 
 
 async def check_integrity_of_reversals(open_store: OpenStore) -> None:

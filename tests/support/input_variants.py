@@ -183,7 +183,8 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "ReversalFailed": reversals.ReversalFailed(reversal, "test", Source.WEBHOOK, "Refused."),
         "ReversalUnreachable": reversals.ReversalUnreachable(reversal, "test", "No answer."),
         "ReversalNeverReceived": reversals.ReversalNeverReceived(reversal, "test", version=2),
-        "ReversalCannotTell": reversals.ReversalCannotTell(reversal, "test"),
+        "ReversalCannotTell": reversals.ReversalCannotTell(reversal, "test", version=2),
+        "ReversalHinted": reversals.ReversalHinted(reversal, "test"),
         "a hold": HoldBrand(names.brand),
     }
 
@@ -200,8 +201,12 @@ def histories(names: Names) -> Mapping[str, Sequence[tuple[Input, Instant]]]:
     claimed = _deposit(names, 3, DepositTrust.UNCONFIRMED, payment=payment)
     requested = (created, begun, paid, _reversal_request(names))
     approved = (created, begun, paid, evolve(_reversal_request(names), needs_approval=False))
-    sent = (*approved, reversals.ReversalWoke(reversal_id(payment, 1), "attempt 0"))
+    woke = reversals.ReversalWoke(reversal_id(payment, 1), "attempt 0")
+    refused = reversals.ReversalFailed(reversal_id(payment, 1), "test", Source.POLL, "Refused.")
+    lost = reversals.ReversalUnreachable(reversal_id(payment, 1), "test", "Lost.", HOUR)
+    sent = (*approved, woke)
     limited = evolve(_reversal_request(names), daily_max=KES(150))
+    sent_limited = (created, begun, paid, evolve(limited, needs_approval=False), woke)
     every: Mapping[str, Sequence[Input]] = {
         "nothing": (),
         "created": (created,),
@@ -225,10 +230,10 @@ def histories(names: Names) -> Mapping[str, Sequence[tuple[Input, Instant]]]:
         "reversal requested (limited)": (created, begun, paid, evolve(limited, amount=KES(100))),
         "reversal approved": approved,
         "reversal sent": sent,
-        "reversal failed": (
-            *sent,
-            reversals.ReversalFailed(reversal_id(payment, 1), "test", Source.POLL, "Refused."),
-        ),
+        "reversal unknown": (*sent, lost),
+        "reversal failed": (*sent, refused),
+        "reversal sent (limited)": sent_limited,
+        "reversal failed (limited)": (*sent_limited, refused),
         "failed, claimed": (created, begun, claimed, failed),
     }
     stamped = {name: [(each, START) for each in played] for name, played in every.items()}

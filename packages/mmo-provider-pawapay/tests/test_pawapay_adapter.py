@@ -229,7 +229,7 @@ class TestSubmissions:
     @pytest.mark.parametrize("body", [ACCEPTED, DUPLICATE_IGNORED])
     def test_accepted_and_duplicate_are_asked_after(self, body: bytes) -> None:
         assert submitted(HttpResponse(200, (), body)) == ProviderAccepted(
-            reference_of(INITIATED_ID), NAME, Source.POLL
+            reference_of(INITIATED_ID), NAME, Source.POLL, version=2
         )
 
     def test_a_rejection_fails_with_pawapays_words(self) -> None:
@@ -419,7 +419,9 @@ class TestPolls:
     @pytest.mark.parametrize("status", sorted(PENDING_STATUSES))
     def test_a_pending_payment_is_asked_after_again(self, status: str) -> None:
         body = DEPOSIT_COMPLETED.replace(b"COMPLETED", status.encode())
-        assert polled(body) == ProviderAccepted(reference_of(FOUND_ID), NAME, Source.POLL)
+        assert polled(body) == ProviderAccepted(
+            reference_of(FOUND_ID), NAME, Source.POLL, version=2
+        )
 
     @pytest.mark.parametrize(
         ("status", "body"),

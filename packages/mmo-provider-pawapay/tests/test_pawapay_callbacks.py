@@ -13,7 +13,7 @@ from attrs import evolve
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512
-from mmo_provider_pawapay.refunds import hint, refund_id
+from mmo_provider_pawapay.refunds import refund_id
 from mmo_provider_pawapay.signatures import (
     ALGORITHMS,
     SignatureFault,
@@ -53,6 +53,7 @@ from mmo_sansio.providers import (
     HttpRequest,
     HttpResponse,
     ProviderHinted,
+    ReversalHinted,
     Span,
     UnmatchedNotified,
     drive,
@@ -228,7 +229,7 @@ class TestResults:
             "metadata": {"reversal": reversal},
         }
         report = ACCOUNT.read_notification(a_callback(json.dumps(document).encode()))
-        assert report == hint(reversal, NAME)
+        assert report == ReversalHinted(reversal, NAME)
 
     def test_only_what_is_stored_is_answered_200(self) -> None:
         assert ACCOUNT.answer_notification(a_callback(), True).status == 200

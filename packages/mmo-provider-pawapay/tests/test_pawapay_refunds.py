@@ -23,6 +23,7 @@ from mmo_sansio.providers import (
     HttpResponse,
     ReversalAccepted,
     ReversalFailed,
+    ReversalHinted,
     ReversalNeverReceived,
     ReversalReport,
     ReversalSucceeded,
@@ -79,7 +80,7 @@ def test_a_refund_has_an_id_of_its_own_made_from_ours() -> None:
     part = a_reversal(PAYMENT, amount=Money(450, "ZMW"))
     answer = json_answer(200, {"refundId": REFUND_ID, "status": "ACCEPTED"})
     report, (request,) = reversal_report(ACCOUNT.reverse(part, PAYMENT, now=Moment.at(NOW)), answer)
-    assert report == ReversalAccepted(ID, NAME, Source.POLL)
+    assert report == ReversalAccepted(ID, NAME, Source.POLL, version=1)
     assert (request.method, request.target) == ("POST", b"https://api.pawapay.io/v2/refunds")
     assert json.loads(request.body) == {
         "refundId": REFUND_ID,
@@ -102,7 +103,7 @@ def test_refunds_of_deposits_are_offered_whole_or_in_parts() -> None:
 
 def test_a_duplicate_is_asked_after() -> None:
     answer = json_answer(200, {"refundId": REFUND_ID, "status": "DUPLICATE_IGNORED"})
-    assert sent(answer) == ReversalAccepted(ID, NAME, Source.POLL)
+    assert sent(answer) == ReversalAccepted(ID, NAME, Source.POLL, version=1)
 
 
 @pytest.mark.spec("S6")
@@ -169,7 +170,7 @@ class TestQuestions:
 
     @pytest.mark.parametrize("status", sorted(PENDING_STATUSES))
     def test_a_pending_one_is_asked_after_again(self, status: str) -> None:
-        assert asked(found(status)) == ReversalAccepted(ID, NAME, Source.POLL)
+        assert asked(found(status)) == ReversalAccepted(ID, NAME, Source.POLL, version=1)
 
     @pytest.mark.parametrize(
         "answer",
@@ -199,9 +200,7 @@ class TestCallbacks:
         request = HttpRequest(
             "POST", HOOKS_URL.encode(), (), json.dumps(a_refund("COMPLETED")).encode()
         )
-        assert ACCOUNT.read_notification(request) == ReversalAccepted(
-            ID, NAME, Source.WEBHOOK, poll_after=SECOND
-        )
+        assert ACCOUNT.read_notification(request) == ReversalHinted(ID, NAME)
 
     @pytest.mark.parametrize(
         "metadata",

@@ -3,7 +3,8 @@ tense).
 
 A `user` is the member of staff who acts, for the journal. `asked_at` says when the question was
 asked that a report answers at an address of that question, where it counts once; None: it came by
-another way."""
+another way. The `version` of a report is the payment's when the submission or the poll was recorded
+that it answers; None: it answers none, as a notification."""
 
 from __future__ import annotations
 
@@ -176,6 +177,7 @@ class ProviderAccepted:
     qr: QrCode | None = None
     """The code for the payer of a QR pay-in (Q1)."""
     asked_at: Instant | None = None
+    version: int | None = None
 
 
 @frozen
@@ -198,6 +200,7 @@ class ProviderSucceeded:
     """Whether the provider gives such receipts, but has not named this one: its notification, or a
     deposit that names the payment, may bring it."""
     asked_at: Instant | None = None
+    version: int | None = None
 
 
 @frozen
@@ -212,6 +215,7 @@ class ProviderFailed:
     native_code: str | None = None
     native_message: str | None = None
     asked_at: Instant | None = None
+    version: int | None = None
 
 
 @frozen
@@ -230,6 +234,7 @@ class ProviderUnreachable:
     asked_at: Instant | None = None
     is_not_found: bool = False
     """Whether the provider, which had accepted the payment, says that it has none such."""
+    version: int | None = None
 
 
 @frozen
@@ -240,24 +245,19 @@ class ProviderNeverReceived:
     gateway_reference: str
     provider: str
     version: int
-    """The transaction's version at its submission or poll: a slow response to an old poll says
-    nothing about a later submission (S6)."""
-    submitted_at: Instant | None = None
-    """When the submission began that the report is about, for a response that arrives apart from
-    its poll: the version may have changed meanwhile, and is ignored then."""
+    """A slow response to an old poll says nothing about a later submission (S6)."""
     asked_at: Instant | None = None
 
 
 @frozen
 class ProviderCannotTell:
     """The provider cannot be polled about this payment: only its notification, or staff, can end
-    it."""
+    it. It counts only where it answers the latest poll, as a later acceptance or hint may tell by
+    what to poll."""
 
     gateway_reference: str
     provider: str
     version: int | None = None
-    """The transaction's version at its poll, where a later acceptance or hint may tell by what to
-    poll; None where nothing could."""
 
 
 @frozen
@@ -274,6 +274,7 @@ class ProviderHinted:
     evidence: Evidence | None = None
     """What it is worth where it came to an address that only the provider was given; None: it is a
     reason to poll, and nothing else."""
+    version: int | None = None
 
 
 @frozen

@@ -1,5 +1,8 @@
 """Defines the inputs about reversals: what staff ask for, the time of the next step, and what
-providers report. Each names a reversal by its id (:mod:`mmo_sansio.values.reversals`)."""
+providers report. Each names a reversal by its id (:mod:`mmo_sansio.values.reversals`).
+
+The `version` of a report is the reversal's when the request or the question was recorded that it
+answers; None: it answers none, as a notification."""
 
 from __future__ import annotations
 
@@ -93,6 +96,7 @@ class ReversalAccepted:
     poll_after: Span | None = None
     """How long to wait before the next question, by the provider's advice; None: the usual
     interval."""
+    version: int | None = None
 
 
 @frozen
@@ -105,6 +109,7 @@ class ReversalSucceeded:
     provider_reference: str | None = None
     amount: Money | None = None
     """What it has moved; None where it does not say."""
+    version: int | None = None
 
 
 @frozen
@@ -118,6 +123,7 @@ class ReversalFailed:
     """Why, in a sentence for staff."""
     native_code: str | None = None
     provider_reference: str | None = None
+    version: int | None = None
 
 
 @frozen
@@ -130,6 +136,7 @@ class ReversalUnreachable:
     reason: str
     poll_after: Span | None = None
     """See :class:`ReversalAccepted`."""
+    version: int | None = None
 
 
 @frozen
@@ -140,17 +147,26 @@ class ReversalNeverReceived:
     reversal: str
     provider: str
     version: int
-    """The reversal's version when it was sent or asked after: an answer to an old question says
-    nothing about a later request (S6)."""
+    """An answer to an old question says nothing about a later request (S6)."""
 
 
 @frozen
 class ReversalCannotTell:
     """The provider cannot be asked about this reversal: only its notification, or staff, can end
-    it."""
+    it. It counts only where it answers the latest question, as more may be known since."""
 
     reversal: str
     provider: str
+    version: int | None = None
+
+
+@frozen
+class ReversalHinted:
+    """An unsigned notification names a reversal: a reason to ask the provider, and nothing else."""
+
+    reversal: str
+    provider: str
+    version: int | None = None
 
 
 ReversalReport: TypeAlias = (
@@ -170,5 +186,6 @@ ReversalInput: TypeAlias = (
     | MarkReversalRestored
     | ResolveReversal
     | ReversalReport
+    | ReversalHinted
 )
 """The inputs of `decide` about reversals."""

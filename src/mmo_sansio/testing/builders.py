@@ -197,9 +197,12 @@ def never_received(
     return ProviderNeverReceived(gateway_reference, provider, version)
 
 
-def cannot_tell(gateway_reference: str = REFERENCE, **members: Any) -> ProviderCannotTell:
-    """Build the report that the provider `test` cannot be polled."""
-    return evolve(ProviderCannotTell(gateway_reference, "test"), **members)
+def cannot_tell(
+    gateway_reference: str = REFERENCE, *, provider: str = "test", version: int = 2
+) -> ProviderCannotTell:
+    """Build the report that the provider cannot be polled; by default, about the first submission
+    of a direct payment."""
+    return ProviderCannotTell(gateway_reference, provider, version)
 
 
 def hinted(gateway_reference: str = REFERENCE, **members: Any) -> ProviderHinted:
@@ -308,7 +311,14 @@ def _a_progress(stage: Stage) -> Progress:
         case Stage.SUBMITTING | Stage.AWAITING_RESULT:
             version, wait_s = (2, 30) if stage is Stage.SUBMITTING else (3, 2)
             wake_at = later(START, Span(wait_s * clock.SECOND))
-            return Progress(stage, version, wake_at, provider_data=data, submitted_at=START)
+            return Progress(
+                stage,
+                version,
+                wake_at,
+                provider_data=data,
+                submitted_at=START,
+                sent_version=2,
+            )
         case Stage.SUCCEEDED | Stage.FAILED:
             progress = Progress(
                 stage,

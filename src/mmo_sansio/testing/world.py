@@ -41,7 +41,7 @@ from mmo_sansio.messages.intents import (
 )
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.gateway import Gateway
-from mmo_sansio.providers.common.operations import resubmission_ends_at
+from mmo_sansio.providers.common.operations import resubmission_ends_at, with_version
 from mmo_sansio.testing.builders import REFERENCE, START, a_create_payment
 from mmo_sansio.values.clock import MINUTE, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
@@ -110,13 +110,13 @@ class FakeProvider:
         """Return the report on a submission."""
         self.submissions.append(transaction.reference)
         script = self.on_submit[min(len(self.submissions), len(self.on_submit)) - 1]
-        return script(transaction)
+        return with_version(script(transaction), transaction.progress.version)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> ProviderReport:
         """Return the report on a poll."""
         self.polls.append((now, transaction.reference))
         script = self.on_poll[min(len(self.polls), len(self.on_poll)) - 1]
-        return script(transaction)
+        return with_version(script(transaction), transaction.progress.version)
 
 
 @define

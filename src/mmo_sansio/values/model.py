@@ -420,6 +420,8 @@ class Progress:
     named_by_receipt: str | None = None
     """The first confirmed receipt, of the payment's amount, of a deposit that names it; its success
     takes this for its own where the provider names none."""
+    sent_version: int = 0
+    """The version at which the latest submission was recorded; 0 while none is."""
 
     @property
     def is_unpolled(self) -> bool:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from attrs import evolve, frozen
 
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import DAY, Instant, elapsed
 from mmo_sansio.values.model import Source, Transaction, UsageShare
 from mmo_sansio.values.money import Money
 
@@ -96,6 +96,8 @@ class Reversal:
     """The name of the attempt that recorded it as sent, so that its repetition is known."""
     sent_at: Instant | None = None
     """When it was last recorded as sent, in the gateway's own time."""
+    sent_version: int = 0
+    """Its version when it was last recorded as sent; 0: never."""
     submissions: int = 0
     unsent: int = 0
     """How many of these have certainly not arrived, by their own responses."""
@@ -123,8 +125,14 @@ class Reversal:
 
     def may_send(self, attempt: str) -> bool:
         """Tell whether this attempt has recorded it as sent, and may send it now."""
-        is_open = self.state is ReversalState.SENT and self.polls == 0
-        return is_open and self.attempt == attempt and not self.is_restored and not self.is_accepted
+        is_own = self.attempt == attempt and not self.is_restored
+        return is_own and self.is_unanswered
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Tell whether its latest request has no answer, and was not asked after: it may be under
+        way."""
+        return self.state is ReversalState.SENT and self.polls == 0 and not self.is_accepted
 
     @property
     def may_have_arrived(self) -> bool:
@@ -139,10 +147,12 @@ class Reversal:
             return self.may_have_arrived
         return self.state.has_moved and self.source is Source.MANUAL
 
-    @property
-    def needs_person(self) -> bool:
-        """Tell whether it was sent, and nothing can ask the provider any more what became of it."""
-        return self.state in (ReversalState.SENT, ReversalState.UNKNOWN) and self.wake_at is None
+    def needs_person(self, now: Instant) -> bool:
+        """Tell whether it was sent, and nothing can ask the provider any more what became of it, or
+        no answer has told that for a day. `now` is the gateway's own time."""
+        if self.state not in (ReversalState.SENT, ReversalState.UNKNOWN):
+            return False
+        return self.wake_at is None or elapsed(self.sent_at or now, now) >= DAY
 
     @property
     def is_counted(self) -> bool:

@@ -176,6 +176,7 @@ _INPUT_TEXTS = {
     "ReversalUnreachable": "gave no usable answer; it may or may not have the reversal",
     "ReversalNeverReceived": "never received the reversal",
     "ReversalCannotTell": "can't be asked about the reversal",
+    "ReversalHinted": "named the reversal; that proves nothing, so the provider is asked",
     "ResolveReversal": "ended the reversal by hand",
     "MarkReversalRestored": "restored the store from a backup, so the reversal may have been sent "
     "and isn't "

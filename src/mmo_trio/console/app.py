@@ -149,6 +149,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
             "notice": take_notice(),
             "store_state": g.get("store_state"),
             "now": context.now(),
+            "gateway_time": context.gateway_time(),
             "user": user,
             "four_eyes": settings.four_eyes,
             "second_factor": settings.second_factor,

@@ -128,7 +128,7 @@ def test_staff_are_told_what_to_do_where_nothing_can_ask_the_operator(data: Path
         report, asked, ReversalWoke(FIRST, "one"), ReversalUnreachable(FIRST, "sandbox", "lost")
     )
     assert "portal" not in mmo("tx", "reversals", "list", "--data", data).stderr
-    trio.run(report, ReversalCannotTell(FIRST, "sandbox"))
+    trio.run(report, ReversalCannotTell(FIRST, "sandbox", version=3))
     for words in (("list",), ("show", PAID)):
         said = " ".join(mmo("tx", "reversals", *words, "--data", data).stderr.split())
         assert (

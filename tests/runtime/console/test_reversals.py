@@ -258,7 +258,7 @@ async def test_another_user_ends_by_hand_what_nobody_tells(
     id = f"{reference}-1"
     async with open_store_of(sandbox.directory) as store:
         decided = DecideReversal(id, "abe", is_approved=True, four_eyes=True)
-        unknown = (decided, ReversalWoke(id, "one"), ReversalCannotTell(id, "sandbox"))
+        unknown = (decided, ReversalWoke(id, "one"), ReversalCannotTell(id, "sandbox", version=3))
         replies = await submit_batch_once(store, unknown, GatewayClock())
         assert not [each for each in replies if isinstance(each, Ignored)]
     await sandbox.advance("1m")

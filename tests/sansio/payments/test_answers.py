@@ -20,13 +20,13 @@ from mmo_sansio.testing import (
     succeeded,
     unreachable,
 )
-from mmo_sansio.values.clock import SECOND, Instant, Span, later
+from mmo_sansio.values.clock import SECOND, Span, later
 from mmo_sansio.values.model import Stage, Status
 
 FIRST: dict[str, ProviderAnswer] = {
     "still pending": accepted(),
     "no use": unreachable(),
-    "never received": evolve(never_received(version=2), submitted_at=Instant(7)),
+    "never received": never_received(version=2),
     "another provider's": accepted(provider="other"),
 }
 SECOND_ONES: dict[str, ProviderAnswer] = {"success": succeeded(), "failure": failed()}

@@ -88,6 +88,7 @@ KEPT_OF_PROGRESS = (
         "submitted_at",
         "submissions",
         "unsent",
+        "sent_version",
         "answered",
         "evidence",
     ),

@@ -74,7 +74,7 @@ class SimulatedProvider:
         reference, chance = transaction.reference, self.random.random()
         if self.mute:
             self.tally["can't be asked"] += 1
-            return ProviderCannotTell(reference, self.name)
+            return ProviderCannotTell(reference, self.name, transaction.progress.version)
         if not self.healed and chance < 0.2:
             self.tally["answer lost"] += 1
             return self.silent(reference)

@@ -83,6 +83,7 @@ from mmo_sansio.providers import (
     ProviderReport,
     Reversal,
     ReversalConversation,
+    ReversalHinted,
     ReversalOperation,
     ReversalReports,
     SignIn,
@@ -301,7 +302,7 @@ class PawapayProvider:
             except SignatureFault:
                 return UnmatchedNotified(self.name, content)
         if operation is REFUND:
-            return refunds.hint(reference, name)
+            return ReversalHinted(reference, name)
         return ProviderHinted(reference, name, content)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:

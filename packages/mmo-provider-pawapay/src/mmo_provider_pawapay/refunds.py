@@ -36,7 +36,6 @@ from mmo_sansio.providers import (
     HttpResponse,
     OperationKey,
     Reversal,
-    ReversalAccepted,
     ReversalFailed,
     ReversalOperation,
     ReversalReport,
@@ -149,11 +148,6 @@ def result(
         reason = parse_failure(document)
         return ReversalFailed(reversal, name, Source.POLL, _words(reason), reason.code, receipt)
     return None
-
-
-def hint(reversal: str, name: str) -> ReversalAccepted:
-    """Return what a callback comes to, whatever it tells: the refund is asked after at once."""
-    return ReversalAccepted(reversal, name, Source.WEBHOOK, poll_after=SECOND)
 
 
 def reversal_of(document: Mapping[str, Any], id: str) -> str | None:

@@ -172,6 +172,7 @@ def _submitted_transaction(order: model.Order, *, now: Moment) -> model.Transact
         provider_data=model.ProviderData(order.provider, order.provider_title),
         submitted_at=now.time,
         submissions=1,
+        sent_version=1,
     )
     return model.Transaction(order, progress)
 

@@ -12,6 +12,7 @@ from mmo_sansio.messages.changes import Change, SuspenseReason
 from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted, ProviderSucceeded
 from mmo_sansio.messages.intents import PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied
+from mmo_sansio.payments.answers import Answer, what_is_answered
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
 from mmo_sansio.payments.evidence import merge_evidence, next_question_at
 from mmo_sansio.payments.ledger import Ledger
@@ -110,7 +111,7 @@ def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> 
         return ignore("It is paid, and waits for its receipt.", before)
     if before.progress.wake_at == before.order.expires_at:
         return ignore("It waits for a notification or a person.", before)
-    if input_.version not in (None, before.progress.version):
+    if input_.version != before.progress.version:
         return ignore("More is known of the payment since that poll began.", before)
     wake_at = next_question_at(
         before.order, before.progress.evidence, before.order.expires_at, now=now
@@ -136,6 +137,8 @@ def _merge_hint(
     something else has its receipt."""
     hint, evidence = before.progress.hint, before.progress.evidence
     content = input_.content[:HINT_CHARACTERS_MAX]
+    if what_is_answered(input_.version, before.progress) is Answer.OLDER:
+        content = ""  # What was refused then may be paid by the latest submission.
     if is_new := content not in ("", *(hint or "").split("\n")):
         hint = _merge_texts(hint, content)
     is_contradicted = is_anothers or (is_new and before.progress.hint is not None)

@@ -10,6 +10,7 @@ from attrs import evolve
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import ProviderFailed, ResolveManually
 from mmo_sansio.payments import settlement
+from mmo_sansio.payments.answers import Answer, what_is_answered
 from mmo_sansio.payments.decision import Decision, complete, end, fail_payment, ignore
 from mmo_sansio.payments.evidence import ask_on, find_contradiction
 from mmo_sansio.payments.ledger import Ledger
@@ -26,11 +27,15 @@ _GIVE_ITS_OWN_RECEIPT: Final = (
 
 def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
     """Record that the provider did not and will not move the money (S2). Where it has reported a
-    receipt it contradicts itself, and is asked again."""
+    receipt it contradicts itself, and is asked again. What answers an earlier submission says
+    nothing of one that may be under way, which is polled (S6)."""
     before = ledger.transaction(input_.gateway_reference)
     if (fault := settlement.why_not_applied(before, input_)) is not None:
         return settlement.reject_result(before, input_, fault, now=now)
     assert before is not None
+    is_older = what_is_answered(input_.version, before.progress) is Answer.OLDER
+    if is_older and before.progress.stage is not Stage.CREATED:
+        return ignore("It answers an earlier submission: the latest one is polled.", before)
     if before.progress.receipt_awaited_since is not None:  # It was called paid before.
         reason = SuspenseReason.CONFLICTING_RESULT
         return settlement.reject_result(before, input_, reason, now=now)

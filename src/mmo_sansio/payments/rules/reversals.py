@@ -31,10 +31,11 @@ from mmo_sansio.messages.changes import (
     UsageChanged,
 )
 from mmo_sansio.messages.replies import Ignored, ReversalApplied
+from mmo_sansio.payments.answers import Answer, what_is_answered
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads
-from mmo_sansio.payments.rules.timers import poll_interval
+from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN, poll_interval
 from mmo_sansio.payments.settlement import claim_receipt, receipt_owner
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import DAY, Instant, Moment, later
@@ -47,6 +48,13 @@ _NEVER_RECEIVED_AFTER_RESTORE: Final = (
     "it is not sent again:"
     " ask for a new one if it is still right."
 )
+
+_NEVER_RECEIVED_SO_OFTEN: Final = (
+    "It was sent again and again, and the provider says each time that it never received it."
+)
+
+REQUESTS_MAX: Final = 5
+"""How many requests may leave for a reversal, but for those that certainly did not arrive."""
 
 
 @frozen
@@ -126,7 +134,7 @@ def reads_of(input_: inputs.ReversalInput) -> Reads:
 
 def actor_of(input_: inputs.ReversalInput) -> str:
     """Return who acts, for the journal."""
-    if isinstance(input_, inputs.ReversalReport):
+    if isinstance(input_, inputs.ReversalReport | inputs.ReversalHinted):
         return f"provider:{input_.provider}"
     return "clock" if isinstance(input_, inputs.ReversalWoke) else f"user:{input_.user}"
 
@@ -155,6 +163,8 @@ def decide_reversal(ledger: Ledger, input_: inputs.ReversalInput, *, now: Moment
     if found is None:
         return ignore("There is no such reversal.")
     match input_:
+        case inputs.ReversalHinted():
+            return _hint(found, input_, now=now)
         case inputs.DecideReversal():
             return _decide_request(found, input_, now=now)
         case inputs.ReversalWoke():
@@ -305,6 +315,7 @@ def _wake(found: _Found, input_: inputs.ReversalWoke, *, now: Moment) -> Decisio
         wake_at=later(now.time, SUBMISSION_TIMEOUT),
         attempt=input_.attempt,
         sent_at=now.time,
+        sent_version=before.version + 1,
         submissions=before.submissions + 1,
         polls=0,
     )
@@ -352,13 +363,8 @@ def _why_not_resolved(
         return f"It is {before.state.words} already."
     if before.state.has_ended and not before.may_be_put_right:
         return "The provider itself has reported that it moved the money back: that stands."
-    is_in_flight = (
-        before.state is ReversalState.SENT
-        and before.polls == 0
-        and before.sent_at is not None
-        and now.time < later(before.sent_at, SUBMISSION_TIMEOUT)
-    )
-    if is_in_flight:
+    arrives_until = later(before.sent_at or now.time, SUBMISSION_TIMEOUT)
+    if before.is_unanswered and now.time < arrives_until:
         return "The provider may be receiving it just now: try again in half a minute."
     return None
 
@@ -380,36 +386,34 @@ def _report(found: _Found | None, input_: inputs.ReversalReport, *, now: Moment)
 
 
 def _report_in_time(found: _Found, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
-    before = found.reversal
-    is_to_be_sent = (
-        before.state is ReversalState.APPROVED
-    )  # Again: the provider had not received it.
+    """Apply a report to a reversal without an end. Money that was moved, and a request that has
+    arrived, are facts whatever they answer; that nothing is known, that it can't be, and that
+    nothing has arrived or was refused, is true of what is answered alone."""
+    before, answered = found.reversal, what_is_answered(input_.version, found.reversal)
     match input_:
         case inputs.ReversalAccepted():
-            at = later(now.time, input_.poll_after or poll_interval(before.polls))
-            known_as = input_.provider_reference or before.provider_reference
-            return found.move(
-                ReversalState.SENT,
-                wake_at=at,
-                is_accepted=True,
-                provider_reference=known_as,
-                remark="",
-            )
+            return _accept(found, input_, answered, now=now)
         case inputs.ReversalSucceeded():
             return _succeed(found, input_, now=now)
+        case _ if answered is Answer.OLDER:
+            return ignore("It was sent again since what this answers.", found.payment)
         case inputs.ReversalFailed():
-            return _fail(found, input_, now=now)
-        case inputs.ReversalUnreachable() if not is_to_be_sent:
+            return _fail(found, input_, answered, now=now)
+        case _ if before.state is ReversalState.APPROVED:
+            return ignore("It is about to be sent again.", found.payment)
+        case inputs.ReversalUnreachable():
+            if before.wake_at is None:
+                return ignore("It waits for a notification or a person.", found.payment)
             at = later(now.time, input_.poll_after or poll_interval(before.polls))
             return found.move(_waiting_state(before), wake_at=at, remark=input_.reason)
-        case inputs.ReversalNeverReceived() if not is_to_be_sent:
-            return _send_again(found, input_, now=now)
-        case inputs.ReversalCannotTell() if not is_to_be_sent and before.wake_at is not None:
+        case inputs.ReversalNeverReceived():
+            return _send_again(found, answered, now=now)
+        case inputs.ReversalCannotTell():
+            if input_.version != before.version:
+                return ignore("More is known of it since that question.", found.payment)
             return found.move(_waiting_state(before), wake_at=None)
         case _:
-            return ignore(
-                "It is about to be sent, or waits for a notification or a person.", found.payment
-            )
+            assert_never(input_)
 
 
 def _waiting_state(before: Reversal) -> ReversalState:
@@ -418,15 +422,35 @@ def _waiting_state(before: Reversal) -> ReversalState:
     return ReversalState.SENT if before.is_accepted else ReversalState.UNKNOWN
 
 
-def _send_again(found: _Found, input_: inputs.ReversalNeverReceived, *, now: Moment) -> Decision:
-    """Approve again what certainly never reached the provider: the one way to a second request.
-    Only the answer to the latest question counts, none while the request may be in flight, and none
-    once the provider has accepted it."""
+def _accept(
+    found: _Found, input_: inputs.ReversalAccepted, answered: Answer, *, now: Moment
+) -> Decision:
+    """Record that the provider has the reversal, which is never sent again. What answers an earlier
+    request postpones no question about the latest one."""
+    before = found.reversal
+    at = later(now.time, input_.poll_after or poll_interval(before.polls))
+    if answered is Answer.OLDER and before.wake_at is not None:
+        at = min(at, before.wake_at)
+    return found.move(
+        ReversalState.SENT,
+        wake_at=at,
+        is_accepted=True,
+        provider_reference=input_.provider_reference or before.provider_reference,
+        remark="",
+    )
+
+
+def _send_again(found: _Found, answered: Answer, *, now: Moment) -> Decision:
+    """Approve again what certainly never reached the provider: the one way to a further request.
+
+    It is the request's own answer, or the answer to a question about it; none counts once the
+    provider has accepted it, and no question while the request may be in flight. What has left so
+    often and never arrived needs a person."""
     before = found.reversal
     arrives_until = later(before.sent_at or now.time, SUBMISSION_TIMEOUT)
-    if input_.version != before.version or before.is_accepted:
-        return ignore("More is known of the reversal, or it has moved since.", found.payment)
-    if before.polls and now.time < arrives_until:
+    if before.is_accepted:
+        return ignore("The provider has accepted it.", found.payment)
+    if answered is not Answer.REQUEST and now.time < arrives_until:
         return found.move(_waiting_state(before), wake_at=arrives_until)
     if before.is_restored:
         return found.end(
@@ -434,7 +458,9 @@ def _send_again(found: _Found, input_: inputs.ReversalNeverReceived, *, now: Mom
         )
     if before.native_code is not None:  # It was refused, and no earlier one has arrived.
         return found.end(ReversalState.FAILED, Source.POLL, now=now)
-    unsent = before.unsent if before.polls else before.unsent + 1
+    unsent = before.unsent + (answered is Answer.REQUEST)
+    if before.submissions - unsent >= REQUESTS_MAX:
+        return found.move(ReversalState.UNKNOWN, wake_at=None, remark=_NEVER_RECEIVED_SO_OFTEN)
     at = later(now.time, poll_interval(before.submissions))
     return found.move(ReversalState.APPROVED, wake_at=at, unsent=unsent)
 
@@ -463,12 +489,13 @@ def _succeed(found: _Found, input_: inputs.ReversalSucceeded, *, now: Moment) ->
     )
 
 
-def _fail(found: _Found, input_: inputs.ReversalFailed, *, now: Moment) -> Decision:
+def _fail(
+    found: _Found, input_: inputs.ReversalFailed, answered: Answer, *, now: Moment
+) -> Decision:
     """Record that the money was not moved back. The refusal of a further request may mean that an
     earlier one has arrived after all: it is then asked about."""
     before = found.reversal
-    is_answer_to_request = input_.source is Source.POLL and before.polls == 0
-    if is_answer_to_request and before.submissions > before.unsent + 1:
+    if answered is Answer.REQUEST and before.submissions > before.unsent + 1:
         at, code = later(now.time, poll_interval(0)), input_.native_code or "refused"
         return found.move(ReversalState.UNKNOWN, wake_at=at, native_code=code, remark=input_.reason)
     return found.end(
@@ -493,11 +520,8 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
             agrees = before.state.has_moved and is_same
         case inputs.ReversalFailed():  # It was known already of what was moved after all.
             agrees = before.state is not ReversalState.SUCCEEDED
-        case inputs.ReversalAccepted(source=Source.WEBHOOK) if _may_be_asked_about(before):
-            return found.move(
-                before.state,
-                wake_at=later(now.time, input_.poll_after or poll_interval(before.polls)),
-            )
+        case inputs.ReversalAccepted() if _may_be_asked_about(before):
+            return found.move(before.state, wake_at=later(now.time, POLL_INTERVAL_MIN))
         case inputs.ReversalNeverReceived() | inputs.ReversalCannotTell() if (
             before.wake_at is not None
         ):
@@ -521,6 +545,24 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
         provider_reference=input_.provider_reference or before.provider_reference,
     )
     return evolve(rejected, changes=(*moved.changes, *rejected.changes))
+
+
+def _hint(found: _Found, input_: inputs.ReversalHinted, *, now: Moment) -> Decision:
+    """Ask now. A hint proves nothing, so it keeps nothing from being sent, and it comes in time
+    where a question is about to be asked, or the request may be in flight."""
+    before = found.reversal
+    if before.provider != input_.provider or not before.may_have_arrived:
+        return ignore("No such reversal waits for this provider.", found.payment)
+    if before.state is ReversalState.APPROVED:
+        return ignore("It is about to be sent again.", found.payment)
+    if before.state.has_ended and not _may_be_asked_about(before):
+        return ignore("The reversal has ended.", found.payment)
+    soon = later(now.time, POLL_INTERVAL_MIN)
+    if before.is_unanswered:
+        soon = max(soon, later(before.sent_at or now.time, SUBMISSION_TIMEOUT))
+    if before.wake_at is not None and before.wake_at <= soon:
+        return ignore("It is about to be asked about.", found.payment)
+    return found.move(before.state, wake_at=soon)
 
 
 def _may_be_asked_about(ended: Reversal) -> bool:

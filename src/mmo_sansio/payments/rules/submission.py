@@ -13,6 +13,7 @@ from mmo_sansio.messages import inputs
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.intents import DeliverQr, Intent, PollEnded, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
+from mmo_sansio.payments.answers import Answer, what_is_answered
 from mmo_sansio.payments.decision import Decision, advance, fail_payment, ignore, transition_changes
 from mmo_sansio.payments.evidence import (
     SUBMISSION_TIMEOUT,
@@ -73,6 +74,7 @@ def begin(ledger: Ledger, input_: inputs.BeginSubmission, *, now: Moment) -> Dec
         polls=0,
         submitted_at=now.time,
         submissions=before.progress.submissions + 1,
+        sent_version=before.progress.version + 1,
         provider_data=_initial_provider_data(before.order),
         attempt=input_.attempt,
     )
@@ -117,7 +119,7 @@ def mark_restored(ledger: Ledger, input_: inputs.MarkRestored, *, now: Moment) -
 
 def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> Decision:
     """Record that the provider has the payment: wait for its result, and poll when it does not
-    come."""
+    come. What answers an earlier submission postpones no poll about the latest one."""
     before = _find_pending(ledger, input_)
     if before is None:
         return _accept_after_end(ledger.transaction(input_.gateway_reference), input_, now=now)
@@ -129,17 +131,15 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
             before, input_, Stage.AWAITING_RESULT, provider_reference=known, not_found_since=None
         )
     else:
+        at = _poll_at(before, input_.poll_after or poll_interval(0), now=now)
+        if _is_about_older(before, input_):
+            at = min(at, before.progress.wake_at or at)
         after = advance(
             before,
             input_,
             Stage.AWAITING_RESULT,
             provider_reference=known,
-            wake_at=next_question_at(
-                before.order,
-                before.progress.evidence,
-                _poll_at(before, input_.poll_after or poll_interval(0), now=now),
-                now=now,
-            ),
+            wake_at=next_question_at(before.order, before.progress.evidence, at, now=now),
             qr=before.progress.qr or input_.qr,
             not_found_since=None,
         )
@@ -186,6 +186,8 @@ def record_unreachable(
     before = _find_pending(ledger, input_)
     if before is None or before.progress.wake_at is None:
         return ignore("No such payment waits for this provider.")
+    if _is_about_older(before, input_) and not input_.denies_receipt:
+        return ignore("The payment was submitted again since.", before)
     if (known := before.progress.evidence) is not None:
         known = evolve(known, is_denied=known.is_denied or input_.denies_receipt)
         return ask_on(
@@ -213,35 +215,31 @@ def resubmit(ledger: Ledger, input_: inputs.ProviderNeverReceived, *, now: Momen
     """Submit again after the provider's word that nothing reached it: the one way back to a
     submission.
 
-    Only the response to the latest poll counts: an older one may precede the submission that is on
+    What answers an earlier submission, or a poll about one, says nothing of the one that is on
     record now. Where a notification has come since that began, or the store was restored, nothing
-    is sent again. A submission that was not polled yet has certainly not arrived, by its own
-    response."""
+    is sent again. By its own response a submission has certainly not arrived."""
     before = _find_pending(ledger, input_)
     if before is None:
         return ignore("No such payment waits for this provider.")
-    if not _is_about_latest_submission(before, input_):
-        return ignore("The payment has moved since the provider was polled.", before)
+    answered = what_is_answered(input_.version, before.progress)
+    if answered is Answer.OLDER:
+        return ignore("The payment was submitted again since the provider was polled.", before)
     progress = before.progress
     if may_have_arrived(progress):
         return ask_on(
             before, input_, progress.evidence, _poll_at(before, POLL_INTERVAL_MAX, now=now), now=now
         )
-    unsent = progress.unsent if progress.polls else progress.unsent + 1
+    unsent = progress.unsent + (answered is Answer.REQUEST)
     after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at, unsent=unsent)
     return Decision(
         Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)
     )
 
 
-def _is_about_latest_submission(before: Transaction, input_: inputs.ProviderNeverReceived) -> bool:
-    if input_.submitted_at is not None:
-        return input_.submitted_at == before.progress.submitted_at
-    if (
-        input_.version == 1
-    ):  # The creation's own submission, whatever was asked since: its process knows the most.
-        return before.progress.submitted_at == before.order.accepted_at
-    return input_.version == before.progress.version
+def _is_about_older(
+    before: Transaction, input_: inputs.ProviderAccepted | inputs.ProviderUnreachable
+) -> bool:
+    return what_is_answered(input_.version, before.progress) is Answer.OLDER
 
 
 def _find_pending(

@@ -37,7 +37,7 @@ from mmo_sansio.providers.common.operations import ProviderOperation, ReversalOp
 from mmo_sansio.providers.common.wire import parse_json, stored_text
 from mmo_sansio.values.clock import HOUR, Instant
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Evidence, Source, Type
+from mmo_sansio.values.model import Evidence, Type
 
 TOO_MANY_REQUESTS = 429
 """The status of a submission that the operator's rate limit rejected before processing."""
@@ -85,10 +85,9 @@ class AirtelPayment(PaymentReports):
         which is never sent again."""
         return self.accepted(response.airtel_money_id or self.transaction.reference)
 
-    def succeeded(self, response: wire.AirtelResponse) -> inputs.ProviderSucceeded:
-        return inputs.ProviderSucceeded(
-            self.transaction.reference, self.provider, Source.POLL, response.airtel_money_id
-        )
+    def paid(self, response: wire.AirtelResponse) -> inputs.ProviderSucceeded:
+        """Report that the payment was paid, with Airtel's id."""
+        return self.succeeded(response.airtel_money_id)
 
     def rejected(
         self, error_code: ErrorCode, native_code: str | None, message: str | None
@@ -115,7 +114,7 @@ def submission_report(
     result, whatever it says."""
     code = payment.find_code(response)
     if not payment.is_payin and _is_paid_out(response, code, payment.account):
-        return payment.succeeded(response)
+        return payment.paid(response)
     if response.transaction_status == "TS":
         return payment.told_paid(response)
     if codes.is_inconclusive_status(response.status) or not response.is_clear:
@@ -161,7 +160,7 @@ def poll_report(
     )
     match response.transaction_status:
         case "TS" if is_answer and response.success is True and not is_contradicted:
-            return payment.succeeded(response)
+            return payment.paid(response)
         case "TS":
             return payment.told_paid(response)
         case "TF" if is_answer:

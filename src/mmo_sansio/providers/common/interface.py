@@ -18,10 +18,12 @@ from attrs import evolve, field, frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
     ProviderAccepted,
+    ProviderCannotTell,
     ProviderFailed,
     ProviderHinted,
     ProviderNeverReceived,
     ProviderReport,
+    ProviderSucceeded,
     ProviderUnreachable,
     UnmatchedNotified,
 )
@@ -29,6 +31,7 @@ from mmo_sansio.messages.reversals import (
     ReversalAccepted,
     ReversalCannotTell,
     ReversalFailed,
+    ReversalHinted,
     ReversalNeverReceived,
     ReversalReport,
     ReversalSucceeded,
@@ -199,6 +202,7 @@ class AccountFinding:
 ProviderNotification: TypeAlias = (
     ProviderReport
     | ReversalReport
+    | ReversalHinted
     | ProviderHinted
     | DepositReport
     | DepositAnswer
@@ -373,18 +377,30 @@ class ReversalReports:
     """Makes the reports about one reversal that answers to our own requests give."""
 
     reversal: Reversal
+    """As it was when the request or the question was recorded."""
     provider: str
 
     def accepted(self, provider_reference: str | None = None) -> ReversalAccepted:
         """Report that the provider has the request, and has no result yet."""
-        return ReversalAccepted(self.reversal.id, self.provider, Source.POLL, provider_reference)
+        return ReversalAccepted(
+            self.reversal.id,
+            self.provider,
+            Source.POLL,
+            provider_reference,
+            version=self.reversal.version,
+        )
 
     def succeeded(
         self, provider_reference: str | None = None, amount: Money | None = None
     ) -> ReversalSucceeded:
         """Report that the money was moved back."""
         return ReversalSucceeded(
-            self.reversal.id, self.provider, Source.POLL, provider_reference, amount
+            self.reversal.id,
+            self.provider,
+            Source.POLL,
+            provider_reference,
+            amount,
+            version=self.reversal.version,
         )
 
     def failed(
@@ -398,11 +414,14 @@ class ReversalReports:
             reason,
             native_code or None,
             provider_reference,
+            version=self.reversal.version,
         )
 
     def unreachable(self, reason: str) -> ReversalUnreachable:
         """Report that nothing is known."""
-        return ReversalUnreachable(self.reversal.id, self.provider, reason)
+        return ReversalUnreachable(
+            self.reversal.id, self.provider, reason, version=self.reversal.version
+        )
 
     def never_received(self) -> ReversalNeverReceived:
         """Report that the request has certainly never arrived."""
@@ -410,7 +429,7 @@ class ReversalReports:
 
     def cannot_tell(self) -> ReversalCannotTell:
         """Report that no question can tell the outcome."""
-        return ReversalCannotTell(self.reversal.id, self.provider)
+        return ReversalCannotTell(self.reversal.id, self.provider, self.reversal.version)
 
     def unanswered(self, failure: ExchangeFailed) -> ReversalUnreachable | ReversalNeverReceived:
         """Report what is known of a request that had no usable response."""
@@ -424,14 +443,45 @@ class PaymentReports:
     """Makes the reports about one payment that answers to our own requests give."""
 
     transaction: Transaction
+    """As it was when the submission or the poll was recorded."""
     provider: str
+
+    @property
+    def version(self) -> int:
+        """Return what the reports answer."""
+        return self.transaction.progress.version
 
     def accepted(
         self, provider_reference: str | None = None, *, qr: QrCode | None = None
     ) -> ProviderAccepted:
         """Report that the provider has the payment, and has no result yet."""
         return ProviderAccepted(
-            self.transaction.reference, self.provider, Source.POLL, provider_reference, qr=qr
+            self.transaction.reference,
+            self.provider,
+            Source.POLL,
+            provider_reference,
+            qr=qr,
+            version=self.version,
+        )
+
+    def succeeded(
+        self,
+        provider_reference: str | None = None,
+        final: Money | None = None,
+        *,
+        settles_receipt: bool = False,
+        lacks_receipt: bool = False,
+    ) -> ProviderSucceeded:
+        """Report that the payment was paid; without an amount, as it was requested."""
+        return ProviderSucceeded(
+            self.transaction.reference,
+            self.provider,
+            Source.POLL,
+            provider_reference,
+            final,
+            settles_receipt=settles_receipt,
+            lacks_receipt=lacks_receipt,
+            version=self.version,
         )
 
     def failed(
@@ -451,17 +501,22 @@ class PaymentReports:
             provider_reference,
             native_code=native_code or None,
             native_message=native_message or None,
+            version=self.version,
         )
 
     def unreachable(self, reason: str) -> ProviderUnreachable:
         """Report that nothing is known."""
-        return ProviderUnreachable(self.transaction.reference, self.provider, reason)
+        return ProviderUnreachable(
+            self.transaction.reference, self.provider, reason, version=self.version
+        )
 
     def never_received(self) -> ProviderNeverReceived:
         """Report that the submission has certainly never arrived."""
-        return ProviderNeverReceived(
-            self.transaction.reference, self.provider, self.transaction.progress.version
-        )
+        return ProviderNeverReceived(self.transaction.reference, self.provider, self.version)
+
+    def cannot_tell(self) -> ProviderCannotTell:
+        """Report that no poll can tell the outcome."""
+        return ProviderCannotTell(self.transaction.reference, self.provider, self.version)
 
     def unanswered(self, failure: ExchangeFailed) -> ProviderReport:
         """Report what is known of a submission that had no usable response."""

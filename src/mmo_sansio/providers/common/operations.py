@@ -4,11 +4,13 @@ how it is polled."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from attrs import evolve, field, frozen
 from attrs.validators import min_len
 
 from mmo_sansio.messages.inputs import ProviderAccepted, ProviderReport, ProviderUnreachable
+from mmo_sansio.messages.reversals import ReversalReport
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, later
 from mmo_sansio.values.model import Flow, Order, Transaction, Type
 
@@ -79,6 +81,15 @@ def resubmission_ends_at(order: Order) -> Instant:
 def operation_key(transaction: Transaction) -> OperationKey:
     """Return the operation that a transaction belongs to."""
     return transaction.order.type, transaction.order.flow
+
+
+ReportT = TypeVar("ReportT", bound=ProviderReport | ReversalReport)
+
+
+def with_version(report: ReportT, version: int) -> ReportT:
+    """Return a conversation's report with the version of the payment or reversal that it was about,
+    where it names none: what it answers is judged by that."""
+    return report if report.version is not None else evolve(report, version=version)
 
 
 def with_poll_interval(

@@ -16,7 +16,6 @@ from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
-    ProviderCannotTell,
     ProviderReport,
     ProviderSucceeded,
     UnmatchedNotified,
@@ -87,7 +86,6 @@ from mmo_sansio.values.model import (
     DepositTrust,
     Flow,
     Party,
-    Source,
     Stage,
     Transaction,
     Type,
@@ -232,7 +230,7 @@ class DarajaProvider:
                 reason = "The reconciliationReference is no payment registration number."
                 return about.failed(ErrorCode.TRANSACTION_DECLINED, None, reason)
             request = requests.remittance(
-                self.account, order, registration_number=number, shillings=shillings
+                self.account, transaction, registration_number=number, shillings=shillings
             )
             return (yield from self._submit(about, request, "OriginatorConversationID"))
         if msisdn is None:
@@ -240,10 +238,10 @@ class DarajaProvider:
                 ErrorCode.USER_NOT_FOUND, None, "The msisdn is no Kenyan mobile number."
             )
         if key == DIRECT_PAYOUT:
-            request = requests.payout(self.account, order, msisdn=msisdn, shillings=shillings)
+            request = requests.payout(self.account, transaction, msisdn=msisdn, shillings=shillings)
             return (yield from self._submit(about, request, "OriginatorConversationID"))
         request = requests.push(
-            self.account, order, msisdn=msisdn, shillings=shillings, now=now.utc
+            self.account, transaction, msisdn=msisdn, shillings=shillings, now=now.utc
         )
         return (yield from self._submit(about, request, "CheckoutRequestID"))
 
@@ -269,7 +267,7 @@ class DarajaProvider:
             return (yield from self._poll_status(about, known_as or own, hint, now=now))
         if key == DIRECT_TAXPAYOUT and known_as:
             return (yield from self._poll_status(about, known_as, hint, now=now))
-        return ProviderCannotTell(transaction.reference, self.name, transaction.progress.version)
+        return about.cannot_tell()
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
@@ -420,10 +418,7 @@ class DarajaProvider:
         if not code or code in codes.PAYIN_PENDING_CODES:
             return about.accepted(provider_reference)
         if code == codes.SUCCESS:
-            return ProviderSucceeded(
-                about.transaction.reference,
-                self.name,
-                Source.POLL,
+            return about.succeeded(
                 hint.receipt or provider_reference,
                 settles_receipt=bool(hint.receipt),
                 lacks_receipt=not hint.receipt,
@@ -454,7 +449,7 @@ class DarajaProvider:
             MpesaCallbackKind.POLL_RESULT,
             order.gateway_reference,
             order.requested.minor,
-            submitted_at,
+            about.version,
             now.time,
             bool(submitted_at) and operation.is_not_found_final(submitted_at, now=now.time),
             hint.refused or hint.code,
@@ -466,7 +461,9 @@ class DarajaProvider:
                 about.transaction, hint.receipt, provider_reference, now=now
             )
         try:
-            answer = yield requests.status_query(self.account, order, provider_reference, address)
+            answer = yield requests.status_query(
+                self.account, about.transaction, provider_reference, address
+            )
             code = code_member(parse_json(answer.body), "ResponseCode")
         except CredentialStopped as stop:  # The question would be refused.
             if address.refusal_is_final:
@@ -500,16 +497,16 @@ class DarajaProvider:
             MpesaCallbackKind.POLL_RESULT,
             order.gateway_reference,
             order.requested.minor,
-            asked_at=later(
-                now.time, Span(1)
-            ),  # The question by the conversation, now, is another one.
+            transaction.progress.version,
+            # The question by the conversation, now, is another one.
+            asked_at=later(now.time, Span(1)),
             receipt=receipt,
             conversation=conversation.replace("|", ""),
             party=party_digest(self.account.signing_key, party),
             credential=operator.credential,
         )
         with suppress(ExchangeFailed):  # It is asked again.
-            yield requests.receipt_query(self.account, operator, order, address)
+            yield requests.receipt_query(self.account, operator, transaction, address)
 
 
 def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:

@@ -57,8 +57,9 @@ class CallbackContext:
     empty for confirmations and validations."""
     minor: int = 0
     """The requested amount in cents."""
-    submitted_at: Instant = Instant(0)
-    """The begin of the submission that is polled."""
+    version: int = 0
+    """The version of the payment or the reversal when what is answered was recorded; 0: it is about
+    neither."""
     asked_at: Instant = Instant(0)
     """When the question was asked: its answer counts once."""
     not_found_is_final: bool = False
@@ -79,13 +80,18 @@ class CallbackContext:
     credential: str = ""
     """The API operator that has asked or paid: `ApiOperator.credential`."""
 
+    @property
+    def answered_version(self) -> int | None:
+        """Return what a report at this address answers; None: no version is known."""
+        return self.version or None
+
     def to_segment(self, key: bytes) -> str:
         """Return the context as the last segment of a URL, signed with this key."""
         parts = (
             self.kind,
             self.reference,
             self.minor,
-            self.submitted_at,
+            self.version,
             self.asked_at,
             int(self.not_found_is_final),
             self.reported_code,
@@ -109,14 +115,14 @@ def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
     plain, mac = octets[:-_MAC_BYTES], octets[-_MAC_BYTES:]
     if not hmac.compare_digest(mac, _mac(key, plain)):
         return None
-    kind, reference, minor, submitted_at, asked_at, not_found, code, refusal, *receipt = (
+    kind, reference, minor, version, asked_at, not_found, code, refusal, *receipt = (
         plain.decode().split("|")
     )
     return CallbackContext(
         MpesaCallbackKind(kind),
         reference,
         int(minor),
-        Instant(int(submitted_at)),
+        int(version),
         Instant(int(asked_at)),
         not_found == "1",
         code,

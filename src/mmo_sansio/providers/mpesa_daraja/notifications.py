@@ -73,13 +73,15 @@ def parse_notification(
             case MpesaCallbackKind.REVERSAL_STATE:
                 return reversals.read_state(provider, address, results.parse_result(request.body))
             case MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT:
-                return reversals.asks_now(provider, address.reference)
+                return reversals.asks_now(provider, address)
             case MpesaCallbackKind.CHECK_RESULT:
                 return read_finding(provider, account, request) or _unmatched(provider, request)
             case MpesaCallbackKind.RESULT | MpesaCallbackKind.POLL_RESULT:
                 result = results.parse_result(request.body)
             case MpesaCallbackKind.QUEUE_TIMEOUT:
-                return inputs.ProviderHinted(address.reference, provider)
+                return inputs.ProviderHinted(
+                    address.reference, provider, version=address.answered_version
+                )
             case MpesaCallbackKind.CONFIRMATION:
                 return _judged_deposit(account, results.parse_deposit(provider, request.body))
             case MpesaCallbackKind.VALIDATION:
@@ -93,10 +95,10 @@ def parse_notification(
         return _unmatched(provider, request)
     if address.kind is MpesaCallbackKind.POLL_RESULT:
         if address.receipt:
-            return evolve(
-                _receipt_report(provider, account, address, result), asked_at=address.asked_at
-            )
-        return evolve(_status_report(provider, address, result), asked_at=address.asked_at)
+            report = _receipt_report(provider, account, address, result)
+        else:
+            report = _status_report(provider, address, result)
+        return evolve(report, asked_at=address.asked_at, version=report.version or address.version)
     return _result_report(provider, account, address, result)
 
 
@@ -175,6 +177,7 @@ def _result_report(
         hint.to_text(),
         native_code=result.code if codes.is_code(result.code) else None,
         evidence=evidence,
+        version=address.answered_version,
     )
 
 
@@ -239,7 +242,7 @@ def _status_report(
         error_code = codes.find_error_mapping(code).payout
         return inputs.ProviderFailed(reference, provider, Source.POLL, error_code, native_code=code)
     if result.code in codes.NOT_FOUND_CODES and callback.not_found_is_final:
-        return inputs.ProviderNeverReceived(reference, provider, 0, callback.submitted_at)
+        return inputs.ProviderNeverReceived(reference, provider, callback.version)
     state = result.parameters.get("TransactionStatus", "").lower()
     if result.code != codes.SUCCESS or not state:
         return inputs.ProviderUnreachable(

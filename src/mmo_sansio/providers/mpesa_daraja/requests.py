@@ -18,7 +18,7 @@ from mmo_sansio.providers.mpesa_daraja.account import ApiOperator, MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.wire import password, spaced_timestamp, timestamp, to_json
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Order
+from mmo_sansio.values.model import Order, Transaction
 from mmo_sansio.values.reversals import Reversal
 
 TAX_AUTHORITY_SHORTCODE = 572572
@@ -48,7 +48,7 @@ def token(account: MpesaAccount) -> HttpRequest:
 
 
 def push(
-    account: MpesaAccount, order: Order, *, msisdn: str, shillings: int, now: Instant
+    account: MpesaAccount, about: Transaction, *, msisdn: str, shillings: int, now: Instant
 ) -> HttpRequest:
     """Show a prompt on the payer's phone (STK push)."""
     return _post(
@@ -63,8 +63,8 @@ def push(
             "PartyA": int(msisdn),
             "PartyB": int(account.till or account.shortcode),
             "PhoneNumber": int(msisdn),
-            "CallBackURL": _order_url(account, order, MpesaCallbackKind.PUSH),
-            "AccountReference": account_reference(order.gateway_reference),
+            "CallBackURL": _order_url(account, about, MpesaCallbackKind.PUSH),
+            "AccountReference": account_reference(about.reference),
             "TransactionDesc": "Payment",
         },
     )
@@ -79,28 +79,30 @@ def push_query(account: MpesaAccount, checkout_request_id: str, *, now: Instant)
     )
 
 
-def payout(account: MpesaAccount, order: Order, *, msisdn: str, shillings: int) -> HttpRequest:
+def payout(
+    account: MpesaAccount, about: Transaction, *, msisdn: str, shillings: int
+) -> HttpRequest:
     """Pay a customer (B2C, version 3)."""
     return _post(
         account,
         "/mpesa/b2c/v3/paymentrequest",
         {
-            "OriginatorConversationID": conversation_id(order.gateway_reference),
+            "OriginatorConversationID": conversation_id(about.reference),
             "InitiatorName": account.initiator.name,
             "SecurityCredential": account.initiator.security_credential,
             "CommandID": account.payout_command,
             "Amount": shillings,
             "PartyA": int(account.initiator.shortcode),
             "PartyB": int(msisdn),
-            "Remarks": account_reference(order.gateway_reference),
-            "QueueTimeOutURL": _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT),
-            "ResultURL": _order_url(account, order, MpesaCallbackKind.RESULT),
+            "Remarks": account_reference(about.reference),
+            "QueueTimeOutURL": _order_url(account, about, MpesaCallbackKind.QUEUE_TIMEOUT),
+            "ResultURL": _order_url(account, about, MpesaCallbackKind.RESULT),
         },
     )
 
 
 def remittance(
-    account: MpesaAccount, order: Order, *, registration_number: str, shillings: int
+    account: MpesaAccount, about: Transaction, *, registration_number: str, shillings: int
 ) -> HttpRequest:
     return _post(
         account,
@@ -115,9 +117,9 @@ def remittance(
             "PartyA": int(account.initiator.shortcode),
             "PartyB": TAX_AUTHORITY_SHORTCODE,
             "AccountReference": registration_number,
-            "Remarks": account_reference(order.gateway_reference),
-            "QueueTimeOutURL": _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT),
-            "ResultURL": _order_url(account, order, MpesaCallbackKind.RESULT),
+            "Remarks": account_reference(about.reference),
+            "QueueTimeOutURL": _order_url(account, about, MpesaCallbackKind.QUEUE_TIMEOUT),
+            "ResultURL": _order_url(account, about, MpesaCallbackKind.RESULT),
         },
     )
 
@@ -132,6 +134,7 @@ def reversal(
         MpesaCallbackKind.REVERSAL_RESULT,
         about.id,
         about.amount.minor,
+        about.version,
         receipt=receipt,
         credential=operator.credential,
     )
@@ -161,7 +164,12 @@ def reversal_query(account: MpesaAccount, about: Reversal, conversation: str) ->
         MpesaCallbackKind.REVERSAL_STATE,
     )
     state = CallbackContext(
-        kind, about.id, about.amount.minor, conversation=named, credential=operator.credential
+        kind,
+        about.id,
+        about.amount.minor,
+        about.version,
+        conversation=named,
+        credential=operator.credential,
     )
     ids, url = {"OriginalConversationID": conversation}, _callback_url(account, state)
     timeout_url = _reversal_timeout_url(account, about)
@@ -170,23 +178,27 @@ def reversal_query(account: MpesaAccount, about: Reversal, conversation: str) ->
 
 def _reversal_timeout_url(account: MpesaAccount, about: Reversal) -> str:
     return _callback_url(
-        account, CallbackContext(MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT, about.id)
+        account,
+        CallbackContext(MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT, about.id, version=about.version),
     )
 
 
 def status_query(
-    account: MpesaAccount, order: Order, original_conversation_id: str, callback: CallbackContext
+    account: MpesaAccount,
+    about: Transaction,
+    original_conversation_id: str,
+    callback: CallbackContext,
 ) -> HttpRequest:
     """Poll a pay-out or a tax payout; the state arrives by a callback."""
-    about = {"OriginalConversationID": original_conversation_id}
-    return _order_question(account, account.initiator, about, order, callback)
+    ids = {"OriginalConversationID": original_conversation_id}
+    return _order_question(account, account.initiator, ids, about, callback)
 
 
 def receipt_query(
-    account: MpesaAccount, operator: ApiOperator, order: Order, callback: CallbackContext
+    account: MpesaAccount, operator: ApiOperator, about: Transaction, callback: CallbackContext
 ) -> HttpRequest:
     """Poll a payment by its reported receipt; the state arrives by a callback."""
-    return _order_question(account, operator, {"TransactionID": callback.receipt}, order, callback)
+    return _order_question(account, operator, {"TransactionID": callback.receipt}, about, callback)
 
 
 def deposit_query(account: MpesaAccount, receipt: str, minor: int, now: Instant) -> HttpRequest:
@@ -233,16 +245,16 @@ def balance_query(account: MpesaAccount, *, now: Instant) -> HttpRequest:
 def _order_question(
     account: MpesaAccount,
     operator: ApiOperator,
-    about: Mapping[str, str],
-    order: Order,
+    ids: Mapping[str, str],
+    about: Transaction,
     callback: CallbackContext,
 ) -> HttpRequest:
-    timeout_url = _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT)
-    remarks = account_reference(order.gateway_reference)
+    timeout_url = _order_url(account, about, MpesaCallbackKind.QUEUE_TIMEOUT)
+    remarks = account_reference(about.reference)
     return _question(
         account,
         operator,
-        about,
+        ids,
         _callback_url(account, callback),
         timeout_url=timeout_url,
         remarks=remarks,
@@ -340,10 +352,14 @@ def _push_credentials(account: MpesaAccount, *, now: Instant) -> dict[str, Any]:
     }
 
 
-def _order_url(account: MpesaAccount, order: Order, kind: MpesaCallbackKind) -> str:
+def _order_url(account: MpesaAccount, about: Transaction, kind: MpesaCallbackKind) -> str:
     credential = account.initiator.credential if kind is MpesaCallbackKind.RESULT else ""
     context = CallbackContext(
-        kind, order.gateway_reference, order.requested.minor, credential=credential
+        kind,
+        about.reference,
+        about.order.requested.minor,
+        about.progress.version,
+        credential=credential,
     )
     return _callback_url(account, context)
 

@@ -131,22 +131,37 @@ def read_result(
             raise ValueError("it is about another payment or amount")
         if amount is not None and original is not None and RECEIPT.fullmatch(result.receipt):
             return reversals.ReversalSucceeded(
-                address.reference, provider, Source.WEBHOOK, result.receipt, amount
+                address.reference,
+                provider,
+                Source.WEBHOOK,
+                result.receipt,
+                amount,
+                version=address.answered_version,
             )
     elif result.code in REFUSALS and not result.receipt:
         return reversals.ReversalFailed(
-            address.reference, provider, Source.WEBHOOK, REFUSALS[result.code], result.code
+            address.reference,
+            provider,
+            Source.WEBHOOK,
+            REFUSALS[result.code],
+            result.code,
+            version=address.answered_version,
         )
-    return asks_now(provider, address.reference, result.id or None)
+    return asks_now(provider, address, result.id or None)
 
 
 def asks_now(
-    provider: str, id: str, provider_reference: str | None = None
+    provider: str, address: CallbackContext, provider_reference: str | None = None
 ) -> reversals.ReversalReport:
-    """Return the report from which a question follows: M-Pesa has the reversal, and its outcome is
-    not known."""
+    """Return the report from which a question follows: M-Pesa has the reversal, as only it was
+    given the address, and its outcome is not known."""
     return reversals.ReversalAccepted(
-        id, provider, Source.WEBHOOK, provider_reference, poll_after=SECOND
+        address.reference,
+        provider,
+        Source.WEBHOOK,
+        provider_reference,
+        poll_after=SECOND,
+        version=address.answered_version,
     )
 
 
@@ -156,20 +171,30 @@ def read_state(
     """Return the report from the answer to a question. Raises ValueError for one about another
     transaction."""
     reference, parameters, amount = address.reference, result.parameters, result.amount
+    version = address.answered_version
     state = parameters.get("TransactionStatus", "").lower()
     if result.code != codes.SUCCESS or not state:
         shown = result.code if codes.is_code(result.code) else "another code"
         reason = f"Daraja answered the question about the reversal with {shown}: {result.message}."
-        return reversals.ReversalUnreachable(reference, provider, reason, poll_after=HOUR)
+        return reversals.ReversalUnreachable(
+            reference, provider, reason, poll_after=HOUR, version=version
+        )
     if parameters.get("OriginatorConversationID") != address.conversation:
         raise ValueError("it is about another conversation")
     if amount is not None and amount.minor != address.minor:
         raise ValueError("it is about another amount")
     if state == codes.TRANSACTION_COMPLETED:
         receipt = parameters.get("ReceiptNo") or None
-        return reversals.ReversalSucceeded(reference, provider, Source.POLL, receipt, amount)
+        return reversals.ReversalSucceeded(
+            reference, provider, Source.POLL, receipt, amount, version=version
+        )
     if state in codes.TRANSACTION_FAILURES:
         return reversals.ReversalFailed(
-            reference, provider, Source.POLL, f"M-Pesa says that it is {state}.", state
+            reference,
+            provider,
+            Source.POLL,
+            f"M-Pesa says that it is {state}.",
+            state,
+            version=version,
         )
-    return reversals.ReversalAccepted(reference, provider, Source.POLL)
+    return reversals.ReversalAccepted(reference, provider, Source.POLL, version=version)

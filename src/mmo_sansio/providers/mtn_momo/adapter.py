@@ -27,10 +27,9 @@ from mmo_sansio.messages.inputs import (
     ProviderFailed,
     ProviderHinted,
     ProviderReport,
-    ProviderSucceeded,
     UnmatchedNotified,
 )
-from mmo_sansio.messages.reversals import ReversalAccepted
+from mmo_sansio.messages.reversals import ReversalHinted
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
 from mmo_sansio.providers.common.balances import (
     AccountBalance,
@@ -70,7 +69,7 @@ from mmo_sansio.providers.mtn_momo import codes, refunds, wire
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, MtnProduct
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Moment, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Source, Stage, Transaction, Type
+from mmo_sansio.values.model import Stage, Transaction, Type
 from mmo_sansio.values.reversals import Reversal
 
 TOKEN_LIFETIME = HOUR
@@ -251,7 +250,7 @@ class MtnMomoProvider:
 
     def read_notification(
         self, request: HttpRequest
-    ) -> ProviderHinted | ReversalAccepted | UnmatchedNotified:
+    ) -> ProviderHinted | ReversalHinted | UnmatchedNotified:
         """Read an unsigned callback, which only causes a poll."""
         return parse_notification(self.name, request)
 
@@ -329,12 +328,8 @@ class MtnMomoProvider:
         receipt = wire.text_member(document, "financialTransactionId")
         match wire.text_member(document, "status"):
             case "SUCCESSFUL":
-                return ProviderSucceeded(
-                    about.transaction.reference,
-                    self.name,
-                    Source.POLL,
-                    receipt,
-                    final=wire.parse_amount(document, about.transaction.order.requested.currency),
+                return about.succeeded(
+                    receipt, wire.parse_amount(document, about.transaction.order.requested.currency)
                 )
             case "FAILED":
                 reason = wire.parse_reason(document)
@@ -410,7 +405,7 @@ _REFERENCE = re.compile(r"(?P<payment>[0-9A-HJKMNP-TV-Z]{26})(-[1-9][0-9]{0,5})?
 
 def parse_notification(
     provider: str, request: HttpRequest
-) -> ProviderHinted | ReversalAccepted | UnmatchedNotified:
+) -> ProviderHinted | ReversalHinted | UnmatchedNotified:
     """Return the payment or reversal of a callback. An unreadable body names none, whatever its
     address."""
     content = stored_text(request.body)
@@ -424,7 +419,7 @@ def parse_notification(
     if reference is None or found is None:
         return UnmatchedNotified(provider, content)
     if reference != found["payment"]:
-        return ReversalAccepted(reference, provider, Source.WEBHOOK, poll_after=SECOND)
+        return ReversalHinted(reference, provider)
     return ProviderHinted(reference, provider, content)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
 from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.admin.auditing import AuditLog
@@ -25,7 +26,7 @@ from mmo_trio.cli.support.output import (
 )
 from mmo_trio.cli.support.references import brand_option, find_transaction
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
-from mmo_trio.engine.engine import submit_once
+from mmo_trio.engine.engine import continue_clock, submit_once
 from mmo_trio.storage.interface.admin_types import Role
 from mmo_trio.storage.sql.store import Store
 
@@ -33,9 +34,10 @@ _NEXT_STEPS = {
     ReversalState.REQUESTED: "Another user approves it: `mmo tx reversals approve {id}`.",
     ReversalState.APPROVED: "The gateway that serves this store sends it.",
 }
-_NEEDS_PERSON = (
-    "The gateway can't ask {provider} about {id}. Look for the payment's receipt in the "
-    "provider's portal or statement."
+_UNASKED = "The gateway can't ask {provider} about {id}."
+_UNTOLD = "{provider} has not told for a day what became of {id}."
+_FIND_OUT = (
+    "Look for the payment's receipt in the provider's portal or statement."
     " If the money went back: `mmo tx reversals resolve {id} --succeeded`; if the provider says "
     "it did not: --failed."
 )
@@ -157,15 +159,19 @@ def reversals() -> None:
 @json_option
 def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) -> None:
     """List reversals without an outcome, the newest first."""
-    found = target.with_store(
-        lambda store: store.list_reversals(only_unfinished=not with_ended, limit=limit)
-    )
+
+    async def find(store: Store) -> Sequence[Reversal]:
+        await continue_clock(clock, store)
+        return await store.list_reversals(only_unfinished=not with_ended, limit=limit)
+
+    clock = target.clock()
+    found = target.with_store(find)
     shown = [each for each in found if with_ended or not each.state.has_ended]
     columns = ("id", "brand", "provider", "amount", "state", "askedAt", "askedBy", "approvedBy")
     print_rows(
         columns, [_to_json(each) if as_json else _to_row(each) for each in shown], as_json=as_json
     )
-    _print_advice(shown)
+    _print_advice(shown, now=clock.time())
 
 
 @reversals.command()
@@ -177,15 +183,17 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
     """Show the reversals of a payment with all that is known of them."""
 
     async def find(store: Store) -> Sequence[Reversal]:
+        await continue_clock(clock, store)
         return await store.reversals((await find_transaction(store, reference, brand)).reference)
 
+    clock = target.clock()
     found = target.with_store(find)
     if as_json:
         print_json([_to_json(each) for each in found])
     else:
         for each in found:
             print_table(("member", "value"), _to_row(each).items())
-    _print_advice(found)
+    _print_advice(found, now=clock.time())
 
 
 @reversals.command()
@@ -223,10 +231,12 @@ def resolve(id: str, succeeded: bool, evidence: str, provider_reference: str | N
     )
 
 
-def _print_advice(shown: Sequence[Reversal]) -> None:
-    for each in shown:
-        if each.needs_person:
-            print_status(_NEEDS_PERSON.format(id=each.id, provider=each.provider))
+def _print_advice(shown: Sequence[Reversal], *, now: Instant) -> None:
+    for reversal in shown:
+        if reversal.needs_person(now):
+            why = _UNASKED if reversal.wake_at is None else _UNTOLD
+            text = f"{why} {_FIND_OUT}"
+            print_status(text.format(id=reversal.id, provider=reversal.provider))
 
 
 def _to_row(reversal: Reversal) -> dict[str, object]:

@@ -264,7 +264,8 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{_text(progress.attempt)}"
         f",{progress.unsent}"
         f",{_number(progress.receipt_awaited_since)}"
-        f",{_text(progress.named_by_receipt)}]".encode("ascii")
+        f",{_text(progress.named_by_receipt)}"
+        f",{progress.sent_version}]".encode("ascii")
     )
 
 
@@ -352,6 +353,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         unsent=row[20],
         receipt_awaited_since=row[21],
         named_by_receipt=row[22],
+        sent_version=row[23],
     )
 
 

@@ -16,7 +16,11 @@ from attrs import Factory, define, evolve
 from mmo_sansio.messages import reversals
 from mmo_sansio.messages.replies import ReversalApplied
 from mmo_sansio.providers.common.interface import Provider, ReversalReports, ReversesPayments
-from mmo_sansio.providers.common.operations import ReversalOperation, operation_key
+from mmo_sansio.providers.common.operations import (
+    ReversalOperation,
+    operation_key,
+    with_version,
+)
 from mmo_sansio.values.model import Transaction, Type
 from mmo_sansio.values.reversals import Reversal, ReversalState, with_reported_money
 from mmo_trio.storage.interface.store import log_store_failure
@@ -159,6 +163,7 @@ class ReversalWorker:
         except Exception as fault:
             logger.error("reversal_conversation_failed", provider=name, fault=describe_fault(fault))
             report = about.unreachable(f"A fault of ours: {type(fault).__name__}.")
+        report = with_version(report, reversal.version)
         if (
             isinstance(report, reversals.ReversalAccepted | reversals.ReversalUnreachable)
             and report.poll_after is None

@@ -27,6 +27,7 @@ from mmo_sansio.providers.common.operations import (
     OperationKey,
     resubmission_ends_at,
     with_poll_interval,
+    with_version,
 )
 from mmo_sansio.values.clock import Moment, MonotonicInstant
 from mmo_sansio.values.model import Operation, Order, Stage, Transaction, Type
@@ -460,10 +461,6 @@ class ProviderWorker:
         report = await self._converse(
             conversation, self.exchange_for(provider.name), transaction, began_at
         )
-        if isinstance(
-            report, inputs.ProviderNeverReceived
-        ):  # Its record may wait for the store until the payment is polled.
-            report = evolve(report, submitted_at=transaction.progress.submitted_at)
         await self._report(partial(self.record_input, lambda: report))
 
     def _withheld(self, order: Order) -> inputs.WithheldReason | None:
@@ -502,6 +499,7 @@ class ProviderWorker:
         counts = self.counts[provider.name]
         deadline = began_at + CONVERSATION_TIMEOUT_S
         report = await run_conversation(conversation, exchange, about, deadline, counts)
+        report = with_version(report, about.progress.version)
         report = with_poll_interval(report, provider.operations, about)
         counts.reports[REPORT_LABELS[type(report)]] += 1
         if isinstance(report, inputs.ProviderUnreachable):

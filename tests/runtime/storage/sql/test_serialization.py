@@ -117,6 +117,7 @@ progresses = built(
     not_found_since=st.none() | instants,
     attempt=st.none() | texts,
     unsent=st.integers(0, 9),
+    sent_version=st.integers(0, 10**6),
     answered=st.lists(instants, max_size=3).map(tuple),
     is_restored=st.booleans(),
     receipt_awaited_since=st.none() | instants,

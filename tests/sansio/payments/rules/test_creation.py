@@ -439,6 +439,7 @@ def test_a_payment_with_a_reserved_conversation_is_created_with_its_submission_o
         provider_data=ProviderData(created.order.provider, created.order.provider_title),
         submitted_at=START,
         submissions=1,
+        sent_version=1,
     )
     assert decision.reply == Accepted(created.order, created)
     assert decision.intents == ()

@@ -111,9 +111,10 @@ def test_a_hint_about_nothing_of_ours_is_kept(
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
 def test_who_cannot_be_asked_is_not_asked_again(stage: Stage) -> None:
     before = a_transaction(stage, polls=1)
-    after = moved(decided(before, cannot_tell()))
+    version = before.progress.version
+    after = moved(decided(before, cannot_tell(version=version)))
     assert (after.progress.stage, after.progress.wake_at) == (stage, EXPIRES)
-    assert isinstance(decided(after, cannot_tell()).reply, Ignored)
+    assert isinstance(decided(after, cannot_tell(version=version + 1)).reply, Ignored)
     assert isinstance(decided(before, cannot_tell(provider="other")).reply, Ignored)
 
 
@@ -130,7 +131,7 @@ def test_a_poll_that_did_not_know_what_the_submission_returned_does_not_end_poll
 
 
 def tells_nothing(transaction: Transaction) -> ProviderReport:
-    return cannot_tell(transaction.reference)
+    return cannot_tell(transaction.reference, version=transaction.progress.version)
 
 
 @pytest.mark.spec("S3", "S6")

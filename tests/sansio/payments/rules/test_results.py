@@ -136,6 +136,7 @@ def test_a_success_sets_final_amount_and_fee(stage: Stage, source: Source) -> No
         completed_at=NOW,
         completion_source=source,
         submitted_at=START,
+        sent_version=2,
     )
 
 
@@ -166,6 +167,7 @@ def test_a_failure_sets_code_and_message(code: ErrorCode, source: Source) -> Non
         error_code=code,
         error_message=EXPLANATIONS[code].meaning,
         submitted_at=START,
+        sent_version=2,
     )
 
 
@@ -301,6 +303,7 @@ def test_an_operator_makes_it_a_success(stage: Stage) -> None:
         completed_at=NOW,
         completion_source=Source.MANUAL,
         submitted_at=START,
+        sent_version=2,
     )
     plain = ended(before, a_resolution())
     assert (plain.final, plain.provider_reference) == (KES(150), "PROV-1")

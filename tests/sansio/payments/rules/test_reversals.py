@@ -17,14 +17,17 @@ from mmo_sansio.messages.reversals import (
     RequestReversal,
     ResolveReversal,
     ReversalAccepted,
-    ReversalCannotTell,
     ReversalFailed,
+    ReversalHinted,
     ReversalNeverReceived,
     ReversalSucceeded,
     ReversalUnreachable,
     ReversalWoke,
 )
 from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.payments.rules.reversals import REQUESTS_MAX
+from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
+from mmo_sansio.providers.common.interface import ReversalReports
 from mmo_sansio.testing import (
     KES,
     REFERENCE,
@@ -93,6 +96,16 @@ def sent(**members: Any) -> PaidPayment:
     reply = stage.send()
     assert isinstance(reply, ReversalApplied)
     assert reply.reversal.may_send("one")
+    return stage
+
+
+def sent_twice() -> PaidPayment:
+    """Send again what the provider has never received, by its answer to a question."""
+    stage = sent()
+    stage.send("two")
+    stage.give(ReversalReports(stage.reversal, "test").never_received())
+    stage.send("three")
+    assert stage.reversal.may_send("three")
     return stage
 
 
@@ -247,11 +260,10 @@ def test_while_the_request_may_be_in_flight_it_is_not_sent_again() -> None:
 
 @pytest.mark.spec("S6")
 def test_an_answer_to_an_old_question_lets_nothing_be_sent_again() -> None:
-    stage = sent()
-    old = stage.reversal.version
-    stage.send("two")
-    assert isinstance(stage.give(ReversalNeverReceived(ID, "test", version=old)), Ignored)
-    assert stage.has(ReversalState.UNKNOWN)
+    stage = sent_twice()
+    for old in range(1, stage.reversal.sent_version):
+        assert isinstance(stage.give(ReversalNeverReceived(ID, "test", version=old)), Ignored)
+    assert stage.has(ReversalState.SENT)
 
 
 @pytest.mark.spec("S6")
@@ -276,11 +288,9 @@ def test_an_acceptance_after_all_stops_a_second_request() -> None:
 
 @pytest.mark.spec("S6")
 def test_the_refusal_of_a_second_request_is_asked_about_as_the_first_may_have_arrived() -> None:
-    stage = sent()
-    stage.send("two")
-    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
-    stage.send("three")
-    stage.give(ReversalFailed(ID, "test", Source.POLL, "It was reversed before."))
+    stage = sent_twice()
+    refusal = ReversalReports(stage.reversal, "test").failed("It was reversed before.")
+    stage.give(refusal)
     assert stage.has(ReversalState.UNKNOWN)
     stage.send("four")
     stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
@@ -290,11 +300,8 @@ def test_the_refusal_of_a_second_request_is_asked_about_as_the_first_may_have_ar
 @pytest.mark.spec("S6")
 def test_a_refused_second_request_ends_where_the_provider_knows_nothing_of_either() -> None:
     """A provider that keeps no refused ids would else be sent one request after the other."""
-    stage = sent()
-    stage.send("two")
-    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
-    stage.send("three")
-    stage.give(ReversalFailed(ID, "test", Source.POLL, "Too small."))
+    stage = sent_twice()
+    stage.give(ReversalReports(stage.reversal, "test").failed("Too small."))
     stage.send("four")
     stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
     assert stage.has(ReversalState.FAILED)
@@ -311,9 +318,113 @@ def test_the_refusal_of_a_second_request_is_final_where_the_first_has_not_left()
 
 
 @pytest.mark.spec("S6")
+def test_a_refusal_that_is_recorded_late_is_asked_about_as_one_in_time() -> None:
+    """The store was away, so the next question is on record before the refusal is."""
+    stage = sent_twice()
+    refusal = ReversalReports(stage.reversal, "test").failed("It was reversed before.")
+    stage.send("four")
+    stage.give(refusal)
+    assert stage.has(ReversalState.UNKNOWN)
+    assert stage.reversal.wake_at is not None
+
+
+@pytest.mark.spec("S6")
+def test_the_refusal_of_an_earlier_request_says_nothing_of_the_latest() -> None:
+    stage = sent()
+    old = ReversalReports(stage.reversal, "test")
+    stage.send("two")
+    stage.give(ReversalReports(stage.reversal, "test").never_received())
+    stage.send("three")
+    for report in (old.failed("No."), old.unreachable("Reset."), old.never_received()):
+        assert isinstance(stage.give(report), Ignored)
+    assert stage.has(ReversalState.SENT)
+    assert stage.reversal.may_send("three")
+
+
+@pytest.mark.spec("S6")
+def test_an_old_cannot_tell_ends_no_question_that_was_planned_since() -> None:
+    stage = sent()
+    stage.send("two")
+    cannot_tell = ReversalReports(stage.reversal, "test").cannot_tell()
+    stage.give(ReversalAccepted(ID, "test", Source.WEBHOOK, "R-1", poll_after=SECOND))
+    planned = stage.reversal.wake_at
+    assert isinstance(stage.give(cannot_tell), Ignored)
+    assert planned == stage.reversal.wake_at == later(stage.now, SECOND)
+
+
+@pytest.mark.spec("S6")
+def test_what_answers_an_earlier_request_postpones_no_question() -> None:
+    stage = sent()
+    old = ReversalReports(stage.reversal, "test").accepted()
+    stage.send("two")
+    stage.give(ReversalReports(stage.reversal, "test").never_received())
+    stage.send("three")
+    planned = stage.reversal.wake_at
+    stage.give(evolve(old, poll_after=HOUR))
+    assert (stage.reversal.is_accepted, stage.reversal.wake_at) == (True, planned)
+
+
+@pytest.mark.spec("S5", "S6")
+def test_a_hint_asks_at_once_and_accepts_nothing() -> None:
+    stage = sent()
+    assert isinstance(stage.give(ReversalHinted(ID, "test")), Ignored), "it may be in flight"
+    stage.give(ReversalReports(stage.reversal, "test").unreachable("Reset."))
+    stage.now = later(stage.now, Span(HOUR))
+    stage.give(ReversalWoke(ID, "two"))
+    stage.give(ReversalHinted(ID, "test"))
+    assert stage.reversal.wake_at == later(stage.now, POLL_INTERVAL_MIN)
+    assert isinstance(stage.give(ReversalHinted(ID, "test")), Ignored), "a flood asks once"
+    assert isinstance(stage.give(ReversalHinted(ID, "other")), Ignored)
+    assert not stage.reversal.is_accepted
+
+
+@pytest.mark.spec("S6")
+def test_a_hint_keeps_nothing_from_being_sent_that_never_arrived() -> None:
+    stage = sent()
+    stage.send("two")
+    stage.give(ReversalHinted(ID, "test"))
+    stage.send("three")
+    stage.give(ReversalReports(stage.reversal, "test").never_received())
+    assert isinstance(stage.give(ReversalHinted(ID, "test")), Ignored)
+    stage.send("four")
+    assert stage.reversal.may_send("four")
+
+
+@pytest.mark.spec("S6")
+def test_what_never_arrives_is_sent_five_times_and_then_needs_a_person() -> None:
+    stage = sent()
+    for attempt in range(20):
+        stage.send(f"question {attempt}")
+        stage.give(ReversalReports(stage.reversal, "test").never_received())
+        stage.send(f"request {attempt}")
+    assert stage.reversal.submissions == REQUESTS_MAX
+    assert (stage.reversal.state, stage.reversal.wake_at) == (ReversalState.UNKNOWN, None)
+    assert stage.reversal.needs_person(stage.now)
+
+
+@pytest.mark.spec("S6")
+def test_what_certainly_did_not_leave_is_sent_as_often_as_it_takes() -> None:
+    stage = sent()
+    for attempt in range(20):
+        stage.give(ReversalReports(stage.reversal, "test").never_received())
+        stage.send(f"request {attempt}")
+    assert stage.reversal.submissions == 21
+
+
+@pytest.mark.spec("S6")
+def test_what_has_no_result_for_a_day_needs_a_person() -> None:
+    stage = sent()
+    stage.give(ReversalReports(stage.reversal, "test").accepted("R-1"))
+    assert not stage.reversal.needs_person(later(stage.now, Span(DAY - 1)))
+    assert stage.reversal.needs_person(later(stage.now, DAY))
+    stage.give(ReversalSucceeded(ID, "test", Source.POLL, "R-1"))
+    assert not stage.reversal.needs_person(later(stage.now, DAY))
+
+
+@pytest.mark.spec("S6")
 def test_where_no_question_can_tell_a_notification_or_staff_end_it() -> None:
     stage = sent()
-    stage.give(ReversalCannotTell(ID, "test"))
+    stage.give(ReversalReports(stage.reversal, "test").cannot_tell())
     assert (stage.reversal.state, stage.reversal.wake_at) == (ReversalState.UNKNOWN, None)
     stage.now = later(stage.now, Span(MINUTE))
     by_hand = ResolveReversal(ID, "amina", succeeded=True, evidence="A line of the statement.")
@@ -395,8 +506,8 @@ def test_a_notification_after_a_failure_is_asked_about_until_it_is_answered(
     stage = sent()
     stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
     for _ in range(2):
-        stage.give(ReversalAccepted(ID, "test", Source.WEBHOOK, poll_after=SECOND))
-    assert stage.reversal.wake_at == later(stage.now, SECOND)
+        stage.give(ReversalHinted(ID, "test"))
+    assert stage.reversal.wake_at == later(stage.now, POLL_INTERVAL_MIN)
     for attempt in ("two", "three"):
         reply = stage.send(attempt)
         assert isinstance(reply, ReversalApplied)
@@ -415,6 +526,7 @@ def test_a_notification_after_a_success_or_about_what_was_never_sent_asks_nothin
     refused.give(DecideReversal(ID, "brian", is_approved=False, four_eyes=True))
     for stage in (done, refused):
         assert isinstance(stage.give(ReversalAccepted(ID, "test", Source.WEBHOOK)), Ignored)
+        assert isinstance(stage.give(ReversalHinted(ID, "test")), Ignored)
         assert stage.reversal.wake_at is None
 
 

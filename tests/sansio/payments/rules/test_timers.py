@@ -62,6 +62,7 @@ def test_pending_for_three_days_expires(stage: Stage, late: Span) -> None:
         error_code=ErrorCode.TRANSACTION_EXPIRED,
         error_message=EXPLANATIONS[ErrorCode.TRANSACTION_EXPIRED].meaning,
         submitted_at=before.progress.submitted_at,
+        sent_version=before.progress.sent_version,
     )
     assert woken(before, now=now).intents == (DeliverCallback(REFERENCE),)
 

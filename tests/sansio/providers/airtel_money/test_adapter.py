@@ -384,7 +384,7 @@ def test_a_payin_that_was_taken_is_pending_whatever_its_status_says(status: Any)
     for code in ("DP00800001006", "DP00800001001", None):
         report = submitted(a_payin(), answer(code, transaction=told))
         known_as = REFERENCE if status == "TS" else None
-        assert report == ProviderAccepted(REFERENCE, "airtel_ug", Source.POLL, known_as)
+        assert report == ProviderAccepted(REFERENCE, "airtel_ug", Source.POLL, known_as, version=2)
 
 
 PAYIN_REFUSALS = [
@@ -436,7 +436,13 @@ ALREADY_THERE = ["ESB000041"]
 def test_a_payin_that_is_refused_has_failed(code: str, expected: ErrorCode, status: int) -> None:
     given = answer(code, success=False, status=status, message="no")
     assert submitted(a_payin(), given) == ProviderFailed(
-        REFERENCE, "airtel_ug", Source.POLL, expected, native_code=code, native_message="no"
+        REFERENCE,
+        "airtel_ug",
+        Source.POLL,
+        expected,
+        native_code=code,
+        native_message="no",
+        version=2,
     )
 
 
@@ -475,7 +481,7 @@ def test_a_payout_is_paid_when_all_of_the_answer_says_so(version: int) -> None:
     given = answer("DP00900001001", transaction=done)
     report = submitted(a_payout(), key_answer(), given, disbursement_version=version)
     assert report == ProviderSucceeded(
-        REFERENCE, "airtel_ug", Source.POLL, provider_reference="disbursement-1"
+        REFERENCE, "airtel_ug", Source.POLL, provider_reference="disbursement-1", version=2
     )
 
 
@@ -622,7 +628,7 @@ def test_a_payin_is_paid_when_its_status_says_so_whichever_code_comes_with_it(
     code: str | None,
 ) -> None:
     assert asked(a_payin(), enquiry("TS", code)) == ProviderSucceeded(
-        REFERENCE, "airtel_ug", Source.POLL, provider_reference="MP240101.1200.A00001"
+        REFERENCE, "airtel_ug", Source.POLL, provider_reference="MP240101.1200.A00001", version=2
     )
 
 
@@ -719,7 +725,9 @@ def test_what_was_told_as_paid_with_a_doubt_is_pending_and_never_sent_again(
 ) -> None:
     given = enquiry("TS", **members)
     told = asked(a_payout(), given) if is_poll else submitted(a_payout(), key_answer(), given)
-    assert told == ProviderAccepted(REFERENCE, "airtel_ug", Source.POLL, "MP240101.1200.A00001")
+    assert told == ProviderAccepted(
+        REFERENCE, "airtel_ug", Source.POLL, "MP240101.1200.A00001", version=2
+    )
     unknown = answer("ESB000045", success=False, status=404)
     later_on = a_payout(provider_reference=told.provider_reference)
     assert isinstance(asked(later_on, unknown, now=later(START, HOUR)), ProviderUnreachable)

@@ -46,7 +46,7 @@ def told(state: str | None, code: str | None = None, **members: Any) -> HttpResp
 
 def test_a_refund_is_of_the_whole_payment_by_its_receipt() -> None:
     report, (request,) = sent(told("SUCCESS"))
-    assert report == ReversalSucceeded(ID, "airtel_ug", Source.POLL, "CI29")
+    assert report == ReversalSucceeded(ID, "airtel_ug", Source.POLL, "CI29", version=1)
     assert request == HttpRequest(
         "POST",
         b"https://openapi.airtel.ug/standard/v1/payments/refund",
@@ -160,7 +160,7 @@ def test_nobody_can_be_asked_about_a_refund() -> None:
     report, requests = reversal_report(
         provider.poll_reversal(a_reversal(PAYMENT), PAYMENT, now=Moment.at(START))
     )
-    assert (report, requests) == (ReversalCannotTell(ID, "airtel_ug"), [])
+    assert (report, requests) == (ReversalCannotTell(ID, "airtel_ug", version=1), [])
     operations = provider.reversal_operations
     assert operations.keys() == {DIRECT_PAYIN, WEB_PAYIN}
     assert not any(

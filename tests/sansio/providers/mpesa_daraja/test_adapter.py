@@ -249,7 +249,7 @@ def test_a_push_says_what_the_sheet_names() -> None:
         "TransactionDesc": "Payment",
     }
     address = parse_callback_url(url.encode(), CONSUMER_SECRET.encode())
-    assert address == CallbackContext(MpesaCallbackKind.PUSH, REFERENCE, 15_000)
+    assert address == CallbackContext(MpesaCallbackKind.PUSH, REFERENCE, 15_000, 2)
 
 
 def test_a_till_is_paid_as_a_till() -> None:
@@ -672,7 +672,7 @@ def test_not_found_is_final_after_an_hour_and_about_that_submission_only(code: o
     assert isinstance(adapter().read_notification(callback(early, answer)), ProviderUnreachable)
     late = question(now=later(START, HOUR))
     told = adapter().read_notification(callback(late, answer))
-    assert told == ProviderNeverReceived(REFERENCE, "kenya", 0, START, asked_at=later(START, HOUR))
+    assert told == ProviderNeverReceived(REFERENCE, "kenya", 2, asked_at=later(START, HOUR))
 
 
 # Callbacks.

@@ -53,7 +53,7 @@ REFERENCE_DATA = {
         "Value": "https://internalsandbox.safaricom.co.ke/mpesa/reversalresults/v1/submit",
     }
 }
-AT_RESULT = to(MpesaCallbackKind.REVERSAL_RESULT, reference=ID, receipt=RECEIPT)
+AT_RESULT = to(MpesaCallbackKind.REVERSAL_RESULT, reference=ID, version=1, receipt=RECEIPT)
 AT_STATE = to(MpesaCallbackKind.REVERSAL_STATE, reference=ID, conversation=CONVERSATION)
 
 
@@ -126,7 +126,7 @@ def told(url: str, document: object) -> object:
 def test_a_reversal_is_what_the_page_on_reversals_shows() -> None:
     conversation = adapter().reverse(a_reversal(PAYMENT), PAYMENT, now=Moment.at(START))
     report, (request,) = reversal_report(conversation, json_answer(200, TAKEN))
-    assert report == ReversalAccepted(ID, "kenya", Source.POLL, CONVERSATION)
+    assert report == ReversalAccepted(ID, "kenya", Source.POLL, CONVERSATION, version=1)
     assert request.target == b"https://sandbox.safaricom.co.ke/mpesa/reversal/v1/request"
     document = json.loads(request.body)
     assert (
@@ -134,7 +134,7 @@ def test_a_reversal_is_what_the_page_on_reversals_shows() -> None:
         == document["ResultURL"].rpartition("/")[0]
     )
     assert told(document.pop("ResultURL"), done()) == ReversalSucceeded(
-        ID, "kenya", Source.WEBHOOK, "SKE52PAWR9", Money(15_000, "KES")
+        ID, "kenya", Source.WEBHOOK, "SKE52PAWR9", Money(15_000, "KES"), version=1
     )
     assert document == {
         "Initiator": OPTIONS["initiator"],
@@ -201,7 +201,7 @@ def test_a_refused_request_says_why() -> None:
     }
     report = sent(json_answer(400, error))
     words = "Daraja has refused it. Bad Request - Invalid TransactionID"
-    assert report == ReversalFailed(ID, "kenya", Source.POLL, words, "400.002.02")
+    assert report == ReversalFailed(ID, "kenya", Source.POLL, words, "400.002.02", version=1)
 
 
 @pytest.mark.spec("S6")
@@ -232,7 +232,7 @@ def test_all_that_was_paid_to_the_shortcode_can_be_reversed_and_whole() -> None:
 def test_each_documented_refusal_ends_a_reversal(code: str, as_number: bool) -> None:
     given: object = int(code) if as_number and code.isdigit() else code
     assert told(AT_RESULT, refused(given)) == ReversalFailed(
-        ID, "kenya", Source.WEBHOOK, REFUSALS[code], code
+        ID, "kenya", Source.WEBHOOK, REFUSALS[code], code, version=1
     )
 
 
@@ -265,7 +265,7 @@ def test_a_result_that_proves_nothing_causes_a_question_by_its_own_id(
 ) -> None:
     known_as = document["Result"]["OriginatorConversationID"]
     assert told(AT_RESULT, document) == ReversalAccepted(
-        ID, "kenya", Source.WEBHOOK, known_as, SECOND
+        ID, "kenya", Source.WEBHOOK, known_as, SECOND, version=1
     )
 
 
@@ -293,10 +293,10 @@ def test_a_result_at_an_address_that_is_not_ours_is_not_read() -> None:
 
 @pytest.mark.spec("S6")
 def test_a_queue_timeout_is_no_refusal() -> None:
-    url = to(MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT, reference=ID)
+    url = to(MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT, reference=ID, version=1)
     for document in (refused(1, ResultType=1), {}):
         assert told(url, document) == ReversalAccepted(
-            ID, "kenya", Source.WEBHOOK, poll_after=SECOND
+            ID, "kenya", Source.WEBHOOK, poll_after=SECOND, version=1
         )
 
 
@@ -305,13 +305,15 @@ def test_a_reversal_is_asked_about_by_daraja_s_id_and_answered_by_a_callback() -
     known = a_reversal(PAYMENT, provider_reference=CONVERSATION, is_accepted=True)
     conversation = adapter().poll_reversal(known, PAYMENT, now=Moment.at(START))
     report, (request,) = reversal_report(conversation, json_answer(200, TAKEN))
-    assert report == ReversalAccepted(ID, "kenya", Source.POLL)
+    assert report == ReversalAccepted(ID, "kenya", Source.POLL, version=1)
     document = json.loads(request.body)
     assert request.target.endswith(b"/mpesa/transactionstatus/v1/query")
     assert (document["OriginalConversationID"], document["PartyA"]) == (CONVERSATION, 174379)
     assert "TransactionID" not in document
     found = told(document["ResultURL"], a_state("Completed"))
-    assert found == ReversalSucceeded(ID, "kenya", Source.POLL, "SKE52PAWR9", Money(15_000, "KES"))
+    assert found == ReversalSucceeded(
+        ID, "kenya", Source.POLL, "SKE52PAWR9", Money(15_000, "KES"), version=1
+    )
     for answer in (json_answer(500), LOST, HttpResponse(200, (), b"<html>Oops")):
         conversation = adapter().poll_reversal(known, PAYMENT, now=Moment.at(START))
         assert isinstance(reversal_report(conversation, answer)[0], ReversalUnreachable)
@@ -320,7 +322,7 @@ def test_a_reversal_is_asked_about_by_daraja_s_id_and_answered_by_a_callback() -
 @pytest.mark.spec("S6")
 def test_a_reversal_without_daraja_s_id_can_be_asked_about_by_nothing() -> None:
     conversation = adapter().poll_reversal(a_reversal(PAYMENT), PAYMENT, now=Moment.at(START))
-    assert reversal_report(conversation) == (ReversalCannotTell(ID, "kenya"), [])
+    assert reversal_report(conversation) == (ReversalCannotTell(ID, "kenya", version=1), [])
 
 
 @pytest.mark.spec("S6")

@@ -278,7 +278,7 @@ def test_a_request_to_no_product_needs_no_token() -> None:
 )
 @pytest.mark.spec("S6")
 def test_what_was_taken_now_or_before_is_pending(given: HttpResponse) -> None:
-    assert submitted(given) == ProviderAccepted(REFERENCE, "mtn_ug", Source.POLL)
+    assert submitted(given) == ProviderAccepted(REFERENCE, "mtn_ug", Source.POLL, version=2)
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_a_success_tells_its_receipt_and_its_amount_however_they_are_written(
 ) -> None:
     document = a_status("SUCCESSFUL", amount=amount, financialTransactionId=receipt)
     assert asked(answer(200, document)) == ProviderSucceeded(
-        REFERENCE, "mtn_ug", Source.POLL, "1232581108", final=Money(1_000, "UGX")
+        REFERENCE, "mtn_ug", Source.POLL, "1232581108", final=Money(1_000, "UGX"), version=3
     )
 
 
@@ -405,7 +405,7 @@ def test_a_success_may_be_of_another_amount_or_of_none_that_is_told() -> None:
     assert isinstance(other, ProviderSucceeded)
     assert other.final == Money(999, "UGX")
     bare = asked(answer(200, {"status": "SUCCESSFUL"}))
-    assert bare == ProviderSucceeded(REFERENCE, "mtn_ug", Source.POLL)
+    assert bare == ProviderSucceeded(REFERENCE, "mtn_ug", Source.POLL, version=3)
 
 
 @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
@@ -432,7 +432,7 @@ def test_a_failure_for_a_reason_that_is_new_is_declined(reason: object) -> None:
 
 @pytest.mark.parametrize("reason", sorted(PENDING_REASONS))
 def test_what_is_still_running_is_pending_wherever_it_says_so(reason: str) -> None:
-    pending = ProviderAccepted(REFERENCE, "mtn_ug", Source.POLL)
+    pending = ProviderAccepted(REFERENCE, "mtn_ug", Source.POLL, version=3)
     assert asked(answer(200, a_status("PENDING", reason=reason))) == pending
     assert asked(answer(200, a_status("FAILED", reason=reason))) == pending
     assert asked(answer(200, a_status(reason))) == pending

@@ -13,6 +13,7 @@ from mmo_sansio.messages.inputs import UnmatchedNotified
 from mmo_sansio.messages.reversals import (
     ReversalAccepted,
     ReversalFailed,
+    ReversalHinted,
     ReversalNeverReceived,
     ReversalReport,
     ReversalSucceeded,
@@ -71,7 +72,7 @@ def test_a_refund_is_sent_and_asked_about_by_an_id_made_from_ours() -> None:
     report, (request,) = reversal_report(
         PROVIDER.reverse(part, PAYMENT, now=Moment.at(NOW)), json_answer(202)
     )
-    assert report == ReversalAccepted(ID, "mtn_ug", Source.POLL)
+    assert report == ReversalAccepted(ID, "mtn_ug", Source.POLL, version=1)
     assert (request.method, request.target) == (
         "POST",
         b"https://proxy.momoapi.mtn.com/disbursement/v1_0/refund",
@@ -158,7 +159,7 @@ def test_a_refund_ends_by_its_own_state_only(
 def test_a_refund_that_was_paid_names_its_receipt_and_amount() -> None:
     told = a_state("SUCCESSFUL", amount="1000.00", financialTransactionId=1947913865)
     assert asked(told) == ReversalSucceeded(
-        ID, "mtn_ug", Source.POLL, "1947913865", Money(1_000, "UGX")
+        ID, "mtn_ug", Source.POLL, "1947913865", Money(1_000, "UGX"), version=1
     )
 
 
@@ -180,7 +181,9 @@ def test_each_reason_of_the_sandbox_is_a_refusal_with_words_for_staff() -> None:
         words = (
             REFUSALS.get(reason) or EXPLANATIONS[to_error_code(reason, None, Type.PAYOUT)].meaning
         )
-        assert report == ReversalFailed(ID, "mtn_ug", Source.POLL, f"{words} As told.", reason)
+        assert report == ReversalFailed(
+            ID, "mtn_ug", Source.POLL, f"{words} As told.", reason, version=1
+        )
 
 
 @pytest.mark.spec("S5")
@@ -189,7 +192,7 @@ def test_a_callback_about_a_refund_causes_a_question() -> None:
     target = f"{HOOKS.removeprefix('https://gw.example')}/{ID}".encode()
     for method in ("PUT", "POST"):
         found = PROVIDER.read_notification(HttpRequest(method, target, (), body))
-        assert found == ReversalAccepted(ID, "mtn_ug", Source.WEBHOOK, poll_after=SECOND)
+        assert found == ReversalHinted(ID, "mtn_ug")
     other = HttpRequest("PUT", target.replace(b"-1", b"-2"), (), body)
     assert isinstance(PROVIDER.read_notification(other), UnmatchedNotified)
 

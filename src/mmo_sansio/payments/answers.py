@@ -1,0 +1,36 @@
+"""Says which of our requests and questions a report answers: one that is older than the latest
+request says nothing about that (clause S6)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from mmo_sansio.values.model import Progress
+from mmo_sansio.values.reversals import Reversal
+
+
+class Answer(StrEnum):
+    """Lists what a report may answer."""
+
+    NOTIFICATION = "notification"
+    """Nothing: the provider tells it by itself, of the payment or reversal as a whole."""
+    REQUEST = "request"
+    """The latest request."""
+    QUESTION = "question"
+    """A question about that; nothing was learnt since it was asked."""
+    OVERTAKEN = "overtaken"
+    """A question about that; more was learnt since it was asked."""
+    OLDER = "older"
+    """An earlier request, or a question about one."""
+
+
+def what_is_answered(version: int | None, about: Progress | Reversal) -> Answer:
+    """Return what a report answers that names this version of a payment's progress or a
+    reversal."""
+    if version is None:
+        return Answer.NOTIFICATION
+    if version == about.sent_version:
+        return Answer.REQUEST
+    if version < about.sent_version:
+        return Answer.OLDER
+    return Answer.QUESTION if version == about.version else Answer.OVERTAKEN
