@@ -497,7 +497,9 @@ def _fail(
     before = found.reversal
     if answered is Answer.REQUEST and before.submissions > before.unsent + 1:
         at, code = later(now.time, poll_interval(0)), input_.native_code or "refused"
-        return found.move(ReversalState.UNKNOWN, wake_at=at, native_code=code, remark=input_.reason)
+        return found.move(
+            _waiting_state(before), wake_at=at, native_code=code, remark=input_.reason
+        )
     return found.end(
         ReversalState.FAILED,
         input_.source,
