@@ -18,7 +18,7 @@ from mmo_sansio.values.model import Source
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import ReversalState, reversal_id
 from tests.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
-from tests.conformance.inputs import reference, succeeded
+from tests.conformance.inputs import failed, reference, succeeded
 
 _ASKED = RequestReversal(
     reference(1),
@@ -106,6 +106,45 @@ async def check_reversal_that_moved_after_all(open_store: OpenStore) -> None:
         for again in (all_of_it, other):
             (refused,) = await submit_batch(store, (again, after_noon(5)))
             assert isinstance(refused, Ignored)
+
+
+async def check_suspense_entry_of_returned_money(open_store: OpenStore) -> None:
+    """The entry by which money came late is closed when all of it is back, once."""
+    async with open_store() as store:
+        await create_payments(store, (1, 2))
+        for number in (1, 2):
+            await submit_batch(
+                store, (BeginSubmission(reference(number)), NOON), (failed(number), NOON)
+            )
+            late = succeeded(number)
+            await submit_batch(store, (late, after_noon(1)))
+        entries = {
+            number: (await store.admin.suspense_of_payment(reference(number)))[0]
+            for number in (1, 2)
+        }
+        assert await store.admin.close_suspense(
+            entries[2].id, by="amina", note="told", now=after_noon(2)
+        )
+        for number, entry in entries.items():
+            id = reversal_id(reference(number), 1)
+            asked = evolve(
+                _ASKED,
+                payment=reference(number),
+                amount=None,
+                reported=Money(1_000, "KES"),
+                suspense_entry=entry.id,
+            )
+            await submit_batch(
+                store,
+                (asked, after_noon(3)),
+                (ReversalWoke(id, "one"), after_noon(4)),
+                (ReversalSucceeded(id, "sandbox", Source.POLL, "R-1"), after_noon(5)),
+            )
+    async with open_store() as store:
+        (first,) = await store.admin.suspense_of_payment(reference(1))
+        assert (first.closed_at, first.closed_by) == (after_noon(5), "gateway")
+        (second,) = await store.admin.suspense_of_payment(reference(2))
+        assert (second.closed_by, second.note) == ("amina", "told")
 
 
 async def check_integrity_of_reversals(open_store: OpenStore) -> None:

@@ -78,7 +78,7 @@ def rows_written(decision: Decision) -> Iterator[Row]:
                 yield RowKind.INTENT, key
             case changes.CallbackRecorded() | changes.QrRecorded() | changes.BreakerSaved():
                 pass
-            case changes.SuspenseRecorded() | changes.JournalEntry():
+            case changes.SuspenseRecorded() | changes.SuspenseClosed() | changes.JournalEntry():
                 pass  # No decision looks at them.
             case _:
                 assert_never(change)

@@ -186,6 +186,18 @@ class SuspenseRecorded:
 
 
 @frozen
+class SuspenseClosed:
+    """An entry of the suspense book needs nobody any more; one that staff have closed before stays
+    as it is."""
+
+    entry: int
+    """Its id in the store."""
+    at: Instant
+    note: str
+    """Why, in a sentence for staff."""
+
+
+@frozen
 class JournalEntry:
     """A journal entry is one line of a payment's timeline: the actor, the time, and the stages
     before and after."""
@@ -216,6 +228,7 @@ Change: TypeAlias = (
     | QrRecorded
     | BreakerSaved
     | SuspenseRecorded
+    | SuspenseClosed
     | JournalEntry
 )
 """Everything that can become true."""

@@ -37,6 +37,8 @@ class RequestReversal:
     """The provider's receipt of that, which settles this payment only."""
     provider: str = ""
     """The payment's provider, which has given the receipt."""
+    suspense_entry: int | None = None
+    """The id of that entry."""
     number: int | None = None
     """The number that it must have, so that a form that is sent twice asks once; None: the next
     one."""

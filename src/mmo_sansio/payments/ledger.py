@@ -19,6 +19,7 @@ from mmo_sansio.messages.changes import (
     QrRecorded,
     ReferenceConsumed,
     ReversalChanged,
+    SuspenseClosed,
     SuspenseRecorded,
     TransactionAdvanced,
     TransactionCreated,
@@ -267,6 +268,7 @@ class Ledger:
                 | QrRecorded()
                 | BreakerSaved()
                 | SuspenseRecorded()
+                | SuspenseClosed()
                 | JournalEntry()
             ):
                 pass  # Kept by stores for people and for workers; no decision looks at them.

@@ -88,6 +88,8 @@ class Reversal:
     """What the provider has moved after the payment had failed; None: the payment has succeeded."""
     receipt: str | None = None
     """The provider's receipt of that."""
+    suspense_entry: int | None = None
+    """The entry of the suspense book that says so, which is closed when all of it is back."""
     usage: tuple[UsageShare, ...] = ()
     """What it added to the counters of its limits."""
     approved_by: str | None = None

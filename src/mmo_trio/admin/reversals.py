@@ -18,7 +18,7 @@ from mmo_sansio.messages.reversals import (
 )
 from mmo_sansio.values.clock import format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction
-from mmo_sansio.values.money import Money, parse_number, to_money
+from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal, ReversalState, left_of, reversed_payment
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionUser
@@ -90,9 +90,10 @@ class Reversals:
         if wrong is not None:
             asked = evolve(
                 asked,
-                reported=_reported_money(wrong),
+                reported=wrong.reported_money,
                 receipt=wrong.receipt,
                 provider=payment.order.provider,
+                suspense_entry=wrong.entry.id,
             )
         told = None if amount is None else str(amount)
         return await self._carry_out(
@@ -202,14 +203,7 @@ def money_left(
 ) -> Money | None:
     """Return what can still be asked back of a payment; None when it has moved no money."""
     wrong = find_paid_after_all(payment, suspense)
-    paid = payment.progress.final if wrong is None else _reported_money(wrong)
+    paid = payment.progress.final if wrong is None else wrong.reported_money
+    if paid is None and reversals:
+        paid = reversals[-1].reported
     return None if paid is None else left_of(paid, reversals)
-
-
-def _reported_money(wrong: ToldWrong) -> Money:
-    """Return what the provider has moved after all, which is what was requested where its report
-    names no amount."""
-    if wrong.amount is None:
-        return wrong.transaction.order.requested
-    number, currency = wrong.amount.split()
-    return to_money(parse_number(number), currency)

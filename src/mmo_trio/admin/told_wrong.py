@@ -7,7 +7,7 @@ merchant."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import frozen
 
@@ -16,7 +16,9 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.payments.evidence import CONTRARY_REASONS, contradicts
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction, Type
+from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_sansio.values.number_format import format_amount, format_amounts_in
+from mmo_sansio.values.reversals import Reversal, left_of, reversed_minor
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.sql.store import Store
 
@@ -34,6 +36,8 @@ class ToldWrong:
     confirmed first."""
     called_back_at: Instant | None
     """When the merchant took the callback; None: look-ups and records alone tell the result."""
+    reversals: Sequence[Reversal] = ()
+    """The payment's reversals: what has gone back, or may."""
 
     @property
     def told_at(self) -> Instant:
@@ -70,14 +74,49 @@ class ToldWrong:
         """Return the amount of the report, such as `450.00 KES`; None when it names none."""
         return _member(self.entry, "amount")
 
+    @property
+    def reported_money(self) -> Money:
+        """Return what the provider has moved by its report: what was requested where that names no
+        amount."""
+        if self.amount is None:
+            return self.transaction.order.requested
+        number, currency = self.amount.split()
+        return to_money(parse_number(number), currency)
+
+    @property
+    def back(self) -> Money:
+        """Return what has gone back."""
+        moved = (each for each in self.reversals if each.state.has_moved)
+        return Money(reversed_minor(moved), self.transaction.order.requested.currency)
+
+    @property
+    def may_go_back(self) -> Money:
+        """Return what is asked back, and may go back."""
+        open_ = (each for each in self.reversals if not each.state.has_ended)
+        return Money(reversed_minor(open_), self.transaction.order.requested.currency)
+
+    @property
+    def left(self) -> Money:
+        """Return what neither has gone back nor may."""
+        left = left_of(self.reported_money, self.reversals)
+        return Money(max(left.minor, 0), left.currency)
+
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether all that was paid after the payment had failed has gone back: what the
+        merchant was told is right then."""
+        is_paid = self.reported is Status.SUCCESS and self.is_confirmed
+        return is_paid and self.back.minor >= self.reported_money.minor
+
 
 def find_told_wrong(
     transaction: Transaction,
     suspense: Iterable[SuspenseEntry],
     callbacks: Iterable[CallbackRecorded],
+    reversals: Sequence[Reversal] = (),
 ) -> ToldWrong | None:
     """Return the payment with the report that contradicts its end; None when no open entry of its
-    suspense does."""
+    suspense does, or all of the money has gone back."""
     if transaction.status is Status.PENDING:
         return None
     succeeded = transaction.status is Status.SUCCESS
@@ -92,7 +131,8 @@ def find_told_wrong(
         return None
     delivered = [each.at for each in callbacks if each.attempt.outcome is DeliveryOutcome.DELIVERED]
     entry = max(contrary, key=lambda each: (_is_confirmed(each), each.id))
-    return ToldWrong(transaction, entry, min(delivered, default=None))
+    wrong = ToldWrong(transaction, entry, min(delivered, default=None), reversals)
+    return None if wrong.is_settled else wrong
 
 
 async def list_told_wrong(
@@ -126,9 +166,11 @@ async def list_told_wrong(
 
 
 async def _load(store: Store, payment: Transaction) -> ToldWrong | None:
-    suspense = await store.admin.suspense_of_payment(payment.reference)
     return find_told_wrong(
-        payment, suspense, await store.admin.callbacks(gateway_reference=payment.reference)
+        payment,
+        await store.admin.suspense_of_payment(payment.reference),
+        await store.admin.callbacks(gateway_reference=payment.reference),
+        await store.reversals(payment.reference),
     )
 
 
@@ -164,12 +206,23 @@ def merchant_message(wrong: ToldWrong) -> str:
             how,
             f"{order.provider_title} has reported otherwise on {_time(entry.first_at)}: it "
             f"{words[wrong.reported]}" + (f", {report}." if report else "."),
+            *_returns(wrong),
             _advice(wrong),
             "Our API does not change the result, and no second callback follows: please correct "
             "your own books.",
             f"For questions, answer to this message and name the payment and our entry {entry.id}.",
         )
     )
+
+
+def _returns(wrong: ToldWrong) -> Iterator[str]:
+    """Tell what has gone back of the money, and what may."""
+    is_payin = wrong.transaction.order.type is Type.PAYIN
+    to = "to the payer" if is_payin else "from the payee"
+    if wrong.back.minor:
+        yield f"{format_amount(wrong.back)} of it has gone back {to}."
+    if wrong.may_go_back.minor:
+        yield f"{format_amount(wrong.may_go_back)} of it is asked back, and may go back {to}."
 
 
 def _advice(wrong: ToldWrong) -> str:
@@ -184,11 +237,28 @@ def _advice(wrong: ToldWrong) -> str:
     if not wrong.is_confirmed:
         forbidden = "ask the payer to pay again, and do not deliver," if is_payin else "pay again"
         return f"It has not confirmed that yet. Do not {forbidden} before we write to you again."
+    if wrong.back.minor or wrong.may_go_back.minor:
+        return _advice_on_returns(wrong, is_payin=is_payin)
     if is_payin:
         return "You have the money: deliver, or pay it back. Do not ask the payer to pay again."
     return (
         "The payee has the money: do not pay again. If you have already, answer to this "
         "message at once."
+    )
+
+
+def _advice_on_returns(wrong: ToldWrong, *, is_payin: bool) -> str:
+    """Return what to do where money of a payment that was paid after all has gone back, or may."""
+    if not is_payin:
+        return "Do not pay again before we write to you again."
+    if not wrong.left.minor:
+        return (
+            "Do not deliver, and do not pay it back yourself: it would go back twice. Do not ask "
+            "the payer to pay again before we write to you again."
+        )
+    return (
+        f"You keep {format_amount(wrong.left)}: agree with the payer what to deliver for that, or "
+        "pay that back, and no more. Do not ask the payer to pay again."
     )
 
 

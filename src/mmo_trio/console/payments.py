@@ -381,7 +381,7 @@ async def show_payment(reference: str) -> str:
     about = f"payment:{transaction.reference}"
     await record_view(about)
     rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
-    wrong = find_told_wrong(transaction, history.suspense, history.callbacks)
+    wrong = find_told_wrong(transaction, history.suspense, history.callbacks, history.reversals)
     return await render_template(
         "payment.html",
         payment=transaction,

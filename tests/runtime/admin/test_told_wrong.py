@@ -17,14 +17,29 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     TransactionWoke,
 )
+from mmo_sansio.messages.replies import ReversalApplied
+from mmo_sansio.messages.reversals import (
+    DecideReversal,
+    RequestReversal,
+    ResolveReversal,
+    ReversalSucceeded,
+    ReversalWoke,
+)
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import DAY, SECOND, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Evidence, Operation, Source, Status
+from mmo_sansio.values.model import Evidence, Operation, Source, Status, Transaction
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import ReversalState
 from mmo_trio.admin.explanation import conclusions, load_payment_history
+from mmo_trio.admin.reversals import money_left
 from mmo_trio.admin.timeline import timeline
-from mmo_trio.admin.told_wrong import ToldWrong, list_told_wrong, merchant_message
+from mmo_trio.admin.told_wrong import (
+    ToldWrong,
+    find_told_wrong,
+    list_told_wrong,
+    merchant_message,
+)
 from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import submit_batch
 from tests.support.sqlite_store import StoreFile
@@ -177,6 +192,104 @@ async def test_the_merchants_text_says_what_to_do(
         await play(store, *inputs, operation=operation)
         (found,) = await listed(store)
         assert advice in merchant_message(found)
+
+
+async def ask_back(store: Store, *, amount: int | None, number: int = 1) -> str:
+    """Ask money back of a payment that was paid after its merchant was told of a failure."""
+    (found,) = await listed(store)
+    asked = RequestReversal(
+        a.REFERENCE,
+        "acme",
+        None if amount is None else Money(amount, "KES"),
+        reason="Cancelled.",
+        user="amina",
+        needs_approval=True,
+        reported=found.reported_money,
+        receipt=found.receipt,
+        suspense_entry=found.entry.id,
+        number=number,
+    )
+    (reply,) = await submit_batch(store, (asked, EXPIRED))
+    assert isinstance(reply, ReversalApplied)
+    return reply.reversal.id
+
+
+async def give_back(store: Store, id: str) -> None:
+    """Let the operator move the money of a reversal back."""
+    for input_ in (
+        DecideReversal(id, "brian", is_approved=True, four_eyes=True),
+        ReversalWoke(id, "one"),
+        ReversalSucceeded(id, "test", Source.POLL, "RV1"),
+    ):
+        (reply,) = await submit_batch(store, (input_, EXPIRED))
+        assert isinstance(reply, ReversalApplied)
+
+
+@pytest.mark.spec("S5")
+async def test_while_all_of_the_money_may_go_back_nobody_delivers() -> None:
+    async with StoreFile().open() as store:
+        await play(store, a.a_wake(), PAID)
+        await ask_back(store, amount=None)
+        (found,) = await listed(store)
+    text = merchant_message(found)
+    assert "KES 75.00 of it is asked back, and may go back to the payer." in text
+    assert "Do not deliver, and do not pay it back yourself" in text
+    assert "You have the money" not in text
+
+
+@pytest.mark.spec("S5")
+async def test_of_what_has_gone_back_in_part_the_rest_is_named() -> None:
+    async with StoreFile().open() as store:
+        await play(store, a.a_wake(), PAID)
+        await give_back(store, await ask_back(store, amount=5_000))
+        (found,) = await listed(store)
+    text = merchant_message(found)
+    assert "KES 50.00 of it has gone back to the payer." in text
+    assert "You keep KES 25.00:" in text
+    assert "You have the money" not in text
+
+
+@pytest.mark.spec("S5")
+async def test_an_entry_is_closed_when_all_of_the_money_is_back() -> None:
+    async with StoreFile().open() as store:
+        await play(store, a.a_wake(), PAID)
+        await give_back(store, await ask_back(store, amount=5_000))
+        (open_,) = await store.admin.suspense_of_payment(a.REFERENCE)
+        assert open_.closed_at is None
+        await give_back(store, await ask_back(store, amount=None, number=2))
+        (closed,) = await store.admin.suspense_of_payment(a.REFERENCE)
+        assert (closed.closed_by, closed.closed_at) == ("gateway", EXPIRED)
+        assert closed.note == "All of 75.00 KES has gone back, by reversal 2 at last."
+        assert await listed(store) == []
+        history = await load_payment_history(store, found_payment := await _payment(store))
+        assert find_told_wrong(found_payment, history.suspense, (), history.reversals) is None
+
+
+@pytest.mark.spec("S5")
+async def test_what_did_not_go_back_after_all_may_be_asked_back_again() -> None:
+    """Its entry in the suspense book is closed; the reversal knows of it."""
+    async with StoreFile().open() as store:
+        await play(store, a.a_wake(), PAID)
+        id = await ask_back(store, amount=None)
+        later_on = later(EXPIRED, Span(3600 * SECOND))
+        await submit_batch(
+            store,
+            (DecideReversal(id, "brian", is_approved=True, four_eyes=True), EXPIRED),
+            (ReversalWoke(id, "one"), EXPIRED),
+            (ResolveReversal(id, "brian", succeeded=True, evidence="line 7"), later_on),
+            (ResolveReversal(id, "brian", succeeded=False, evidence="line 8"), later_on),
+        )
+        (failed,) = await store.reversals(a.REFERENCE)
+        assert failed.state is ReversalState.FAILED
+        assert money_left(await _payment(store), (), [failed]) == Money(7_500, "KES")
+        again = RequestReversal(a.REFERENCE, "acme", None, "Cancelled.", "amina", True)
+        (reply,) = await submit_batch(store, (again, later_on))
+        assert isinstance(reply, ReversalApplied)
+        assert reply.reversal.receipt == "SG632NMUAB"
+
+
+async def _payment(store: Store) -> Transaction:
+    return (await store.transactions([a.REFERENCE]))[a.REFERENCE]
 
 
 @pytest.mark.spec("K3", "S5")

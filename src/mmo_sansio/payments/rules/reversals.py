@@ -18,7 +18,7 @@ for payments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, assert_never
 
 from attrs import evolve, frozen
@@ -27,6 +27,7 @@ from mmo_sansio.messages import reversals as inputs
 from mmo_sansio.messages.changes import (
     Change,
     ReversalChanged,
+    SuspenseClosed,
     SuspenseReason,
     UsageChanged,
 )
@@ -92,7 +93,19 @@ class _Found:
         self, state: ReversalState, source: Source | None, *, now: Moment, **members: Any
     ) -> Decision:
         """Return the decision that ends the reversal."""
-        return self.move(state, wake_at=None, ended_at=now.utc, source=source, **members)
+        decision = self.move(state, wake_at=None, ended_at=now.utc, source=source, **members)
+        entry = self.reversal.suspense_entry
+        if entry is None or not state.has_moved or not self._is_all_back(decision):
+            return decision
+        note = f"All of {self.paid} has gone back, by reversal {self.reversal.number} at last."
+        return evolve(decision, changes=(*decision.changes, SuspenseClosed(entry, now.utc, note)))
+
+    def _is_all_back(self, decision: Decision) -> bool:
+        """Tell whether all that was paid has been moved back once this is decided."""
+        known = decision.changes[0]
+        assert isinstance(known, ReversalChanged)
+        moved = (each for each in known.reversals if each.state.has_moved)
+        return left_of(self.paid, moved).minor <= 0
 
     def give_way(self, *, now: Moment) -> Decision:
         """Return the decision that ends a reversal which no longer fits, and names those that have
@@ -190,11 +203,11 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
     payment = ledger.transaction(input_.payment)
     if payment is None or payment.order.brand != input_.brand:
         return ignore("There is no such payment.")
-    has_failed, known = (
-        payment.progress.stage is Stage.FAILED,
-        ledger.reversals_of(payment.reference),
-    )
-    paid = input_.reported if has_failed else payment.progress.final
+    known = ledger.reversals_of(payment.reference)
+    reported = receipt = entry = None
+    if payment.progress.stage is Stage.FAILED:
+        reported, receipt, entry = _reported(input_, known)
+    paid = payment.progress.final or reported
     if paid is None:
         return ignore(
             "Only a payment that has succeeded, or was paid after it had failed, can be reversed.",
@@ -232,8 +245,9 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
         asked_at=now.utc,
         state=ReversalState.APPROVED if is_approved else ReversalState.REQUESTED,
         wake_at=now.time if is_approved else None,
-        reported=paid if has_failed else None,
-        receipt=input_.receipt if has_failed else None,
+        reported=reported,
+        receipt=receipt,
+        suspense_entry=entry,
         usage=tuple(each.share for each in added),
     )
     return Decision(
@@ -244,6 +258,16 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
 def _receipt_key(input_: inputs.RequestReversal) -> DepositKey | None:
     """Return the receipt by which reported money was moved; None where none is named."""
     return (input_.provider, input_.receipt) if input_.provider and input_.receipt else None
+
+
+def _reported(
+    input_: inputs.RequestReversal, known: Sequence[Reversal]
+) -> tuple[Money | None, str | None, int | None]:
+    """Return what was paid after the payment had failed, with its receipt and its entry in the
+    suspense book: by an open entry, or by a closed one of which a reversal knows."""
+    if input_.reported is not None or not known:
+        return input_.reported, input_.receipt, input_.suspense_entry
+    return known[-1].reported, known[-1].receipt, known[-1].suspense_entry
 
 
 def _usage(

@@ -363,7 +363,9 @@ def explain(reference: str, brand: str | None, target: CommandTarget, as_json: b
         return await load_payment_history(store, await find_transaction(store, reference, brand))
 
     history = target.with_store(load)
-    wrong = find_told_wrong(history.transaction, history.suspense, history.callbacks)
+    wrong = find_told_wrong(
+        history.transaction, history.suspense, history.callbacks, history.reversals
+    )
     if as_json:
         print_json_text(_to_json(history, wrong))
     else:

@@ -18,6 +18,7 @@ from mmo_trio.storage.sql.serialization import (
     UPSERT_USAGE,
     callback_body_rows,
     callback_columns,
+    closed_rows,
     journal_columns,
     order_columns,
     progress_columns,
@@ -183,6 +184,13 @@ _UPSERT_SUSPENSE = PreparedStatement("""
             last_at = greatest(suspense.last_at, excluded.last_at)
 """)
 
+_CLOSE_SUSPENSE = PreparedStatement("""
+    UPDATE suspense AS s SET closed_at = done.at, note = done.note, closed_by = done.closed_by
+    FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[])
+        AS done (at, id, note, closed_by)
+    WHERE s.id = done.id AND s.closed_at IS NULL
+""")
+
 _INSERT_COUNTS = InsertStatement("""
     INSERT INTO figure_deltas (began_at, brand, method, provider, status, latency_s, times)
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
@@ -312,6 +320,8 @@ def batch_statements(
             yield from tables.bind(_INSERT_CALLBACK_BODIES, bodies)
     if effect.suspense:
         yield _UPSERT_SUSPENSE.bind_rows(sorted(suspense_rows(effect)))
+    if effect.closed:
+        yield _CLOSE_SUSPENSE.bind_rows(closed_rows(effect))
     if effect.breakers:
         breakers = sorted(effect.breakers.items())
         yield _UPSERT_BREAKERS.bind_rows(

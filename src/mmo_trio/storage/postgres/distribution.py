@@ -282,7 +282,8 @@ async def _is_distributed(connection: PostgresConnection) -> bool:
 def commit_brand(effect: NetEffect) -> str | None:
     """Return the brand in whose shard a batch leaves its row; None when it writes the coordinator's
     tables, too."""
-    if effect.deposits or effect.claims or effect.reversals or effect.suspense or effect.breakers:
+    unsharded = (effect.deposits, effect.claims, effect.reversals, effect.suspense, effect.closed)
+    if any(unsharded) or effect.breakers:
         return None
     return next((each.brand for each in effect.journal if each.brand), None)
 

@@ -58,6 +58,8 @@ class NetEffect:
     breakers: dict[str, changes.BreakerSaved] = Factory(dict)
     """By brand, as they are at the end of the batch."""
     suspense: list[changes.SuspenseRecorded] = Factory(list)
+    closed: dict[int, changes.SuspenseClosed] = Factory(dict)
+    """Entries of the suspense book that the batch closes, by id."""
     journal: list[changes.JournalEntry] = Factory(list)
 
     @property
@@ -130,6 +132,8 @@ class NetEffect:
                 pass  # The journal entry contains it.
             case changes.SuspenseRecorded():
                 self.suspense.append(change)
+            case changes.SuspenseClosed(entry):
+                self.closed.setdefault(entry, change)
             case _:
                 assert_never(change)
 

@@ -153,6 +153,18 @@ def suspense_rows(effect: NetEffect) -> list[tuple[Any, ...]]:
     ]
 
 
+def closed_rows(effect: NetEffect) -> list[tuple[int, int, str, str]]:
+    """Return time, id, note and who closes it, for each entry of the suspense book that a batch
+    closes, in the order of their ids."""
+    return [
+        (each.at, id, each.note, CLOSED_BY_ITSELF) for id, each in sorted(effect.closed.items())
+    ]
+
+
+CLOSED_BY_ITSELF = "gateway"
+"""Who closes an entry that needs nobody any more."""
+
+
 def usage_rows(effect: NetEffect) -> list[tuple[str, str, int, int]]:
     """Return brand, counter, day and amount of what a batch adds to counters, in the order of their
     keys."""

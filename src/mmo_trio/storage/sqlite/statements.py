@@ -328,6 +328,12 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
             "excluded.last_at)",
             serialization.suspense_rows(effect),
         )
+    if effect.closed:
+        connection.executemany(
+            "UPDATE suspense SET closed_at = ?1, note = ?3, closed_by = ?4"
+            " WHERE id = ?2 AND closed_at IS NULL",
+            serialization.closed_rows(effect),
+        )
     if effect.callbacks:
         _run_for_rows(
             connection,
