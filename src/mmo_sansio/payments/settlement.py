@@ -50,7 +50,11 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
     a person to see. One that lacks its receipt waits for that first; one that comes later with the
     receipt only adds it."""
     before = ledger.transaction(input_.gateway_reference)
-    if before is not None and is_missing_receipt(before, receipt_key(input_), input_.final):
+    if (
+        input_.settles_receipt
+        and before is not None
+        and is_missing_receipt(before, receipt_key(input_), input_.final)
+    ):
         return add_receipt(ledger, before, input_, now=now)
     if (fault := why_not_applied(before, input_)) is not None:
         return _reject_success(ledger, before, input_, fault, now=now)
