@@ -89,14 +89,6 @@ class Airtel:
         self.offset += round(seconds * SECOND)
         await ask(f"{self.origin}/_simulator/book")  # Whoever asks has it look at its clock.
 
-    async def wait_for_payment(self, reference: str) -> None:
-        """Return once the simulator has accepted the payment."""
-        await wait_until(lambda: reference in self.payments())
-
-    async def wait_for_faults(self, planned: Sequence[PlannedFault]) -> None:
-        """Return once all planned faults have occurred."""
-        await wait_until(lambda: not any(each.times for each in planned))
-
 
 @asynccontextmanager
 async def running_airtel() -> AsyncIterator[Airtel]:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 
@@ -92,11 +92,6 @@ class CitusCluster:
                 return
             except psycopg.errors.ObjectInUse:  # Citus's own maintenance has come back.
                 time.sleep(0.2)
-
-    def on_worker(self, url: str, worker: int) -> str:
-        """The address of the same database on a worker, 1 or 2."""
-        parts = urlsplit(url)
-        return urlunsplit(parts._replace(netloc=f"postgres@127.0.0.1:{self.port + worker}"))
 
     def _create_empty(self, name: str) -> str:
         for node in range(3):

@@ -57,10 +57,6 @@ class PostgresPrograms:
                 return str(each.folder / program)
         raise NoSuchPostgres(f"no installed PostgreSQL has {program} for version {self.major}")
 
-    def has_jit(self) -> bool:
-        """Return whether the server can compile statements."""
-        return any(self.folder.parent.glob("lib/**/llvmjit.so"))
-
     def has_modules(self) -> bool:
         """Return whether the modules of contrib, such as `auto_explain`, came with it."""
         return any(self.folder.parent.glob("lib/**/auto_explain.so"))

@@ -36,7 +36,6 @@ from mmo_merchant import (
     read_found,
     read_page,
     records_request,
-    reference_look_up_request,
     to_money,
 )
 from mmo_sansio.http.exchange import NoResponseReceived
@@ -214,14 +213,16 @@ class WorldMerchant:
     async def look_up(self, gateway_reference: str) -> TransactionObject | None:
         """Return the payment as a look-up tells it; None when there was no answer. Raises
         TransactionNotFound."""
-        client = self.party.http_client()
-        return await self._look_up(client, look_up_request(self.access, gateway_reference))
-
-    async def look_up_by_reference(self, reference: str) -> TransactionObject | None:
-        """Return the newest payment under this reference; None when there was no answer. Raises
-        TransactionNotFound."""
-        client = self.party.http_client()
-        return await self._look_up(client, reference_look_up_request(self.access, reference))
+        asked_at = trio.current_time()
+        request = look_up_request(self.access, gateway_reference)
+        try:
+            found = read_found(await self._send(self.party.http_client(), request))
+        except TransactionNotFound:
+            raise
+        except MerchantApiError:
+            return None
+        self._note("look_up", found, asked_at)
+        return found
 
     async def records(self, window: RecordsWindow) -> list[TransactionObject] | None:
         """Return all transactions of a window, page by page; None when an answer did not come."""
@@ -240,17 +241,6 @@ class WorldMerchant:
                 self.listed.append(ListedRecords(began_at, window, found))
                 return found
             request = page_request(self.access, page.next)
-
-    async def _look_up(self, client: HttpClient, request: HttpRequest) -> TransactionObject | None:
-        asked_at = trio.current_time()
-        try:
-            found = read_found(await self._send(client, request))
-        except TransactionNotFound:
-            raise
-        except MerchantApiError:
-            return None
-        self._note("look_up", found, asked_at)
-        return found
 
     def _note(self, by: str, transaction: TransactionObject, asked_at: float) -> None:
         self.reports.append(ReportedPayment(asked_at, trio.current_time(), by, transaction))
