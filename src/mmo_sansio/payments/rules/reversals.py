@@ -229,7 +229,7 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
     added = _usage(ledger, input_, amount, now=now)
     if isinstance(added, str):
         return ignore(added, payment)
-    key = _receipt_key(input_) if has_failed else None
+    key = None if reported is None else _receipt_key(input_)
     if key is not None and (owner := receipt_owner(ledger, key, payment.reference)) is not None:
         return ignore(f"The receipt {key[1]} is that of {owner}: look at that first.", payment)
     claimed = claim_receipt(ledger, key, payment, amount=paid, now=now)
