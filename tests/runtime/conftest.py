@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import structlog
+import trustme
 from pytest_trio.enable_trio_mode import *  # noqa: F403
 from trio.testing import MockClock
 
@@ -69,6 +70,17 @@ def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def _compiled_templates() -> None:
     """Compile each template once."""
     WebApp.jinja_options = {"bytecode_cache": CompiledTemplates()}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _public_authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One authority stands for the file of all public ones: each gateway reads it three times,
+    which takes 20 ms for all of them, and no test asks a server of the world."""
+    file = tmp_path_factory.mktemp("authorities") / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(file))
+        yield
 
 
 def pytest_report_header() -> str:
