@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
 from attrs import define, evolve, field
@@ -41,6 +41,8 @@ time."""
 HOLD_MAX_S: Final = 60.0
 OF_THE_BRAND: Final = ("unauthorized", "merchant_disabled", "brand_daily_limit")
 """Rejections that are about no single line: they end the run."""
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+"""Returns after so many seconds."""
 _LOST: Final = (
     "The gateway has lost this payment, which may have been paid. Ask its staff; never pay "
     "it again."
@@ -71,18 +73,26 @@ class PayrollClient(AsyncMerchantClient):
     """Keeps the pace of a pay-roll; that a creation leaves is durable in the journal before it
     does."""
 
-    def __init__(self, base_url: str, api_key: str, *, journal: Journal, pace: Pace) -> None:
-        super().__init__(
-            base_url, api_key, sleep=lambda pause_s: anyio.sleep(min(pause_s, PAUSE_MAX_S))
-        )
-        self._journal, self._pace = journal, pace
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        *,
+        journal: Journal,
+        pace: Pace,
+        sleep: Sleep = anyio.sleep,
+    ) -> None:
+        super().__init__(base_url, api_key, sleep=lambda pause_s: sleep(min(pause_s, PAUSE_MAX_S)))
+        self._journal = journal
+        self._pace = pace
+        self._wait = sleep
 
     async def send(self, request: HttpRequest) -> Answer:
         """Send a request when its turn comes; a question is repeated when no answer comes, so that
         of thousands all get through."""
         answer: Answer = NoAnswer("")
         for _ in range(1 if request.method == "POST" else ATTEMPTS):
-            await anyio.sleep(self._pace.take_turn(anyio.current_time()))
+            await self._wait(self._pace.take_turn(anyio.current_time()))
             if request.method == "POST":
                 self._journal.record(
                     json.loads(request.body)["merchantReference"], LineState(phase=Phase.SENT)
@@ -113,6 +123,7 @@ class PaymentRun:
     """Seconds without any change after which the run ends."""
     on_record: Callable[[LineState], object] = bool
     """Called with each new state of a line."""
+    sleep: Sleep = anyio.sleep
     fault: MerchantApiError | None = field(default=None, init=False)
     """What was wrong last with the gateway or the key."""
 
@@ -143,9 +154,7 @@ class PaymentRun:
                 or now - changed_at >= self.patience_s
             ):
                 return
-            await anyio.sleep(
-                max(0.0, min(ask_at - now, RETRY_PAUSE_S) if unsent else ask_at - now)
-            )
+            await self.sleep(max(0.0, min(ask_at - now, RETRY_PAUSE_S) if unsent else ask_at - now))
 
     def _lines_in(self, *phases: Phase | None) -> list[PayLine]:
         """Return the lines in these phases; that of a line that was never sent is None."""

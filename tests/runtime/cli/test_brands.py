@@ -22,7 +22,9 @@ from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input
 from mmo_sansio.values.clock import Instant
 from mmo_trio.brands.master_key import create_master_key
+from mmo_trio.cli.commands import listen
 from mmo_trio.cli.group import main
+from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.http_client import send_request
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sql.admin_store import AdminStore
@@ -453,16 +455,35 @@ def test_the_receiver_believes_the_keys_of_the_sandbox(data: Path) -> None:
         assert (line["callback"], line["key"], line["response"]) == (body, "ok", 204)
 
 
-def test_the_receiver_says_what_it_lacks(tmp_path: Path) -> None:
+def test_the_receiver_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with listening("--data", tmp_path, "--key", GIVEN) as (address, _):
         port = address.rstrip("/").rpartition(":")[2]
         taken = mmo("listen", "--data", tmp_path, "--key", "k", "--port", port)
         assert taken.exit_code == 2
         assert f"--port {port}" in taken.stderr
+    monkeypatch.setattr(listen, "KEYS_WAIT_S", 0)
     done = mmo("listen", "--data", tmp_path)
     assert done.exit_code == 1
     assert "mmo sandbox" in done.stderr
     assert "--key" in done.stderr
+
+
+def test_the_receiver_looks_for_keys_once_a_second_until_they_are_there(
+    data: Path, tmp_path: Path
+) -> None:
+    later, pauses = tmp_path / "later", list[float]()
+
+    def start_sandbox_after_three(pause_s: float) -> None:
+        pauses.append(pause_s)
+        if len(pauses) == 3:
+            data.rename(later)
+
+    assert GIVEN.encode() in listen._await_sandbox_keys(later, start_sandbox_after_three)
+    assert pauses == [1.0] * 3
+    pauses.clear()
+    with pytest.raises(NegativeAnswer, match="no API keys"):
+        listen._await_sandbox_keys(tmp_path / "never", pauses.append)
+    assert pauses == [1.0] * listen.KEYS_WAIT_S
 
 
 class Sandbox(BaseHTTPRequestHandler):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -76,7 +76,9 @@ def listen(
     trio.run(_listen, authority, port, keys, forward, printer)
 
 
-def _await_sandbox_keys(directory: Path) -> Sequence[bytes]:
+def _await_sandbox_keys(
+    directory: Path, sleep: Callable[[float], None] = time.sleep
+) -> Sequence[bytes]:
     """Return the keys of the sandbox in this directory, also of one that is about to start for the
     first time. Raises NegativeAnswer when there are none in time."""
     for second in range(KEYS_WAIT_S):
@@ -84,7 +86,7 @@ def _await_sandbox_keys(directory: Path) -> Sequence[bytes]:
             return [key for _, key in load_sandbox_keys(directory)]
         if second == 0:
             print_status(f"Waiting for the keys of `mmo sandbox` in {directory}.")
-        time.sleep(1)
+        sleep(1)
     return [key for _, key in load_sandbox_keys(directory)]
 
 
