@@ -101,6 +101,22 @@ def test_refunds_of_deposits_are_offered_whole_or_in_parts() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"), [("ACCEPTED", ReversalAccepted), ("REJECTED", ReversalFailed)]
+)
+def test_the_answer_of_the_guide_names_the_refund_as_a_payout(
+    status: str, expected: type[ReversalReport]
+) -> None:
+    """The guide shows it with payoutId, the reference with refundId."""
+    answer = {"payoutId": REFUND_ID, "status": status, "created": "2025-05-15T07:38:56Z"}
+    assert isinstance(sent(json_answer(200, answer)), expected)
+    other = json_answer(200, {**answer, "payoutId": operation_id(REFERENCE)})
+    assert isinstance(sent(other), ReversalUnreachable)
+    data = a_refund("COMPLETED", payoutId=REFUND_ID)
+    del data["refundId"]
+    assert isinstance(asked(json_answer(200, {"status": "FOUND", "data": data})), ReversalSucceeded)
+
+
 def test_a_duplicate_is_asked_after() -> None:
     answer = json_answer(200, {"refundId": REFUND_ID, "status": "DUPLICATE_IGNORED"})
     assert sent(answer) == ReversalAccepted(ID, NAME, Source.POLL, version=1)
@@ -167,6 +183,7 @@ class TestQuestions:
         )
         assert isinstance(report, ReversalFailed)
         assert report.reason == "The account's wallet with pawaPay holds too little."
+        assert report.lacks_float
 
     @pytest.mark.parametrize("status", sorted(PENDING_STATUSES))
     def test_a_pending_one_is_asked_after_again(self, status: str) -> None:

@@ -125,6 +125,8 @@ class ReversalFailed:
     """Why, in a sentence for staff."""
     native_code: str | None = None
     provider_reference: str | None = None
+    lacks_float: bool = False
+    """Whether it is because our account with the provider holds too little."""
     version: int | None = None
 
 

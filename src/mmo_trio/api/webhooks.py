@@ -21,6 +21,8 @@ from attrs import define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead, unpack_body
 from mmo_sansio.messages.inputs import Input, ProviderHinted
+from mmo_sansio.messages.replies import Reply
+from mmo_sansio.messages.reversals import ReversalFailed
 from mmo_sansio.providers.common import interface
 from mmo_sansio.providers.common.balances import BalanceReport
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
@@ -61,6 +63,8 @@ class Webhooks:
     trusted_proxies: TrustedProxies = TrustedProxies()
     keep: Callable[[ProviderHinted], bool] = lambda _: False
     """Keeps a hint in memory until it is recorded; False: there is no room."""
+    note_reversal: Callable[[ReversalFailed, Reply], None] = lambda *_: None
+    """Called with each failed reversal that is reported, and what was decided about it."""
     observe: Callable[[str, HttpRequest, HttpResponse], None] = lambda *_: None
     """Called with the name of the account, and with each notification and its response."""
 
@@ -109,8 +113,8 @@ class Webhooks:
             if isinstance(notification, interface.DepositValidation):
                 is_acceptable = await self._would_accept_deposit(provider, notification.deposit)
                 return provider.answer_notification(request, is_acceptable)
-            for each in await self._inputs_for(provider, notification):
-                await self._record(each)
+            for input_ in await self._inputs_for(provider, notification):
+                await self._record(input_)
         except (StoreUnavailable, OutcomeUnknown) as error:
             logger.warning(
                 "notification_store_failed",
@@ -125,8 +129,11 @@ class Webhooks:
         """Make an input durable, or keep it where it is a hint and the store does not serve. Raises
         StoreUnavailable where there is no room, and what the store raises."""
         if not isinstance(input_, ProviderHinted):
-            await self.submit(input_)
+            reply = await self.submit(input_)
+            if isinstance(input_, ReversalFailed):
+                self.note_reversal(input_, reply)
             return
+
         fault: StoreUnavailable | OutcomeUnknown = StoreUnavailable("It has not answered in time.")
         with trio.move_on_after(ANSWER_WITHIN_S):
             try:

@@ -288,6 +288,7 @@ def build_workers(foundation: Foundation) -> Workers:
     )
     channel_owner = None if ownership is None else ChannelOwner(ownership, callbacks, owned)
     qr_codes = QrWorker(deliver=deliver, find_key=find_key, record_outcome=submit)
+    float_monitor = _float_monitor(foundation, providers.ask_for)
     dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
     scheduler = Scheduler(
         resources.store,
@@ -306,7 +307,7 @@ def build_workers(foundation: Foundation) -> Workers:
         channel_owner=channel_owner,
         qr_codes=qr_codes,
         account_checks=account_checks,
-        float_monitor=_float_monitor(foundation, providers.ask_for),
+        float_monitor=float_monitor,
         recorder=AccountRecorder(
             resources.store.admin,
             accounts.provider_accounts,
@@ -324,7 +325,7 @@ def build_workers(foundation: Foundation) -> Workers:
             clock.moment,
             resources.references.next,
         ),
-        reversals=ReversalWorker(resources.store, providers),
+        reversals=ReversalWorker(resources.store, providers, float_monitor.note_reversal),
         dispatcher=dispatcher,
         scheduler=scheduler,
         clock_monitor=ClockMonitor(clock, resources.store),
@@ -540,8 +541,9 @@ def _api_handler(
         resources.clock.moment,
         resources.limits.body,
         TrustedProxies.of(resources.settings.listen),
-        workers.providers.try_keep,
-        partial(workers.recorder.observe, is_from_operator=True),
+        keep=workers.providers.try_keep,
+        note_reversal=workers.float_monitor.note_reversal,
+        observe=partial(workers.recorder.observe, is_from_operator=True),
     )
     return ApiHandler(
         merchant_api,

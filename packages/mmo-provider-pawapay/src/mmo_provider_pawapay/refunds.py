@@ -21,6 +21,7 @@ from mmo_provider_pawapay.wire import (
     FailureReason,
     Initiation,
     amount_text,
+    named_id,
     object_member,
     operation_id,
     parse_amount,
@@ -29,7 +30,7 @@ from mmo_provider_pawapay.wire import (
     parse_json,
     text_member,
 )
-from mmo_sansio import HOUR, MINUTE, SECOND, Instant, Source
+from mmo_sansio import HOUR, MINUTE, SECOND, ErrorCode, Instant, Source
 from mmo_sansio.providers import (
     DIRECT_PAYIN,
     WEB_PAYIN,
@@ -42,6 +43,7 @@ from mmo_sansio.providers import (
     ReversalReports,
     ReversalSucceeded,
     Span,
+    Type,
     to_json,
 )
 
@@ -98,7 +100,7 @@ def submission_report(about: ReversalReports, response: HttpResponse) -> Reversa
                 return about.unreachable(
                     unclear
                 )  # It may be due to the earlier one, if that has arrived after all.
-            return about.failed(_words(reason), reason.code)
+            return about.failed(_words(reason), reason.code, lacks_float=_lacks_float(reason))
         case never:
             assert_never(never)
 
@@ -120,9 +122,8 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
                 return about.never_received()
             return about.unreachable("pawaPay does not find the refund.")
         data = object_member(document, "data")
-        if text_member(document, "status") != "FOUND" or text_member(data, REFUND.id) != refund_id(
-            reversal.id
-        ):
+        told = named_id(data, REFUND)
+        if text_member(document, "status") != "FOUND" or told != refund_id(reversal.id):
             raise ValueError("it is about no refund, or another one")
         ended = result(reversal.id, about.provider, data)
         if ended is None and text_member(data, "status") not in PENDING_STATUSES:
@@ -146,7 +147,15 @@ def result(
         return ReversalSucceeded(reversal, name, Source.POLL, receipt, parse_amount(document))
     if status == "FAILED":
         reason = parse_failure(document)
-        return ReversalFailed(reversal, name, Source.POLL, _words(reason), reason.code, receipt)
+        return ReversalFailed(
+            reversal,
+            name,
+            Source.POLL,
+            _words(reason),
+            reason.code,
+            receipt,
+            lacks_float=_lacks_float(reason),
+        )
     return None
 
 
@@ -158,6 +167,11 @@ def reversal_of(document: Mapping[str, Any], id: str) -> str | None:
         reversal is not None and _REVERSAL_ID.fullmatch(reversal) and refund_id(reversal) == id
     )
     return reversal if is_ours else None
+
+
+def _lacks_float(reason: FailureReason) -> bool:
+    failure = FAILURES.get(reason.code or "", OTHER_FAILURE)
+    return failure.error_code(Type.PAYOUT) is ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
 
 
 def _words(reason: FailureReason) -> str:

@@ -160,6 +160,14 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
+def named_id(document: Mapping[str, Any], operation: Operation) -> str | None:
+    """Return the id that an answer about a payment or refund names. The guide to refunds shows a
+    refund's under the name of a pay-out's, the reference under its own
+    (https://docs.pawapay.io/v2/docs/refunds). Raises ValueError for no text."""
+    told = text_member(document, operation.id)
+    return text_member(document, PAYOUT.id) if told is None and operation is REFUND else told
+
+
 def parse_wallets(body: bytes, market: str) -> Mapping[str, Money]:
     """Return the balances of the wallets of a market, by `COUNTRY/CURRENCY`, followed by the
     market's own name where the wallet serves no other; one that can't be read is left out. Raises
@@ -210,7 +218,7 @@ def parse_initiation(
         return Initiation.UNCLEAR
     try:
         document = parse_json(response.body)
-        told, status = text_member(document, operation.id), text_member(document, "status")
+        told, status = named_id(document, operation), text_member(document, "status")
         reason = parse_failure(document)
     except ValueError:
         return Initiation.UNCLEAR

@@ -223,7 +223,12 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
         if is_done and status == 200 and response.success is True and not is_refusal:
             return about.succeeded(response.airtel_money_id)
         if code is not None and is_refusal and not is_done and response.success is not True:
-            return about.failed(f"Airtel has refused it: {code.meaning}.", code.native)
+            # A refund is paid from our wallet: it is we who have not enough balance.
+            return about.failed(
+                f"Airtel has refused it: {code.meaning}.",
+                code.native,
+                lacks_float=code.error_code is ErrorCode.USER_INSUFFICIENT_FUNDS,
+            )
         if code is None and status in codes.HTTP_REJECTIONS:
             return about.failed(
                 "Airtel has refused it: the application has no permission.", f"HTTP {status}"

@@ -404,7 +404,12 @@ class ReversalReports:
         )
 
     def failed(
-        self, reason: str, native_code: str | None = None, provider_reference: str | None = None
+        self,
+        reason: str,
+        native_code: str | None = None,
+        provider_reference: str | None = None,
+        *,
+        lacks_float: bool = False,
     ) -> ReversalFailed:
         """Report that the money was not and will not be moved back; an empty code is none."""
         return ReversalFailed(
@@ -414,6 +419,7 @@ class ReversalReports:
             reason,
             native_code or None,
             provider_reference,
+            lacks_float=lacks_float,
             version=self.reversal.version,
         )
 

@@ -42,9 +42,11 @@ REVERSAL: Final = ReversalOperation(
 
 _STATE_NOT_ALLOWED: Final = "The shortcode is not active."
 
+_LACKS_FUNDS: Final = "1"
+
 REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "1": "The shortcode does not hold enough money.",
+        _LACKS_FUNDS: "The shortcode does not hold enough money.",
         "11": _STATE_NOT_ALLOWED,
         "21": "The API operator lacks the role Org Reversals Initiator.",
         "2001": "The password of the API operator is wrong, or older than 90 days.",
@@ -145,6 +147,7 @@ def read_result(
             Source.WEBHOOK,
             REFUSALS[result.code],
             result.code,
+            lacks_float=result.code == _LACKS_FUNDS,
             version=address.answered_version,
         )
     return asks_now(provider, address, result.id or None)

@@ -23,7 +23,7 @@ from mmo_sansio.providers.common.wire import plain_amount, to_json
 from mmo_sansio.providers.mtn_momo import codes, wire
 from mmo_sansio.providers.mtn_momo.account import MtnAccount
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span
-from mmo_sansio.values.error_codes import EXPLANATIONS
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Type
 
 REFUND: Final = ReversalOperation(
@@ -148,7 +148,12 @@ def _refused(
 ) -> ReversalReport:
     code = codes.to_error_code(reason.code, reason.message, Type.PAYOUT)
     words = REFUSALS.get(reason.code or "", EXPLANATIONS[code].meaning)
-    return about.failed(f"{words} {reason.message or ''}".rstrip(), reason.code or shown, receipt)
+    return about.failed(
+        f"{words} {reason.message or ''}".rstrip(),
+        reason.code or shown,
+        receipt,
+        lacks_float=code is ErrorCode.MERCHANT_INSUFFICIENT_FUNDS,
+    )
 
 
 def _target(account: MtnAccount) -> bytes:

@@ -15,10 +15,13 @@ import trio
 from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.messages.intents import DeliverCallback
+from mmo_sansio.messages.replies import Reply, ReversalApplied
+from mmo_sansio.messages.reversals import ReversalFailed
 from mmo_sansio.providers.common import balances
 from mmo_sansio.values.clock import DAY, Instant, Moment, earlier, elapsed
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Type
+from mmo_sansio.values.reversals import ReversalState
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.interface.store import WorkItem, log_store_failure
 from mmo_trio.storage.sql.admin_store import AdminStore
@@ -64,7 +67,7 @@ class FloatMonitor:
     known_at: dict[tuple[str, str], Instant] = Factory(dict)
     """When the last balance was told that this process has known, by provider and account."""
     refusals: Counter[str] = Factory(Counter)
-    """Pay-outs that each provider has refused to this process for lack of float."""
+    """Pay-outs and reversals that each provider has refused to this process for lack of float."""
     _unwritten: dict[str, ProviderNote] = Factory(dict)
     """The latest refusal of each provider that is not in the store."""
     _refused: trio.Event = Factory(trio.Event)
@@ -99,10 +102,20 @@ class FloatMonitor:
             or order.type is Type.PAYIN
         ):
             return
-        provider, reference, told = order.provider, order.gateway_reference, progress.provider_data
-        logger.error(
-            "float_refused", provider=provider, reference=reference, code=told and told.error_code
+        told = progress.provider_data
+        code = None if told is None else told.error_code
+        self._note_refusal(order.provider, order.gateway_reference, code)
+
+    def note_reversal(self, report: ReversalFailed, reply: Reply) -> None:
+        """Say so as well of a reversal that has failed by this report."""
+        has_failed = (
+            isinstance(reply, ReversalApplied) and reply.reversal.state is ReversalState.FAILED
         )
+        if report.lacks_float and has_failed:
+            self._note_refusal(report.provider, report.reversal, report.native_code)
+
+    def _note_refusal(self, provider: str, reference: str, code: str | None) -> None:
+        logger.error("float_refused", provider=provider, reference=reference, code=code)
         self.refusals[provider] += 1
         self._unwritten[provider] = ProviderNote(
             provider, NoteTopic.FLOAT_REFUSAL, "", self.now().time, reference

@@ -14,7 +14,7 @@ import trio
 from attrs import Factory, define, evolve
 
 from mmo_sansio.messages import reversals
-from mmo_sansio.messages.replies import ReversalApplied
+from mmo_sansio.messages.replies import Reply, ReversalApplied
 from mmo_sansio.providers.common.interface import Provider, ReversalReports, ReversesPayments
 from mmo_sansio.providers.common.operations import (
     ReversalOperation,
@@ -63,6 +63,8 @@ class ReversalWorker:
 
     store: Store
     worker: ProviderWorker
+    note_reversal: Callable[[reversals.ReversalFailed, Reply], None] = lambda *_: None
+    """Called with each failure that was reported, and what was decided about it."""
     scan_interval_s: float = SCAN_INTERVAL_S
     reports: Counter[tuple[str, str]] = Factory(Counter)
     """Ended conversations by provider and the label of their report."""
@@ -123,7 +125,9 @@ class ReversalWorker:
                 logger.info(
                     "reversal_reported", provider=due.provider, reversal=due.id, report=label
                 )
-                await self.worker.record_input(lambda: report, tries_max=TRIES_IN_PLACE)
+                reply, _ = await self.worker.record_input(lambda: report, tries_max=TRIES_IN_PLACE)
+                if isinstance(report, reversals.ReversalFailed):
+                    self.note_reversal(report, reply)
         except Exception as error:
             logger.error("reversal_work_failed", reversal=due.id, fault=describe_fault(error))
             await trio.sleep(RETRY_DELAY_S)

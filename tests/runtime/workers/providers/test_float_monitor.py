@@ -15,13 +15,16 @@ from trio.testing import MockClock
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderFailed, ProviderReport
 from mmo_sansio.messages.intents import DeliverCallback
+from mmo_sansio.messages.replies import Ignored, ReversalApplied
 from mmo_sansio.providers.common.balances import AccountBalance, BalanceReport, FloatWatch
+from mmo_sansio.providers.common.interface import ReversalReports
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.testing import a_party, a_transaction, numbered_reference
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Moment, MonotonicInstant, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import ReversalState
 from mmo_simulators.common.faults import DroppedConnection
 from mmo_simulators.common.simulator import Simulator
 from mmo_trio.storage.interface.store import WorkItem
@@ -31,6 +34,7 @@ from mmo_trio.workers.providers.float_monitor import FloatMonitor, float_refusal
 from tests.simulation.stores.shared_store import open_shared_store
 from tests.simulation.stores.simulated_run import quiet_server
 from tests.support.operator_kinds import OPERATORS, UGANDANS
+from tests.support.reversals import a_reversal
 from tests.support.sqlite_store import StoreFile
 
 HOUR_S = 3600.0
@@ -263,6 +267,29 @@ async def test_a_refusal_is_marked_within_a_moment_and_for_a_day(autojump_clock:
         await trio.sleep(1)
         assert not await float_refusals(store.admin, now())
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("lacks_float", [True, False])
+async def test_a_reversal_that_is_refused_for_lack_of_float_is_marked_once(
+    autojump_clock: MockClock, logs: Logs, lacks_float: bool
+) -> None:
+    payment = a_transaction(Stage.SUCCEEDED)
+    failed = a_reversal(payment, state=ReversalState.FAILED, provider="mtn")
+    report = ReversalReports(failed, "mtn").failed("No.", "LOW", lacks_float=lacks_float)
+    async with (
+        open_shared_store(quiet_server(), "gateway") as store,
+        trio.open_nursery() as nursery,
+    ):
+        monitor = Operator().process(store)
+        nursery.start_soon(monitor.run)
+        await trio.sleep(1)
+        monitor.note_reversal(report, ReversalApplied(failed, payment))
+        monitor.note_reversal(report, Ignored("It agrees with what is on record.", payment))
+        await trio.sleep(0.1)
+        refusals = await float_refusals(store.admin, now())
+        assert [each.content for each in refusals.values()] == [failed.id] * lacks_float
+        nursery.cancel_scope.cancel()
+    assert events(logs, "float_refused") == ["float_refused"] * lacks_float
 
 
 async def test_a_balance_of_long_ago_is_no_balance_of_now(autojump_clock: MockClock) -> None:

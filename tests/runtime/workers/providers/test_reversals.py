@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply, ReversalApplied
-from mmo_sansio.messages.reversals import RequestReversal, ReversalWoke
+from mmo_sansio.messages.reversals import RequestReversal, ReversalFailed, ReversalWoke
 from mmo_sansio.providers.common.interface import (
     ExchangeFailed,
     ReversalConversation,
@@ -92,6 +92,8 @@ class Harness:
     held: dict[tuple[str, Type], trio.Event] = Factory(dict)
     doubts: int = 0
     """How many of the next commits of a worker have an unknown outcome."""
+    noted: list[tuple[ReversalFailed, Reply]] = Factory(list)
+    """The failures that were passed on, and what was decided about them."""
     drain: trio.Event = Factory(trio.Event)
     clock: TrioClock = Factory(TrioClock)
 
@@ -121,7 +123,9 @@ class Harness:
             is_closed=self.closed.__contains__,
             hold_of=lambda *key: self.held.get(key),
         )
-        return ReversalWorker(self.store, providers)
+        return ReversalWorker(
+            self.store, providers, lambda report, reply: self.noted.append((report, reply))
+        )
 
     async def ask(self, minor: int | None = None) -> str:
         amount = None if minor is None else KES(minor)
@@ -167,6 +171,28 @@ async def test_it_is_sent_once_and_asked_after_at_the_operators_pace(
         await trio.sleep(INTERVAL / 1_000_000)
         assert harness.sent == [("POST", id), ("GET", id)]
         assert await harness.states() == [ReversalState.SUCCEEDED]
+
+
+async def test_a_failure_is_passed_on_to_those_who_watch_the_float(
+    autojump_clock: MockClock,
+) -> None:
+    async with at_work(answers={"POST": [400]}) as harness:
+        id = await harness.ask()
+        await trio.sleep(5)
+        [(report, reply)] = harness.noted
+        assert report.reversal == id
+        assert isinstance(reply, ReversalApplied)
+        assert reply.reversal.state is ReversalState.FAILED
+
+
+@pytest.mark.spec("S6")
+async def test_a_report_names_what_it_answers(autojump_clock: MockClock) -> None:
+    """Also where its adapter does not."""
+    async with at_work(answers={"POST": [ValueError("a fault of ours")]}) as harness:
+        await harness.ask()
+        await trio.sleep(5)
+        [reversal] = await harness.reversals()
+        assert (reversal.state, reversal.sent_version) == (ReversalState.UNKNOWN, 2)
 
 
 @pytest.mark.spec("S6")

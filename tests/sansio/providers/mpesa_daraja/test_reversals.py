@@ -232,7 +232,13 @@ def test_all_that_was_paid_to_the_shortcode_can_be_reversed_and_whole() -> None:
 def test_each_documented_refusal_ends_a_reversal(code: str, as_number: bool) -> None:
     given: object = int(code) if as_number and code.isdigit() else code
     assert told(AT_RESULT, refused(given)) == ReversalFailed(
-        ID, "kenya", Source.WEBHOOK, REFUSALS[code], code, version=1
+        ID,
+        "kenya",
+        Source.WEBHOOK,
+        REFUSALS[code],
+        code,
+        lacks_float=code == "1",
+        version=1,
     )
 
 

@@ -26,7 +26,7 @@ from mmo_sansio.providers.mtn_momo.codes import PENDING_REASONS, REASONS, to_err
 from mmo_sansio.providers.mtn_momo.refunds import REFUSALS
 from mmo_sansio.testing import REFERENCE, START
 from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Moment, Span, later
-from mmo_sansio.values.error_codes import EXPLANATIONS
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Source, Stage, Type
 from mmo_sansio.values.money import Money
 from mmo_simulators.operators.mtn.sandbox_numbers import OUTCOMES_BY_NUMBER
@@ -181,8 +181,15 @@ def test_each_reason_of_the_sandbox_is_a_refusal_with_words_for_staff() -> None:
         words = (
             REFUSALS.get(reason) or EXPLANATIONS[to_error_code(reason, None, Type.PAYOUT)].meaning
         )
+        code = to_error_code(reason, None, Type.PAYOUT)
         assert report == ReversalFailed(
-            ID, "mtn_ug", Source.POLL, f"{words} As told.", reason, version=1
+            ID,
+            "mtn_ug",
+            Source.POLL,
+            f"{words} As told.",
+            reason,
+            lacks_float=code is ErrorCode.MERCHANT_INSUFFICIENT_FUNDS,
+            version=1,
         )
 
 
