@@ -24,6 +24,7 @@ from tests.support.http_listener import Client, NoAnswerError, get
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import Process, environment_without_settings, serving_process
 from tests.support.shared_operator import BRAND, shared_operator
+from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
 
@@ -230,7 +231,7 @@ def test_the_supervisor_that_forks_has_one_thread() -> None:
         "import threading; assert threading.active_count() == 1;"
         "tasks = '/proc/self/task'; assert not os.path.exists(tasks) or len(os.listdir(tasks)) == 1"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=TIMEOUT_S)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=HANGS_AFTER_S)
 
 
 @define(eq=False)
@@ -349,7 +350,7 @@ async def test_what_is_in_flight_is_answered_before_the_end(directory: Path) -> 
 
 async def test_a_service_that_cannot_start_says_why_and_ends(directory: Path) -> None:
     (directory / "refused").touch()
-    with trio.fail_after(TIMEOUT_S):
+    with trio.fail_after(HANGS_AFTER_S):
         done = await trio.run_process(
             [*COMMAND, str(directory), str(WORKERS)],
             env=environment_without_settings(),

@@ -20,9 +20,8 @@ from tests.support.wrong_clock import ClockError
 pytestmark = [pytest.mark.own_store, pytest.mark.long]
 
 FOUR_DAYS, HOUR = timedelta(days=4), timedelta(hours=1)
-SOON = timedelta(seconds=50)
-"""More than a test takes to notice something, and less than a minute, after which a wrong clock
-would be accepted."""
+SOON = HOUR
+"""More than a test takes on a busy machine, and far less than a clock is wrong here."""
 
 
 @pytest.fixture
