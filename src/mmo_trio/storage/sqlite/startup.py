@@ -53,8 +53,12 @@ async def open_sqlite(
     or it has several names, StoreUnavailable when it can't be opened."""
     system = system or SqliteSystem()
     opening = partial(_open_in_thread, system, Path(path), serving, timeout_s, report_migration)
-    with trio.CancelScope(shield=True):  # Whoever gave up would leave the file locked.
-        store = await system.make_readers().run(opening)
+    opener = system.make_readers()
+    try:
+        with trio.CancelScope(shield=True):  # Whoever gave up would leave the file locked.
+            store = await opener.run(opening)
+    finally:
+        opener.end()
     try:
         yield store
     finally:

@@ -17,6 +17,7 @@ from mmo_trio.storage.sqlite import open_sqlite
 from mmo_trio.storage.sqlite.connection import SqliteSystem, connect
 from tests.conformance.driver import create_payments
 from tests.support.sqlite_store import STARTED_AT, StoreFile, TrioClock
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 async def test_the_store_records_the_time_of_its_clock(autojump_clock: MockClock) -> None:
@@ -31,6 +32,19 @@ async def test_the_store_records_the_time_of_its_clock(autojump_clock: MockClock
         await trio.sleep(0.5)
         await create_payments(store, [3])
         assert store.raised_mark.epoch == 2
+
+
+async def test_a_closed_store_leaves_no_thread(tmp_path: Path) -> None:
+    """Each has a way back of two sockets: a program that opens stores again and again would run out
+    of descriptors."""
+    before = set(threading.enumerate())
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await create_payments(store, [1])
+        await store.state()
+    threads = [each for each in threading.enumerate() if each.name.startswith("SQLite")]
+    for thread in set(threads) - before:
+        thread.join(HANGS_AFTER_S)
+        assert not thread.is_alive()
 
 
 async def test_a_lease_of_the_retention_ends_by_the_clock_of_the_store(
