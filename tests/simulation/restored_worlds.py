@@ -35,12 +35,12 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.values.clock import HOUR, Span, earlier, to_datetime
 from mmo_sansio.values.model import Status, Transaction
-from mmo_trio.admin.restoration import begin_restoration, record_lost_uses
+from mmo_trio.admin.restoration import record_lost_uses
 from mmo_trio.brands.apply import create_key
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.engine.engine import submit_batch_once
-from mmo_trio.service.store_recognition import keep_mark, read_mark
+from mmo_trio.service.store_recognition import compare_store, read_mark, restore_store
 from mmo_trio.storage.interface.store import DecideBatch
 from mmo_trio.storage.sql.store import Store
 from tests.simulation.clocks.machine_clock import MachineGatewayClock
@@ -241,10 +241,9 @@ class RestoredStore:
 
     async def prepare(self, store: Store, clock: MachineGatewayClock) -> None:
         """Do what the first `mmo db restored` does."""
-        await begin_restoration(
-            store, partial(submit_batch_once, store, clock=clock), user=USER, now=clock.now()
-        )
-        await keep_mark(store, self.world.config.settings)
+        compared = await compare_store(store, self.world.config.settings, serves=False)
+        submit = partial(submit_batch_once, store, clock=clock)
+        await restore_store(store, submit, compared, user=USER, now=clock.now())
 
     async def end_key(self, store: Store, clock: MachineGatewayClock) -> None:
         """End the key of the backup that holds no more, before the gateway serves."""
@@ -275,7 +274,6 @@ class RestoredStore:
     async def _release(self, console: ConsoleContext) -> None:
         for each in sorted((await console.store.configuration()).restored_brands):
             await console.store.admin.finish_restoration(each)
-        await keep_mark(console.store, self.world.config.settings)
 
     async def _kill(self) -> None:
         if self.gateway.life is not None:

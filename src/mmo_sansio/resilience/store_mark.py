@@ -18,10 +18,13 @@ class StoreMark:
     store_id: str
     """A random name of the store; a restored one gets another."""
     epoch: int
-    """A number that commits raise, those of one process at most once a second; 0: nothing was
-    committed yet."""
+    """A number that commits of serving processes raise, those of each at most once a second; 0:
+    nothing has served the store yet."""
+    command_epoch: int = 0
+    """A number that each commit of a command raises. It is apart from the other, so that no command
+    makes a backup pass for what was served since."""
     raised_at: Instant = Instant(0)
-    """When the epoch was raised last, by the store's own clock; 0: never."""
+    """When one of them was raised last, by the store's own clock; 0: never."""
     timeline: int | None = None
     """What PostgreSQL's server writes, which grows when a standby is promoted; None where there is
     none or the role may not see it."""
@@ -34,6 +37,13 @@ class StoreState:
     mark: StoreMark
     former_ids: frozenset[str] = frozenset()
     """What it was named before it was restored, each time."""
+
+    def has_all_of(self, mark: StoreMark) -> bool:
+        """Return whether this store has everything that a mark knows of. One that was named anew
+        was prepared first, so it has."""
+        if mark.store_id != self.mark.store_id:
+            return mark.store_id in self.former_ids
+        return lost_epochs(self.mark, mark) == 0
 
 
 class Recognition(StrEnum):
@@ -61,17 +71,30 @@ def recognise(
 
     `must_be_marked`: whether the mark of a store that was used has to be there. `is_served`:
     whether another process serves the store, and has compared it. `loss_max`: how much a failover
-    may lose; what is lost is counted in epochs, of a second each, or in time, whichever is less.
+    may lose; what is lost is counted in epochs, of a second each, or in time, whichever is less. A
+    clock that was set back meanwhile says nothing: then epochs count.
     """
     if mark is None:
         is_missed = must_be_marked and stored.mark.epoch > 0 and not is_served
         return Recognition.UNMARKED if is_missed else Recognition.CURRENT
-    if mark.store_id != stored.mark.store_id:
-        return Recognition.CURRENT if mark.store_id in stored.former_ids else Recognition.RESTORED
-    lost = mark.epoch - stored.mark.epoch
-    if lost <= 0:
+    if stored.has_all_of(mark):
         return Recognition.CURRENT
+    if mark.store_id != stored.mark.store_id:
+        return Recognition.RESTORED
+
     before, now = mark.timeline, stored.mark.timeline
     is_promoted = before is not None and now is not None and now > before
-    is_little = min(lost * SECOND, elapsed(stored.mark.raised_at, mark.raised_at)) <= loss_max
+    is_little = _lost_time(stored.mark, mark) <= loss_max
     return Recognition.BEHIND if is_promoted and is_little else Recognition.RESTORED
+
+
+def lost_epochs(stored: StoreMark, known: StoreMark) -> int:
+    """Return how many epochs a store lacks that a mark of the same store knows of."""
+    served = max(0, known.epoch - stored.epoch)
+    return served + max(0, known.command_epoch - stored.command_epoch)
+
+
+def _lost_time(stored: StoreMark, known: StoreMark) -> Span:
+    counted = Span(lost_epochs(stored, known) * SECOND)
+    passed = elapsed(stored.raised_at, known.raised_at)
+    return min(counted, passed) if passed > 0 else counted

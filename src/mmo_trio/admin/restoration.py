@@ -25,12 +25,15 @@ REVERSALS_MAX = 1_000_000
 """Payments whose reversals are marked; staff ask for few."""
 
 
-async def begin_restoration(store: Store, submit: SubmitBatch, *, user: str, now: Instant) -> int:
+async def begin_restoration(
+    store: Store, submit: SubmitBatch, *, user: str, now: Instant, lost_id: str = ""
+) -> int:
     """Mark what had not ended, then give the store another id and hold every brand; return how many
-    payments were marked. Raises what the store raises; to repeat it does no harm."""
+    payments were marked. `lost_id` is the id that the store had when it was lost, where the backup
+    has another. Raises what the store raises; to repeat it does no harm."""
     marked = await mark_unfinished(store, submit, user=user)
     holds = [BrandHold(each.brand.id, now, RESTORATION) for each in await store.admin.brands()]
-    await store.admin.begin_restoration(new_store_id(), holds)
+    await store.admin.begin_restoration(new_store_id(), holds, lost_id)
     return marked
 
 

@@ -125,7 +125,7 @@ async def run_service(
             finally:
                 for each in listening_sockets.values():
                     each.close()
-            await mark_keeper.write()
+            await mark_keeper.write_last()
             signals.cancel_scope.cancel()
 
 

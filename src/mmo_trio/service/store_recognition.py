@@ -5,23 +5,38 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
 import structlog
 import trio
-from attrs import asdict, define
+from attrs import asdict, define, frozen
 
-from mmo_sansio.resilience.store_mark import Recognition, StoreMark, StoreState, recognise
-from mmo_sansio.values.clock import SECOND, Span
-from mmo_trio.admin.restoration import mark_unfinished, new_store_id
+from mmo_sansio.resilience.store_mark import (
+    Recognition,
+    StoreMark,
+    StoreState,
+    lost_epochs,
+    recognise,
+)
+from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_trio.admin.brand_hold import SubmitBatch
+from mmo_trio.admin.restoration import begin_restoration, mark_unfinished, new_store_id
 from mmo_trio.engine.engine import submit_batch_once
 from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.settings.service import ServiceConfig
-from mmo_trio.storage.interface.store import StoreUnusable, log_store_failure
+from mmo_trio.storage.interface.store import (
+    EPOCH_INTERVAL_S,
+    OutcomeUnknown,
+    StoreUnavailable,
+    StoreUnusable,
+    log_store_failure,
+)
 from mmo_trio.storage.open_store import is_shared_store
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
@@ -35,45 +50,84 @@ LOOK_INTERVAL_S: Final = 5.0
 WRITE_INTERVAL_S: Final = 0.25
 """Seconds between two looks whether a commit has raised the epoch of the store."""
 
+QUIET_S: Final = 2 * EPOCH_INTERVAL_S
+"""Seconds after which commits that raised nothing, and that no other one has followed, get a commit
+that does: so the last of a busy time are in the mark, too."""
 
-async def recognise_store(store: Store, config: ServiceConfig) -> MarkKeeper:
-    """Return what keeps the mark of this store, once it is known to have everything that was
-    served.
+STOP_TIMEOUT_S: Final = 2.0
+"""Seconds that the last note of a process may take."""
 
-    What a failover has lost within `database.failover_loss_s` is logged, and what had not ended is
-    marked. Raises StoreUnusable when the store was restored or may have been, SettingsError when
-    the mark can't be written, and what the store raises."""
-    settings = config.settings
-    loss_max = Span(settings.database.failover_loss_s * SECOND)
-    file = None if config.is_sandbox else find_mark_file(settings)
-    if file is None:
-        if not config.is_sandbox:
-            logger.warning("restore_not_recognisable", remedy="set database.mark_file")
-        return MarkKeeper(store, None, loss_max)
-    stored, mark = await store.state(), read_mark(file)
+MARK_MODE: Final = 0o644
+"""The gateway reads what a command of another user wrote; it is no secret."""
+
+
+@frozen
+class StoreComparison:
+    """What a store is, by the mark that this machine has kept of it."""
+
+    found: Recognition
+    stored: StoreState
+    mark: StoreMark | None
+    """What is known; None where no file says it, or a damaged one."""
+    file: Path | None
+    """Where it is kept; None where there is no place for it."""
+
+
+async def compare_store(
+    store: Store, settings: Settings, *, serves: bool, is_sandbox: bool = False
+) -> StoreComparison:
+    """Compare a store with its mark; `serves`: whether this process is one that serves it. A
+    sandbox's has none. Raises DamagedFile, OSError and what the store raises."""
+    file = None if is_sandbox else find_mark_file(settings)
+    stored = await store.state()
+    mark = None if file is None else read_mark(file)
+    must_be_marked = file is not None and settings.database.mark_file is not None
+
+    is_served = False
+    if must_be_marked and mark is None:
+        is_served = len(await store.serving_processes()) > (1 if serves else 0)
     found = recognise(
         stored,
         mark,
-        must_be_marked=settings.database.mark_file is not None,
-        is_served=len(await store.serving_processes()) > 1,
-        loss_max=loss_max,
+        must_be_marked=must_be_marked,
+        is_served=is_served,
+        loss_max=_loss_max(settings),
     )
-    match found:
+    return StoreComparison(found, stored, mark, file)
+
+
+async def recognise_store(store: Store, config: ServiceConfig) -> MarkKeeper:
+    """Return what keeps the mark of this store, once it is known to have everything that was
+    served. From then on each older backup is older than its mark.
+
+    What a failover has lost within `database.failover_loss_s` is logged, and what had not ended is
+    marked. Raises StoreUnusable when the store was restored or may have been, SettingsError when
+    the mark can't be written, StoreUnavailable, and DamagedFile."""
+    settings = config.settings
+    compared = await compare_store(store, settings, serves=True, is_sandbox=config.is_sandbox)
+    keeper = MarkKeeper(store, compared.file, _loss_max(settings))
+    if compared.file is None:
+        if not config.is_sandbox:
+            logger.warning("restore_not_recognisable", remedy="set database.mark_file")
+        return keeper
+
+    match compared.found:
         case Recognition.RESTORED | Recognition.UNMARKED:
-            raise StoreUnusable(_refusal(found, file))
+            raise StoreUnusable(_refusal(compared.found, compared.file))
         case Recognition.BEHIND:
-            assert mark is not None, "a store is behind a mark"
-            stored = await _accept_loss(store, stored, mark)
+            assert compared.mark is not None, "a store is behind a mark"
+            await _accept_loss(store, compared.stored, compared.mark)
         case Recognition.CURRENT:
             pass
+        case _:
+            assert_never(compared.found)
+
     try:
-        write_mark(file, stored.mark)
-    except OSError as error:
-        remedy = "Let the gateway's user write its folder, or name another file."
-        raise SettingsError(
-            f"database.mark_file ({file})", f"can't be written: {error.strerror}.", remedy
-        ) from None
-    return MarkKeeper(store, file, loss_max)
+        await store.raise_epoch()
+    except OutcomeUnknown as error:
+        raise StoreUnavailable("it is not known whether the epoch was raised") from error
+    _write_first_mark(compared.file, await store.state())
+    return keeper
 
 
 def _refusal(found: Recognition, file: Path) -> str:
@@ -90,15 +144,63 @@ def _refusal(found: Recognition, file: Path) -> str:
     )
 
 
-async def _accept_loss(store: Store, stored: StoreState, mark: StoreMark) -> StoreState:
+async def _accept_loss(store: Store, stored: StoreState, mark: StoreMark) -> None:
     """Go on with a promoted standby that lacks a little: what had not ended there may have been
     submitted since."""
-    logger.error("failover_lost_commits", epochs=mark.epoch - stored.mark.epoch)
+    logger.error("failover_lost_commits", epochs=lost_epochs(stored.mark, mark))
     clock = GatewayClock()
     submit = partial(submit_batch_once, store, clock=clock)
     await mark_unfinished(store, submit, user="gateway")
     await store.admin.begin_restoration(new_store_id(), ())
-    return await store.state()
+
+
+async def restore_store(
+    store: Store, submit: SubmitBatch, compared: StoreComparison, *, user: str, now: Instant
+) -> int:
+    """Prepare a store that was restored from a backup, and let its mark be that of the store as it
+    is now; return how many payments may have been submitted since.
+
+    It may end at any step and be repeated. Until the store has its new id it is refused as before,
+    and with the new id everything is marked and on hold. Raises SettingsError when the mark can't
+    be written, and what the store raises."""
+    mark = compared.mark
+    lost_id = (
+        "" if mark is None or mark.store_id == compared.stored.mark.store_id else mark.store_id
+    )
+    marked = await begin_restoration(store, submit, user=user, now=now, lost_id=lost_id)
+    if compared.file is not None:
+        if mark is None:  # What can't be read says nothing any more.
+            compared.file.unlink(missing_ok=True)
+        _write_first_mark(compared.file, await store.state())
+    return marked
+
+
+@asynccontextmanager
+async def counted_commits(store: Store, settings: Settings) -> AsyncIterator[Recognition | None]:
+    """Let what a command commits during the block be in the mark, too; yield what the store is by
+    the mark as it is; None when that can't be read.
+
+    A store that lacks something counts nothing: its epochs would seem those that were lost."""
+    try:
+        compared = await compare_store(store, settings, serves=False)
+    except (DamagedFile, OSError):
+        yield None
+        return
+    if compared.found is Recognition.CURRENT:
+        store.count_commands()
+    try:
+        yield compared.found
+    finally:
+        raised, file = store.raised_state, compared.file
+        # A machine that has never served keeps no mark. Who may not write the file leaves that to
+        # the gateway, which looks at the store itself.
+        if raised is not None and file is not None and compared.mark is not None:
+            with suppress(DamagedFile, OSError):
+                write_mark(file, raised)
+
+
+def _loss_max(settings: Settings) -> Span:
+    return Span(settings.database.failover_loss_s * SECOND)
 
 
 @define(eq=False)
@@ -111,7 +213,11 @@ class MarkKeeper:
     """None where there is no place for it: nothing is written then."""
     loss_max: Span
     """How much a failover may lose."""
-    _written: StoreMark | None = None
+    _written: StoreState | None = None
+    _raised: StoreState | None = None
+    """What a commit of this process was last seen to have raised."""
+    _raised_at: float = -math.inf
+    """When that was seen."""
 
     async def run(self, restart: Callable[[], None]) -> None:
         """Write the mark whenever it has changed, until cancelled. `restart` is called when a
@@ -126,23 +232,50 @@ class MarkKeeper:
 
     async def write(self) -> None:
         """Write the mark if a commit has raised it; when that fails, the next change is written."""
-        mark, file = self.store.raised_mark, self.file
-        if file is None or mark is None or mark == self._written:
+        raised, now = self.store.raised_state, trio.current_time()
+        if raised is not None and raised != self._raised:
+            self._raised, self._raised_at = raised, now
+            await self._write(raised)
+        elif self.store.has_unmarked_commits and now >= self._raised_at + QUIET_S:
+            await self._raise()
+
+    async def write_last(self) -> None:
+        """Write a mark that has everything which this process has committed; when that fails, the
+        next start does."""
+        if self.file is None:
             return
-        self._written = mark
+        with trio.move_on_after(STOP_TIMEOUT_S):
+            if self.store.has_unmarked_commits:
+                await self._raise()
+            await self.write()
+
+    async def _raise(self) -> None:
+        self._raised_at = trio.current_time()
         try:
-            await trio.to_thread.run_sync(write_mark, file, mark)
+            await self.store.raise_epoch()
+        except Exception as error:
+            log_store_failure(logger, "epoch_not_raised", error)
+
+    async def _write(self, state: StoreState) -> None:
+        assert self.file is not None, "there is a place for the mark"
+        if self._written is None or state.has_all_of(self._written.mark):
+            self._written = state
+        try:
+            await trio.to_thread.run_sync(write_mark, self.file, state)
         except Exception as error:
             log_store_failure(logger, "mark_write_failed", error)
 
     async def _look(self, restart: Callable[[], None]) -> None:
+        """Look at the store itself, which others change as well: commands, and processes of other
+        machines."""
         try:
             found = await self.store.state()
         except Exception as error:
             log_store_failure(logger, "store_not_recognised", error)
             return
+        written = None if self._written is None else self._written.mark
         match recognise(
-            found, self._written, must_be_marked=False, is_served=True, loss_max=self.loss_max
+            found, written, must_be_marked=False, is_served=True, loss_max=self.loss_max
         ):
             case Recognition.RESTORED:
                 logger.error(
@@ -153,14 +286,8 @@ class MarkKeeper:
             case Recognition.BEHIND:
                 restart()
             case _:
-                pass
-
-
-async def keep_mark(store: Store, settings: Settings) -> None:
-    """Write the mark of a store as it is now, whatever was known of it before. Raises OSError."""
-    file = find_mark_file(settings)
-    if file is not None:
-        write_mark(file, (await store.state()).mark, replaces=True)
+                if written is not None and found.mark != written:
+                    await self._write(found)
 
 
 def find_mark_file(settings: Settings) -> Path | None:
@@ -190,19 +317,31 @@ def read_mark(file: Path) -> StoreMark | None:
         raise DamagedFile(f"{file} is not what the gateway wrote: {remedy}") from None
 
 
-def write_mark(file: Path, mark: StoreMark, *, replaces: bool = False) -> None:
-    """Write the mark durably, as a whole or not at all. Several processes may write one file: it
-    never goes back to an earlier epoch of the same store, unless it `replaces` what is there.
-    Raises OSError and DamagedFile."""
+def _write_first_mark(file: Path, state: StoreState) -> None:
+    try:
+        write_mark(file, state)
+    except OSError as error:
+        remedy = "Let the gateway's user write its folder, or name another file."
+        raise SettingsError(
+            f"database.mark_file ({file})", f"can't be written: {error.strerror}.", remedy
+        ) from None
+
+
+def write_mark(file: Path, state: StoreState) -> None:
+    """Write the mark of a store durably, as a whole or not at all. Several processes may write one
+    file: it never goes back. A store that lacks what the file knows writes nothing, unless it was
+    prepared and named anew. Raises OSError and DamagedFile."""
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        known = None if replaces else read_mark(file)
-        if known is not None and known.store_id == mark.store_id and known.epoch >= mark.epoch:
+        known = read_mark(file)
+        if known is not None and (known == state.mark or not state.has_all_of(known)):
             return
         draft = file.with_name(f".{file.name}.part")
-        with draft.open("w", encoding="utf-8") as to:
-            json.dump(asdict(mark), to)
+        draft.unlink(missing_ok=True)  # It may be that of a user who wrote it last.
+        with draft.open("x", encoding="utf-8") as to:
+            os.fchmod(to.fileno(), MARK_MODE)
+            json.dump(asdict(state.mark), to)
             to.flush()
             os.fsync(to.fileno())
         draft.replace(file)

@@ -63,7 +63,11 @@ def test_a_restored_store_is_prepared_and_released(data: Path) -> None:
     assert configuration(data).restored_brands == {"acme", "globex"}
     payment = read(data, lambda store: store.transaction(reference(1)))
     assert payment.progress.stage is Stage.SUBMITTING
-    assert mmo("db", "restored", "--data", data).output.count("had not ended") == 0, "it has begun"
+    again = mmo("db", "restored", "--data", data)
+    assert again.exit_code == 1
+    assert "A restoration is under way in this store, since " in again.output
+    assert f"`mmo db restored --again --data {data}`" in again.output
+    assert "had not ended" not in again.output
     assert mmo("db", "restored", "--retire-key", 9, "--data", data).exit_code == 1
     assert mmo("db", "restored", "--retire-key", 1, "--data", data).exit_code == 0
     (acme, _) = read(data, lambda store: store.admin.brands())
@@ -75,6 +79,9 @@ def test_a_restored_store_is_prepared_and_released(data: Path) -> None:
     )
     assert configuration(data).restored_brands == {"acme"}
     assert "No brand waits any more." in mmo("db", "restored", "--finish", "--data", data).output
+    nothing = mmo("db", "restored", "--finish", "--data", data)
+    assert nothing.exit_code == 1
+    assert f"first run `mmo db restored --data {data}`" in nothing.output
     assert not read(data, lambda store: store.admin.brand_holds())
 
 
@@ -124,6 +131,27 @@ def test_references_of_lost_payments_are_taken_from_a_ledger_and_from_records(da
         "what has failed may be paid by a lost attempt"
     )
     assert mmo("db", "check", "--data", data).exit_code == 0
+
+
+@pytest.mark.spec("S6")
+def test_only_people_know_a_backup_from_an_earlier_restoration_that_has_no_mark(
+    data: Path,
+) -> None:
+    """It went back with the machine, or there is none: the store itself says that it is
+    prepared."""
+    assert mmo("db", "restored", "--data", data).exit_code == 0
+    assert mmo("db", "restored", "--finish", "acme", "--data", data).exit_code == 0
+
+    async def accept(store: Store) -> None:
+        await submit_batch(store, (creation(2), after_noon(1)))
+
+    read(data, accept)
+    assert mmo("db", "restored", "--data", data).exit_code == 1
+    assert mmo("db", "restored", "--again", "--finish", "--data", data).exit_code == 2
+    assert mmo("db", "restored", "--again", "--data", data).exit_code == 0
+    payment = read(data, lambda store: store.transaction(reference(2)))
+    assert payment.progress.is_restored
+    assert configuration(data).restored_brands == {"acme", "globex"}
 
 
 @pytest.mark.spec("S6")

@@ -14,6 +14,7 @@ from mmo_sansio.testing import a_brand
 from mmo_sansio.values.clock import DAY
 from mmo_trio.storage.interface.admin_types import RESTORATION, BrandHold
 from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.sqlite import open_sqlite
 from tests.conformance.driver import NOON, OpenStore, after_noon, submit_batch
 from tests.conformance.inputs import creation, reference
 from tests.runtime.storage.test_conformance import sqlite, sqlite_at_once
@@ -32,7 +33,7 @@ async def check_restoration(open_store: OpenStore) -> None:
         used = await store.state()
         assert used.mark.store_id == before.mark.store_id
         assert used.mark.epoch == before.mark.epoch + 1
-        assert store.raised_mark == used.mark
+        assert store.raised_state == used
         await store.admin.hold_brand(BrandHold("globex", NOON, "ada"))
         holds = [BrandHold(each, NOON, RESTORATION) for each in ("acme", "globex")]
         await store.admin.begin_restoration("another", holds)
@@ -79,10 +80,57 @@ async def test_postgresql_says_how_far_it_has_come(migrated_database: str) -> No
     await check_restoration(lambda: open_postgres(migrated_database, serving=True))
 
 
+async def check_epochs(open_store: OpenStore, open_command: OpenStore) -> None:
+    """Of a process that serves one commit in a second raises the epoch, and another may be made to;
+    of a command each raises one of its own, once it counts them."""
+    async with open_store() as store:
+        before = (await store.state()).mark
+        await submit_batch(store, (creation(1), NOON))
+        await submit_batch(store, (creation(2), after_noon(1)))
+        assert store.has_unmarked_commits
+        await store.raise_epoch()
+        assert not store.has_unmarked_commits
+        raised = await store.state()
+        assert store.raised_state == raised
+        assert (raised.mark.epoch, raised.mark.command_epoch) == (before.epoch + 2, 0)
+
+    async with open_command() as command:
+        await submit_batch(command, (creation(3), after_noon(2)))
+        assert (await command.state()).mark == raised.mark
+        assert command.raised_state is None
+        command.count_commands()
+        await submit_batch(command, (creation(4), after_noon(3)))
+        await command.admin.save_brands([a_brand()])
+        assert not command.has_unmarked_commits
+        counted = await command.state()
+        assert command.raised_state == counted
+        assert (counted.mark.epoch, counted.mark.command_epoch) == (raised.mark.epoch, 2)
+        assert counted.has_all_of(raised.mark)
+        assert not raised.has_all_of(counted.mark)
+
+
+@pytest.mark.spec("C6")
+async def test_a_store_tells_commits_of_commands_from_those_that_were_served(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "gateway.db"
+    await check_epochs(
+        lambda: open_sqlite(file, serving=True), lambda: open_sqlite(file, serving=False)
+    )
+
+
+@pytest.mark.spec("C6")
+async def test_postgresql_tells_them_apart(migrated_database: str) -> None:
+    await check_epochs(
+        lambda: open_postgres(migrated_database, serving=True),
+        lambda: open_postgres(migrated_database, serving=False),
+    )
+
+
 @pytest.mark.spec("C6")
 async def test_a_node_does_not_wait_for_one_that_raises_the_epoch(migrated_database: str) -> None:
     async with open_postgres(migrated_database, serving=True) as store:
         with psycopg.connect(migrated_database) as other:
             other.execute("SELECT FROM store_state FOR UPDATE")
             await submit_batch(store, (creation(1), NOON))
-            assert store.raised_mark is None, "it was raised by nobody, and is by a later commit"
+            assert store.raised_state is None, "it was raised by nobody, and is by a later commit"

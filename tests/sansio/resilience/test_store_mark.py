@@ -12,11 +12,17 @@ CURRENT, BEHIND, RESTORED, UNMARKED = Recognition
 
 
 def mark(
-    epoch: int, *, id: str = "one", timeline: int | None = None, at_s: int | None = None
+    epoch: int,
+    *,
+    commands: int = 0,
+    id: str = "one",
+    timeline: int | None = None,
+    at_s: int | None = None,
 ) -> StoreMark:
     """The mark of an epoch, which was raised so many seconds after the begin of time: as many as
     its number."""
-    return StoreMark(id, epoch, Instant((epoch if at_s is None else at_s) * SECOND), timeline)
+    raised_at = Instant((epoch if at_s is None else at_s) * SECOND)
+    return StoreMark(id, epoch, commands, raised_at, timeline)
 
 
 @pytest.mark.spec("C6", "S6")
@@ -50,6 +56,18 @@ def mark(
         ),
         pytest.param(mark(7, timeline=2), mark(7, timeline=1), CURRENT, id="a synchronous standby"),
         pytest.param(mark(9, timeline=1), mark(7, timeline=1), CURRENT, id="the same server"),
+        pytest.param(
+            mark(7, commands=2), mark(7, commands=2), CURRENT, id="nothing since a command"
+        ),
+        pytest.param(
+            mark(7, commands=2), mark(7, commands=3), RESTORED, id="a backup of before a command"
+        ),
+        pytest.param(
+            mark(6, commands=9),
+            mark(7, commands=3),
+            RESTORED,
+            id="commands make an older backup no younger",
+        ),
     ],
 )
 def test_a_store_that_lacks_what_the_mark_knows_is_recognised(
@@ -78,6 +96,30 @@ def test_a_store_that_lacks_what_the_mark_knows_is_recognised(
             mark(8, timeline=1, at_s=60),
             BEHIND,
             id="one, after a quiet minute",
+        ),
+        pytest.param(
+            mark(1, timeline=2, at_s=3_600),
+            mark(10_001, timeline=1, at_s=1_800),
+            RESTORED,
+            id="ten thousand, and the clock was set back",
+        ),
+        pytest.param(
+            mark(1, timeline=2, at_s=60),
+            mark(10_001, timeline=1, at_s=60),
+            RESTORED,
+            id="ten thousand, and the clock stood still",
+        ),
+        pytest.param(
+            mark(7, timeline=2, at_s=60),
+            mark(8, timeline=1, at_s=50),
+            BEHIND,
+            id="one, and the clock was set back",
+        ),
+        pytest.param(
+            mark(7, commands=1, timeline=2, at_s=7),
+            mark(8, commands=3, timeline=1, at_s=70),
+            RESTORED,
+            id="one, and two of commands",
         ),
         pytest.param(
             mark(7, timeline=1), mark(8, timeline=1), RESTORED, id="a dump in the same server"

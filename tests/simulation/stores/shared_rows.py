@@ -18,10 +18,11 @@ from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import DIFFERENCE_MAX
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, Channel
-from mmo_sansio.resilience.store_mark import StoreMark
-from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, earlier
+from mmo_sansio.resilience.store_mark import StoreState
+from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span, earlier
 from mmo_trio.storage.interface.admin_types import ServingProcess
 from mmo_trio.storage.interface.store import CLOCK_RECORDS_RECENT_FOR, WorkItem
+from mmo_trio.storage.sql.configuration import STORE_STATE_COLUMNS, parse_store_state
 from mmo_trio.storage.sql.net_effect import NetEffect
 from mmo_trio.storage.sql.serialization import parse_breaker, serialize_breaker
 from mmo_trio.storage.sql.statements import SqlQuery, SqlStatement, run_query
@@ -46,9 +47,9 @@ NO_HOLDER: Final = 0
 """The holder of who has no lease."""
 STORE_ID: Final = "simulated"
 """The store's name, which is random elsewhere."""
-_RAISE_EPOCH = """
+_RAISE_EPOCH = f"""
     UPDATE store_state SET epoch = epoch + 1, raised_at = ? WHERE epoch = 0 OR raised_at <= ?
-    RETURNING id, epoch, raised_at
+    RETURNING {STORE_STATE_COLUMNS}
 """
 _RECORD_TIME_OF_SAVING = """
     ALTER TABLE clock_records ADD COLUMN saved_at INTEGER;
@@ -105,8 +106,10 @@ class SharedRows:
     ownership: OwnershipModel = Factory(OwnershipModel)
     locked_intents: frozenset[IntentKey] = frozenset()
     """Durable intents of commits in progress: claims leave them out."""
-    raised_mark: StoreMark | None = None
+    raised_state: StoreState | None = None
     """How far the store has come; None before the first commit."""
+    has_unmarked_commits: bool = False
+    """Whether something was committed since the epoch was raised last."""
     _configurations_in_use: dict[int, ServingProcess] = Factory(dict)
     """What each process has said, by the number of its lease."""
     _holders: dict[IntentKey, int] = Factory(dict)
@@ -163,11 +166,18 @@ class SharedRows:
             self._raise_epoch(connection)
         return result
 
-    def _raise_epoch(self, connection: sqlite3.Connection) -> None:
-        """Raise the epoch of the store, a second after it was raised last."""
+    def raise_epoch(self) -> None:
+        """Raise the epoch of the store at once."""
+        with self._transaction() as connection:
+            self._raise_epoch(connection, interval=Span(0))
+
+    def _raise_epoch(self, connection: sqlite3.Connection, interval: Span = Span(SECOND)) -> None:
+        """Raise the epoch of the store, some time after it was raised last."""
         now = self.wall()
-        for row in connection.execute(_RAISE_EPOCH, (now, now - SECOND)).fetchall():
-            self.raised_mark = StoreMark(*row)
+        rows = connection.execute(_RAISE_EPOCH, (now, earlier(now, interval))).fetchall()
+        self.has_unmarked_commits = not rows
+        if rows:
+            self.raised_state = parse_store_state(rows)
 
     # Work, and who does it
 

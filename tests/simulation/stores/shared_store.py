@@ -15,7 +15,7 @@ from mmo_sansio.messages.intents import IntentKey, PollProvider
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
-from mmo_sansio.resilience.store_mark import StoreMark
+from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
@@ -297,8 +297,18 @@ class SimulatedSharedStore(Store):
         return await self.read("serving_processes", self._rows.serving_processes)
 
     @property
-    def raised_mark(self) -> StoreMark | None:
-        return self._rows.raised_mark
+    def raised_state(self) -> StoreState | None:
+        return self._rows.raised_state
+
+    @property
+    def has_unmarked_commits(self) -> bool:
+        return self._rows.has_unmarked_commits
+
+    async def raise_epoch(self) -> None:
+        await self.write("raise_epoch", self._rows.raise_epoch)
+
+    def count_commands(self) -> None:
+        """Do nothing: no command is judged by it."""
 
     async def check(self) -> None:
         await self._read("check", partial(self._server.do, statement=lambda: None), CHECK_TIMEOUT_S)

@@ -189,7 +189,7 @@ async def _recognised(
     async with trio.open_nursery() as marks:
         marks.start_soon(keeper.run, drain.set)
         yield
-        await keeper.write()
+        await keeper.write_last()
         marks.cancel_scope.cancel()
 
 

@@ -17,6 +17,7 @@ import platformdirs
 import trio
 from attrs import frozen
 
+from mmo_sansio.resilience.store_mark import Recognition
 from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.brands.in_force import wait_until_in_force
@@ -26,6 +27,7 @@ from mmo_trio.cli.support.errors import NegativeAnswer, NotYetInForce
 from mmo_trio.cli.support.options import Command, config_option, data_option
 from mmo_trio.cli.support.output import print_status
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
+from mmo_trio.service.store_recognition import counted_commits
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.settings.service import (
@@ -82,18 +84,31 @@ class CommandTarget:
         )
 
     def with_store(
-        self, use: Callable[[Store], Awaitable[ResultT]], *, create: bool = False
+        self,
+        use: Callable[[Store], Awaitable[ResultT]],
+        *,
+        create: bool = False,
+        compares: bool = True,
     ) -> ResultT:
         """Open the store, run `use` with it and close it; `create` makes a missing store.
 
-        Raises StoreUnavailable.
-        """
+        Unless it `compares` nothing, the store is compared with the mark of this machine: what is
+        committed is in the mark afterwards, and who uses a restored store that nobody has prepared
+        is told so. Raises StoreUnavailable."""
 
         async def use_store() -> ResultT:
             async with open_store(
                 self.settings.database.url, serving=False, create=create
             ) as store:
-                return await use(store)
+                if not compares or self.data_directory is not None:
+                    return await use(store)
+                async with counted_commits(store, self.settings) as found:
+                    if found is Recognition.RESTORED:
+                        print_status(
+                            "Warning: this store was restored from a backup, or is another one, and"
+                            f" is not prepared: run `mmo db restored{chosen_gateway()}`."
+                        )
+                    return await use(store)
 
         return trio.run(use_store)
 
@@ -186,7 +201,9 @@ def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
 def report_in_force(target: CommandTarget) -> None:
     """Wait until every process that serves uses what the store holds now, and say on how many that
     is. Raises NotYetInForce, with the names of those that have not said so in time."""
-    found = target.with_store(lambda store: wait_until_in_force(store, timeout_s=IN_FORCE_WAIT_S))
+    found = target.with_store(
+        lambda store: wait_until_in_force(store, timeout_s=IN_FORCE_WAIT_S), compares=False
+    )
     if found.waiting:
         raise NotYetInForce(
             f"It is stored, but not known to be in force on: {', '.join(found.waiting)} (waited "

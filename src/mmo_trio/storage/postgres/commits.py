@@ -14,7 +14,7 @@ import psycopg
 import trio
 from attrs import define, field, frozen
 
-from mmo_sansio.resilience.store_mark import StoreMark
+from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.store import (
     EPOCH_INTERVAL_S,
@@ -34,6 +34,7 @@ from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 from mmo_trio.storage.postgres.primary import PrimaryFinder
 from mmo_trio.storage.postgres.statements import JoinableStatement, StatementJoiner
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.sql.configuration import STORE_STATE_COLUMNS, parse_store_state
 from mmo_trio.storage.sql.statements import Row
 
 T = TypeVar("T")
@@ -51,12 +52,20 @@ _INSERT_COMMIT_RECORD = JoinableStatement.of(
 _INSERT_BRAND_COMMIT_RECORD = PreparedStatement(
     "INSERT INTO brand_batches (brand, id, stamp) VALUES (%s::text, %s::uuid, %s::bigint)"
 )
-_RAISE_EPOCH = PreparedStatement("""
-    UPDATE store_state SET epoch = epoch + 1,
-        raised_at = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-    WHERE id = (SELECT id FROM store_state FOR UPDATE SKIP LOCKED) RETURNING id, epoch, raised_at
+_NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_RAISED_AT = f"CASE WHEN raised_at < {_NOW} THEN {_NOW} ELSE raised_at + 1000000 END"
+"""The server's time, which doesn't run backwards: where its clock was set back, each epoch counts
+as a second."""
+
+_RAISE_EPOCH = PreparedStatement(f"""
+    UPDATE store_state SET epoch = epoch + 1, raised_at = {_RAISED_AT}
+    WHERE id = (SELECT id FROM store_state FOR UPDATE SKIP LOCKED) RETURNING {STORE_STATE_COLUMNS}
 """)
 """While another process raises it, this commit doesn't, and doesn't wait."""
+_RAISE_COMMAND_EPOCH = PreparedStatement(f"""
+    UPDATE store_state SET command_epoch = command_epoch + 1, raised_at = {_RAISED_AT}
+    RETURNING {STORE_STATE_COLUMNS}
+""")
 
 _COMMIT = PreparedStatement("COMMIT")
 _joiner = StatementJoiner()
@@ -109,24 +118,53 @@ def first_commit_id(at: Instant) -> UUID:
 
 @define(eq=False)
 class EpochRaiser:
-    """Raises the epoch of the store in commits of this process, at most once a second."""
+    """Raises an epoch of the store in commits of this process: one that serves at most once a
+    second, a command in each."""
 
     primary: PrimaryFinder
+    statement: PreparedStatement = _RAISE_EPOCH
+    interval_s: float = EPOCH_INTERVAL_S
+    raised: StoreState | None = None
+    """How far the store had come when a commit of this process raised an epoch last."""
     _next_at: float = -math.inf
+    _ended: int = 0
+    """How many commits have ended that raised nothing."""
+    _covered: int = 0
+    """How many of them had ended when that commit began which raised an epoch last."""
 
-    def take_turn(self) -> bool:
-        """Return whether the next commit raises it."""
+    @classmethod
+    def of_command(cls, primary: PrimaryFinder) -> EpochRaiser:
+        """Return what raises the command epoch in each commit."""
+        return cls(primary, _RAISE_COMMAND_EPOCH, interval_s=0.0)
+
+    @property
+    def has_unmarked_commits(self) -> bool:
+        """Return whether something may have been committed since that one."""
+        return self._ended > self._covered
+
+    def come_due(self) -> None:
+        """Let the next commit raise it."""
+        self._next_at = -math.inf
+
+    def take_turn(self) -> int | None:
+        """Return how many commits have ended, if the next one raises the epoch after them; None if
+        it does not."""
         now = trio.current_time()
         if now < self._next_at:
-            return False
-        self._next_at = now + EPOCH_INTERVAL_S
-        return True
+            return None
+        self._next_at = now + self.interval_s
+        return self._ended
 
-    def confirm(self, connection: PostgresConnection, rows: Sequence[Row]) -> None:
-        """Take what a confirmed commit has raised: nothing where another process was at it."""
+    def confirm(self, connection: PostgresConnection, rows: Sequence[Row], covered: int) -> None:
+        """Take what a confirmed commit has raised, after so many others."""
         timeline = None if connection.timeline is None else connection.timeline.number
-        for id, epoch, raised_at in rows:
-            self.primary.mark = StoreMark(id, epoch, raised_at, timeline)
+        self.raised = parse_store_state(rows, timeline)
+        self.primary.mark = self.raised.mark
+        self._covered = covered
+
+    def note_end(self) -> None:
+        """Note the end of a commit that raised nothing, or is in doubt."""
+        self._ended += 1
 
 
 @frozen
@@ -152,8 +190,7 @@ class Commit(Generic[T]):
     has_begun: bool = False
     """Whether it has begun with `begin_early`."""
     raiser: EpochRaiser | None = None
-    """Of the process; None for a commit that leaves the epoch of the store."""
-    _raised: Sequence[Row] = ()
+    """Of the process; None for a commit that leaves the epochs of the store."""
 
     async def begin_early(self, connection: PostgresConnection, lock: BoundStatement) -> None:
         """Run BEGIN and take a lock before the load; `run_whole_transaction` goes on from there.
@@ -163,18 +200,13 @@ class Commit(Generic[T]):
 
     async def begin(self, connection: PostgresConnection, stamp: Instant) -> None:
         """Run BEGIN and write the commit's row."""
-        first = [_BEGIN.bind(), self._record(stamp)]
-        if self.raiser is not None and self.raiser.take_turn():
-            first.append(_RAISE_EPOCH.bind())
-        self._raised = (await execute_pipeline(connection, first))[-1]
+        await execute_pipeline(connection, [_BEGIN.bind(), self._record(stamp)])
 
     async def end(self, connection: PostgresConnection, result: T) -> None:
         """Run COMMIT, for this result."""
+        covered = self._take_turn()
         self.results.append(result)
-        with require_confirmation(connection):
-            await execute_pipeline(connection, [_COMMIT.bind()])
-        if self.raiser is not None:
-            self.raiser.confirm(connection, self._raised)
+        await self._commit(connection, [], covered)
 
     async def run_whole_transaction(
         self,
@@ -189,22 +221,50 @@ class Commit(Generic[T]):
         What is joined to one statement is a transaction by itself, unless it follows BEGIN. The one
         commit of a second that raises the epoch isn't joined: so there aren't twice as many shapes.
         """
-        raises = self.raiser is not None and self.raiser.take_turn()
+        covered = self._take_turn()
         every = [self._record(stamp), *statements]
-        joined = _joiner.join(every) if self.may_join and not raises else None
-        if raises:
-            every.append(_RAISE_EPOCH.bind())
+        joined = _joiner.join(every) if self.may_join and covered is None else None
         if joined is not None:
             every = [joined]
-        if self.has_begun:
-            every = [*every, _COMMIT.bind()]
-        elif joined is None:
-            every = [_BEGIN.bind(), *every, _COMMIT.bind()]
+        elif not self.has_begun:
+            every = [_BEGIN.bind(), *every]
+
+        is_whole = joined is not None and not self.has_begun
         self.results.append(result)
-        with require_confirmation(connection):
-            found = await execute_pipeline(connection, every)
-        if self.raiser is not None and raises:
-            self.raiser.confirm(connection, found[-2])
+        await self._commit(connection, every, covered, is_whole=is_whole)
+
+    def _take_turn(self) -> int | None:
+        return None if self.raiser is None else self.raiser.take_turn()
+
+    async def _commit(
+        self,
+        connection: PostgresConnection,
+        statements: Sequence[BoundStatement],
+        covered: int | None,
+        *,
+        is_whole: bool = False,
+    ) -> None:
+        """Run the last statements, then COMMIT, unless they are a whole transaction; what raises
+        the epoch is the last of them, so nobody waits for long."""
+        every = [*statements]
+        if self.raiser is not None and covered is not None:
+            every.append(self.raiser.statement.bind())
+        if not is_whole:
+            every.append(_COMMIT.bind())
+
+        raised: Sequence[Row] = ()
+        try:
+            with require_confirmation(connection):
+                found = await execute_pipeline(connection, every)
+            if covered is not None:
+                raised = found[-2]
+        finally:
+            if self.raiser is None:
+                pass
+            elif covered is not None and raised:
+                self.raiser.confirm(connection, raised, covered)
+            else:
+                self.raiser.note_end()
 
     @property
     def key(self) -> CommitKey:

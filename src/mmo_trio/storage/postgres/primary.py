@@ -17,7 +17,7 @@ import trio
 from attrs import Factory, define
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from mmo_sansio.resilience.store_mark import StoreMark, StoreState
+from mmo_sansio.resilience.store_mark import StoreMark, StoreState, lost_epochs
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, StoreReplaced, classify_error
 from mmo_trio.storage.postgres.trio_connection import (
     PostgresConnection,
@@ -102,7 +102,7 @@ class PrimaryFinder:
         if self.replaced_by is None:
             known = self.mark
             found = await read_store_state(connection)
-            if found.mark.store_id == known.store_id and found.mark.epoch >= known.epoch:
+            if found.mark.store_id == known.store_id and not lost_epochs(found.mark, known):
                 return
             self.replaced_by = found
         raise StoreReplaced(
@@ -184,6 +184,12 @@ async def read_store_state(connection: PostgresConnection) -> StoreState:
     timeline = connection.timeline
     rows = await fetch_rows(connection, SELECT_STORE_STATE)
     return parse_store_state(rows, None if timeline is None else timeline.number)
+
+
+async def lock_store_state(connection: PostgresConnection) -> None:
+    """Let nobody else raise an epoch before the connection's transaction has ended. Raises
+    psycopg.Error."""
+    await fetch_rows(connection, "SELECT FROM store_state FOR UPDATE")
 
 
 def split_servers(conninfo: str) -> Sequence[str]:

@@ -17,7 +17,7 @@ from mmo_sansio.messages.intents import IntentKey, IntentKind, PollProvider
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.resilience.store_mark import StoreMark, StoreState
+from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, later
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
@@ -44,7 +44,7 @@ from mmo_trio.storage.postgres.connections import call_with_retry
 from mmo_trio.storage.postgres.maintenance import analyze_unknown_tables
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
 from mmo_trio.storage.postgres.partitions import PostgresRetentionStore
-from mmo_trio.storage.postgres.primary import read_store_state
+from mmo_trio.storage.postgres.primary import lock_store_state, read_store_state
 from mmo_trio.storage.postgres.repeated_scans import DueSearch
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
 from mmo_trio.storage.postgres.shared_locks import (
@@ -124,7 +124,7 @@ class PostgresStore(Store):
         self._is_closed = False
         self._primary = writer_pool.primary
         self._epoch_raiser = EpochRaiser(self._primary) if serves else None
-        """None for a command, which keeps no mark."""
+        """None for a command that doesn't count its commits."""
         self._due_search = DueSearch()
         self._records_horizon = RecordsHorizon()
         """No new transaction appears below it."""
@@ -294,8 +294,21 @@ class PostgresStore(Store):
         return await self._read(ownership.serving_processes)
 
     @property
-    def raised_mark(self) -> StoreMark | None:
-        return self._primary.mark
+    def raised_state(self) -> StoreState | None:
+        return None if self._epoch_raiser is None else self._epoch_raiser.raised
+
+    @property
+    def has_unmarked_commits(self) -> bool:
+        return self._epoch_raiser is not None and self._epoch_raiser.has_unmarked_commits
+
+    async def raise_epoch(self) -> None:
+        """Wait for whoever raises it at the moment, so that it is raised after this call."""
+        assert self._epoch_raiser is not None, "a command doesn't raise it"
+        self._epoch_raiser.come_due()
+        await self._write(lock_store_state)
+
+    def count_commands(self) -> None:
+        self._epoch_raiser = EpochRaiser.of_command(self._primary)
 
     async def state(self) -> StoreState:
         """Return it with the timeline of the server that was asked, which takes writes; from now on

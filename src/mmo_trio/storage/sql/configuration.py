@@ -18,7 +18,8 @@ from mmo_trio.storage.sql.statements import (
     values_of,
 )
 
-SELECT_STORE_STATE = "SELECT id, epoch, raised_at, former_ids FROM store_state"
+STORE_STATE_COLUMNS = "id, epoch, command_epoch, raised_at, former_ids"
+SELECT_STORE_STATE = f"SELECT {STORE_STATE_COLUMNS} FROM store_state"
 SELECT_CONFIGURATION = """
     SELECT configuration.generation, stopped.provider, stopped.brand FROM configuration LEFT JOIN (
         SELECT name AS provider, NULL AS brand FROM closed_providers
@@ -111,16 +112,22 @@ def remove_provider_notes(provider: str, topic: admin_types.NoteTopic) -> SqlQue
 
 
 def parse_store_state(rows: Sequence[Row], timeline: int | None = None) -> StoreState:
-    """Return the state of a row of SELECT_STORE_STATE."""
-    id, epoch, raised_at, former_ids = rows[0]
-    return StoreState(StoreMark(id, epoch, raised_at, timeline), frozenset(former_ids.split()))
+    """Return the state of a row of STORE_STATE_COLUMNS."""
+    id, epoch, command_epoch, raised_at, former_ids = rows[0]
+    mark = StoreMark(id, epoch, command_epoch, raised_at, timeline)
+    return StoreState(mark, frozenset(former_ids.split()))
 
 
-def begin_restoration(store_id: str, holds: Sequence[admin_types.BrandHold]) -> SqlQuery[None]:
+def begin_restoration(
+    store_id: str, holds: Sequence[admin_types.BrandHold], lost_id: str = ""
+) -> SqlQuery[None]:
     """Give a store that was restored another id, and hold these brands: they take no payments, and
-    what is not found of theirs may be missing, until `finish_restoration`."""
+    what is not found of theirs may be missing, until `finish_restoration`. `lost_id` is the name
+    that was lost with what the backup lacks, where it has another; marks with it stay good."""
     yield from execute(
-        "UPDATE store_state SET former_ids = trim(former_ids || ' ' || id), id = ?", store_id
+        "UPDATE store_state SET former_ids = trim(former_ids || ' ' || id || ' ' || ?), id = ?",
+        lost_id,
+        store_id,
     )
     for each in holds:
         yield from execute(

@@ -17,7 +17,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord, StoreClock
-from mmo_sansio.resilience.store_mark import StoreMark, StoreState
+from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, earlier
 from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_sansio.values.reversals import Reversal
@@ -290,9 +290,24 @@ class Store(ABC):
 
     @property
     @abstractmethod
-    def raised_mark(self) -> StoreMark | None:
+    def raised_state(self) -> StoreState | None:
         """Return how far the store has come, as far as this process knows: by the last commit that
-        raised its epoch and was confirmed; None while it doesn't know."""
+        raised an epoch and was confirmed; None while it doesn't know."""
+
+    @property
+    @abstractmethod
+    def has_unmarked_commits(self) -> bool:
+        """Return whether this process may have committed something since an epoch was raised last:
+        nobody could tell a backup of between from the store."""
+
+    @abstractmethod
+    async def raise_epoch(self) -> None:
+        """Raise the epoch in a commit of its own. Only a serving process does, or once a second
+        some other commit of it."""
+
+    @abstractmethod
+    def count_commands(self) -> None:
+        """Let each commit of this command raise the command epoch from now on."""
 
     async def state(self) -> StoreState:
         """Return which store this is, and how far it has come."""

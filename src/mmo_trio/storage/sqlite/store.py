@@ -14,7 +14,7 @@ import trio
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.resilience.store_mark import StoreMark
+from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, SECOND, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
@@ -156,8 +156,18 @@ class SqliteStore(Store):
         return await self._fetch(_parse_serving, "SELECT process, in_use FROM configuration")
 
     @property
-    def raised_mark(self) -> StoreMark | None:
-        return self._writer.raised_mark
+    def raised_state(self) -> StoreState | None:
+        return self._writer.raised_state
+
+    @property
+    def has_unmarked_commits(self) -> bool:
+        return self._writer.has_unmarked_commits
+
+    async def raise_epoch(self) -> None:
+        await self._writer.raise_epoch()
+
+    def count_commands(self) -> None:
+        self._writer.count_commands()
 
     async def check(self) -> None:
         """Begin and commit an empty transaction, which writes nothing, and look at the files and

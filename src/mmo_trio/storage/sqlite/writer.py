@@ -3,7 +3,6 @@ writes; its caller waits for a limited time."""
 
 from __future__ import annotations
 
-import math
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
@@ -14,9 +13,10 @@ from typing import TypeVar
 import trio
 
 from mmo_sansio.messages.intents import IntentKey
-from mmo_sansio.resilience.store_mark import StoreMark
-from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.resilience.store_mark import StoreState
+from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span, later
 from mmo_trio.storage.interface.store import EPOCH_INTERVAL_S, OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.sql.configuration import STORE_STATE_COLUMNS, parse_store_state
 from mmo_trio.storage.sqlite.connection import (
     CLOSED_TEXT,
     SqliteCall,
@@ -32,8 +32,12 @@ from mmo_trio.storage.sqlite.statements import RecentTransactions
 T = TypeVar("T")
 
 _RAISE_EPOCH = (
-    "UPDATE store_state SET epoch = epoch + 1, raised_at = ? RETURNING id, epoch, raised_at"
+    f"UPDATE store_state SET epoch = epoch + 1, raised_at = ? RETURNING {STORE_STATE_COLUMNS}"
 )
+_RAISE_COMMAND_EPOCH = f"""
+    UPDATE store_state SET command_epoch = command_epoch + 1, raised_at = ?
+    RETURNING {STORE_STATE_COLUMNS}
+"""
 
 
 class SqliteWriter:
@@ -60,12 +64,17 @@ class SqliteWriter:
         self.recent = RecentTransactions()
         self.in_doubt: list[WriteAttempt] = []
         """Attempts whose caller doesn't know their outcome, and so can't do what they scheduled."""
-        self.raised_mark: StoreMark | None = None
-        """How far the store had come when a commit of this process raised its epoch last; None
-        while none has."""
-        self._raise_epoch_at = -math.inf if serves else math.inf
-        """When the next commit raises the epoch, by the boot clock; a command, which keeps no mark,
-        never does."""
+        self.raised_state: StoreState | None = None
+        """How far the store had come when a commit of this process raised an epoch last; None while
+        none has."""
+        self.has_unmarked_commits = False
+        """Whether it may have committed something since."""
+        self._raise = _RAISE_EPOCH if serves else None
+        """The statement that raises the epoch; None for a command that doesn't count its
+        commits."""
+        self._raise_interval = Span(int(EPOCH_INTERVAL_S * SECOND))
+        self._raise_at = MonotonicInstant(0)
+        """When the next commit raises the epoch, by the boot clock."""
         self._active: WriteAttempt | None = None
         """The one that the thread works at."""
 
@@ -94,6 +103,15 @@ class SqliteWriter:
         if in_doubt:
             raise OutcomeUnknown(f"the commit took longer than {self.timeout_s:g} s")
         raise StoreUnavailable(f"the store didn't answer within {self.timeout_s:g} s")
+
+    async def raise_epoch(self) -> None:
+        """Raise the epoch in a commit of its own; raises what `write` does."""
+        self._raise_at = MonotonicInstant(0)
+        await self.write(_touch_state)
+
+    def count_commands(self) -> None:
+        """Let each commit raise the command epoch from now on."""
+        self._raise, self._raise_interval = _RAISE_COMMAND_EPOCH, Span(0)
 
     async def wait_for_creations(self, before: Instant) -> None:
         """Return once no write is active that may have dated a payment before this wall time. One
@@ -136,15 +154,15 @@ class SqliteWriter:
                 connection.execute("BEGIN IMMEDIATE")
                 changes = connection.total_changes
                 result = call(connection)
-                mark = (
-                    self._raise_epoch(connection)
-                    if connection.total_changes > changes
-                    else self.raised_mark
-                )
+                raised = None
+                if connection.total_changes > changes:
+                    raised = self._raise_epoch(connection)
+                    self.has_unmarked_commits = self._raise is not None
                 attempt.begin_commit()
                 self._commit(connection)
                 self._files.verify_committed()
-                self.raised_mark = mark
+                if raised is not None:
+                    self.raised_state, self.has_unmarked_commits = raised, False
             except BaseException as error:
                 self._roll_back(connection, error)
                 raise
@@ -154,16 +172,16 @@ class SqliteWriter:
         finally:
             attempt.has_ended, self._active = True, None
 
-    def _raise_epoch(self, connection: sqlite3.Connection) -> StoreMark | None:
-        """Raise the epoch of the store, a second after it was raised last; return how far the store
-        has come then."""
+    def _raise_epoch(self, connection: sqlite3.Connection) -> StoreState | None:
+        """Raise the epoch that this process raises, some time after it did last; return how far the
+        store has come then, and None when nothing is raised."""
         clock = self._system.clock
         now = clock.monotonic()
-        if now < self._raise_epoch_at:
-            return self.raised_mark
-        self._raise_epoch_at = now + EPOCH_INTERVAL_S * SECOND
-        (row,) = connection.execute(_RAISE_EPOCH, (clock.wall(),)).fetchall()
-        return StoreMark(*row)
+        if self._raise is None or now < self._raise_at:
+            return None
+        self._raise_at = later(now, self._raise_interval)
+        rows = connection.execute(self._raise, (clock.wall(),)).fetchall()
+        return parse_store_state(rows)
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         try:
@@ -204,6 +222,11 @@ class SqliteWriter:
             connection.close()
             raise
         return connection
+
+
+def _touch_state(connection: sqlite3.Connection) -> None:
+    """Change nothing, in a way that counts as a change."""
+    connection.execute("UPDATE store_state SET epoch = epoch")
 
 
 def _do_nothing() -> None:

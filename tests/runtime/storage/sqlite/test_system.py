@@ -24,14 +24,14 @@ async def test_the_store_records_the_time_of_its_clock(autojump_clock: MockClock
     async with StoreFile().open() as store:
         await trio.sleep(7)
         await create_payments(store, [1])
-        assert store.raised_mark is not None
-        assert store.raised_mark.raised_at == STARTED_AT + 7 * SECOND
+        assert store.raised_state is not None
+        assert store.raised_state.mark.raised_at == STARTED_AT + 7 * SECOND
         await trio.sleep(0.5)
         await create_payments(store, [2])
-        assert store.raised_mark.epoch == 1, "a second has not passed"
+        assert store.raised_state.mark.epoch == 1, "a second has not passed"
         await trio.sleep(0.5)
         await create_payments(store, [3])
-        assert store.raised_mark.epoch == 2
+        assert store.raised_state.mark.epoch == 2
 
 
 async def test_a_closed_store_leaves_no_thread(tmp_path: Path) -> None:

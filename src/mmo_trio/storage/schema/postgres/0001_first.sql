@@ -383,13 +383,16 @@ CREATE TABLE clock_records (
     served_until bigint NOT NULL, saved_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- One row: which store this is, and how far it has come (`mmo_sansio.resilience.store_mark`). Commits raise the epoch, at
--- most once a second. `former_ids` are what it was named before it was restored from a backup, with spaces between.
+-- One row: which store this is, and how far it has come (`mmo_sansio.resilience.store_mark`). Commits of serving processes
+-- raise the epoch, at most once a second, and each commit of a command raises the other one. `former_ids` are what it was
+-- named before it was restored from a backup, with spaces between.
 CREATE TABLE store_state (
-    id text NOT NULL, epoch bigint NOT NULL, raised_at bigint NOT NULL, former_ids text NOT NULL
+    id text NOT NULL, epoch bigint NOT NULL, command_epoch bigint NOT NULL, raised_at bigint NOT NULL,
+    former_ids text NOT NULL
 );
 
-INSERT INTO store_state (id, epoch, raised_at, former_ids) VALUES (replace(gen_random_uuid()::text, '-', ''), 0, 0, '');
+INSERT INTO store_state (id, epoch, command_epoch, raised_at, former_ids)
+VALUES (replace(gen_random_uuid()::text, '-', ''), 0, 0, 0, '');
 
 -- Brands of a store that was restored, until staff have closed the gap behind its backup: they take no payments.
 CREATE TABLE restored_brands (brand text PRIMARY KEY);

@@ -307,13 +307,15 @@ CREATE TABLE clock_records (
     served_until INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- One row: which store this is, and how far it has come (`mmo_sansio.resilience.store_mark`). Commits raise the epoch, at
--- most once a second. `former_ids` are what it was named before it was restored from a backup, with spaces between.
+-- One row: which store this is, and how far it has come (`mmo_sansio.resilience.store_mark`). Commits of serving processes
+-- raise the epoch, at most once a second, and each commit of a command raises the other one. `former_ids` are what it was
+-- named before it was restored from a backup, with spaces between.
 CREATE TABLE store_state (
-    id TEXT NOT NULL, epoch INTEGER NOT NULL, raised_at INTEGER NOT NULL, former_ids TEXT NOT NULL
+    id TEXT NOT NULL, epoch INTEGER NOT NULL, command_epoch INTEGER NOT NULL, raised_at INTEGER NOT NULL,
+    former_ids TEXT NOT NULL
 ) STRICT;
 
-INSERT INTO store_state (id, epoch, raised_at, former_ids) VALUES (lower(hex(randomblob(16))), 0, 0, '');
+INSERT INTO store_state (id, epoch, command_epoch, raised_at, former_ids) VALUES (lower(hex(randomblob(16))), 0, 0, 0, '');
 
 -- Brands of a store that was restored, until staff have closed the gap behind its backup: they take no payments.
 CREATE TABLE restored_brands (brand TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;

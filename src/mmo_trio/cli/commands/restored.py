@@ -1,0 +1,267 @@
+"""`mmo db restored` prepares a store that was restored from a backup, so that nothing is paid
+twice.
+
+Whether a restoration has begun is a question about this copy of the store, which its mark answers,
+and not about brands on hold: a backup may have been taken while brands were on hold after an
+earlier one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+
+import click
+
+from mmo_sansio.messages.inputs import RecordLostUse
+from mmo_sansio.resilience.store_mark import Recognition
+from mmo_trio.admin.brand_hold import SubmitBatch
+from mmo_trio.admin.restoration import record_lost_uses
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.options import file_type
+from mmo_trio.cli.support.output import format_instant, print_status, print_table
+from mmo_trio.cli.support.statements import Statement, lines_of, read_record, statement_options
+from mmo_trio.cli.support.target import (
+    CommandTarget,
+    chosen_gateway,
+    machine_user,
+    report_in_force,
+    target_options,
+)
+from mmo_trio.engine.engine import submit_batch_once
+from mmo_trio.service.store_recognition import (
+    StoreComparison,
+    compare_store,
+    counted_commits,
+    find_mark_file,
+    restore_store,
+)
+from mmo_trio.storage.interface.admin_types import RESTORATION
+from mmo_trio.storage.sql.store import Store
+from mmo_trio.system.fault_report import DamagedFile
+
+_EVERY_BRAND = "*"
+
+
+@click.command()
+@click.option(
+    "--retire-key",
+    "retired",
+    type=int,
+    multiple=True,
+    help="The number of a key that holds no more.",
+)
+@statement_options("A CSV file: the references in it count as used.")
+@click.option(
+    "--records",
+    type=file_type,
+    help="Transaction objects, one a line: their references count as used.",
+)
+@click.option("--brand", help="Whose payments the statement or the records are about.")
+@click.option(
+    "--finish",
+    "finished",
+    is_flag=False,
+    flag_value=_EVERY_BRAND,
+    help="Release this brand, or every one.",
+)
+@click.option(
+    "--again",
+    "begins_again",
+    is_flag=True,
+    help="Begin once more: a backup was restored that has an earlier restoration under way.",
+)
+@target_options
+def restored(
+    retired: Sequence[int],
+    statement: Statement | None,
+    records: Path | None,
+    brand: str | None,
+    finished: str | None,
+    begins_again: bool,
+    target: CommandTarget,
+) -> None:
+    """Prepare a store that was restored from a backup, so that nothing is paid twice.
+
+    The first run, before anything serves the store, holds every brand: it takes no payments, and
+    what is not found of it is answered 503. Payments that had not ended are marked as possibly
+    sent, and are never sent again. Later runs retire keys and close the gap behind the backup;
+    --finish releases the brands."""
+    if begins_again and finished is not None:
+        raise UsageProblem("--again holds every brand, and --finish releases: give one of them.")
+    is_first = not (retired or statement or records or finished)
+    user = machine_user().name
+
+    async def run(store: Store) -> None:
+        submit = partial(submit_batch_once, store, clock=target.clock())
+        compared = await _compare(target, store)
+        is_prepared = compared.found in (Recognition.CURRENT, Recognition.BEHIND)
+        if finished is not None:
+            await _require_begun(store, is_prepared=is_prepared)
+        if is_first and not begins_again and compared.found is Recognition.CURRENT:
+            await _require_none_under_way(store)
+        if is_first or begins_again or not is_prepared:
+            await _begin(target, store, submit, compared)
+
+        async with _counted(target, store):
+            for key in retired:
+                await _retire_key(target, store, key)
+            if statement is not None or records is not None:
+                await _close_gap(store, submit, _read_uses(statement, records, brand, user))
+            if finished is not None:
+                await _finish(target, store, finished)
+        await _report(store)
+
+    target.with_store(run, compares=False)
+    if retired or finished:
+        report_in_force(target)
+
+
+async def _compare(target: CommandTarget, store: Store) -> StoreComparison:
+    """Compare the store with its mark; a damaged one says nothing, so it counts as missing."""
+    is_sandbox = target.data_directory is not None
+    try:
+        return await compare_store(store, target.settings, serves=False, is_sandbox=is_sandbox)
+    except DamagedFile:
+        file = find_mark_file(target.settings)
+        return StoreComparison(Recognition.UNMARKED, await store.state(), None, file)
+
+
+async def _require_begun(store: Store, *, is_prepared: bool) -> None:
+    """Raise NegativeAnswer where nothing can be finished, as no restoration of this copy has
+    begun."""
+    if not is_prepared:
+        raise NegativeAnswer(
+            "This store was restored, or may have been, and is not prepared: what had not ended in"
+            f" it could be paid twice. First run `mmo db restored{chosen_gateway()}`, then close"
+            " the gap."
+        )
+    if not (await store.configuration()).restored_brands:
+        raise NegativeAnswer(
+            "No brand waits. If a backup was restored, first run `mmo db "
+            f"restored{chosen_gateway()}`, then close the gap."
+        )
+
+
+async def _require_none_under_way(store: Store) -> None:
+    """Raise NegativeAnswer while a restoration is under way. A backup from that time has it, too,
+    and where its mark went back with it, only people know whether one was restored."""
+    if not (await store.configuration()).restored_brands:
+        return
+    begun = [
+        each.held_at for each in await store.admin.brand_holds() if each.held_by == RESTORATION
+    ]
+    since = f", since {format_instant(min(begun))}" if begun else ""
+    await _report(store)
+    raise NegativeAnswer(
+        f"A restoration is under way in this store{since}. Go on with --retire-key, --statement, "
+        "--records and --finish. If a backup was put in its place since then, run "
+        f"`mmo db restored --again{chosen_gateway()}`."
+    )
+
+
+async def _begin(
+    target: CommandTarget, store: Store, submit: SubmitBatch, compared: StoreComparison
+) -> None:
+    serving = await store.serving_processes()
+    if serving:
+        raise NegativeAnswer(
+            f"Stop the gateway first: {', '.join(each.name for each in serving)} serves this store."
+        )
+    await target.record(store, "store_restored")
+    marked = await restore_store(
+        store, submit, compared, user=machine_user().name, now=target.clock().now()
+    )
+    print_status(
+        f"Every brand is on hold. {marked} payments had not ended and may have been sent: never "
+        f"sent again."
+    )
+
+
+def _counted(
+    target: CommandTarget, store: Store
+) -> AbstractAsyncContextManager[Recognition | None]:
+    """Let the mark have what is committed during the block; a sandbox's store has none."""
+    if target.data_directory is not None:
+        return nullcontext()
+    return counted_commits(store, target.settings)
+
+
+async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
+    owner = next(
+        (
+            each.brand.id
+            for each in await store.admin.brands()
+            if id in [key.id for key in each.keys]
+        ),
+        None,
+    )
+    if owner is None:
+        raise NegativeAnswer(f"There is no key {id}.")
+    await target.record(store, "key_retired", f"brand:{owner}", key=id, leaked=False)
+    await store.admin.retire_key(owner, id, now=target.clock().now())
+
+
+def _read_uses(
+    statement: Statement | None, records: Path | None, brand: str | None, user: str
+) -> Iterator[RecordLostUse]:
+    """Yield the use of each reference that a statement or records have, also of a failed payment: a
+    second one under it may be missing. Raises UsageProblem."""
+    for line in () if statement is None else statement.lines():
+        if line.reference is not None:
+            yield RecordLostUse(brand or "", line.reference, line.reference, user)
+    for text in () if records is None else lines_of(records):
+        found = read_record(text)
+        if found.merchant_reference is not None:
+            owner = brand or json.loads(text).get("brand", "")
+            yield RecordLostUse(owner, found.merchant_reference, found.gateway_reference, user)
+
+
+def _of_known_brand(use: RecordLostUse, brands: Sequence[str]) -> RecordLostUse:
+    if use.brand not in brands:
+        raise UsageProblem(f"--brand: name whose payments they are, one of {', '.join(brands)}.")
+    return use
+
+
+async def _close_gap(store: Store, submit: SubmitBatch, uses: Iterator[RecordLostUse]) -> None:
+    """Let these references count as used. Raises UsageProblem for one of no known brand."""
+    known = [each.brand.id for each in await store.admin.brands()]
+    count = await record_lost_uses(store, submit, (_of_known_brand(each, known) for each in uses))
+    print_status(f"References that count as used: {count}.")
+
+
+async def _finish(target: CommandTarget, store: Store, finished: str) -> None:
+    """Release a brand, or all of them, once the audit log says so. Raises NegativeAnswer for one
+    that is not held."""
+    held = (await store.configuration()).restored_brands
+    if finished != _EVERY_BRAND and finished not in held:
+        raise NegativeAnswer(
+            f"{finished} waits for nothing; on hold are: {', '.join(sorted(held)) or 'none'}."
+        )
+    for each in sorted(held) if finished == _EVERY_BRAND else [finished]:
+        await target.record(store, "restoration_finished", f"brand:{each}")
+        await store.admin.finish_restoration(each)
+
+
+async def _report(store: Store) -> None:
+    """Print which brands are on hold, with the keys of which somebody has to say whether they still
+    hold."""
+    held = (await store.configuration()).restored_brands
+    if not held:
+        print_status("No brand waits any more.")
+        return
+    if not await store.serving_processes():
+        brands = [each for each in await store.admin.brands() if each.brand.id in held]
+        keys = (
+            (each.brand.id, key) for each in brands for key in each.keys if key.retired_at is None
+        )
+        print_table(
+            ("brand", "key", "added"),
+            ((id, key.id, format_instant(key.added_at)) for id, key in keys),
+        )
+        print_status(
+            "Do these keys still hold? End the others by --retire-key, before the gateway serves."
+        )
+    print_status(f"On hold until --finish: {', '.join(sorted(held))}.")
