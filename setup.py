@@ -1,7 +1,8 @@
 """Has a distribution say which commit it was made from; all else is in pyproject.toml.
 
 `src/mmo_trio/commit.txt` holds a placeholder, which `git archive` replaces. A wheel and a source
-distribution get the commit in its place: that of MMO_COMMIT, or that of the checkout.
+distribution get the commit in its place: that of MMO_COMMIT, or that of the checkout. The whole
+hash, as a short one is longer in a clone with more history.
 """
 
 import os
@@ -14,22 +15,26 @@ from setuptools.command.sdist import sdist
 
 HERE = Path(__file__).parent
 WRITTEN = HERE / "src" / "mmo_trio" / "commit.txt"
+UNKNOWN = "unknown"
 
 
 def commit() -> str:
-    """Return the commit of this source, or what is written there if nobody knows it."""
+    """Return the commit of this source, with `-dirty` where it has changes, or UNKNOWN."""
     if named := os.environ.get("MMO_COMMIT"):
         return named
 
     written = WRITTEN.read_text(encoding="utf-8").strip()
-    if not written.startswith("$") or not (HERE / ".git").exists():
+    if not written.startswith("$"):
         return written
+    if not (HERE / ".git").exists():
+        return UNKNOWN
 
-    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--exclude=*"]
+    describe = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
+    whole_hash = ["--exclude=*", "--abbrev=40"]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True)
+        found = subprocess.run([*describe, *whole_hash], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        return written
+        return UNKNOWN
     return found.stdout.strip()
 
 
@@ -40,7 +45,7 @@ def replace(file: Path) -> None:
 
 
 class BuildWithCommit(build_py):
-    """Builds the packages; an editable installation keeps the placeholder."""
+    """Builds the packages; an editable installation keeps the placeholder, and asks git."""
 
     def run(self) -> None:
         super().run()

@@ -12,6 +12,5 @@ from tests.packages.environments import ROOT, a_wheel
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of the gateway."""
-    return a_wheel(
-        tmp_path_factory.mktemp("gateway"), ROOT, "pyproject.toml", "README.md", "LICENSE", "src"
-    )
+    parts = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "src")
+    return a_wheel(tmp_path_factory.mktemp("gateway"), ROOT, *parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
@@ -16,8 +15,6 @@ from mmo_sansio import __version__
 from tests.packages.environments import own_modules_only
 from tests.support.effort import by_effort
 from tests.support.time_limits import HANGS_AFTER_S
-
-VERSION = rf"mmo {re.escape(__version__)} \([0-9a-f]{{7,40}}\)\n"
 
 PYTHONS = ("3.11", "3.12", "3.13")
 INSTALLERS = ("pip", "uv", "pipx")
@@ -91,5 +88,5 @@ def test_what_is_installed_pays(
     here = Installation(tmp_path / "installed", python)
     here.install(installer, wheels["mmo_gateway"], wheels["mmo_provider_pawapay"])
     mmo = here.folder / "bin/mmo"
-    assert re.fullmatch(VERSION, here.run(mmo, "--version"))
+    assert here.run(mmo, "--version").startswith(f"mmo {__version__} (")
     assert "success" in here.run(mmo, "demo", "--once")

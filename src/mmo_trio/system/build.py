@@ -18,8 +18,8 @@ _GIT_TIMEOUT_S = 5.0
 
 @cache
 def commit() -> str:
-    """Return the commit, with `-dirty` where the checkout had changes; UNKNOWN if nobody wrote it
-    down.
+    """Return the whole hash of the commit, with `-dirty` where the checkout had changes; UNKNOWN if
+    nobody wrote it down.
 
     A build writes it beside the package. A checkout that is used as it is, asks git.
     """
@@ -33,10 +33,11 @@ def commit() -> str:
     checkout = _PACKAGE.parents[1]
     if not (checkout / ".git").exists():
         return UNKNOWN
-    describe = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--exclude=*"]
+    describe = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
+    whole_hash = ["--exclude=*", "--abbrev=40"]
     try:
         found = subprocess.run(
-            describe,
+            [*describe, *whole_hash],
             capture_output=True,
             text=True,
             timeout=_GIT_TIMEOUT_S,
@@ -48,5 +49,5 @@ def commit() -> str:
 
 
 def describe_build() -> str:
-    """Return version and commit: `0.1.0 (1f3a5c7)`."""
+    """Return version and commit: `0.1.0 (1f3a5c7…)`."""
     return f"{__version__} ({commit()})"

@@ -9,10 +9,12 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
+from mmo_sansio import __version__
 from mmo_sansio.api.incoming.requests import ROUTE_NAMES
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.storage.interface.retention import RetentionDuty
+from mmo_trio.system.build import commit
 from mmo_trio.workers.providers.worker import REPORT_LABELS
 from tests.support.merchant import ask
 from tests.support.sandbox_gateway import Running, Serve
@@ -29,7 +31,7 @@ LABELS: dict[str, set[str]] = {
     "state": {"closed", "open", "half_open"},
 }
 """What each label may be; those not here are free of bounds by their nature: `le`, `version`,
-`python`."""
+`commit`, `python`."""
 
 
 async def figures(sandbox: Running) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -61,6 +63,19 @@ async def test_names_follow_the_conventions_and_labels_are_bounded(sandbox: Runn
                     assert value in LABELS[label], (sample.name, label, value)
     assert sandbox.merchant.key not in text
     assert "demo" not in text, "a brand is no label"
+
+
+async def test_the_build_is_told(sandbox: Running) -> None:
+    text = (await ask(f"{sandbox.ready.console}/metrics")).body.decode()
+    [build] = (
+        sample
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "mmo_build_info"
+    )
+    assert build.labels["version"] == __version__
+    assert build.labels["commit"] == commit()
+    assert build.value == 1
 
 
 async def test_what_happens_is_counted(sandbox: Running) -> None:

@@ -11,6 +11,9 @@ import pytest
 from mmo_sansio import __version__
 from mmo_trio.system import build
 
+COMMIT = "1f3a5c7" + 33 * "0"
+PLACEHOLDER = "$Format:%H$"
+
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -31,26 +34,26 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def test_a_build_has_its_commit_written_down(package: Path) -> None:
-    (package / "commit.txt").write_text("1f3a5c7\n")
-    assert build.commit() == "1f3a5c7"
-    assert build.describe_build() == f"{__version__} (1f3a5c7)"
+    (package / "commit.txt").write_text(f"{COMMIT}\n")
+    assert build.commit() == COMMIT
+    assert build.describe_build() == f"{__version__} ({COMMIT})"
 
 
 def test_a_checkout_asks_git_and_tells_changes(package: Path) -> None:
     checkout = package.parents[1]
-    (package / "commit.txt").write_text("$Format:%h$\n")
+    (package / "commit.txt").write_text(f"{PLACEHOLDER}\n")
     git(checkout, "init", "--quiet")
     git(checkout, "add", ".")
     git(checkout, "commit", "--quiet", "--message", "First")
-    head = git(checkout, "rev-parse", "--short", "HEAD")
+    head = git(checkout, "rev-parse", "HEAD")
     assert build.commit() == head
 
     build.commit.cache_clear()
-    (package / "commit.txt").write_text("$Format:%h$ \n")
+    (package / "commit.txt").write_text(f"{PLACEHOLDER} \n")
     assert build.commit() == f"{head}-dirty"
 
 
-@pytest.mark.parametrize("written", [None, "", "$Format:%h$\n"])
+@pytest.mark.parametrize("written", [None, "", f"{PLACEHOLDER}\n"])
 def test_nobody_knows_the_commit_of_a_copy(package: Path, written: str | None) -> None:
     if written is not None:
         (package / "commit.txt").write_text(written)
