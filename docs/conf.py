@@ -13,8 +13,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-SOURCE = PROJECT.get("urls", {}).get("Source")
-"""Where the source is published; None: nowhere yet."""
+SOURCE = PROJECT.get("urls", {}).get("Source", "").rstrip("/")
+"""Where the source is published; empty: nowhere yet."""
 
 project = "mmo-gateway"
 project_copyright = "the mmo-gateway developers"
@@ -45,7 +45,7 @@ def _link_outside(app: Any, page: str, content: list[str]) -> None:
         if re.match(r"[a-z]+:", path) or not path or file.is_relative_to(HERE):
             return found[0]
         place = file.relative_to(HERE.parent)
-        if SOURCE is None:
+        if not SOURCE:
             return f"{found[1]} (`{place}`)"
         return f"[{found[1]}]({SOURCE}/blob/main/{place}{'#' * bool(anchor)}{anchor})"
 

@@ -1,8 +1,10 @@
-"""Every link to a page of the project has a target, headings included."""
+"""Every link to a page of the project has a target, headings included, and no address is named that
+the project does not have."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,20 @@ from tests.release.published_readme import absolute_links
 PAGES = ["README.md", "CHANGES.md", "docs/**/*.md"]
 LINK = re.compile(r"\[[^\]\[]*\]\(([^()\s]+)\)")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+OWN_ADDRESS = re.compile(r"https?://[^\s\"'`<>()]*mmo[-_]gateway[^\s\"'`<>()]*")
+"""An address with the project's name in it."""
+MAY_NAME_IT = [
+    "*.md",
+    "*.toml",
+    ".github/**/*.*",
+    "deploy/**/*.*",
+    "docs/**/*.md",
+    "docs/*.py",
+    "packages/*/*.*",
+    "packages/*/src/**/*.py",
+    "src/**/*.*",
+]
+BINARY = {".png", ".pyc", ".woff2"}
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
@@ -54,3 +70,17 @@ def test_what_an_index_shows_has_no_relative_link(root: Path) -> None:
     shown += [page.read_text(encoding="utf-8") for page in root.glob("packages/*/README.md")]
     links = [link for page in shown for link in LINK.findall(FENCED.sub("", page))]
     assert [link for link in links if not link.startswith("https://")] == []
+
+
+def test_no_address_is_named_that_is_not_the_projects(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    published = tuple(project.get("urls", {}).values())
+    files = {file for pattern in MAY_NAME_IT for file in root.glob(pattern) if file.is_file()}
+    invented = [
+        f"{file.relative_to(root)}: {address}"
+        for file in sorted(files)
+        if file.suffix not in BINARY
+        for address in OWN_ADDRESS.findall(file.read_text(encoding="utf-8"))
+        if not address.startswith(published)
+    ]
+    assert invented == []
