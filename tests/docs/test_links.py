@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.release.published_readme import absolute_links
 
-PAGES = ["README.md", "CHANGES.md", "docs/**/*.md"]
+PAGES = ["README.md", "CHANGES.md", "docs/**/*.md", "findings/*.md"]
 LINK = re.compile(r"\[[^\]\[]*\]\(([^()\s]+)\)")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 OWN_ADDRESS = re.compile(r"https?://[^\s\"'`<>()]*mmo[-_]gateway[^\s\"'`<>()]*")

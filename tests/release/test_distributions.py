@@ -79,3 +79,4 @@ def test_a_distributor_can_test_what_it_packages(name: str, sources: Mapping[str
         names = {each.partition("/")[2] for each in archive.getnames()}
     assert set(DISTRIBUTED[name]) <= names
     assert [each for each in names if each.endswith((".pyc", ".db")) or "docs/_build" in each] == []
+    assert [each for each in names if "findings" in each.lower()] == []
