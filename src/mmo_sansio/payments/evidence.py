@@ -69,7 +69,7 @@ def find_contradiction(
         return f"{provider} has reported a result '{result}', which is in the suspense book."
     if succeeded:
         return None
-    if progress.receipt_awaited_since is not None:
+    if progress.receipt_awaited_since is not None and not progress.stage.is_terminal:
         return f"{provider} has called it paid."
     if progress.evidence is not None:
         return f"{provider} has reported the receipt {progress.evidence.receipt}."
