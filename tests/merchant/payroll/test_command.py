@@ -274,8 +274,10 @@ ENVIRONMENT = environment_without_settings() | {"API_KEY": KEY}
 async def test_nothing_is_sent_that_a_full_disk_does_not_take(gateway: Running, file: Path) -> None:
     write(file, *(f"2547123{number:02d}001,20,r-{number}" for number in range(20)))
     limited = ["bash", "-c", 'ulimit -f 2; exec "$0" "$@"', *program(file, gateway.merchant.api)]
+    # The limit would cut compiled modules as well, which every later program then fails to load.
+    environment = ENVIRONMENT | {"PYTHONDONTWRITEBYTECODE": "1"}
     done = await trio.run_process(
-        limited, env=ENVIRONMENT, capture_stdout=True, capture_stderr=True, check=False
+        limited, env=environment, capture_stdout=True, capture_stderr=True, check=False
     )
     assert done.returncode == 3, done.stderr
     assert done.stderr.startswith(b"Error: Not every line has ended"), done.stderr
