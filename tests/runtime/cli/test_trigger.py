@@ -9,8 +9,9 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import trio
@@ -88,6 +89,25 @@ def test_a_scenario_is_played_to_its_end(sandbox: Path, name: str) -> None:
         assert all(each["status"] == (503 if scenario.is_receiver_down else 204) for each in sent)
 
 
+@contextmanager
+def closing_server(port: int) -> Iterator[None]:
+    """Listen during the block, and close each connection at once."""
+
+    def close_each() -> None:
+        with suppress(OSError):  # It is shut down.
+            while True:
+                server.accept()[0].close()
+
+    with socket.create_server(("127.0.0.1", port)) as server:
+        thread = Thread(target=close_each)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
 def test_the_result_of_an_offline_deposit_is_shown(sandbox: Path) -> None:
     done = trigger("offline_deposit", "--data", sandbox)
     assert done.exit_code == 0, done.output
@@ -96,7 +116,7 @@ def test_the_result_of_an_offline_deposit_is_shown(sandbox: Path) -> None:
         "The gateway sends the result: POST /deposits, its X-API-KEY is right -> 204" in done.stdout
     )
     assert received or "The gateway records the delivery: " in done.stdout
-    with suppress(OSError), socket.create_server(("127.0.0.1", DEFAULT_PORT)):
+    with suppress(OSError), closing_server(DEFAULT_PORT):
         taken = trigger("offline_deposit", "--data", sandbox)
         assert taken.exit_code == 0, taken.output
         assert f"to https://127.0.0.1:{DEFAULT_PORT}/deposits, where others listen." in taken.stdout
