@@ -103,7 +103,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "work_of_the_dead_left": Finding(
             0, "every_payment_ends_once_nothing_is_wrong", FaultKind.GATEWAY_KILLED
         ),
-        "submission_in_doubt_dropped": Finding(120, "a_submission_on_record_is_begun"),
+        "submission_in_doubt_dropped": Finding(49, "a_submission_on_record_is_begun"),
         "deposit_booked_without_its_claim": Finding(9, "a_receipt_is_one_success"),
         "receipt_not_claimed_by_staff": Finding(11, "a_receipt_is_one_success"),
         "intent_not_deleted": Finding(0, "each_end_is_called_back_once"),

@@ -18,7 +18,7 @@ import structlog
 
 from mmo_trio.cli.commands.serve import announce, tune_interpreter
 from mmo_trio.cli.support.errors import run_reporting_errors
-from mmo_trio.service import process
+from mmo_trio.service import process, store_recognition
 from mmo_trio.service.supervisor import supervise
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import ServiceConfig
@@ -45,6 +45,8 @@ def main(directory: Path, workers: int) -> int:
 
     structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
     vars(process)["open_store"] = open_own
+    # One mark for several stores would be that of another store.
+    vars(store_recognition)["find_mark_file"] = lambda _: None
     config = ServiceConfig(read(), brands_file=directory / "brands.toml", workers=workers)
     return supervise(
         config,

@@ -194,7 +194,6 @@ OPERATORS = {
             "UNSPECIFIED_FAILURE",
             "SOMETHING_NEW",
         ),
-        contradiction="UNSPECIFIED_FAILURE",
         accounts={Type.PAYIN: "RWA/RWF", Type.PAYOUT: "RWA/RWF"},
         msisdns=RWANDANS,
         amounts=(100, 1_000),

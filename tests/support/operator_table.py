@@ -47,8 +47,8 @@ class Column:
     wrong_number: str = ""
     """The operator's code for a number that has no account; empty: it has none."""
     polled: str = ""
-    """A code of failure for questions about what was paid; empty: questions decide, as callbacks
-    are unsigned."""
+    """A code of failure for questions about what was paid; empty: questions decide, as a callback
+    only asks."""
 
 
 NO_RECEIPT = EndWith("2032")
@@ -107,7 +107,6 @@ COLUMNS: Mapping[str, Column] = {
         NO_PAYMENT,
         "INSUFFICIENT_BALANCE",
         "PAYER_NOT_FOUND",
-        "UNSPECIFIED_FAILURE",
     ),
     "pawaPay out": Column(
         PAWAPAY,
@@ -117,7 +116,6 @@ COLUMNS: Mapping[str, Column] = {
         NO_PAYMENT,
         "PAWAPAY_WALLET_OUT_OF_FUNDS",
         "RECIPIENT_NOT_FOUND",
-        "UNSPECIFIED_FAILURE",
     ),
 }
 

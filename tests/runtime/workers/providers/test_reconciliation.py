@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import structlog
 from attrs import evolve
-from mmo_provider_pawapay import adapter as pawapay_adapter
 from mmo_provider_pawapay import wire as pawapay_wire
 from mmo_provider_pawapay.wire import operation_id
 
@@ -152,11 +151,6 @@ def makes_up_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def believes_unsigned_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pawapay_adapter, "verify_signature", lambda *_: None)
-    monkeypatch.setattr(pawapay_adapter, "check_age", lambda *_, **__: None)
-
-
 def repeats_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Submit every unknown pay-out again, under a new name."""
     numbers = count()
@@ -206,7 +200,6 @@ def lets_answers_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         ("mtn", fails_what_it_does_not_know, 0, "is reported failed, and was paid"),
         ("airtel", fails_what_airtel_leaves_open, 0, "is reported failed, and was paid"),
         ("pawapay", makes_up_ids, 0, "was paid twice"),
-        ("pawapay", believes_unsigned_callbacks, 0, "of seed"),
         ("mpesa", trusts_confirmations, 0, "of seed"),
         ("mpesa", lets_answers_count_twice, 3, "of seed"),
         ("mpesa", forgets_payments_past_prompts, 0, "of own accord in seed 0 is not in the books"),
