@@ -453,8 +453,8 @@ def mutants(session: nox.Session) -> None:
     chosen = ("-m", "not long", "tests/sansio", *SHELL)
     environment.pytest(*TWO_ON_EACH, *measured, *report, *chosen)
 
-    core = Environment(session, "mutants", "mutants", project=".")
-    core.run("python", "tests/mutants/run.py", *session.posargs)
+    mutated = Environment(session, "mutants", "mutants", project=".")
+    mutated.run("python", "tests/mutants/run.py", *session.posargs)
 
 
 @nox.session

@@ -21,6 +21,18 @@ class _MainGroup(ErrorReportingGroup, LazyGroup):
         formatter.write(help_text())
 
 
+def _print_version(ctx: click.Context, _: click.Parameter, is_asked_for: bool) -> None:
+    """Print version and commit, and end."""
+    if not is_asked_for:
+        return
+
+    # Imported only here, as a checkout has to ask git for its commit.
+    from mmo_trio.system.build import describe_build
+
+    click.echo(f"mmo {describe_build()}")
+    ctx.exit()
+
+
 @click.group(
     cls=_MainGroup,
     sections={section: [LazyCommand(*row) for row in rows] for section, rows in COMMANDS.items()},
@@ -33,7 +45,7 @@ class _MainGroup(ErrorReportingGroup, LazyGroup):
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=lambda ctx, _, is_given: _print_version(ctx) if is_given else None,
+    callback=_print_version,
     help="Show version and commit, and exit.",
 )
 @click.pass_context
@@ -45,14 +57,6 @@ def main(ctx: click.Context) -> None:
         _greet()
     else:
         _log_to_standard_error()
-
-
-def _print_version(ctx: click.Context) -> None:
-    # Asked only here, as a checkout has to ask git for its commit.
-    from mmo_trio.system.build import describe_build
-
-    click.echo(f"mmo {describe_build()}")
-    ctx.exit()
 
 
 def _log_to_standard_error() -> None:
