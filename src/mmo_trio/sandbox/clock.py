@@ -36,29 +36,38 @@ class SandboxClock:
         its due time, and committed. Raises ValueError for a negative span and StoreUnavailable when
         the store can't serve."""
         async with self.scheduler.lock:
-            await self._run_due_work()
-            target = self.clock.time() + span  # Counted from what was accepted before the call.
-            write_offset(
-                self.offset_file, Span(self.clock.offset + span)
-            )  # A restart goes on, never back.
-            while (due := await self._next_due_at()) is not None and due <= target:
-                self.clock.advance(
-                    Span(max(0, min(self._next_stop(due), target) - self.clock.time()))
-                )
-                await self._run_due_work()
-            self.clock.advance(Span(max(0, target - self.clock.time())))
-            await self._run_due_work()
-            write_offset(self.offset_file, self.clock.offset)
-            return self.clock.now()
+            try:
+                return await self._advance(span)
+            finally:
+                if self.operator is not None:
+                    self.operator.hold_time(None)
 
-    async def _run_due_work(self) -> None:
-        """Do everything that is due by now, and everything that follows at once. Time passes
-        meanwhile, so operator and scheduler use one `now`: a result that is due before a poll is
-        stored before the poll."""
-        now = self.clock.time()
+    async def _advance(self, span: Span) -> Instant:
+        await self._run_due_work(self.clock.time())
+        # Counted from what was accepted before the call.
+        target = later(self.clock.time(), span)
+        # A restart goes on, never back.
+        write_offset(self.offset_file, Span(self.clock.offset + span))
+
+        while (due := await self._next_due_at()) is not None and due <= target:
+            await self._stop_at(min(self._next_stop(due), target))
+        await self._stop_at(target)
+
+        write_offset(self.offset_file, self.clock.offset)
+        return self.clock.now()
+
+    async def _stop_at(self, stop: Instant) -> None:
+        self.clock.advance(Span(max(0, stop - self.clock.time())))
+        await self._run_due_work(stop)
+
+    async def _run_due_work(self, until: Instant) -> None:
+        """Do everything that is due by then, and everything that follows at once. Time passes
+        meanwhile, so operator and scheduler go by the same instant: neither a poll nor an expiry
+        is overtaken by a result that is due a moment later."""
         if self.operator is not None:
-            await self.operator.wait_idle(now)
-        await self.scheduler.wake_all_due(now)
+            self.operator.hold_time(until)
+            await self.operator.wait_idle(until)
+        await self.scheduler.wake_all_due(until)
         await self.providers.wait_idle()
         self.scheduler.wake_up()
 

@@ -132,6 +132,8 @@ class SandboxOperatorWorker:
     _in_flight: Counter[Instant] = Factory(Counter)
     """The number of notifications that are sent and not concluded, by the instant at which their
     round was due."""
+    _held_at: Instant | None = None
+    """The instant at which its time is held; None: it goes on."""
 
     def __attrs_post_init__(self) -> None:
         self._operator.restore(read_operator_journal(self.journal.path))
@@ -139,7 +141,7 @@ class SandboxOperatorWorker:
     async def exchange(self, request: HttpRequest) -> HttpResponse:
         """Return the response. Raises ExchangeFailed when the journal can't be written."""
         await trio.lowlevel.checkpoint()
-        response = self._operator.receive(request, now=self.now())
+        response = self._operator.receive(request, now=self._time())
         try:
             self._save_journal()
         except OSError as error:
@@ -149,14 +151,14 @@ class SandboxOperatorWorker:
     def approve(self, reference: str) -> bool:
         """Approve a payment at the virtual phone; False when no such payment waits. Raises OSError
         when the journal can't be written."""
-        was_waiting = self._operator.approve(reference, now=self.now())
+        was_waiting = self._operator.approve(reference, now=self._time())
         self._save_journal()
         return was_waiting
 
     def decline(self, reference: str, *, error_code: ErrorCode = ErrorCode.USER_CANCELLED) -> bool:
         """Decline a payment at the virtual phone for the reason of `error_code`; False when no such
         payment waits. Raises OSError when the journal can't be written."""
-        was_waiting = self._operator.decline(reference, reason=error_code, now=self.now())
+        was_waiting = self._operator.decline(reference, reason=error_code, now=self._time())
         self._save_journal()
         return was_waiting
 
@@ -167,6 +169,12 @@ class SandboxOperatorWorker:
     def next_due(self) -> Instant | None:
         """Return when the operator has something to do by itself; None for never."""
         return self._operator.next_due()
+
+    def hold_time(self, at: Instant | None) -> None:
+        """Let nothing happen at the operator after this instant, while the sandbox's clock is
+        moved; None: its time goes on."""
+        self._held_at = at
+        self._changed.set()
 
     async def wait_idle(self, until: Instant) -> None:
         """Return once every notification that is due until then was sent and concluded."""
@@ -184,7 +192,7 @@ class SandboxOperatorWorker:
                 task_status.started()
                 while True:
                     due = Instant(self._operator.next_due() or 0)
-                    notifications = self._operator.due_notifications(now=self.now())
+                    notifications = self._operator.due_notifications(now=self._time())
                     self._in_flight[due] += len(notifications)
                     await self._save_journal_with_retry()
                     for start in range(0, len(notifications), NOTIFICATIONS_PER_ROUND_MAX):
@@ -239,7 +247,7 @@ class SandboxOperatorWorker:
         except Exception as error:
             logger.error("sandbox_notification_failed", fault=describe_fault(error))
         else:
-            self._operator.acknowledge(notification.id, now=self.now())
+            self._operator.acknowledge(notification.id, now=self._time())
         return True
 
     def _save_journal(self) -> None:
@@ -259,10 +267,16 @@ class SandboxOperatorWorker:
                 logger.warning("sandbox_journal_write_failed", error=str(error))
             await trio.sleep(RETRY_DELAY_S)
 
+    def _time(self) -> Instant:
+        now = self.now()
+        return now if self._held_at is None else min(now, self._held_at)
+
     async def _sleep_until_due(self) -> None:
         due = self._operator.next_due()
+        if due is not None and self._held_at is not None and due > self._held_at:
+            due = None
         self._sleeps_until = math.inf if due is None else due
-        seconds = math.inf if due is None else max(0.0, (due - self.now()) / clock.SECOND)
+        seconds = math.inf if due is None else max(0.0, (due - self._time()) / clock.SECOND)
         with trio.move_on_after(seconds):
             await self._changed.wait()
         self._changed = trio.Event()

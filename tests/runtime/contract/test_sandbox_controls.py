@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,13 @@ import pytest
 import trio
 from attrs import evolve
 
+from mmo_sansio.values.clock import Instant
 from mmo_trio.sandbox.demo_brand import build_demo_brand
 from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 from mmo_trio.storage.open_store import open_store
+from mmo_trio.storage.sqlite.store import SqliteStore
 from tests.support.http_version import http_version
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
 from tests.support.merchants import ACME, ACME_KEY, a_brand, deposit, deposited
@@ -89,6 +91,24 @@ async def test_what_is_due_on_the_way_happens_at_its_own_time_and_in_that_order(
     due = (timedelta(seconds=10), timedelta(minutes=30), timedelta(days=3))
     for span, at in zip(spans, due, strict=True):
         assert at <= span < at + timedelta(minutes=5)
+
+
+@pytest.mark.spec("S3", "S5")
+async def test_what_is_due_a_moment_later_does_not_overtake_on_a_slow_machine(
+    sandbox: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_due = SqliteStore.due
+
+    async def find_due_slowly(store: SqliteStore, now: Instant, *, limit: int) -> Sequence[str]:
+        await trio.sleep(0.02)
+        return await find_due(store, now, limit=limit)
+
+    accepted = await sandbox.merchant.accepted(scenario="after_expiry")
+    monkeypatch.setattr(SqliteStore, "due", find_due_slowly)
+    await sandbox.advance("73h")
+    ended = await sandbox.merchant.status(accepted["gatewayReference"])
+    assert ended["errorCode"] == "transaction_expired"
+    assert len(await sandbox.seen("suspense")) == 1
 
 
 async def test_the_clock_moves_while_payments_come_in_without_a_pause(sandbox: Running) -> None:
