@@ -34,9 +34,10 @@ class Moment:
     `completedAt`, the journal."""
 
     @classmethod
-    def at(cls, instant: Instant) -> Moment:
-        """Return the moment at which both clocks show this time."""
-        return cls(instant, instant)
+    def at(cls, now: Moment | Instant) -> Moment:
+        """Return the moment at which both clocks show this time, for who has one clock; a moment
+        is returned as it is."""
+        return now if isinstance(now, Moment) else cls(now, now)
 
 
 MICROSECOND = Span(1)

@@ -13,7 +13,7 @@ from mmo_sansio.providers.common.interface import Conversation, Provider
 from mmo_sansio.providers.common.options import Options
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
-from mmo_sansio.values.clock import Moment
+from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import Source, Transaction
 from tests.support.operator_gateway import API_KEY, BRANDS, METHOD
 from tests.support.sandbox_gateway import serving
@@ -25,7 +25,7 @@ class InstantProvider(SandboxProvider):
 
     receipt: str = ""
 
-    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Succeed without a request."""
         final = transaction.order.requested
         return ProviderSucceeded(transaction.reference, self.name, Source.POLL, self.receipt, final)

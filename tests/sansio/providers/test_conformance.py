@@ -34,7 +34,7 @@ from mmo_sansio.providers.registry import PROVIDER_KINDS
 from mmo_sansio.providers.sandbox.wire import NATIVE_ERRORS
 from mmo_sansio.testing import ADAPTER_CHECKS, AdapterCase, AdapterCheck, check_adapter
 from mmo_sansio.testing import adapter_conformance as suite
-from mmo_sansio.values.clock import SECOND, Moment, later
+from mmo_sansio.values.clock import SECOND, Instant, Moment, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
 from mmo_sansio.values.money import Money
@@ -116,7 +116,7 @@ def test_an_adapter_keeps_the_promises_of_every_adapter(name: str, check: Adapte
 
 @frozen
 class SubmitsAgain(MtnMomoProvider):
-    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         for _ in range(2):
             try:
                 yield next(MtnMomoProvider.submit(self, transaction, now=now))
@@ -127,7 +127,7 @@ class SubmitsAgain(MtnMomoProvider):
 
 @frozen
 class BelievesAServerError(MtnMomoProvider):
-    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         report = yield from MtnMomoProvider.submit(self, transaction, now=now)
         code = ErrorCode.TRANSACTION_DECLINED
         failed = ProviderFailed(transaction.reference, self.name, Source.POLL, code)
@@ -136,21 +136,21 @@ class BelievesAServerError(MtnMomoProvider):
 
 @frozen
 class ForgetsALostSubmission(MtnMomoProvider):
-    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         yield from MtnMomoProvider.submit(self, transaction, now=now)
         return PaymentReports(transaction, self.name).never_received()
 
 
 @frozen
 class IsUnsureOfAnUnsentSubmission(MtnMomoProvider):
-    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         yield from MtnMomoProvider.submit(self, transaction, now=now)
         return PaymentReports(transaction, self.name).unreachable("It is lost.")
 
 
 @frozen
 class RoundsAmounts(MtnMomoProvider):
-    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         order = transaction.order
         rounded = Money(order.requested.minor // 100 * 100, order.requested.currency)
         changed = evolve(transaction, order=evolve(order, requested=rounded))
@@ -159,13 +159,13 @@ class RoundsAmounts(MtnMomoProvider):
 
 @frozen
 class SubmitsInAPoll(MtnMomoProvider):
-    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         return (yield from MtnMomoProvider.submit(self, transaction, now=now))
 
 
 @frozen
 class BelievesAPoll(MtnMomoProvider):
-    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         yield from MtnMomoProvider.poll(self, transaction, now=now)
         final = transaction.order.requested
         return ProviderSucceeded(transaction.reference, self.name, Source.POLL, "R", final)
@@ -185,7 +185,8 @@ class KeepsNulCharacters(MtnMomoProvider):
 
 @frozen
 class TakesAnyToken(MtnMomoProvider):
-    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment | Instant) -> SignIn:
+        now = Moment.at(now)
         answer = yield HttpRequest("POST", b"https://operator.example/token")
         return AccessToken(
             answer.body.decode("utf-8", "replace"), now.time, later(now.time, SECOND)

@@ -149,7 +149,7 @@ class PawapayProvider:
         """Return None: the API token comes from the settings, and each request has it from the
         beginning."""
 
-    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment | Instant) -> SignIn:
         """Raise SignInFailed, as there is nothing to sign in to."""
         raise SignInFailed("pawaPay gives no tokens; the API token comes from its dashboard.")
 
@@ -157,9 +157,10 @@ class PawapayProvider:
         """Return False: there is no other token to try."""
         return False
 
-    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Request a deposit by the payer, or a pay-out. An amount that the market does not take is
         not sent."""
+        now = Moment.at(now)
         about, order = PaymentReports(transaction, self.name), transaction.order
         if operation_key(transaction) not in self.operations:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
@@ -177,7 +178,8 @@ class PawapayProvider:
             return about.unanswered(failure)
         return _submission_report(about, answer)
 
-    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
+        now = Moment.at(now)
         about, operation = (
             PaymentReports(transaction, self.name),
             operation_of(transaction.order.type),
@@ -199,7 +201,7 @@ class PawapayProvider:
         except ValueError as error:
             return about.unreachable(f"An answer can't be read: {error}.")
 
-    def check_account(self, *, now: Moment) -> AccountCheck:
+    def check_account(self, *, now: Moment | Instant) -> AccountCheck:
         """Ask for the active configuration, whether the operator works, and for pawaPay's keys."""
         judge = AnswerJudge(self.name, self.account)
         questions = [
@@ -217,12 +219,13 @@ class PawapayProvider:
             return None
         return AnswerJudge(self.name, self.account).submission(response)
 
-    def ask_availability(self, *, now: Moment) -> AccountCheck:
+    def ask_availability(self, *, now: Moment | Instant) -> AccountCheck:
         """Ask whether the operator works: for deposits and for pay-outs."""
         return ask_all(self.name, self._availability_questions())
 
-    def ask_balances(self, *, now: Moment) -> BalanceInquiry:
+    def ask_balances(self, *, now: Moment | Instant) -> BalanceInquiry:
         """Ask for the wallets of the country: pay-ins fill the one from which pay-outs are paid."""
+        now = Moment.at(now)
         try:
             answer = yield self._question(f"/v2/wallet-balances?country={self.account.country}")
             wallets = parse_wallets(answer.body, self.account.market)
@@ -241,9 +244,10 @@ class PawapayProvider:
         return refunds.OPERATIONS
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Moment
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
         """Ask for the refund of a deposit, or of a part of it."""
+        now = Moment.at(now)
         about, body = ReversalReports(reversal, self.name), refunds.submission_body(reversal)
         try:
             answer = yield self._submission(REFUND, body, now=now.utc)
@@ -252,8 +256,9 @@ class PawapayProvider:
         return refunds.submission_report(about, answer)
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Moment
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
+        now = Moment.at(now)
         about = ReversalReports(reversal, self.name)
         try:
             answer = yield self._question(f"{REFUND.path}/{refunds.refund_id(reversal.id)}")
@@ -261,12 +266,13 @@ class PawapayProvider:
             return about.unreachable(failure.reason)
         return refunds.poll_report(about, answer, now=now.time)
 
-    def refuse_notification(self, request: HttpRequest, *, now: Moment) -> str | None:
+    def refuse_notification(self, request: HttpRequest, *, now: Moment | Instant) -> str | None:
         """Return why a callback is not pawaPay's own: it is not signed, wrongly, long ago, or for
         another address.
 
         Without `callback_keys` nothing is refused, and nothing is believed either.
         """
+        now = Moment.at(now)
         if not self.account.callback_keys:
             return None
         try:

@@ -127,8 +127,9 @@ class AirtelMoneyProvider:
         """Return the one scope, because one token serves all requests."""
         return "all"
 
-    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment | Instant) -> SignIn:
         """Get a token, which is valid for three minutes."""
+        now = Moment.at(now)
         answer = yield wire.sign_in_request(self.account)
         if answer.status != 200:
             raise SignInFailed(
@@ -150,9 +151,10 @@ class AirtelMoneyProvider:
         """Tell whether it is a 401; the operator has no code of its own for that."""
         return response.status == 401
 
-    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Submit the payment once; a second time only when the cached RSA key turned out to be
         outdated."""
+        now = Moment.at(now)
         about = results.AirtelPayment(transaction, self.name, self.account)
         if (unfit := self._unsupported_reason(transaction)) is not None:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=unfit)
@@ -190,7 +192,8 @@ class AirtelMoneyProvider:
                     continue
             return results.submission_report(answer, about)
 
-    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
+        now = Moment.at(now)
         about = results.AirtelPayment(transaction, self.name, self.account)
         operation = self.operations.get(operation_key(transaction))
         if operation is None:
@@ -207,9 +210,10 @@ class AirtelMoneyProvider:
         return dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), results.REFUND)
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Moment
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
         """Ask for a refund of the payment by its airtel_money_id."""
+        now = Moment.at(now)
         about, receipt = (
             ReversalReports(reversal, self.name),
             transaction.progress.provider_reference,
@@ -239,13 +243,13 @@ class AirtelMoneyProvider:
         return report
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Moment
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
         """Report that nobody can tell: there is no question about a refund."""
         yield from ()
         return ReversalReports(reversal, self.name).cannot_tell()
 
-    def check_account(self, *, now: Moment) -> AccountCheck:
+    def check_account(self, *, now: Moment | Instant) -> AccountCheck:
         """Ask about a payment that does not exist, and for the balance."""
         return ask_all(
             self.name,
@@ -259,8 +263,9 @@ class AirtelMoneyProvider:
             ],
         )
 
-    def ask_balances(self, *, now: Moment) -> BalanceInquiry:
+    def ask_balances(self, *, now: Moment | Instant) -> BalanceInquiry:
         """Ask for the balance of the wallet that pays out; without pay-outs it is no float."""
+        now = Moment.at(now)
         with suppress(ExchangeFailed, ValueError):
             answer = yield wire.balance_request(self.account)
             data = wire.object_member(parse_json(answer.body, number=str), "data")

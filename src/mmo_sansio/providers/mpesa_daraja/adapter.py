@@ -175,9 +175,10 @@ class DarajaProvider:
         """Return the one scope, because one token serves all requests."""
         return SCOPE
 
-    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment | Instant) -> SignIn:
         """Get a token. It invalidates the previous one, so an account signs in once for all
         requests."""
+        now = Moment.at(now)
         answer = yield requests.token(self.account)
         try:
             document = parse_json(answer.body)
@@ -204,12 +205,13 @@ class DarajaProvider:
         except ValueError:
             return False
 
-    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Prompt the payer, pay out, pay the tax, or get a QR code.
 
         Requests that Daraja cannot process fail here, before anything is sent: an amount with cents
         or in another currency, a number that is not Kenyan, a tax without a payment registration
         number, and an operation for which the account has no credentials."""
+        now = Moment.at(now)
         about, order = PaymentReports(transaction, self.name), transaction.order
         key = operation_key(transaction)
         shillings = whole_shillings(order.requested)
@@ -245,9 +247,10 @@ class DarajaProvider:
         )
         return (yield from self._submit(about, request, "CheckoutRequestID"))
 
-    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Poll a push, and return its state; or poll a pay-out or tax payout, whose state arrives
         by a callback."""
+        now = Moment.at(now)
         key, hint = operation_key(transaction), notifications.parse_hint(transaction.progress.hint)
         about = PaymentReports(transaction, self.name)
         known_as = transaction.progress.provider_reference or hint.id
@@ -277,19 +280,20 @@ class DarajaProvider:
         return dict.fromkeys(payins, reversals.REVERSAL) if self.account.reverser.name else {}
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Moment
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
         """Ask for the reversal of the payment by its receipt."""
         return reversals.submit(self.account, ReversalReports(reversal, self.name), transaction)
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Moment
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
         """Ask about the reversal by Daraja's id, and nothing while that is not known."""
         return reversals.poll(self.account, ReversalReports(reversal, self.name))
 
-    def verify_deposit(self, claim: DepositClaim, *, now: Moment) -> DepositConversation:
+    def verify_deposit(self, claim: DepositClaim, *, now: Moment | Instant) -> DepositConversation:
         """Ask for the state of a deposit by its receipt. The answer arrives by a callback."""
+        now = Moment.at(now)
         if self.account.trusts_deposits:
             return None
         with suppress(ExchangeFailed):  # It is asked again.
@@ -299,14 +303,16 @@ class DarajaProvider:
     def list_deposits(self, begin: Instant, end: Instant) -> DepositListing:
         return list_payments(self.name, self.account, begin, end)
 
-    def check_account(self, *, now: Moment) -> AccountCheck:
+    def check_account(self, *, now: Moment | Instant) -> AccountCheck:
         """Ask as each API operator about a receipt that does not exist, and with the passkey about
         such a prompt."""
+        now = Moment.at(now)
         return account_check.check_account(self.name, self.account, now=now.utc)
 
-    def ask_balances(self, *, now: Moment) -> BalanceInquiry:
+    def ask_balances(self, *, now: Moment | Instant) -> BalanceInquiry:
         """Ask for the balances of the shortcode that pays out, as its API operator. The answer is a
         callback."""
+        now = Moment.at(now)
         if self.account.initiator.name:
             with suppress(ExchangeFailed):  # It is asked again.
                 yield requests.balance_query(self.account, now=now.time)

@@ -140,9 +140,10 @@ class MtnMomoProvider:
         product = path.split("/")[1:2]
         return product[0] if product and product[0] in self.account.products else None
 
-    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment | Instant) -> SignIn:
         """Get a product's token with its API user and key, and an empty body. MTN's second platform
         rejects the request without the X-Target-Environment."""
+        now = Moment.at(now)
         product = self.account.products[scope]
         target = f"{self.account.base_url}/{product.name}/token/".encode()
         headers = ((b"authorization", product.credentials), *self.account.headers(product))
@@ -169,7 +170,7 @@ class MtnMomoProvider:
         """Return whether the response is a 401, after which nothing was done."""
         return response.status == 401
 
-    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Request a payment by the payer, or a transfer to the payee."""
         about, product = PaymentReports(transaction, self.name), self._product(transaction)
         if product is None or operation_key(transaction) not in self.operations:
@@ -187,7 +188,8 @@ class MtnMomoProvider:
             return about.unanswered(failure)
         return self._read_submission_response(about, answer)
 
-    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
+        now = Moment.at(now)
         about, product = PaymentReports(transaction, self.name), self._product(transaction)
         if product is None:
             return about.unreachable("The account has no keys for this any more.")
@@ -210,15 +212,16 @@ class MtnMomoProvider:
         return dict.fromkeys(PAYINS, refunds.REFUND) if has_both else {}
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Moment
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
         """Ask for a refund of the request to pay."""
         ids = {"id": reference_id(reversal.id), "refunded_id": reference_id(transaction.reference)}
         return refunds.submit(self.account, ReversalReports(reversal, self.name), **ids)
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Moment
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
+        now = Moment.at(now)
         return refunds.poll(
             self.account,
             ReversalReports(reversal, self.name),
@@ -226,7 +229,7 @@ class MtnMomoProvider:
             now=now.time,
         )
 
-    def check_account(self, *, now: Moment) -> AccountCheck:
+    def check_account(self, *, now: Moment | Instant) -> AccountCheck:
         """Ask with each product about a payment that does not exist, and for the balance."""
         questions = []
         for product in self.account.products.values():
@@ -237,8 +240,9 @@ class MtnMomoProvider:
                 questions.append(AccountQuestion(product.name, request, judge))
         return ask_all(self.name, questions)
 
-    def ask_balances(self, *, now: Moment) -> BalanceInquiry:
+    def ask_balances(self, *, now: Moment | Instant) -> BalanceInquiry:
         """Ask for the balance of each product's account; not every market offers it."""
+        now = Moment.at(now)
         balances = []
         for product in self.account.products.values():
             with suppress(ExchangeFailed, ValueError):

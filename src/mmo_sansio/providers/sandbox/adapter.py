@@ -50,7 +50,7 @@ from mmo_sansio.providers.common.operations import (
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, stored_text, to_json
 from mmo_sansio.providers.sandbox import wire
 from mmo_sansio.providers.sandbox.scenarios import find_scenario
-from mmo_sansio.values.clock import HOUR, SECOND, Moment, Span, elapsed
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Moment, Span, elapsed
 from mmo_sansio.values.model import Flow, Source, Transaction
 from mmo_sansio.values.reversals import Reversal
 
@@ -104,7 +104,7 @@ class SandboxProvider:
     def scope_of(self, request: HttpRequest) -> None:
         """Return None: the operator cannot be reached from outside, so it needs no token."""
 
-    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
+    def sign_in(self, scope: str, *, now: Moment | Instant) -> SignIn:
         """Never called, as no request has a scope."""
         raise AssertionError(scope)
 
@@ -112,8 +112,9 @@ class SandboxProvider:
         """Return False: no token is needed."""
         return False
 
-    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Ask the operator to simulate the order's scenario."""
+        now = Moment.at(now)
         about = PaymentReports(transaction, self.name)
         request = HttpRequest(
             "POST",
@@ -131,7 +132,7 @@ class SandboxProvider:
             )
         return self._read_response(about, answer)
 
-    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Poll the operator about a submission; it is certain about those that it never
         received."""
         about = PaymentReports(transaction, self.name)
@@ -148,8 +149,9 @@ class SandboxProvider:
             )
         return self._read_response(about, answer)
 
-    def ask_balances(self, *, now: Moment) -> BalanceInquiry:
+    def ask_balances(self, *, now: Moment | Instant) -> BalanceInquiry:
         """Ask for the balances, one for each currency that was paid in or out."""
+        now = Moment.at(now)
         with suppress(ExchangeFailed, ValueError):
             document = parse_json(
                 (yield HttpRequest("GET", f"{wire.ORIGIN}{wire.BALANCES_PATH}".encode())).body
@@ -166,7 +168,7 @@ class SandboxProvider:
         return dict.fromkeys(OPERATIONS, REVERSAL)
 
     def reverse(
-        self, reversal: Reversal, transaction: Transaction, *, now: Moment
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
         """Ask the operator to move money of the payment back."""
         about = ReversalReports(reversal, self.name)
@@ -180,7 +182,7 @@ class SandboxProvider:
         return self._read_reversal(about, answer, 202)
 
     def poll_reversal(
-        self, reversal: Reversal, transaction: Transaction, *, now: Moment
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
         """Ask the operator about a reversal; it is certain about those that it never received."""
         about = ReversalReports(reversal, self.name)
