@@ -266,6 +266,18 @@ async def test_an_entry_is_closed_when_all_of_the_money_is_back() -> None:
 
 
 @pytest.mark.spec("S5")
+async def test_what_is_told_once_more_after_all_is_back_is_not_listed() -> None:
+    async with StoreFile().open() as store:
+        await play(store, a.a_wake(), PAID)
+        await give_back(store, await ask_back(store, amount=None))
+        by_notification = evolve(PAID, source=Source.WEBHOOK, final=Money(7_400, "KES"))
+        await submit_batch(store, (by_notification, EXPIRED))
+        entries = await store.admin.suspense_of_payment(a.REFERENCE)
+        assert [entry.closed_at is None for entry in entries] == [False, True]
+        assert await listed(store) == []
+
+
+@pytest.mark.spec("S5")
 async def test_what_did_not_go_back_after_all_may_be_asked_back_again() -> None:
     """Its entry in the suspense book is closed; the reversal knows of it."""
     async with StoreFile().open() as store:
