@@ -21,7 +21,7 @@ from mmo_merchant.api.new_payments import PayOut, creation_body
 from mmo_sansio.api.incoming.creation_body import FieldErrors, Members, parse_draft
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.model import Brand, Operation
-from mmo_sansio.values.money import CURRENCIES, AmountError, Money, to_money
+from mmo_sansio.values.money import CURRENCIES, Money, decimals_of, to_money
 from mmo_sansio.values.strict_json import JsonNumber, JsonValue
 
 REMEDIES: Final[Mapping[str, str]] = {
@@ -29,7 +29,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "a number.",
     "amount": "Write digits, with a point before decimals, such as 1234.50: no comma, "
     "space, sign or "
-    "currency.",
+    "currency, and no point between thousands.",
     "currency": "Write the code of ISO 4217 in capitals, such as KES.",
     "country": "Write the code of ISO 3166-1 in capitals, such as KE.",
     "method": "Write the method's key, such as mpesa_ke.",
@@ -250,10 +250,12 @@ def _read_row(number: int, given: Mapping[str, str], layout: Layout) -> Iterator
     if cells["currency"] not in CURRENCIES:
         problems["currency"] = "is not known"
     elif "amount" not in problems:
-        try:
+        decimals = decimals_of(draft.currency)
+        # In many countries a point parts thousands: 15.000 would be paid as 15.
+        if len(cells["amount"].partition(".")[2]) > decimals:
+            problems["amount"] = f"has more decimals than {draft.currency}, which has {decimals}"
+        else:
             amount = to_money(draft.amount, draft.currency)
-        except AmountError as error:
-            problems["amount"] = str(error)
     if not _COUNTRY.fullmatch(cells["country"]):
         problems["country"] = "is not known"
     problems |= {
