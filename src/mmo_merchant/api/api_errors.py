@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from mmo_sansio.values.model import Status
 from mmo_sansio.values.problems import FieldError
 
 
@@ -80,10 +81,14 @@ class ReferenceMismatch(MerchantApiError):
     """Raised when the payment under the reference is not the one that was asked for: the reference
     was used for another purpose. Nothing was sent, or it was rejected."""
 
-    def __init__(self, gateway_reference: str, differences: tuple[str, ...]) -> None:
+    def __init__(
+        self, gateway_reference: str, status: Status, differences: tuple[str, ...]
+    ) -> None:
         names = ", ".join(differences)
         super().__init__(
-            f"The reference belongs to another payment, {gateway_reference}, with another {names}."
+            f"The reference belongs to the payment {gateway_reference}, which is {status} and has "
+            f"another {names}: look at that before you pay anybody again."
         )
         self.gateway_reference = gateway_reference
+        self.status = status
         self.differences = differences

@@ -138,7 +138,7 @@ def _found_payment(found: TransactionObject, payment: NewPayment) -> StartedPaym
     ) != payment.payee.msisdn.lstrip("+"):
         differences += ("payee",)
     if differences:
-        raise ReferenceMismatch(found.gateway_reference, differences)
+        raise ReferenceMismatch(found.gateway_reference, found.status, differences)
     return StartedPayment(
         gateway_reference=found.gateway_reference,
         merchant_reference=payment.merchant_reference,

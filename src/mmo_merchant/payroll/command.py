@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from mmo_merchant.payroll.journal import Journal, JournalError, open_journal, write_results
+from mmo_merchant.payroll.journal import Journal, JournalError, Phase, open_journal, write_results
 from mmo_merchant.payroll.pay_roll import (
     CONSTANTS,
     REMEDIES,
@@ -238,9 +238,15 @@ def _report_end(lines: Sequence[PayLine], journal: Journal, remark: str) -> None
             f"{earlier} of them were there before this journal began. Another pay-roll needs "
             f"another --name."
         )
-    if amounts[None] or amounts[Status.PENDING]:
+    taken = [state for state in journal.states.values() if state.phase is Phase.TAKEN]
+    if amounts[None] or len(amounts[Status.PENDING]) > len(taken):
         raise LinesNotEnded(
             f"Not every line has ended: run the same command again. {remark}".rstrip()
+        )
+    if taken:
+        raise LinesNotEnded(
+            f"The references of {len(taken)} lines belong to other payments, which may have paid "
+            "the same people. See the result file, and look at each before you pay anybody again."
         )
     if amounts[Status.FAILED]:
         raise click.ClickException("Some lines have failed. Pay them by a file of their own.")

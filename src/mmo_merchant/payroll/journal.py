@@ -56,8 +56,9 @@ class Phase(StrEnum):
     SUCCESS = "success"
     FAILED = "failed"
     REJECTED = "rejected"
-    """The gateway has refused it and stored nothing, or its reference belongs to another
-    payment."""
+    """The gateway has refused it and stored nothing."""
+    TAKEN = "taken"
+    """Its reference belongs to another payment, which may have paid the same person."""
 
 
 @frozen(kw_only=True)
@@ -79,7 +80,7 @@ class LineState:
     @property
     def status(self) -> Status:
         """Return what the result file says."""
-        if self.phase in (Phase.SENT, Phase.ACCEPTED):
+        if self.phase in (Phase.SENT, Phase.ACCEPTED, Phase.TAKEN):
             return Status.PENDING
         return Status.SUCCESS if self.phase is Phase.SUCCESS else Status.FAILED
 

@@ -180,7 +180,10 @@ class PaymentRun:
             self._record(
                 line,
                 LineState(
-                    phase=Phase.REJECTED, error_code="reference_mismatch", message=str(error)
+                    phase=Phase.TAKEN,
+                    gateway_reference=error.gateway_reference,
+                    error_code="reference_mismatch",
+                    message=str(error),
                 ),
             )
         except OutcomeUnclear as error:

@@ -169,14 +169,31 @@ async def test_a_copy_of_a_file_is_looked_up_and_not_paid_again(
 @pytest.mark.parametrize(
     "other", ["254712345001,1600,a", "254712345009,1500,a"], ids=["amount", "payee"]
 )
-async def test_another_payment_under_a_used_reference_is_an_error_of_its_line(
+async def test_another_payment_under_a_used_reference_is_named_and_never_called_failed(
     gateway: Running, file: Path, tmp_path: Path, other: str
 ) -> None:
     write(file, "254712345001,1500,a")
     assert (await pay(file, gateway)).exit_code == 0
     write(tmp_path / "other.csv", other, "254712345003,20,b")
-    assert (await pay(tmp_path / "other.csv", gateway)).exit_code == 1
-    assert statuses(tmp_path / "other.csv") == [("failed", "reference_mismatch"), ("success", "")]
+    done = await pay(tmp_path / "other.csv", gateway)
+    assert done.exit_code == 3
+    assert "look at each before you pay anybody again" in done.output
+    assert statuses(tmp_path / "other.csv") == [("pending", "reference_mismatch"), ("success", "")]
+
+
+@pytest.mark.spec("C12")
+async def test_a_copy_by_another_method_calls_no_paid_line_failed(
+    gateway: Running, file: Path, tmp_path: Path
+) -> None:
+    write(file, "254712345001,1500", headings="msisdn,amount")
+    assert (await pay(file, gateway)).exit_code == 0
+    write(tmp_path / "copy.csv", "254712345001,1500", headings="msisdn,amount")
+    done = await pay(tmp_path / "copy.csv", gateway, "--method", "mtn_ke")
+    assert done.exit_code == 3
+    assert "file of their own" not in done.output
+    (paid,), (row,) = results(file), results(tmp_path / "copy.csv")
+    assert (row["status"], row["gatewayReference"]) == ("pending", paid["gatewayReference"])
+    assert "which is success and has another method" in row["message"]
 
 
 async def test_a_file_that_has_changed_is_refused_with_what_has_changed(
