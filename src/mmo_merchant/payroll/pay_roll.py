@@ -21,7 +21,7 @@ from mmo_merchant.api.new_payments import PayOut, creation_body
 from mmo_sansio.api.incoming.creation_body import FieldErrors, Members, parse_draft
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.model import Brand, Operation
-from mmo_sansio.values.money import CURRENCIES, Money, decimals_of, to_money
+from mmo_sansio.values.money import CURRENCIES, AmountError, Money, decimals_of, to_money
 from mmo_sansio.values.strict_json import JsonNumber, JsonValue
 
 REMEDIES: Final[Mapping[str, str]] = {
@@ -250,12 +250,15 @@ def _read_row(number: int, given: Mapping[str, str], layout: Layout) -> Iterator
     if cells["currency"] not in CURRENCIES:
         problems["currency"] = "is not known"
     elif "amount" not in problems:
-        decimals = decimals_of(draft.currency)
-        # In many countries a point parts thousands: 15.000 would be paid as 15.
-        if len(cells["amount"].partition(".")[2]) > decimals:
-            problems["amount"] = f"has more decimals than {draft.currency}, which has {decimals}"
-        else:
+        written, decimals = len(cells["amount"].partition(".")[2]), decimals_of(draft.currency)
+        try:
             amount = to_money(draft.amount, draft.currency)
+        except AmountError as error:
+            problems["amount"] = str(error)
+        else:
+            # In many countries a point parts thousands: 15.000 would be paid as 15.
+            if written > decimals:
+                problems["amount"] = f"has {written} decimals, and {draft.currency} has {decimals}"
     if not _COUNTRY.fullmatch(cells["country"]):
         problems["country"] = "is not known"
     problems |= {

@@ -32,6 +32,10 @@ WRONG_LINES = [
     ("254712345678,0,KES,a,,,,,", "amount", "must be greater than 0"),
     ("254712345678,0.001,KES,a,,,,,", "amount", "at most 2 decimals in KES"),
     ("254712345678,1500.50,UGX,a,,,,,", "amount", "must be a whole number in UGX"),
+    ("254712345678,15.000,XOF,a,,,,,", "amount", "has 3 decimals, and XOF has 0"),
+    ("254712345678,1.0,UGX,a,,,,,", "amount", "has 1 decimals, and UGX has 0"),
+    ("254712345678,15.000,KES,a,,,,,", "amount", "has 3 decimals, and KES has 2"),
+    ("254712345678,1.5000,KWD,a,,,,,", "amount", "has 4 decimals, and KWD has 3"),
     ("254712345678,2000000000000000,KES,a,,,,,", "amount", "at most 1000000000000000"),
     ("254712345678,1500,,a,,,,,", "currency", "is blank"),
     ("254712345678,1500,KSH,a,,,,,", "currency", "is not known"),
@@ -82,6 +86,16 @@ def test_each_wrong_line_is_named_with_its_field_and_a_remedy() -> None:
         assert problem in fault.problem
         assert str(fault).startswith(f"line {fault.line}")
         assert fault.remedy == REMEDIES[field] if field else fault.remedy.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "minor"),
+    [("15000", "XOF", 15_000), ("1500.5", "KES", 150_050), ("15.000", "KWD", 15_000)],
+)
+def test_the_decimals_of_a_currency_are_read(amount: str, currency: str, minor: int) -> None:
+    lines, faults = read(f"254712345678,{amount},{currency},a,,,,,")
+    assert faults == []
+    assert [line.payment.amount for line in lines] == [Money(minor, currency)]
 
 
 def test_no_fault_repeats_what_is_in_a_line() -> None:
