@@ -10,9 +10,12 @@ from functools import partial
 from typing import Any
 
 import pytest
+import trio
+from trio.testing import MockClock
 
 from mmo_sansio.messages.replies import ReversalApplied
 from mmo_sansio.messages.reversals import ReversalWoke
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.payments.personal_data import MASKED_TEXT
 from mmo_sansio.testing import (
     KES,
@@ -24,7 +27,7 @@ from mmo_sansio.testing import (
     failed,
     succeeded,
 )
-from mmo_sansio.values.clock import DAY, Span, later
+from mmo_sansio.values.clock import DAY, SECOND, Span, later
 from mmo_sansio.values.reversals import ReversalState, with_reported_money
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import ResolutionUser
@@ -142,7 +145,9 @@ async def test_the_limits_of_a_role_count_for_each_user_and_day() -> None:
 
 
 @pytest.mark.spec("S6")
-async def test_a_restored_store_asks_nothing_back_and_asks_after_what_had_not_ended() -> None:
+async def test_a_restored_store_asks_nothing_back_and_asks_after_what_had_not_ended(
+    autojump_clock: MockClock,
+) -> None:
     async with staff() as at:
         await ask(at, AMINA)
         batch = partial(submit_batch_once, at.store, clock=TrioClock())
@@ -153,6 +158,7 @@ async def test_a_restored_store_asks_nothing_back_and_asks_after_what_had_not_en
             await at.decide(BRIAN, FIRST, is_approved=True)
         with pytest.raises(ReversalRefused, match="restored"):
             await ask(at, AMINA, 1)
+        await trio.sleep(SUBMISSION_TIMEOUT / SECOND)
         woken = await at.submit(ReversalWoke(FIRST, "one"))
         assert isinstance(woken, ReversalApplied)
         assert not woken.reversal.may_send("one")

@@ -350,7 +350,12 @@ def _mark_restored(found: _Found, *, now: Moment) -> Decision:
     again (S6)."""
     if found.reversal.state.has_ended or found.reversal.is_restored:
         return ignore("The reversal has ended, or is marked.")
-    return found.move(ReversalState.UNKNOWN, wake_at=now.time, sent_at=now.time, is_restored=True)
+    return found.move(
+        ReversalState.UNKNOWN,
+        wake_at=later(now.time, SUBMISSION_TIMEOUT),
+        sent_at=now.time,
+        is_restored=True,
+    )
 
 
 def _resolve(found: _Found, input_: inputs.ResolveReversal, *, now: Moment) -> Decision:
@@ -387,8 +392,7 @@ def _why_not_resolved(
         return f"It is {before.state.words} already."
     if before.state.has_ended and not before.may_be_put_right:
         return "The provider itself has reported that it moved the money back: that stands."
-    arrives_until = later(before.sent_at or now.time, SUBMISSION_TIMEOUT)
-    if before.is_unanswered and now.time < arrives_until:
+    if before.is_unanswered and now.time < _arrives_until(before):
         return "The provider may be receiving it just now: try again in half a minute."
     return None
 
@@ -429,6 +433,7 @@ def _report_in_time(found: _Found, input_: inputs.ReversalReport, *, now: Moment
             if before.wake_at is None:
                 return ignore("It waits for a notification or a person.", found.payment)
             at = later(now.time, input_.poll_after or poll_interval(before.polls))
+            at = max(at, _arrives_until(before))
             return found.move(_waiting_state(before), wake_at=at, remark=input_.reason)
         case inputs.ReversalNeverReceived():
             return _send_again(found, answered, now=now)
@@ -438,6 +443,13 @@ def _report_in_time(found: _Found, input_: inputs.ReversalReport, *, now: Moment
             return found.move(_waiting_state(before), wake_at=None)
         case _:
             assert_never(input_)
+
+
+def _arrives_until(sent: Reversal) -> Instant:
+    """Return until when its latest request may be under way. No question is asked before: that the
+    provider has not received it yet would let it be sent again (S6)."""
+    assert sent.sent_at is not None
+    return later(sent.sent_at, SUBMISSION_TIMEOUT)
 
 
 def _waiting_state(before: Reversal) -> ReversalState:
@@ -468,14 +480,10 @@ def _send_again(found: _Found, answered: Answer, *, now: Moment) -> Decision:
     """Approve again what certainly never reached the provider: the one way to a further request.
 
     It is the request's own answer, or the answer to a question about it; none counts once the
-    provider has accepted it, and no question while the request may be in flight. What has left so
-    often and never arrived needs a person."""
+    provider has accepted it. What has left so often and never arrived needs a person."""
     before = found.reversal
-    arrives_until = later(before.sent_at or now.time, SUBMISSION_TIMEOUT)
     if before.is_accepted:
         return ignore("The provider has accepted it.", found.payment)
-    if answered is not Answer.REQUEST and now.time < arrives_until:
-        return found.move(_waiting_state(before), wake_at=arrives_until)
     if before.is_restored:
         return found.end(
             ReversalState.FAILED, Source.POLL, now=now, remark=_NEVER_RECEIVED_AFTER_RESTORE
@@ -584,8 +592,8 @@ def _hint(found: _Found, input_: inputs.ReversalHinted, *, now: Moment) -> Decis
     if before.state.has_ended and not _may_be_asked_about(before):
         return ignore("The reversal has ended.", found.payment)
     soon = later(now.time, POLL_INTERVAL_MIN)
-    if before.is_unanswered:
-        soon = max(soon, later(before.sent_at or now.time, SUBMISSION_TIMEOUT))
+    if not (before.is_accepted or before.state.has_ended):
+        soon = max(soon, _arrives_until(before))
     if before.wake_at is not None and before.wake_at <= soon:
         return ignore("It is about to be asked about.", found.payment)
     return found.move(before.state, wake_at=soon)

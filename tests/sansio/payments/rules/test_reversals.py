@@ -246,16 +246,25 @@ def test_only_the_providers_word_that_it_received_nothing_lets_it_be_sent_again(
 
 
 @pytest.mark.spec("S6")
-def test_while_the_request_may_be_in_flight_it_is_not_sent_again() -> None:
+@pytest.mark.parametrize(
+    "told",
+    [
+        [ReversalUnreachable(ID, "test", "No answer.")],
+        [ReversalUnreachable(ID, "test", "No answer.", poll_after=SECOND)],
+        [ReversalUnreachable(ID, "test", "No answer."), ReversalHinted(ID, "test")],
+        [MarkReversalRestored(ID, "amina")],
+        [MarkReversalRestored(ID, "amina"), ReversalHinted(ID, "test")],
+    ],
+)
+def test_while_the_request_may_be_in_flight_it_is_not_asked_after(told: list[Input]) -> None:
+    """The answer could be recorded when the request has arrived, and let it be sent again."""
     stage = sent()
-    stage.give(ReversalUnreachable(ID, "test", "No answer."))
-    stage.now = later(stage.now, Span(5 * SECOND))
-    stage.give(ReversalWoke(ID, "two"))
-    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
-    assert stage.has(ReversalState.UNKNOWN)
-    stage.send("three")
-    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
-    assert stage.has(ReversalState.APPROVED)
+    for input_ in told:
+        stage.give(input_)
+    stage.now = later(stage.now, Span(29 * SECOND))
+    assert isinstance(stage.give(ReversalWoke(ID, "two")), Ignored)
+    stage.now = later(stage.now, SECOND)
+    assert isinstance(stage.give(ReversalWoke(ID, "two")), ReversalApplied)
 
 
 @pytest.mark.spec("S6")
