@@ -406,11 +406,11 @@ def simulate(session: nox.Session) -> None:
 
     core_seeds, seeds, reversals, compared = ("1000", "20", "100", "16")
     if IS_FULL:
-        core_seeds, seeds, reversals, compared = ("20000", "500", "10000", "100")
+        core_seeds, seeds, reversals, compared = ("20000", "500", "20000", "100")
     environment.run("python", "-m", "tests.sansio.simulation", "--seeds", core_seeds)
     environment.run("python", "-m", "tests.simulation", "--seeds", seeds)
     environment.pytest(*ON_ALL_PROCESSORS, "tests/simulation")
-    environment.run("python", "-m", "tests.simulation.reversal_worlds", reversals)
+    environment.run("python", "-m", "tests.simulation.reversal_worlds", reversals, "--crowded")
 
     # Processes that order their sets differently: the first one writes the digests, and all others
     # must have the same.

@@ -28,9 +28,15 @@ from tests.simulation.money_judges import (
     a_submission_on_record_is_begun,
     an_ended_payment_is_polled,
     is_deposit,
-    money_goes_back_once,
     nothing_is_submitted_on_hold,
     staff_end_payments_once_and_on_evidence,
+)
+from tests.simulation.reversal_judges import (
+    a_report_counts_for_what_it_answers,
+    money_goes_back_once,
+    no_more_goes_back_than_was_paid,
+    nothing_is_asked_back_that_is_not_left,
+    what_has_gone_back_is_on_record,
 )
 from tests.simulation.world.books import WorldBooks
 from tests.simulation.world.commits import StoredStage, described_reversal
@@ -480,6 +486,10 @@ JUDGES: Sequence[Judge] = (
     money_is_asked_for_once,
     the_operators_book_equals_ours,
     money_goes_back_once,
+    no_more_goes_back_than_was_paid,
+    what_has_gone_back_is_on_record,
+    nothing_is_asked_back_that_is_not_left,
+    a_report_counts_for_what_it_answers,
     every_payment_ends,
     every_payment_ends_once_nothing_is_wrong,
     an_undisturbed_payment_succeeds_soon,

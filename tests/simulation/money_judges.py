@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Any
+from collections.abc import Iterator
 
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
@@ -16,13 +14,10 @@ from mmo_sansio.messages.inputs import (
     TransactionWoke,
 )
 from mmo_sansio.values.model import Flow, Source, Stage, Status, Transaction
-from mmo_sansio.values.money import parse_number, to_money
-from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.storage.interface.admin_types import ProposalState
 from tests.simulation.world.books import WorldBooks
 from tests.simulation.world.commits import StoredStage
 from tests.simulation.world.faults import KILLED_AFTER_S, FaultPeriod
-from tests.simulation.world.operator import PaymentEnding, WorldOperator, reversal_name
 from tests.simulation.world.plan import FaultKind
 from tests.simulation.world.world import SimulatedWorld
 
@@ -84,93 +79,6 @@ def staff_end_payments_once_and_on_evidence(
                 f"{proposal.gateway_reference} has ended with {code}, and a proposal of "
                 f"{proposal.error_code} is done"
             )
-
-
-def money_goes_back_once(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S5, S6: an operator is asked once for each reversal, unless it denies that it was; what has
-    gone back, to the unit, is what the reversals on record say; and each of them ends."""
-    for reference, payment in books.transactions.items():
-        operator = world.operators[payment.order.provider]
-        known = books.ledger.reversals.get(reference, ())
-        forgotten = world.commits.forgotten_reversals.get(reference, ())
-        yield from (
-            f"{each.id} is still {each.state}" for each in known if not each.state.has_ended
-        )
-        ids = {each.id for each in chain(known, forgotten)}
-        names = {
-            reference,
-            *(each.receipt or reference for each in known),
-            payment.progress.provider_reference or "",
-        }
-        requests = sum(operator.reversal_requests[each] for each in ids | names)
-        denials = sum(operator.denials[name] for each in ids for name in operator.kind.names(each))
-        sent = sum(map(_may_have_been_sent, chain(known, forgotten)))
-        if requests > sent + denials:
-            yield f"{operator.name} was asked {requests} times for {sent} reversals of {reference}"
-        rows = [each for each in operator.sent_back if each["reference"].partition("-")[0] in names]
-        paid = max(
-            each.minor
-            for each in (payment.order.requested, *(each.reported or each.amount for each in known))
-        )
-        if (back := _sum(rows, payment)) > paid:
-            yield f"{back} of {reference} have gone back, and {paid} were paid"
-        if operator.kind.names_reversals:
-            yield from (f"{row} went back unasked" for row in rows if row["reference"] not in ids)
-        for each in known:
-            own = [
-                row
-                for row in rows
-                if row["reference"] == each.id or not operator.kind.names_reversals
-            ]
-            others = [
-                other
-                for other in forgotten
-                if other.id == each.id or not operator.kind.names_reversals
-            ]
-            others += [
-                other for other in known if other is not each and not operator.kind.names_reversals
-            ]
-            back = _sum(own, payment)
-            if _is_doubted(each, operator, books):
-                continue
-            if each.state is ReversalState.SUCCEEDED and back != each.amount.minor:
-                yield f"{each.id} of {each.amount} is a success, and {back} went back"
-            is_anothers = any(
-                _may_have_been_sent(other)
-                and (other.is_counted or _is_doubted(other, operator, books))
-                for other in others
-            )
-            if each.state is ReversalState.FAILED and back and not is_anothers:
-                yield f"{each.id} has failed, and {back} went back"
-
-
-def _may_have_been_sent(reversal: Reversal) -> bool:
-    """Return whether it is on record as sent, or may have been sent before a restore."""
-    return reversal.submissions > 0 or reversal.is_restored
-
-
-def _sum(rows: Iterable[Mapping[str, Any]], payment: Transaction) -> int:
-    """Return the sum of these rows of an operator's book, in minor units."""
-    return sum(
-        to_money(parse_number(each["amount"]), payment.order.requested.currency).minor
-        for each in rows
-    )
-
-
-def _is_doubted(reversal: Reversal, operator: WorldOperator, books: WorldBooks) -> bool:
-    """Return whether results of this reversal contradict each other, which staff see, or its
-    operator denies it."""
-    is_denied = operator.endings.get(reversal_name(reversal.id)) is PaymentEnding.DENIED
-    has_told_both = reversal.state is ReversalState.MOVED_AFTER_ALL
-    return has_told_both or is_denied or _is_contradicted_success(reversal, books)
-
-
-def _is_contradicted_success(reversal: Reversal, books: WorldBooks) -> bool:
-    """Return whether the suspense book says that this reversal has not succeeded after all."""
-    entries = books.suspense.get(reversal.payment, ())
-    return reversal.state is ReversalState.SUCCEEDED and any(
-        reversal.id in each.content for each in entries
-    )
 
 
 def nothing_is_submitted_on_hold(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:

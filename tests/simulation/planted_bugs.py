@@ -3,6 +3,8 @@ the shell.
 
 python -m tests.simulation.planted_bugs                      find each, within 500 seeds
 python -m tests.simulation.planted_bugs lost_wake_up         find one
+
+Those of reversals are looked for in the worlds whose staff ask for much money back.
 """
 
 from __future__ import annotations
@@ -14,10 +16,20 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from tests.simulation.bugs import books, callbacks, commits, providers, receipts, schedule, storage
-from tests.simulation.play import Played, Variant, play
+from tests.simulation.bugs import (
+    books,
+    callbacks,
+    commits,
+    providers,
+    receipts,
+    reversals,
+    schedule,
+    storage,
+)
+from tests.simulation.play import Variant, play
+from tests.simulation.reversal_worlds import SMALL, Scale, play_reversals
 from tests.simulation.world.plan import FaultKind
 
 SEEDS_MAX: Final = 500
@@ -71,6 +83,11 @@ PLANTED: Final[Mapping[str, Plant]] = MappingProxyType(
             books.look_up_answered_from_memory,
             books.stage_left_out_of_the_journal,
             books.row_left_out_of_a_page,
+            reversals.reversals_not_marked_after_a_restore,
+            reversals.reversal_sent_twice,
+            reversals.sent_reversal_not_asked_after,
+            reversals.what_was_asked_back_left_all,
+            reversals.answers_without_their_questions,
         )
     }
 )
@@ -86,6 +103,8 @@ class Finding:
     only: FaultKind | None = None
     """The one kind of fault of that world, which meets each payment; None: those that the seed
     decides."""
+    scale: Scale | None = None
+    """How much happens in it, if its staff ask for much money back."""
 
 
 FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
@@ -114,25 +133,53 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "breaker_not_read": Finding(0, "the_store_holds_what_was_decided"),
         "evidence_not_stored": Finding(0, "the_store_holds_what_was_decided"),
         "hold_not_stored": Finding(28, "nothing_is_submitted_on_hold"),
+        "reversals_not_marked_after_a_restore": Finding(0, "money_goes_back_once", scale=SMALL),
+        "answers_without_their_questions": Finding(
+            0, "a_report_counts_for_what_it_answers", scale=SMALL
+        ),
+        "what_was_asked_back_left_all": Finding(
+            0, "nothing_is_asked_back_that_is_not_left", scale=SMALL
+        ),
+        "reversal_sent_twice": Finding(1, "money_goes_back_once", scale=SMALL),
+        "sent_reversal_not_asked_after": Finding(1, "money_goes_back_once", scale=SMALL),
     }
 )
 """For rare bugs, a world of `PAYMENTS` payments that shows each, so that it can be tested without a
 search."""
 
 
+@frozen
+class Found:
+    """Is a world in which a bug was found."""
+
+    seed: int
+    violations: tuple[str, ...]
+
+    @property
+    def judges(self) -> set[str]:
+        """Return the names of those that have found it."""
+        return {each.partition(":")[0] for each in self.violations}
+
+
 def find(
-    plant: Plant, seeds: Iterable[int], *, payments: int = PAYMENTS, only: FaultKind | None = None
-) -> Played | None:
+    plant: Plant,
+    seeds: Iterable[int],
+    *,
+    payments: int = PAYMENTS,
+    only: FaultKind | None = None,
+    scale: Scale | None = None,
+) -> Found | None:
     """Return the first world of these seeds in which a judge finds a violation; None when none
     does. What the log tells does not count: users would not see it."""
     for seed in seeds:
         with plant():  # Anew, as some bugs count what they do.
-            played = play(Variant(seed, payments=payments, only=only))
-        violations = tuple(
-            each for each in played.violations if not each.startswith("no_part_has_a_fault")
-        )
-        if violations:
-            return evolve(played, violations=violations)
+            if scale is None:
+                violations = play(Variant(seed, payments=payments, only=only)).violations
+            else:
+                violations = play_reversals(seed, scale).violations
+        seen = tuple(each for each in violations if not each.startswith("no_part_has_a_fault"))
+        if seen:
+            return Found(seed, seen)
     return None
 
 
@@ -146,9 +193,10 @@ def main() -> int:
     missed = 0
     for name in arguments.bugs:
         seeds = range(arguments.first, arguments.first + arguments.seeds)
-        found = find(PLANTED[name], seeds, only=FINDINGS[name].only if name in FINDINGS else None)
+        known = FINDINGS.get(name, Finding(0, ""))
+        found = find(PLANTED[name], seeds, only=known.only, scale=known.scale)
         missed += found is None
-        what = "not found" if found is None else f"seed {found.variant.seed}: {found.violations[0]}"
+        what = "not found" if found is None else f"seed {found.seed}: {found.violations[0]}"
         print(f"{name}: {what}", flush=True)
     return int(missed > 0)
 

@@ -54,7 +54,13 @@ from tests.simulation.judges import (
     the_operators_book_equals_ours,
     the_store_holds_what_was_decided,
 )
-from tests.simulation.money_judges import money_goes_back_once
+from tests.simulation.reversal_judges import (
+    a_report_counts_for_what_it_answers,
+    money_goes_back_once,
+    no_more_goes_back_than_was_paid,
+    nothing_is_asked_back_that_is_not_left,
+    what_has_gone_back_is_on_record,
+)
 from tests.simulation.world.books import WorldBooks
 from tests.simulation.world.commits import StoredBooks
 from tests.simulation.world.files import API_PORT, GATEWAY_HOST, MASTER_KEY, world_directory
@@ -386,6 +392,8 @@ HOLDING: Final[Sequence[Judge]] = (
     the_operators_book_equals_ours,
     the_journal_explains_each_stage,
     the_store_holds_what_was_decided,
+    nothing_is_asked_back_that_is_not_left,
+    a_report_counts_for_what_it_answers,
     no_part_has_a_fault,
 )
 """Judges of every world that hold for what a restored store has."""
@@ -393,6 +401,8 @@ HOLDING_WITH_LOST: Final[Sequence[Judge]] = (
     a_reference_is_one_payment,
     money_is_asked_for_once,
     money_goes_back_once,
+    no_more_goes_back_than_was_paid,
+    what_has_gone_back_is_on_record,
 )
 """Judges that hold for what it has and what it has lost together: nothing else was ever paid."""
 

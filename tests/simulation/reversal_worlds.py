@@ -3,6 +3,8 @@ results contradict each other and a backup is restored: no money goes back twice
 
 python -m tests.simulation.reversal_worlds 10000         worlds until so many were asked for
 python -m tests.simulation.reversal_worlds 1 --first 7   the world of one seed
+
+`--crowded` plays worlds with many times as many reversals, each of which takes little more time.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from functools import partial
 from itertools import chain, count
 from multiprocessing import get_context
 from random import Random
@@ -32,9 +35,6 @@ from tests.simulation.world.plan import (
 )
 from tests.simulation.world.world import SimulatedWorld
 
-PAYMENTS: Final = 60
-VISITS: Final = 40
-"""How often staff ask for the money of some payments back."""
 KINDS: Final = tuple(
     each for each in FaultKind if each not in LEFT_OUT or each is FaultKind.NOTIFICATIONS_CONTRADICT
 )
@@ -50,8 +50,6 @@ AIMED: Final = (
     FaultKind.STORE_UNCERTAIN,
 )
 """Kinds of faults that begin soon after staff have asked for money back."""
-AIMED_MAX: Final = 5
-"""Fewer than so many of each."""
 HAPPENING: Final = (
     *(
         "answer_lost",
@@ -66,6 +64,21 @@ HAPPENING: Final = (
 
 
 @frozen
+class Scale:
+    """Says how much happens in a world."""
+
+    payments: int
+    visits: int
+    """How often staff ask for the money of some payments back."""
+    aimed_max: int
+    """Fewer than so many faults of each kind are aimed at the reversals."""
+
+
+SMALL: Final = Scale(payments=60, visits=40, aimed_max=5)
+CROWDED: Final = Scale(payments=60, visits=400, aimed_max=8)
+
+
+@frozen
 class PlayedReversals:
     """Is what came of a world."""
 
@@ -75,11 +88,12 @@ class PlayedReversals:
     """How many reversals were asked for, how they have ended, and what else has happened."""
 
 
-def reversing_plan(seed: int) -> WorldPlan:
+def reversing_plan(seed: int, scale: Scale = SMALL) -> WorldPlan:
     """Draw the plan of a world with one gateway, its file, and all operators; M-Pesa has an API
     operator that reverses payments. Some faults aim at the reversals."""
-    plan = draw_plan(seed, payments=PAYMENTS, days=DAYS, kinds=KINDS, reversals=VISITS)
-    faults = sorted((*plan.faults, *_aimed_faults(plan)), key=lambda each: each.at_s)
+    plan = draw_plan(seed, payments=scale.payments, days=DAYS, kinds=KINDS, reversals=scale.visits)
+    aimed = _aimed_faults(plan, scale.aimed_max)
+    faults = sorted((*plan.faults, *aimed), key=lambda fault: fault.at_s)
     return evolve(
         plan,
         operators=OPERATORS_MAX,
@@ -90,18 +104,18 @@ def reversing_plan(seed: int) -> WorldPlan:
     )
 
 
-def _aimed_faults(plan: WorldPlan) -> Iterator[WorldFault]:
+def _aimed_faults(plan: WorldPlan, aimed_max: int) -> Iterator[WorldFault]:
     random = Random(f"{plan.seed}/reversals meet faults")
     for kind in AIMED:
-        for _ in range(random.randrange(AIMED_MAX)):
+        for _ in range(random.randrange(aimed_max)):
             at_s = random.choice(plan.reversals) + random.expovariate(1 / AIMED_AFTER_S)
             lasts_s = random.choice((3.0, 40.0, 300.0))
             yield WorldFault(kind, at_s, lasts_s, random.randrange(60), random.uniform(0.3, 1.0))
 
 
-def play_reversals(seed: int) -> PlayedReversals:
+def play_reversals(seed: int, scale: Scale = SMALL) -> PlayedReversals:
     """Play the world of this seed, in which a backup is restored, and judge it."""
-    world, _, violations = play_restored(seed, draw=reversing_plan)
+    world, _, violations = play_restored(seed, draw=partial(reversing_plan, scale=scale))
     return PlayedReversals(seed, tuple(violations), _counts(world))
 
 
@@ -125,13 +139,15 @@ def _counts(world: SimulatedWorld) -> Counter[str]:
     return counts
 
 
-def play_until(wanted: int, *, first: int = 0, jobs: int = 1) -> Iterator[PlayedReversals]:
+def play_until(
+    wanted: int, *, first: int = 0, jobs: int = 1, scale: Scale = SMALL
+) -> Iterator[PlayedReversals]:
     """Play the worlds of the seeds from this one on, so many at a time, until so many reversals
     were asked for."""
     asked_for, waiting = 0, deque[Future[PlayedReversals]]()
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=50) as pool:
         for seed in count(first):
-            waiting.append(pool.submit(play_reversals, seed))
+            waiting.append(pool.submit(play_reversals, seed, scale))
             if len(waiting) <= jobs:
                 continue
             played = waiting.popleft().result()
@@ -148,9 +164,13 @@ def main() -> int:
     parser.add_argument("reversals", type=int, nargs="?", default=300)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--crowded", action="store_true")
     arguments = parser.parse_args()
     counts, failed, worlds = Counter[str](), 0, 0
-    for played in play_until(arguments.reversals, first=arguments.first, jobs=arguments.jobs):
+    scale = CROWDED if arguments.crowded else SMALL
+    for played in play_until(
+        arguments.reversals, first=arguments.first, jobs=arguments.jobs, scale=scale
+    ):
         worlds, failed = worlds + 1, failed + bool(played.violations)
         counts += played.counts
         print(

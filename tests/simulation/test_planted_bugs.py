@@ -25,6 +25,8 @@ SLOW = frozenset(
             "lost_wake_up",
         ),
         *("mark_kept_at_a_restart", "reference_written_after_its_payment", "work_of_the_dead_left"),
+        *("what_was_asked_back_left_all", "reversal_sent_twice"),
+        *("sent_reversal_not_asked_after",),
     }
 )
 """What quick effort leaves out: each takes half a minute of a processor."""
@@ -41,9 +43,9 @@ CALM_AND_SLOW = ("submission_forgotten", "an_undisturbed_payment_succeeds_soon")
 
 @pytest.mark.parametrize(("name", "finding"), by_effort(QUICK_FINDINGS, FINDINGS).items())
 def test_a_bug_is_found_in_the_world_that_is_known_to_show_it(name: str, finding: Finding) -> None:
-    found = find(PLANTED[name], [finding.seed], only=finding.only)
+    found = find(PLANTED[name], [finding.seed], only=finding.only, scale=finding.scale)
     assert found is not None
-    assert finding.judge in {each.partition(":")[0] for each in found.violations}
+    assert finding.judge in found.judges
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_a_bug_is_found_in_worlds_with_faults(name: str) -> None:
 def test_a_judge_finds_a_bug_where_nothing_else_is_wrong(name: str, judge: str) -> None:
     found = find(PLANTED[name], CALM_SEEDS, payments=CALM_PAYMENTS)
     assert found is not None
-    assert judge in {each.partition(":")[0] for each in found.violations}
+    assert judge in found.judges
 
 
 def test_a_calm_world_is_right_without_a_bug() -> None:

@@ -43,6 +43,7 @@ _KEPT_MEMBERS: Final = frozenset(
         "source",
         "status",
         "suspense",
+        "version",
     }
 )
 """The members of a journal detail and of an entry in the suspense book that never hold a person's

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 from unittest.mock import patch
 
 import trio
+from attrs import evolve
 
 from mmo_sansio.messages.replies import ReversalApplied
-from mmo_sansio.messages.reversals import ReversalReport
+from mmo_sansio.messages.reversals import (
+    ReversalNeverReceived,
+    ReversalReport,
+)
+from mmo_sansio.payments.rules import reversals as rules
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.admin import restoration
+from mmo_trio.admin import reversals as admin
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.reversals import ReversalWorker
 
@@ -52,3 +59,33 @@ def sent_reversal_not_asked_after() -> AbstractContextManager[object]:
         ]
 
     return patch.object(Store, "due_reversals", unsent)
+
+
+def what_was_asked_back_left_all() -> AbstractContextManager[object]:
+    """As much of a payment may be asked back, approved and sent as was paid, whatever was asked
+    back before."""
+
+    def left(paid: Money, reversals: Iterable[Reversal], *, beside: int | None = None) -> Money:
+        return paid
+
+    plants = ExitStack()
+    plants.enter_context(patch.object(rules, "left_of", left))
+    plants.enter_context(patch.object(admin, "left_of", left))
+    return plants
+
+
+def answers_without_their_questions() -> AbstractContextManager[object]:
+    """No report of a conversation names what it answers."""
+
+    converse = ReversalWorker._converse
+
+    async def converse_unnamed(
+        self: ReversalWorker, woken: ReversalApplied, is_to_be_sent: bool, began_at: float
+    ) -> ReversalReport:
+        report = await converse(self, woken, is_to_be_sent, began_at)
+        if isinstance(report, ReversalNeverReceived):
+            return report
+        unnamed: ReversalReport = evolve(report, version=None)
+        return unnamed
+
+    return patch.object(ReversalWorker, "_converse", converse_unnamed)

@@ -31,6 +31,7 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import SECOND
 from mmo_sansio.values.model import Stage
+from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal, reversed_payment
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.world.plan import FaultKind
@@ -53,6 +54,27 @@ class StoredStage:
     stage: str
     input_name: str
     """What was decided."""
+
+
+@frozen
+class StoredReversal:
+    """Is a change of a reversal."""
+
+    at_s: float
+    """The true time, in seconds after the beginning of the world."""
+    before: Reversal | None
+    """None: it was asked for."""
+    after: Reversal
+    known: tuple[Reversal, ...]
+    """All of the payment after it."""
+    paid: Money
+    """What the payment had moved."""
+    input_name: str
+    """What was decided."""
+    source: str | None
+    """By which way a report came, as the journal has it."""
+    version: int | None
+    """What a report answers, as the journal has it."""
 
 
 @frozen
@@ -105,6 +127,8 @@ class WorldCommits:
     """The stages that each payment has gone through, by gatewayReference."""
     callbacks: list[StoredCallback] = Factory(list)
     """In the order in which they were recorded."""
+    reversals: list[StoredReversal] = Factory(list)
+    """The changes of reversals, in their order, also those that a restored backup does not have."""
     claims: list[StoredClaim] = Factory(list)
     """In the order in which channels were claimed."""
     conversations: dict[str, list[tuple[float, bool]]] = Factory(dict)
@@ -148,6 +172,7 @@ class WorldCommits:
                         self._observe_wake(transaction.reference, transaction.progress.wake_at)
                     case ReversalChanged(after=reversal):
                         self._observe_wake(reversal.id, reversal.wake_at)
+                        self._observe_reversal(change, decision)
                     case BreakerSaved(brand=brand, breaker=breaker):
                         self.breakers[brand] = breaker
                     case _:
@@ -193,6 +218,26 @@ class WorldCommits:
     def _observe_wake(self, id: str, at: int | None) -> None:
         if at is not None:
             heappush(self._wakes, (at, id))
+
+    def _observe_reversal(self, change: ReversalChanged, decision: Decision) -> None:
+        after, payment = change.after, self.ledger.transactions[change.after.payment]
+        paid = after.reported or payment.progress.final
+        assert paid is not None
+        (entry,) = (each for each in decision.changes if isinstance(each, JournalEntry))
+        detail = json.loads(entry.detail)
+
+        self.reversals.append(
+            StoredReversal(
+                at_s=trio.current_time(),
+                before=change.before,
+                after=after,
+                known=change.reversals,
+                paid=paid,
+                input_name=entry.input_name,
+                source=detail.get("source"),
+                version=detail.get("version"),
+            )
+        )
 
     def _observe_entry(self, entry: JournalEntry) -> None:
         counts, met = self.trace.counts, f"{entry.stage_before or '-'} {entry.input_name}"

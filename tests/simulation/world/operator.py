@@ -94,6 +94,10 @@ REVERSAL_ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
 )
 """The share of each among the requests for money back."""
 LATE_MAX_S: Final = 3_000.0
+CORRECTED_AFTER_S: Final = (0, 1, 600)
+"""How long after a wrong result the true one follows, one of these."""
+CORRECTED_LATE_AFTER_S: Final = (*CORRECTED_AFTER_S, 20_000, 60_000)
+"""The same of an operator that insists on the true one: staff may have acted on the wrong one."""
 INSISTS_EVERY_S: Final = 600.0
 """Seconds until a notification is repeated that was not taken."""
 NOTIFIED_WITHIN_S: Final = 0.5
@@ -117,6 +121,10 @@ class WorldOperator:
     insists: bool = False
     """Whether it repeats a true result that follows upon a wrong one until that is taken."""
     weather: OperatorWeather = Factory(OperatorWeather)
+    lost_reversals: list[str] = Factory(list)
+    """The reversals whose requests were lost, of which somebody notifies all the same."""
+    has_told_wrongly: bool = False
+    """Whether it has notified of another result than the one in its book."""
     submissions: Counter[str] = Factory(Counter)
     """How many submissions of each payment have arrived, by the operator's name of it, whatever was
     answered."""
@@ -169,6 +177,9 @@ class WorldOperator:
         ):
             if chance < share:
                 self.trace.add(name, self.name, request.method)
+                asked_back = self.kind.reversal(request) if self.kind.names_reversals else None
+                if asked_back is not None:
+                    self.lost_reversals.append(asked_back)
                 return reaction
             chance -= share
         return None
@@ -232,6 +243,12 @@ class WorldOperator:
         except ExchangeFailed:
             self.trace.add("forgery_lost", self.name)
 
+    async def tell_of_lost(self) -> None:
+        """Notify of the reversals whose requests were lost, as somebody may who knows the
+        address."""
+        while self.lost_reversals and self.notified:
+            await self.forge(self.lost_reversals.pop(), is_success=True)
+
     async def _call(self, request: HttpRequest) -> HttpResponse:
         with self.schedule.activity():
             return await call_back(request, open_stream=self.party.open_stream)
@@ -259,8 +276,10 @@ class WorldOperator:
             contradicting = self.kind.with_result(request, self.random.random() < 0.5, None)
             if contradicting is not None:
                 self.trace.add("notification_contradicts", self.name)
+                self.has_told_wrongly = True
                 await self._call(contradicting)
-                await self.schedule.sleep(self.random.choice((0, 1, 600)))
+                waits_s = CORRECTED_LATE_AFTER_S if self.insists else CORRECTED_AFTER_S
+                await self.schedule.sleep(self.random.choice(waits_s))
                 if self.insists:
                     await self._insist(request)
         response = await self._call(request)

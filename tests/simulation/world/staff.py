@@ -41,11 +41,11 @@ ROWS: Final = 50
 """How many payments they look at."""
 PARTS: Final = 3
 """A part is about one of so many of what is left, or less."""
-PART_SHARE: Final = 0.8
+PART_SHARE: Final = 0.95
 """The share of the reversals that ask for a part, where the operator gives back parts."""
 TWICE_SHARE: Final = 0.2
 """The share of the reversals that are asked for in two tabs."""
-LEFT_SHARE: Final = 0.1
+LEFT_SHARE: Final = 0.3
 """The share of the reversals on which nobody decides at once."""
 TAKEN_BACK_SHARE: Final = 0.1
 """The share of the decisions that refuse a reversal."""

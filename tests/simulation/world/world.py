@@ -59,6 +59,8 @@ READ_MEANWHILE_SHARE: Final = 0.15
 READ_MEANWHILE_AFTER_S: Final = (0.02, 0.1, 5.0)
 SETTLED_EVERY_S: Final = 4 * 3_600.0
 """How often staff look at what is open, in a world of reversals."""
+TOLD_EVERY_S: Final = 200.0
+"""How often somebody notifies of what no operator has got, in such a world."""
 READINGS: Final = 3
 """How often each merchant reads records while payments are made."""
 
@@ -151,6 +153,7 @@ class SimulatedWorld:
                     business.start_soon(self._ask_back, at_s)
                 if self.plan.reversals:
                     business.start_soon(self._settle)
+                    business.start_soon(self._tell_of_lost_reversals)
                 if self.meanwhile is not None:
                     business.start_soon(self.meanwhile, self)
                 await self.schedule.sleep_until(self.plan.lasts_s)
@@ -299,6 +302,13 @@ class SimulatedWorld:
         while True:
             await self.schedule.sleep(SETTLED_EVERY_S)
             await self.staff.settle()
+
+    async def _tell_of_lost_reversals(self) -> None:
+        """Let somebody notify of requests for money back that no operator has got."""
+        while True:
+            await self.schedule.sleep(TOLD_EVERY_S)
+            for operator in self.operators.values():
+                await operator.tell_of_lost()
 
     async def _read_meanwhile(self, merchant: WorldMerchant, random: Random) -> None:
         """Read, for some payments, the latest records while they are created: a window that is over

@@ -160,6 +160,7 @@ def detail_of(input_: inputs.ReversalInput) -> dict[str, object]:
     found["isApproved"] = getattr(input_, "is_approved", None)
     found["providerReference"] = getattr(input_, "provider_reference", None)
     found["nativeCode"] = getattr(input_, "native_code", None)
+    found["version"] = getattr(input_, "version", None)
     return {name: value for name, value in found.items() if value not in (None, "")}
 
 
