@@ -4,6 +4,7 @@ tests never jumps while a statement runs."""
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable
@@ -45,7 +46,7 @@ class TrioClock(GatewayClock):
 class CallsAtOnce(CallRunner):
     """Makes each call at once, in the turn of its caller."""
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], T], *, turn_within_s: float = math.inf) -> T:
         await trio.lowlevel.checkpoint()
         return call()
 

@@ -108,6 +108,7 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_engine_inputs": "Inputs decided.",
         "mmo_engine_waiting": "Inputs waiting for a batch.",
         "mmo_engine_turned_away": "Inputs rejected because the queue was full; merchants get 503.",
+        "mmo_store_log_bytes": "Length of SQLite's write-ahead log; none on PostgreSQL.",
         "mmo_store_commit_seconds": "Time from loading a batch's reads to its commit.",
         "mmo_store_up": "1 if the store could be queried, else 0.",
         "mmo_transactions_pending": "Pending transactions, on all nodes.",
@@ -375,6 +376,8 @@ def _engine_metrics(engine: Engine) -> Iterator[Metric]:
     yield _gauge("mmo_engine_waiting", ({}, engine.queued))
     yield _counter("mmo_engine_turned_away", ({}, statistics.rejected))
     yield _histogram("mmo_store_commit_seconds", ({}, statistics.commit_durations))
+    log_bytes = engine.store.log_bytes
+    yield _gauge("mmo_store_log_bytes", *([] if log_bytes is None else [({}, log_bytes)]))
 
 
 def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:

@@ -3,6 +3,7 @@ virtual time, and what befalls the disk and the process befalls them where it do
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -261,7 +262,7 @@ class _VirtualReaders(CallRunner):
     process: FileProcess
     free: trio.Semaphore = Factory(lambda: trio.Semaphore(READERS_MAX))
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], T], *, turn_within_s: float = math.inf) -> T:
         """Return what the call returns, or raise what it raises; see `CallRunner`."""
         self.process.require_alive()
         draws, faults = self.process.file.draws, self.process.file.faults

@@ -3,6 +3,7 @@ disk."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
@@ -46,7 +47,7 @@ class VirtualThread(CallRunner):
     """The stack of that call."""
     _is_killed: bool = field(default=False, init=False)
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], T], *, turn_within_s: float = math.inf) -> T:
         """Return what the call returns, or raise what it raises; see `CallRunner`. Raises
         StoreUnavailable when the process is killed."""
         await trio.lowlevel.checkpoint_if_cancelled()

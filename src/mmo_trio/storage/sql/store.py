@@ -102,6 +102,11 @@ class Store(ABC):
         self._look_up_coalescer = Coalescer[AnyLookUp, Row | None](self._look_up_all)
         self._brand_coalescer = Coalescer[str, BrandRecord | None](self._find_brands)
 
+    @property
+    def log_bytes(self) -> int | None:
+        """Return the length of the write-ahead log; None where that is the database's own."""
+        return None
+
     # Batches of decisions, and the clocks that date them
 
     @abstractmethod

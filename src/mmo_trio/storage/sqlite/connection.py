@@ -4,9 +4,11 @@ store's calls run."""
 from __future__ import annotations
 
 import json
+import math
 import socket
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -23,6 +25,7 @@ from attrs import Factory, define, frozen
 from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable
 from mmo_trio.storage.sql.statements import ANY_OF, Row, SqlStatement
 from mmo_trio.system.clock import GatewayClock
+from mmo_trio.system.waiting import ParkingSpot
 
 T = TypeVar("T")
 SqliteCall: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -38,11 +41,11 @@ _PRAGMAS = """
     PRAGMA temp_store = MEMORY;
     PRAGMA secure_delete = ON;
     PRAGMA wal_autocheckpoint = 2000;
-    PRAGMA journal_size_limit = 67108864;
+    PRAGMA journal_size_limit = 16777216;
 """
 """Every commit is on the disk before its reply; the write-ahead log is emptied every 2,000 pages (8
-MB) and cut back to 64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of
-pages. What is removed is overwritten with zeros."""
+MB), and cut back to 16 MiB after reads let it grow (:mod:`.log_bound`). Each connection caches up
+to 16 MiB of pages. What is removed is overwritten with zeros."""
 
 _TRANSIENT_CODES = {
     sqlite3.SQLITE_BUSY,
@@ -123,6 +126,9 @@ def run_statement(connection: sqlite3.Connection, statement: SqlStatement) -> Se
 READERS_MAX: Final = 4
 """Reads at once; a commit never waits for them."""
 
+WAITING_MAX: Final = 4_096
+"""Calls that wait for a place with the threads of one kind."""
+
 
 class OpenConnection(Protocol):
     """Opens a connection; see `connect`."""
@@ -133,10 +139,11 @@ class OpenConnection(Protocol):
 class CallRunner(Protocol):
     """Runs synchronous calls for tasks."""
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], T], *, turn_within_s: float = math.inf) -> T:
         """Return what the call returns, or raise what it raises. A task that is cancelled goes on
-        at once; its call is run all the same, and its result dropped. Raises StoreUnavailable after
-        `end`."""
+        at once; a call that has begun goes on without it, and its result is dropped.
+
+        Raises StoreUnavailable after `end`, and when the call has not had its turn in that time."""
 
     def drop_waiting(self) -> None:
         """Let the calls that have not begun raise StoreUnavailable."""
@@ -155,23 +162,39 @@ async def refuse_closed() -> NoReturn:
 
 
 @define(eq=False)
-class _QueuedCall(Generic[T]):
-    """A call whose task waits for its result."""
+class _PlacedCall(Generic[T]):
+    """A call that has its place with the threads. Its task waits for the result, or has gone."""
 
     call: Callable[[], T]
     path: _ReturnPath
-    results: list[outcome.Outcome[T]] = Factory(list)
-    """One, until the task takes it out."""
+    on_end: Callable[[], None]
+    """Called in the thread, in place of waking the task, when that has gone."""
+    result: outcome.Outcome[T] | None = None
+    _is_abandoned: bool = False
+    _lock: threading.Lock = Factory(threading.Lock)
+    """Settles which came first, the result or the end of the wait for it."""
 
     def run(self) -> None:
         """Make the call; called in the thread."""
-        self.results.append(outcome.capture(self.call))
-        self.path.wake()
+        self._settle(outcome.capture(self.call))
 
     def drop(self) -> None:
         """Let its task raise StoreUnavailable; called instead of `run`."""
-        self.results.append(outcome.Error(StoreUnavailable(CLOSED_TEXT)))
-        self.path.wake()
+        self._settle(outcome.Error(StoreUnavailable(CLOSED_TEXT)))
+
+    def abandon(self) -> bool:
+        """Mark the end of the task's wait; return whether the call has not ended."""
+        with self._lock:
+            self._is_abandoned = self.result is None
+        return self._is_abandoned
+
+    def _settle(self, result: outcome.Outcome[T]) -> None:
+        with self._lock:
+            self.result = result
+        if self._is_abandoned:
+            self.on_end()
+        else:
+            self.path.wake()
 
 
 @define(eq=False)
@@ -180,6 +203,9 @@ class CallThreads:
     the first call that finds the others busy. A call that hangs does not keep the process from
     ending.
 
+    The threads have as few calls as keep them busy. The others wait in Trio, where who gives up
+    leaves the queue, and need no descriptor.
+
     `trio.to_thread.run_sync` takes a limiter, copies the context and finds a thread for each call.
     And it tells the result by a message to Trio's loop, which wakes a task of the loop first and
     the caller one turn later; here the thread wakes the caller itself, by a byte into a socket on
@@ -187,44 +213,82 @@ class CallThreads:
 
     name: str
     threads_max: int = 1
-    _calls: SimpleQueue[_QueuedCall[Any] | None] = Factory(SimpleQueue)
+    ahead: int = 0
+    """Calls that the threads have beside those that they run, so that none waits for Trio."""
+    _calls: SimpleQueue[_PlacedCall[Any] | None] = Factory(SimpleQueue)
     _threads: int = 0
     _has_ended: bool = False
-    _waiting: int = 0
-    """Calls whose tasks wait, and those whose tasks were cancelled."""
+    _placed: int = 0
+    """Calls that have a place with the threads."""
+    _waiting: deque[ParkingSpot[None]] = Factory(deque)
+    """Where tasks wait for a place."""
     _idle_paths: list[_ReturnPath] = Factory(list)
-    """The ways back of calls that have ended, for the next ones: one for each thread. A crowd of
-    calls leaves no further descriptor open."""
+    """The ways back of calls that have ended, for the next ones."""
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], T], *, turn_within_s: float = math.inf) -> T:
         """Return what the call returns, or raise what it raises; see `CallRunner`."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._has_ended:  # Nobody would take it out of the queue.
             await refuse_closed()
+        await self._take_place(turn_within_s)
 
         path = self._idle_paths.pop() if self._idle_paths else _ReturnPath()
-        queued = _QueuedCall(call, path)
-        self._calls.put(queued)
-        self._waiting += 1
-        if self._threads < min(self._waiting, self.threads_max):
+        token = trio.lowlevel.current_trio_token()
+        placed = _PlacedCall(call, path, partial(self._leave_place_from_thread, token))
+        self._calls.put(placed)
+        if self._threads < min(self._placed, self.threads_max):
             self._threads += 1
             context = copy_context()  # Log lines name their process by it.
             threading.Thread(
                 target=context.run, args=(self._run_calls,), name=self.name, daemon=True
             ).start()
 
-        # After a cancellation the path is not used again: its byte comes too late.
-        await path.wait()
-        self._waiting -= 1
-        if len(self._idle_paths) < self.threads_max:
-            self._idle_paths.append(path)
-        return queued.results.pop().unwrap()
+        try:
+            await path.wait()
+        except BaseException:
+            # The path is not used again: its byte comes too late.
+            if not placed.abandon():
+                self._leave_place()
+            raise
+        self._idle_paths.append(path)
+        self._leave_place()
+        assert placed.result is not None
+        return placed.result.unwrap()
+
+    async def _take_place(self, within_s: float) -> None:
+        if self._placed < self.threads_max + self.ahead:
+            self._placed += 1
+            return
+        if len(self._waiting) >= WAITING_MAX:
+            await trio.lowlevel.checkpoint()
+            raise StoreUnavailable(f"{WAITING_MAX} calls wait for the store")
+        spot = ParkingSpot[None]()
+        self._waiting.append(spot)
+        with trio.move_on_after(within_s):
+            await spot.park(on_cancel=lambda: self._waiting.remove(spot))
+            return
+        raise StoreUnavailable(f"the store had no turn for it within {within_s:g} s")
+
+    def _leave_place(self) -> None:
+        """Give a place to the task that has waited longest, or leave it free."""
+        if self._waiting:
+            self._waiting.popleft().unpark(outcome.Value(None))
+        else:
+            self._placed -= 1
+
+    def _leave_place_from_thread(self, token: trio.lowlevel.TrioToken) -> None:
+        try:
+            token.run_sync_soon(self._leave_place)
+        except trio.RunFinishedError:  # Nobody waits in a loop that has ended.
+            self._placed -= 1
 
     def drop_waiting(self) -> None:
         """Let the calls that have not begun raise StoreUnavailable; before `end` only."""
+        while self._waiting:
+            self._waiting.popleft().unpark(outcome.Error(StoreUnavailable(CLOSED_TEXT)))
         with suppress(Empty):
-            while (queued := self._calls.get_nowait()) is not None:
-                queued.drop()
+            while (placed := self._calls.get_nowait()) is not None:
+                placed.drop()
 
     def end(self) -> None:
         """End the threads after the calls that are there."""
@@ -233,9 +297,9 @@ class CallThreads:
             self._calls.put(None)
 
     def _run_calls(self) -> None:
-        while (queued := self._calls.get()) is not None:
-            queued.run()
-            del queued  # What it refers to lives no longer than its caller wants.
+        while (placed := self._calls.get()) is not None:
+            placed.run()
+            del placed  # What it refers to lives no longer than its caller wants.
 
 
 class _ReturnPath:
@@ -266,7 +330,7 @@ class SqliteSystem:
     """Holds what a store takes from the system; a test gives it something else."""
 
     connect: OpenConnection = connect
-    make_writer: Callable[[], CallRunner] = partial(CallThreads, "SQLite writer")
+    make_writer: Callable[[], CallRunner] = partial(CallThreads, "SQLite writer", ahead=1)
     """Makes what runs the calls that write, one by one and in their order."""
     make_readers: Callable[[], CallRunner] = partial(CallThreads, "SQLite reader", READERS_MAX)
     """Makes what runs the calls that read."""

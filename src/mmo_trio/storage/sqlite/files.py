@@ -149,6 +149,8 @@ class OpenFiles:
         """The write-ahead log and its index; None while SQLite may have closed them."""
         self.in_place = True
         """Whether they were in their places when last looked at."""
+        self.log_bytes = 0
+        """The length of the write-ahead log when last looked at."""
 
     def record(self) -> None:
         """Note the log that SQLite has just opened. Raises StoreUnavailable when the files are no
@@ -188,7 +190,9 @@ class OpenFiles:
             raise StoreUnavailable(self._description)
 
     def _log_identities(self) -> Sequence[FileIdentity | None]:
-        return [_identity(each) for each in self._log_paths]
+        found = [_stat(path) for path in self._log_paths]
+        self.log_bytes = 0 if found[0] is None else found[0].st_size
+        return [None if each is None else (each.st_dev, each.st_ino) for each in found]
 
     @property
     def _description(self) -> str:
@@ -200,8 +204,12 @@ class OpenFiles:
 
 
 def _identity(path: str) -> FileIdentity | None:
+    found = _stat(path)
+    return None if found is None else (found.st_dev, found.st_ino)
+
+
+def _stat(path: str) -> os.stat_result | None:
     try:
-        found = os.stat(path)
+        return os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino

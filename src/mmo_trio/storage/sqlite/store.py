@@ -15,7 +15,15 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.store_mark import StoreState
-from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, SECOND, Instant
+from mmo_sansio.values.clock import (
+    FIRST_INSTANT,
+    LAST_INSTANT,
+    SECOND,
+    Instant,
+    MonotonicInstant,
+    Span,
+    later,
+)
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,
@@ -38,6 +46,7 @@ from mmo_trio.storage.sqlite.connection import (
     translate_errors,
 )
 from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, ServingProbe, require_space
+from mmo_trio.storage.sqlite.log_bound import LogBound
 from mmo_trio.storage.sqlite.statements import advance_latest_stamp, load_batch, write_batch
 from mmo_trio.storage.sqlite.writer import SqliteWriter, WriteAttempt
 from mmo_trio.system.clock import GatewayClock
@@ -68,8 +77,15 @@ class SqliteStore(Store):
         serving_lock: ServingLock | None,
         timeout_s: float,
     ) -> None:
+        self._log_bound = LogBound(system.clock.since_boot, partial(system.connect, path))
         self._writer = SqliteWriter(
-            system, path, files, writer, timeout_s, serves=serving_lock is not None
+            system,
+            path,
+            files,
+            writer,
+            timeout_s,
+            serves=serving_lock is not None,
+            note_commit=self._log_bound.note_commit,
         )
         super().__init__(
             sqlite_schema(system.clock),
@@ -160,6 +176,10 @@ class SqliteStore(Store):
         return self._writer.raised_state
 
     @property
+    def log_bytes(self) -> int | None:
+        return self._log_bound.log_bytes
+
+    @property
     def has_unmarked_commits(self) -> bool:
         return self._writer.has_unmarked_commits
 
@@ -216,24 +236,28 @@ class SqliteStore(Store):
         return await self._writer.write(work)
 
     async def _read(self, call: SqliteCall[T]) -> T:
+        """Run a call in a reader's thread. Its time is counted from here; one that has waited for
+        half of it is refused, as too few would end in time of those that begin late."""
         if self._is_closed:
             await refuse_closed()
+        deadline = later(self._system.clock.since_boot(), Span(int(self._timeout_s * SECOND)))
+        read = partial(self._read_in_thread, call, deadline)
         with trio.move_on_after(self._timeout_s):
-            return await self._readers.run(partial(self._read_in_thread, call))
+            return await self._readers.run(read, turn_within_s=self._timeout_s / 2)
         raise StoreUnavailable(f"the store didn't answer within {self._timeout_s:g} s")
 
-    def _read_in_thread(self, call: SqliteCall[T]) -> T:
-        """Run all statements in one snapshot, with a deadline that SQLite itself checks."""
+    def _read_in_thread(self, call: SqliteCall[T], deadline: MonotonicInstant) -> T:
+        """Run all statements in one snapshot, with a deadline that SQLite itself checks: that of
+        the call, or an earlier one while the log has to be emptied."""
         if self._is_closed:
             raise StoreUnavailable(CLOSED_TEXT)
         self._files.require_in_place()
-        clock = self._system.clock
-        deadline = clock.monotonic() + self._timeout_s * SECOND
-        with translate_errors():
+        now = self._system.clock.since_boot
+        with translate_errors(), self._log_bound.reading(deadline) as read:
             connection = self._acquire_reader()
             try:
                 connection.set_progress_handler(
-                    lambda: clock.monotonic() > deadline, _PROGRESS_HANDLER_STEPS
+                    lambda: now() > read.ends_at, _PROGRESS_HANDLER_STEPS
                 )
                 connection.execute("BEGIN")
                 result = call(connection)

@@ -52,10 +52,13 @@ class SqliteWriter:
         timeout_s: float,
         *,
         serves: bool,
+        note_commit: Callable[[int], None],
     ) -> None:
         self._system = system
         self._path = path
         self._files = files
+        self._note_commit = note_commit
+        """Called after each commit with the length of the log in bytes."""
         self._is_closed = False
         self.connection: sqlite3.Connection | None = connection
         """None after an error, until the next write opens another."""
@@ -161,6 +164,7 @@ class SqliteWriter:
                 attempt.begin_commit()
                 self._commit(connection)
                 self._files.verify_committed()
+                self._note_commit(self._files.log_bytes)
                 if raised is not None:
                     self.raised_state, self.has_unmarked_commits = raised, False
             except BaseException as error:

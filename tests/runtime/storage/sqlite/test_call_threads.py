@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
@@ -85,6 +86,39 @@ async def test_a_task_that_is_cancelled_already_starts_no_call() -> None:
     thread.end()
 
 
+async def test_who_gives_up_before_the_turn_of_a_call_leaves_the_queue() -> None:
+    thread, gate, seen = CallThreads("test"), threading.Event(), list[str]()
+
+    async def give_up(turn_within_s: float) -> None:
+        with pytest.raises(StoreUnavailable, match="no turn for it within"):
+            await thread.run(lambda: seen.append("run for nobody"), turn_within_s=turn_within_s)
+        seen.append("gave up")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.run, gate.wait)
+        await wait_all_tasks_blocked()
+        with trio.move_on_after(0.01):
+            await thread.run(lambda: seen.append("run for nobody"))
+        await give_up(0.01)
+        gate.set()
+    assert await thread.run(lambda: list(seen)) == ["gave up"]
+    thread.end()
+
+
+async def test_calls_that_wait_need_no_descriptor() -> None:
+    thread, gate = CallThreads("test"), threading.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.run, gate.wait)
+        await wait_all_tasks_blocked()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(100):
+            nursery.start_soon(thread.run, lambda: None)
+        await wait_all_tasks_blocked()
+        assert len(os.listdir("/proc/self/fd")) == before
+        gate.set()
+    thread.end()
+
+
 async def test_calls_that_wait_are_dropped_and_the_one_that_has_begun_goes_on() -> None:
     thread, gate, seen = CallThreads("test"), threading.Event(), list[str]()
 
@@ -117,7 +151,7 @@ async def test_no_call_waits_in_a_queue_that_nobody_reads_any_more() -> None:
 
 
 def test_the_thread_outlives_the_loop_of_a_caller_that_did_not_wait() -> None:
-    thread, gate, ended = CallThreads("test"), threading.Event(), threading.Event()
+    thread, gate, ended = CallThreads("test", ahead=1), threading.Event(), threading.Event()
 
     def wait() -> None:
         gate.wait()

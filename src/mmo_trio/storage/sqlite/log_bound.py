@@ -1,0 +1,108 @@
+"""Keeps SQLite's write-ahead log below a bound.
+
+SQLite begins its log anew only at a moment when nobody reads. While reads overlap without a gap
+there is none, and each commit makes the log longer. So once it is long, no further read begins, the
+present ones get a short time, and the last of them empties the log."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from attrs import Factory, define
+
+from mmo_sansio.values.clock import MILLISECOND, SECOND, MonotonicInstant, Span, elapsed, later
+from mmo_trio.storage.interface.store import StoreUnavailable
+
+LOG_BYTES_MAX: Final = 32 * 1024 * 1024
+"""The length from which the log is emptied: four times as long as it is without long reads. It
+grows a little further while the present reads end."""
+
+READS_END_WITHIN: Final = Span(500 * MILLISECOND)
+"""How long reads may go on once the log is too long."""
+
+_BUSY_TIMEOUT_MS: Final = 200
+"""How long the log may be waited for: a commit that is under way."""
+
+
+@define(eq=False)
+class ActiveRead:
+    """A read that holds its snapshot of the database."""
+
+    ends_at: MonotonicInstant
+    """When it is broken off, as time since the machine started."""
+
+
+@define(eq=False)
+class LogBound:
+    """Knows the active reads of one process, and lets no further one begin while the log has to be
+    emptied. Reads of other processes hold it up only until the log has grown by as much again."""
+
+    now: Callable[[], MonotonicInstant]
+    """Returns the time since the machine started."""
+    connect: Callable[[], sqlite3.Connection]
+    """Opens a connection to the file."""
+    log_bytes: int = 0
+    """The length of the log after the last commit."""
+    _reads: set[ActiveRead] = Factory(set)
+    _is_emptied_at: int = LOG_BYTES_MAX
+    """The length at which it is to be emptied next."""
+    _is_closed: bool = False
+    """Whether no further read may begin."""
+    _changed: threading.Condition = Factory(threading.Condition)
+
+    @contextmanager
+    def reading(self, deadline: MonotonicInstant) -> Iterator[ActiveRead]:
+        """Let a read begin and end within the block; it may be told to end earlier. Raises
+        StoreUnavailable when it can't begin before its deadline."""
+        read = ActiveRead(deadline)
+        with self._changed:
+            while self._is_closed:
+                left_s = elapsed(self.now(), deadline) / SECOND
+                if left_s <= 0 or not self._changed.wait(left_s):
+                    raise StoreUnavailable("SQLite: the log is being emptied")
+            self._reads.add(read)
+        try:
+            yield read
+        finally:
+            with self._changed:
+                self._reads.remove(read)
+                is_last = self._is_closed and not self._reads
+            if is_last:
+                self._empty_and_open()
+
+    def note_commit(self, log_bytes: int) -> None:
+        """Note how long the log is after a commit; called by the thread that writes."""
+        self.log_bytes = log_bytes
+        if log_bytes < LOG_BYTES_MAX:
+            self._is_emptied_at = LOG_BYTES_MAX
+        elif log_bytes >= self._is_emptied_at and not self._is_closed:
+            self._is_emptied_at = log_bytes + LOG_BYTES_MAX
+            self._close()
+
+    def _close(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            ends_at = later(self.now(), READS_END_WITHIN)
+            for read in self._reads:
+                read.ends_at = min(read.ends_at, ends_at)
+            is_idle = not self._reads
+        if is_idle:
+            self._empty_and_open()
+
+    def _empty_and_open(self) -> None:
+        """Let the next commit begin the log anew, where nobody else reads, and let reads begin."""
+        try:
+            connection = self.connect()
+            try:
+                connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+                connection.execute("PRAGMA wal_checkpoint(RESTART)")
+            finally:
+                connection.close()
+        finally:
+            with self._changed:
+                self._is_closed = False
+                self._changed.notify_all()
