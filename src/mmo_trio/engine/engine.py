@@ -34,10 +34,11 @@ from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads, merge_reads
-from mmo_sansio.values.clock import Instant, MonotonicInstant
+from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span, earlier
 from mmo_sansio.values.model import Transaction
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
 from mmo_trio.storage.interface.store import (
+    HANGS_AFTER_S,
     STORE_ERRORS,
     OutcomeUnknown,
     StoreUnavailable,
@@ -73,6 +74,12 @@ SCAN_MAX = 512
 """Waiting inputs that are scanned for a second batch: when many wait for an active key, a longer
 scan would cost more than it finds."""
 
+CREATION_AGE_MAX = Span(10 * SECOND)
+"""How old a request may be when its payment is created: as old as one that a listener takes. Later
+its sender may have given it up, and paid otherwise."""
+
+_TOO_OLD = "the request has waited too long"
+_WAITED_IN_VAIN = "the store does not answer, and this has waited as long as the batch before it"
 _MAY_HAVE_WAITED = "this process was suspended, and the request may have waited as long"
 """Why nothing is created."""
 
@@ -171,6 +178,12 @@ class InputQueue:
     def finish(self, inputs: Iterable[PendingInput]) -> None:
         """Mark these inputs as no longer active."""
         self._active_keys.difference_update(*(each.keys for each in inputs))
+
+    def take_older(self, than: MonotonicInstant) -> Sequence[PendingInput]:
+        """Take out the inputs that were received before this time since the machine started."""
+        older = [each for each in self._queued if each.received_at < than]
+        self._queued = deque(each for each in self._queued if each.received_at >= than)
+        return older
 
     def drain(self) -> Sequence[PendingInput]:
         every = list(self._queued)
@@ -426,6 +439,9 @@ class Engine:
             failure = OutcomeUnknown if isinstance(error, OutcomeUnknown) else StoreUnavailable
             for call in pending_inputs:
                 call.complete(outcome.Error(failure(str(error))))
+            if trio.current_time() - began >= HANGS_AFTER_S:
+                for call in self._queue.take_older(batch.begun_at):
+                    call.complete(outcome.Error(StoreUnavailable(_WAITED_IN_VAIN)))
         except Exception as error:
             if len(pending_inputs) > 1:
                 for call in pending_inputs:
@@ -473,11 +489,15 @@ class Batch:
         nothing is applied. Nothing is created for a request that may be as old as a suspension: its
         sender may have given it up, and paid otherwise."""
         requests_count_since = self.clock.requests_count_since()
+        oldest = earlier(self.clock.since_boot(), CREATION_AGE_MAX)
         moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
         self.results = []
         for call, (now, utc) in zip(self.pending_inputs, moments, strict=True):
-            if call.received_at < requests_count_since and isinstance(call.input, CreatePayment):
+            is_creation = isinstance(call.input, CreatePayment)
+            if is_creation and call.received_at < requests_count_since:
                 self.results.append(StoreUnavailable(_MAY_HAVE_WAITED))
+            elif is_creation and call.received_at < oldest:
+                self.results.append(StoreUnavailable(_TOO_OLD))
             else:
                 self.results.append(self._decide_one(ledger, call.input, now, utc))
         return [each for each in self.results if isinstance(each, Decision)]

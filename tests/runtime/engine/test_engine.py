@@ -28,11 +28,12 @@ from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.testing import a_create_payment, a_transaction, numbered_reference
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import MonotonicInstant, later
+from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
 from mmo_trio.engine.engine import (
     COALESCED_MAX,
+    CREATION_AGE_MAX,
     PATIENCE_S,
     Batch,
     DecisionFailed,
@@ -40,6 +41,7 @@ from mmo_trio.engine.engine import (
     Outbox,
     PendingInput,
 )
+from mmo_trio.storage.interface.store import HANGS_AFTER_S as HANGS_FOR_S
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.system.clock import RESUMING, GatewayClock
 from tests.conformance.inputs import creation, succeeded
@@ -59,6 +61,7 @@ class Watched:
         self.error: Exception | None = None
         self.hold: trio.Event | None = None
         self.poison: str | None = None
+        self.hangs_for_s = 0.0
 
     async def clock_record(self, boot_id: str) -> Any:
         return await self.store.clock_record(boot_id)
@@ -69,6 +72,8 @@ class Watched:
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         if self.hold is not None:
             await self.hold.wait()
+        if self.hangs_for_s:
+            await trio.sleep(self.hangs_for_s)
         if self.error is not None:
             raise self.error
         if any(merchant == self.poison for _, merchant in reads.references):
@@ -232,6 +237,36 @@ async def test_a_request_that_may_have_waited_in_a_suspended_process_creates_not
             await engine.submit(a_payment(3), read_before)  # Its body took so long.
 
     await with_engine(act, machine=MachineClock())
+
+
+@pytest.mark.spec("C12", "P5")
+async def test_a_request_that_is_too_old_creates_nothing() -> None:
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        machine = engine.clock
+        assert isinstance(machine, MachineClock)
+        read_before = machine.since_boot()
+        machine.booted = later(machine.booted, Span(CREATION_AGE_MAX + 1))
+        with pytest.raises(StoreUnavailable, match="waited too long"):
+            await engine.submit(a_payment(1), read_before)
+        assert isinstance(await engine.submit(a_payment(1)), Accepted)
+
+    await with_engine(act, machine=MachineClock())
+
+
+@pytest.mark.spec("C12", "P5")
+async def test_what_has_waited_for_a_store_that_hangs_does_not_wait_for_it_again() -> None:
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        store.hangs_for_s, store.error = HANGS_FOR_S, StoreUnavailable("it hangs")
+        engine.batch_max = 1
+        callers = Callers(engine)
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(callers.ask, number)
+        refused = [str(reply) for reply in callers.replies.values()]
+        assert sum("waited as long" in each for each in refused) == 8
+        assert engine.statistics.failed_batches == 2
+
+    await with_engine(act)
 
 
 @pytest.mark.spec("C12", "P5")

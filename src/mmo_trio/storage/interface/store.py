@@ -70,6 +70,11 @@ EPOCH_INTERVAL_S = 1.0
 CHECK_TIMEOUT_S = 0.9
 """Seconds after which a store that does not answer `check` counts as unavailable."""
 
+HANGS_AFTER_S: Final = 0.5
+"""A call that fails after so many seconds has found a store that hangs. What has waited since
+before the call is refused with it: it has waited as long, and must not wait for the next one,
+too."""
+
 
 @frozen
 class WorkItem:

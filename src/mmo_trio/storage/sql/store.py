@@ -29,6 +29,7 @@ from mmo_trio.storage.interface.admin_types import (
 )
 from mmo_trio.storage.interface.store import (
     CLOCK_RECORDS_KEPT_FOR,
+    HANGS_AFTER_S,
     ChannelOwnership,
     DecideBatch,
     StoredClockRecord,
@@ -469,6 +470,8 @@ class Coalescer(Generic[QueryT, ResultT]):
         waits for them."""
         waiting = self._waiting
         batch = [waiting.popleft() for _ in range(min(self.coalesced_max, len(waiting)))]
+        # If the store hangs, these have waited as long for it, and must not wait for it again.
+        as_old, began = set(waiting), trio.current_time()
         self._is_executing = True
         try:
             with trio.CancelScope(shield=True):
@@ -476,6 +479,10 @@ class Coalescer(Generic[QueryT, ResultT]):
             for waiter, result in zip(batch, results, strict=True):
                 waiter.result = outcome.Value(result)
         except Exception as error:
+            if trio.current_time() - began >= HANGS_AFTER_S:
+                batch += [waiter for waiter in waiting if waiter in as_old]
+                waiting = deque(waiter for waiter in waiting if waiter not in as_old)
+                self._waiting = waiting
             for waiter in batch:
                 waiter.result = outcome.Error(_copy_error(error))
         finally:

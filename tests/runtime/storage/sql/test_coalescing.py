@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from attrs import Factory, define
 
-from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.storage.interface.store import HANGS_AFTER_S, StoreUnavailable
 from mmo_trio.storage.sql.store import Coalescer
 
 pytestmark = pytest.mark.spec("L1", "L2")
@@ -62,6 +62,30 @@ async def test_who_comes_meanwhile_is_asked_for_together_next(
             await trio.testing.wait_all_tasks_blocked()
     assert far.hops == [[0], [1, 2, 3], [4, 5]]
     assert answers == {number: f"the answer to {number}" for number in range(6)}
+
+
+async def test_who_has_waited_for_a_store_that_hangs_does_not_wait_for_it_again(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    far = Far(broken=True)
+    gathering = Coalescer[int, str](far.ask, coalesced_max=1)
+    failed = list[int]()
+
+    async def ask(number: int) -> None:
+        with pytest.raises(StoreUnavailable):
+            await gathering(number)
+        failed.append(number)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(ask, number)
+            await trio.testing.wait_all_tasks_blocked()
+        for _ in range(2):
+            await trio.sleep(2 * HANGS_AFTER_S)
+            far.may_answer.release()
+            await trio.testing.wait_all_tasks_blocked()
+        assert far.hops == [[0], [1]]
+        assert sorted(failed) == list(range(20))
 
 
 async def test_whoever_stops_waiting_costs_nobody_else_an_answer(
