@@ -4,7 +4,7 @@ a callback carries (A1 to A6)."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -15,7 +15,6 @@ from mmo_sansio.api.incoming.requests import read_api_key
 from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.messages import Headers, RequestHead
 from mmo_sansio.resilience.token_bucket import TokenBucket
-from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Order
 from mmo_sansio.values.problems import TOO_MANY_REQUESTS, ProblemError
@@ -27,7 +26,7 @@ from mmo_trio.brands.used_hosts import UsedHosts
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.admin_types import KeyOwner
-from mmo_trio.storage.sql.store import Store
+from mmo_trio.storage.sql.store import Coalescer, Store
 
 logger = structlog.get_logger(__name__)
 
@@ -37,9 +36,6 @@ CACHE_ENTRIES_MAX = 10_000
 SENDERS_MAX: Final = 512
 """Senders that are remembered, as many as a listener keeps parsed heads; beyond it the first one is
 dropped."""
-
-HOSTS_CACHE_TTL = Span(60 * clock.SECOND)
-"""How long the hosts of the store are cached: as long as a verified key (A3)."""
 
 WRONG_KEYS_BURST: Final = 50
 """Attempts with unknown keys that an address may make at once."""
@@ -99,10 +95,7 @@ class Authenticator:
         self._used_hosts = UsedHosts(store.admin, monotonic)
         self._verified: dict[bytes, VerifiedKey] = {}
         self._trusted_proxies = trusted_proxies or TrustedProxies()
-        self._brand_by_host: Mapping[str, str] = {}
-        self._hosts_generation: int | None = None
-        """The generation of the brands before the hosts were read; None before the first read."""
-        self._hosts_expire_at = MonotonicInstant(0)
+        self._read_hosts = Coalescer[None, Mapping[str, str]](self._read_hosts_once)
         self.known_senders = KnownSenders(self._known)
         """Those whom `find_owner` has found."""
 
@@ -114,7 +107,7 @@ class Authenticator:
         )
         if key is None or not await self.is_host_allowed(key.owner.brand.id, head, context):
             return None
-        self.known_senders.add(head.headers, context.client, key, hosts_until=self._hosts_expire_at)
+        self.known_senders.add(head.headers, context.client, key)
         return key.owner
 
     async def verify(self, key: bytes, find_address: Callable[[], str]) -> VerifiedKey | None:
@@ -172,20 +165,17 @@ class Authenticator:
     async def is_host_allowed(self, brand: str, head: RequestHead, context: RequestContext) -> bool:
         """Return whether this brand's keys work on the requested host: on its own one, and on all
         that are no other brand's (A6). Raises StoreUnavailable."""
-        now = self._monotonic()
-        generation = self._known.generation
-        if (
-            generation != self._hosts_generation
-            or now >= self._hosts_expire_at
-            or now >= self._known.trusted_until
-        ):
-            brands = [record.brand for record in await self._store.admin.brands()]
-            self._brand_by_host = {each.host.lower(): each.id for each in brands if each.host}
-            self._hosts_generation, self._hosts_expire_at = generation, later(now, HOSTS_CACHE_TTL)
-        if not self._brand_by_host:
+        brand_by_host = self._known.brand_by_host
+        if brand_by_host is None or self._monotonic() >= self._known.trusted_until:
+            brand_by_host = await self._read_hosts(None)
+        if not brand_by_host:
             return True
-        owner = self._brand_by_host.get(self._trusted_proxies.requested_host(context.client, head))
+        owner = brand_by_host.get(self._trusted_proxies.requested_host(context.client, head))
         return owner is None or owner == brand
+
+    async def _read_hosts_once(self, asked: Sequence[None]) -> Sequence[Mapping[str, str]]:
+        """Read the hosts for all requests that need them now."""
+        return [await self._store.brand_by_host()] * len(asked)
 
     async def delivery_key(self, order: Order, url: str) -> bytes | delivery_key.DeliveryRefused:
         """Return the key that a callback or QR code of this payment to this URL carries now, or why
@@ -218,8 +208,8 @@ class KnownSenders:
     is found at once: no key is read, digested or looked up again.
 
     It promises no more than the checks that it spares. A sender is known no longer than its
-    verified key (A3) and the hosts of the brands (A6), and only under the configuration in which
-    both were read."""
+    verified key (A3), and only under the configuration in which that and the hosts of the brands
+    (A6) were read."""
 
     known: KnownConfiguration
     _senders: dict[tuple[int, str], _Sender] = field(factory=dict, init=False)
@@ -231,22 +221,19 @@ class KnownSenders:
         sender = self._senders.get((id(headers), client))
         if (
             sender is None
-            or now >= sender.expires_at
+            or now >= sender.key.expires_at
             or now >= self.known.trusted_until
             or sender.key.generation != self.known.generation
         ):
             return None
         return sender.key.owner
 
-    def add(
-        self, headers: Headers, client: str, key: VerifiedKey, *, hosts_until: MonotonicInstant
-    ) -> None:
-        """Remember that these fields carry this key, and that it works on their host.
-        `hosts_until`: until when the hosts of the brands are known."""
+    def add(self, headers: Headers, client: str, key: VerifiedKey) -> None:
+        """Remember that these fields carry this key, and that it works on their host."""
         self._senders.pop((id(headers), client), None)
         while len(self._senders) >= SENDERS_MAX:
             self._senders.pop(next(iter(self._senders)))
-        self._senders[id(headers), client] = _Sender(headers, key, min(key.expires_at, hosts_until))
+        self._senders[id(headers), client] = _Sender(headers, key)
 
 
 @frozen
@@ -255,4 +242,3 @@ class _Sender:
     """They are found by identity, so they live as long as the entry; they hold a key, as a
     listener's parsed heads do."""
     key: VerifiedKey
-    expires_at: MonotonicInstant

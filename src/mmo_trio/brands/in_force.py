@@ -7,7 +7,7 @@ uses."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import trio
 from attrs import define, frozen
@@ -26,6 +26,8 @@ class KnownConfiguration:
     generation: int = 0
     trusted_until: MonotonicInstant = MonotonicInstant(2**63)
     closed_providers: frozenset[str] = frozenset()
+    brand_by_host: Mapping[str, str] | None = None
+    """The brands that have a host of their own, by this (A6); None: nothing was read yet."""
     restored_brands: frozenset[str] | None = None
     """Brands of a restored store that take no payments yet; None: nothing was read yet, so it may
     be each."""

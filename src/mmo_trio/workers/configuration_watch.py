@@ -52,6 +52,9 @@ class ConfigurationWatch:
         began_at = self.monotonic()
         try:
             found = await self.store.configuration()
+            if self.known.brand_by_host is None or found.generation != self.known.generation:
+                # For all requests at once: each of them would else read it.
+                self.known.brand_by_host = await self.store.brand_by_host()
             for name in found.closed_providers ^ self.known.closed_providers:
                 logger.info(
                     "provider_closed" if name in found.closed_providers else "provider_opened",

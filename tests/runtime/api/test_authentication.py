@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import pytest
+import trio
 from attrs import define, evolve
 
 from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.testing import a_transaction
 from mmo_sansio.values import clock
@@ -30,9 +32,11 @@ from mmo_trio.brands.delivery_key import (
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.used_hosts import READ_AGAIN_AFTER
+from mmo_trio.http.handler import RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import SqliteStore
+from mmo_trio.workers.configuration_watch import ConfigurationWatch
 from tests.conformance.inputs import brand
 from tests.support.stored_ledger import store_ledger
 
@@ -59,6 +63,46 @@ async def store(store: SqliteStore) -> SqliteStore:
     await store.admin.save_brands([brand("acme"), brand("globex")])
     await add_key(store, RING, "acme", SECRET, now=Instant(1))
     return store
+
+
+@pytest.mark.spec("A6")
+async def test_the_hosts_of_brands_are_read_once_for_all_requests(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.admin.save_brands([evolve(brand("bolt"), host="Pay.Bolt.example")])
+    reads, read = list[None](), store.brand_by_host
+
+    async def count_reads() -> Mapping[str, str]:
+        reads.append(None)
+        await trio.sleep(0.01)
+        return await read()
+
+    monkeypatch.setattr(store, "brand_by_host", count_reads)
+    known = KnownConfiguration()
+    authenticator = Authenticator(store, RING, monotonic=Clock(), known=known)
+    allowed = dict[str, bool]()
+    head = RequestHead("GET", b"/", ((b"host", b"pay.bolt.example"),))
+    context = RequestContext("r", here(), is_secure=True)
+
+    async def ask(name: str) -> None:
+        allowed[name] = await authenticator.is_host_allowed(name, head, context)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(ask, f"brand {number}")
+        nursery.start_soon(ask, "bolt")
+    assert [name for name, is_allowed in allowed.items() if is_allowed] == ["bolt"]
+    # One read began before the others came, and another one is for all of them.
+    assert len(reads) == 2
+
+    watch = ConfigurationWatch(store, known, Clock())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(watch.run)
+        nursery.cancel_scope.cancel()
+    reads.clear()
+    await ask("bolt")
+    await ask("acme")
+    assert (allowed["bolt"], allowed["acme"], reads) == (True, False, [])
 
 
 async def find_owner(

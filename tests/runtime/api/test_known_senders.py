@@ -1,4 +1,4 @@
-"""Who sent a request is known as long as its key and the hosts are, and no longer (A3, A5, A6)."""
+"""Who sent a request is known as long as its key is, and no longer (A3, A5, A6)."""
 
 from __future__ import annotations
 
@@ -36,26 +36,18 @@ def senders() -> KnownSenders:
 def test_a_sender_is_known_until_its_key_has_to_be_verified_again(senders: KnownSenders) -> None:
     headers = fields()
     assert senders.find(headers, CLIENT, moment(1)) is None
-    senders.add(headers, CLIENT, KEY, hosts_until=moment(2_000))
+    senders.add(headers, CLIENT, KEY)
     assert senders.find(headers, CLIENT, moment(999)) is OWNER
     assert senders.find(headers, CLIENT, moment(1_000)) is None
-
-
-@pytest.mark.spec("A6")
-def test_a_sender_is_known_until_the_hosts_have_to_be_read_again(senders: KnownSenders) -> None:
-    headers = fields()
-    senders.add(headers, CLIENT, KEY, hosts_until=moment(500))
-    assert senders.find(headers, CLIENT, moment(499)) is OWNER
-    assert senders.find(headers, CLIENT, moment(500)) is None
 
 
 @pytest.mark.spec("A2", "A3")
 def test_a_change_of_brands_or_keys_makes_every_sender_unknown(senders: KnownSenders) -> None:
     headers = fields()
-    senders.add(headers, CLIENT, KEY, hosts_until=moment(2_000))
+    senders.add(headers, CLIENT, KEY)
     senders.known.generation = 4
     assert senders.find(headers, CLIENT, moment(1)) is None
-    senders.add(headers, CLIENT, evolve(KEY, generation=4), hosts_until=moment(2_000))
+    senders.add(headers, CLIENT, evolve(KEY, generation=4))
     assert senders.find(headers, CLIENT, moment(1)) is OWNER
 
 
@@ -64,7 +56,7 @@ def test_no_sender_is_known_while_nobody_can_tell_whether_brands_have_changed(
     senders: KnownSenders,
 ) -> None:
     headers = fields()
-    senders.add(headers, CLIENT, KEY, hosts_until=moment(2_000))
+    senders.add(headers, CLIENT, KEY)
     senders.known.trusted_until = moment(10)
     assert senders.find(headers, CLIENT, moment(9)) is OWNER
     assert senders.find(headers, CLIENT, moment(10)) is None
@@ -73,7 +65,7 @@ def test_no_sender_is_known_while_nobody_can_tell_whether_brands_have_changed(
 @pytest.mark.spec("A1", "A6")
 def test_another_address_or_other_fields_are_another_sender(senders: KnownSenders) -> None:
     headers = fields()
-    senders.add(headers, CLIENT, KEY, hosts_until=moment(2_000))
+    senders.add(headers, CLIENT, KEY)
     assert senders.find(headers, "192.0.2.8", moment(1)) is None
     assert senders.find(fields(), CLIENT, moment(1)) is None
 
@@ -81,12 +73,12 @@ def test_another_address_or_other_fields_are_another_sender(senders: KnownSender
 def test_the_first_sender_is_forgotten_where_there_are_too_many(senders: KnownSenders) -> None:
     first, second = fields(), fields()
     for headers in (first, second, *(fields() for _ in range(SENDERS_MAX - 1))):
-        senders.add(headers, CLIENT, KEY, hosts_until=moment(2_000))
+        senders.add(headers, CLIENT, KEY)
     assert senders.find(first, CLIENT, moment(1)) is None
     assert senders.find(second, CLIENT, moment(1)) is OWNER
 
 
 @pytest.mark.spec("A5")
 def test_no_key_stands_in_the_repr_of_known_senders(senders: KnownSenders) -> None:
-    senders.add(fields(), CLIENT, KEY, hosts_until=moment(2_000))
+    senders.add(fields(), CLIENT, KEY)
     assert SECRET.decode() not in repr(senders)

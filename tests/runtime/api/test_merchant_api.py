@@ -55,7 +55,7 @@ async def test_a_creation_is_as_old_as_its_head_however_late_its_body_comes() ->
         "POST", b"/", ((b"x-api-key", b"key"), (b"content-type", b"application/json"))
     )
     owner = VerifiedKey(KeyOwner(BRAND, "1"), NEVER, 0)
-    authenticator.known_senders.add(head.headers, "", owner, hosts_until=NEVER)
+    authenticator.known_senders.add(head.headers, "", owner)
     read_at = machine.booted = later(machine.booted, clock.HOUR)
     admitted = await api.admit(
         CreateRoute(Operation.DIRECT_PAYIN, "mpesa_ke"), head, RequestContext("1", "", True)

@@ -54,6 +54,7 @@ POSTGRES_SCHEMA = SqlSchema(
     transaction_key=("brand", "gateway_reference"),
     held_until=(("clock_records", "served_until"), ("horizon", "at"), ("batches", "stamp")),
     reference_suffix="right(gateway_reference, 12)",
+    host_of_brand="brand::json ->> 'host'",
     breaker_table="channels",
     clear_breaker="UPDATE channels SET breaker = NULL WHERE brand = ?",
     clock_record_age="(extract(epoch FROM clock_timestamp() - saved_at) * 1000000)::bigint",

@@ -27,6 +27,8 @@ class SqlSchema:
     """The tables and columns of wall times before which nothing new may be dated."""
     reference_suffix: str
     """The indexed expression of a gatewayReference's last twelve characters."""
+    host_of_brand: str
+    """The expression of a brand's own host, or NULL."""
     breaker_table: str
     clear_breaker: str
     """The statement that removes a brand's breaker."""

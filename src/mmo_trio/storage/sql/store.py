@@ -263,6 +263,13 @@ class Store(ABC):
             _parse_reversals, statement, at.created_at, at.gateway_reference, limit
         )
 
+    async def brand_by_host(self) -> Mapping[str, str]:
+        """Return the brands that have a host of their own, by this, in small letters (A6)."""
+        host = self._schema.host_of_brand
+        statement = f"SELECT {host}, id FROM brands WHERE {host} IS NOT NULL"
+        found = await self._fetch(tuple, statement)
+        return {host.lower(): brand for host, brand in found}
+
     async def key_owner(self, *digests: bytes) -> KeyOwner | None:
         """Return the brand, enabled or not, that has a key in use with one of these digests, and
         the key's id. They are digests of one key with different master keys."""

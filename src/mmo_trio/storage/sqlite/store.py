@@ -316,6 +316,7 @@ def sqlite_schema(clock: GatewayClock) -> SqlSchema:
         transaction_key=("gateway_reference",),
         held_until=(("clock_records", "served_until"), ("latest_stamp", "at")),
         reference_suffix="substr(gateway_reference, -12)",
+        host_of_brand="brand ->> 'host'",
         breaker_table="breakers",
         clear_breaker="DELETE FROM breakers WHERE brand = ?",
         clock_record_age="NULL",
