@@ -53,6 +53,8 @@ class DeliveryRecords:
     """The number of failures before recording succeeds."""
     error: type[Exception] = StoreUnavailable
     """The type of those failures."""
+    undecidable: frozenset[str] = frozenset()
+    """The gatewayReferences of callbacks whose outcome can never be recorded."""
     recorded: dict[str, DeliveryAttempt] = field(factory=dict)
     """The attempts by gatewayReference."""
     _changed: trio.Event = field(factory=trio.Event)
@@ -63,6 +65,8 @@ class DeliveryRecords:
 
     async def record(self, concluded: CallbackConcluded) -> None:
         await trio.lowlevel.checkpoint()
+        if concluded.gateway_reference in self.undecidable:
+            raise RuntimeError("this one can't be decided")
         if self.failures_left:
             self.failures_left -= 1
             raise self.error("closed for a while")

@@ -60,6 +60,12 @@ RETRY_DELAY_MIN_S: Final = 0.1
 RETRY_DELAY_MAX_S: Final = 5.0
 """Limits of the pause between two calls of an unavailable store; the pause doubles each time."""
 
+TRIES_IN_PLACE: Final = 4
+"""How often the record of an outcome that cannot be decided is tried before its delivery leaves its
+place to others."""
+UNDECIDED_RETRY_DELAY_MAX_S: Final = 60.0
+"""The longest pause before it is tried again from then on."""
+
 FREQUENT_OUTCOMES: Final = frozenset({DeliveryOutcome.DELIVERED, DeliveryOutcome.BREAKER_OPEN})
 
 FindDeliveryKey: TypeAlias = Callable[[Order, str], Awaitable[bytes | DeliveryRefused]]
@@ -86,6 +92,9 @@ class DeliveryPool(ABC):
     _postponed: Postponed[str] = field(factory=Postponed, init=False)
     """What failed before anything was sent, by gatewayReference."""
     _postponed_by_brand: Counter[str] = field(factory=Counter, init=False)
+    _undecided: set[str] = field(factory=set, init=False)
+    """GatewayReferences of deliveries whose outcome cannot be decided; they have left their
+    places."""
     _unsent: set[str] = field(factory=set, init=False)
     """GatewayReferences of active deliveries of which certainly nothing was sent."""
     _nursery: trio.Nursery | None = field(default=None, init=False)
@@ -233,10 +242,40 @@ class DeliveryPool(ABC):
                 self._pauses.start_soon(self._try_again_later, work, pause_s)
         finally:
             self._unsent.discard(reference)
-            self._queue.release(brand)
+            if reference in self._undecided:
+                self._undecided.remove(reference)
+                self._postponed_by_brand[brand] -= 1
+            else:
+                self._queue.release(brand)
         following = None if self._is_draining else self._queue.next()
         self._start_next()
         return following
+
+    async def _record_until_decided(
+        self, work: WorkItem, record: Callable[[], Awaitable[ResultT]]
+    ) -> ResultT:
+        """Return the reply to an outcome, which nobody else knows, so it is recorded until that
+        succeeds. While the store can't, the delivery keeps its place, as no other could be recorded
+        either. One that itself cannot be decided leaves its place after some tries."""
+        tries, pause_s, pause_max_s = 0, RETRY_DELAY_MIN_S, RETRY_DELAY_MAX_S
+        while True:
+            try:
+                return await record()
+            except Exception as error:
+                log_store_failure(logger, "delivery_record_retried", error, pause_s=pause_s)
+                tries += not isinstance(error, STORE_ERRORS)
+            if tries == TRIES_IN_PLACE and work.transaction.reference not in self._undecided:
+                self._leave_place(work)
+                pause_max_s = UNDECIDED_RETRY_DELAY_MAX_S
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, pause_max_s)
+
+    def _leave_place(self, work: WorkItem) -> None:
+        brand = work.transaction.order.brand
+        self._undecided.add(work.transaction.reference)
+        self._postponed_by_brand[brand] += 1
+        self._queue.release(brand)
+        self._start_next()
 
     async def _try_again_later(self, work: WorkItem, pause_s: float) -> None:
         brand = work.transaction.order.brand
@@ -249,16 +288,13 @@ class DeliveryPool(ABC):
             self._pauses.start_soon(self._try_again_later, work, RETRY_DELAY_MAX_S)
 
 
-async def retry_until_available(
-    operation: Callable[[], Awaitable[ResultT]], errors: tuple[type[Exception], ...] = STORE_ERRORS
-) -> ResultT:
-    """Return the result of a store operation, repeated while it raises one of these errors: an
-    outcome, which nobody else knows, is recorded whatever they are."""
+async def retry_until_available(operation: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Return the result of a store operation, repeated while the store can't serve."""
     pause_s = RETRY_DELAY_MIN_S
     while True:
         try:
             return await operation()
-        except errors as error:
+        except STORE_ERRORS as error:
             log_store_failure(logger, "delivery_store_retried", error, pause_s=pause_s)
         await trio.sleep(pause_s)
         pause_s = min(2 * pause_s, RETRY_DELAY_MAX_S)
@@ -411,7 +447,7 @@ class CallbackWorker(DeliveryPool):
             logger.warning("callback_released", reference=reference, brand=brand)
             return
         record = partial(self._record, reference, brand, attempt, fence, breaker)
-        reply = await retry_until_available(record, (Exception,))
+        reply = await self._record_until_decided(work, record)
         if fence and not isinstance(reply, Applied):
             logger.warning("callback_recorded_before", reference=reference, brand=brand)
             return
@@ -540,7 +576,7 @@ class QrWorker(DeliveryPool):
     async def _process(self, work: WorkItem) -> None:
         attempt = await self._attempt(work.transaction)
         concluded = QrConcluded(work.transaction.reference, attempt)
-        await retry_until_available(lambda: self._record_outcome(concluded), (Exception,))
+        await self._record_until_decided(work, lambda: self._record_outcome(concluded))
         self._conclude(work, attempt)
 
     async def _attempt(self, transaction: Transaction) -> DeliveryAttempt:

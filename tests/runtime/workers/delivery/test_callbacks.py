@@ -17,6 +17,7 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
+from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS_PER_BRAND
 from mmo_sansio.testing import numbered_reference
 from mmo_sansio.values.clock import Span, later
 from mmo_sansio.values.model import Order
@@ -264,14 +265,33 @@ async def test_an_outcome_that_can_t_be_recorded_now_is_recorded_later_and_not_s
 async def test_an_outcome_that_cannot_be_decided_is_repeated_until_it_can_and_sent_once(
     autojump_clock: MockClock, logged: list[Any]
 ) -> None:
-    records, servers = DeliveryRecords(failures_left=12, error=RuntimeError), MerchantServers()
+    records, servers = DeliveryRecords(failures_left=9, error=RuntimeError), MerchantServers()
     async with running_worker(records, servers.deliver) as worker:
         worker.try_enqueue(work_for("acme", 1))
         assert await records.outcomes(1) == [DELIVERED]
         await wait_all_tasks_blocked()
         assert worker.statistics() == CallbackStatistics(0, 0, {DELIVERED: 1}, frozenset(), 0)
     assert servers.times_sent("acme") == 1
-    assert {line["event"] for line in logged} == {"delivery_store_retried", "callback_concluded"}
+    assert {line["event"] for line in logged} == {"delivery_record_retried", "callback_concluded"}
+
+
+@pytest.mark.spec("K3")
+async def test_outcomes_that_cannot_be_decided_keep_no_place_from_other_callbacks(
+    autojump_clock: MockClock,
+) -> None:
+    bad = range(2 * DELIVERY_SLOTS_PER_BRAND)
+    records = DeliveryRecords(undecidable=frozenset(map(numbered_reference, bad)))
+    servers = MerchantServers()
+    async with running_worker(records, servers.deliver) as worker:
+        for number in bad:
+            assert worker.try_enqueue(work_for("acme", number))
+        await trio.sleep(60)
+        assert worker.statistics().unrecorded == len(bad)
+        good = range(len(bad), len(bad) + 5)
+        for number in good:
+            assert worker.try_enqueue(work_for("acme", number))
+        assert await records.outcomes(*good) == [DELIVERED] * len(good)
+    assert servers.times_sent("acme") == len(bad) + len(good)
 
 
 class SealError(Exception):
