@@ -322,7 +322,9 @@ class _Exchange:
             self.may_have_arrived = True
             await stream.send_all_now(data)
             self.step = "Waiting for the answer"
-            self.head = await _receive_head(stream)
+            head = await _receive_head(stream)
+            await _check_deadline()  # An answer that comes later does not count (K2).
+            self.head = head
             has_excess = await self._receive_body(stream, self.head)
             if not self.has_kept_connection and stream is not connection.transport:
                 self.network.mark_answered(stream, target.host, target.port)
@@ -379,9 +381,10 @@ class _Exchange:
         body, count = response_body(head), 0
         while True:
             for piece in body.read_available():
-                self.body += piece[: self.body_bytes_max - len(self.body)]
+                room = self.body_bytes_max - len(self.body)
+                self.body += piece[:room]
                 count += 1
-                if len(self.body) == self.body_bytes_max or count == BODY_PIECES_MAX:
+                if len(piece) > room or count == BODY_PIECES_MAX:
                     return True
             if body.is_complete:
                 self.is_body_complete = True

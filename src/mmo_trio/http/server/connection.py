@@ -196,6 +196,7 @@ class ServerConnection:
             logger.error("connection_failed", fault=describe_fault(error))
         finally:
             self._deadline.close()
+            self._reader.drop()
             self._transport.close()
             self._listener_context.connection_table.remove(self)
 
@@ -217,6 +218,7 @@ class ServerConnection:
 
     async def _wait_for_request(self) -> bool:
         """Wait for the next request; False when the client is done, or this listener is."""
+        self._reader.skip_line_ends()
         if not self._reader.is_empty:
             await trio.lowlevel.checkpoint()  # A client that pipelines must not starve others.
             return True
@@ -227,9 +229,12 @@ class ServerConnection:
         ):
             return False
         self._begin_idling(now)
-        data = await self._stream.receive_some()
+        while data := await self._stream.receive_some():
+            self._reader.receive(data)
+            self._reader.skip_line_ends()
+            if not self._reader.is_empty:
+                break
         self.idle_since = math.inf
-        self._reader.receive(data)
         return bool(data)
 
     def _begin_idling(self, now: float) -> None:
@@ -486,6 +491,11 @@ class RequestReader:
         """Tell whether every byte that arrived is used."""
         return not (self._buffer or self._incomplete_body)
 
+    def skip_line_ends(self) -> None:
+        """Drop line ends before a request: old clients send one after a body (RFC 9112, 2.2)."""
+        if self._buffer.startswith(b"\r\n"):
+            self._buffer = _EMPTY_LINES.sub(b"", self._buffer, count=1)
+
     @property
     def body_bytes(self) -> int:
         """Return how much of an incomplete body has arrived."""
@@ -503,11 +513,14 @@ class RequestReader:
         else:
             self._incomplete_body += data
 
+    def drop(self) -> None:
+        """Forget what has arrived, as its connection is closed."""
+        self._buffer, self._incomplete_body, self._pending_body = b"", None, 0
+
     def next_head(self) -> ParsedHead | None:
         """Return the next request's head once it is complete; raises ProblemError for a malformed
         one."""
-        if self._buffer.startswith(b"\r\n"):  # Old clients send it after a body (RFC 9112, 2.2).
-            self._buffer = _EMPTY_LINES.sub(b"", self._buffer, count=1)
+        self.skip_line_ends()
         end = self._buffer.find(END_OF_HEAD, max(0, self._scanned_bytes - len(END_OF_HEAD)))
         if end < 0:
             problem = check_partial_head(

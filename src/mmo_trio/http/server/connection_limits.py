@@ -209,8 +209,10 @@ class MovableDeadline:
             self._timer.enter(self)
 
     def close(self) -> None:
-        """Let it never pass."""
+        """Let it never pass. Nothing leads from here to its connection any more: the timer may keep
+        an outdated entry for a while, and what the connection holds goes with it."""
         self.at = math.inf
+        self._expire = _do_nothing
         self._timer.forget(self)
 
     def pass_if_due(self, now: float) -> None:
@@ -222,6 +224,10 @@ class MovableDeadline:
             self._expire()
         elif self.at < math.inf:
             self._timer.enter(self)
+
+
+def _do_nothing() -> None:
+    """Stand for the expiry of a connection that is closed."""
 
 
 @define(eq=False)

@@ -7,13 +7,19 @@ no thread is involved (the resolver is the test's own), it never jumps while som
 from __future__ import annotations
 
 import gzip
+from functools import partial
 
 import pytest
 import trio
 from attrs import frozen
 from trio.testing import MockClock
 
-from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.http.exchange import (
+    DeliveryOutcome,
+    ExchangeFailure,
+    ExchangeResult,
+    NoResponseReceived,
+)
 from mmo_trio.http.client.client import HttpClient
 from tests.support.hostile_receivers import (
     HOST,
@@ -237,6 +243,33 @@ ROWS = [
 
 
 @pytest.mark.spec("K2", "K3", "K4")
+@pytest.mark.spec("K2")
+def test_an_answer_that_is_read_after_the_deadline_does_not_count() -> None:
+    """As where the process was stopped meanwhile, and finds answer and deadline together."""
+    stopped = MockClock()
+
+    async def answer_while_it_is_stopped(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        stopped.jump(15.1)
+        await stream.send_all(EMPTY_OK)
+
+    async def exchange() -> ExchangeResult:
+        client = HttpClient(rules=PRIVATE)
+        async with trio.open_nursery() as nursery:
+            serve = partial(trio.serve_tcp, answer_while_it_is_stopped, 0, host="127.0.0.1")
+            (listener,) = await nursery.start(serve)
+            port = listener.socket.getsockname()[1]
+            request = callback_to(f"http://127.0.0.1:{port}/")
+            result = await client.exchange(request, skip_egress_rules=True)
+            nursery.cancel_scope.cancel()
+        return result
+
+    result = trio.run(exchange, clock=stopped)
+    assert isinstance(result, NoResponseReceived)
+    assert result.failure is ExchangeFailure.TIMEOUT
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 async def test_a_delivery_ends_as_its_receiver_deserves(row: Row, jumping_clock: MockClock) -> None:
     client = HttpClient(

@@ -252,7 +252,7 @@ async def test_a_call_that_is_cancelled_leaves_no_connection_behind() -> None:
 
 @pytest.mark.parametrize(
     ("size", "is_read"),
-    [(PROVIDER_RESPONSE_BYTES_MAX - 1, True), (PROVIDER_RESPONSE_BYTES_MAX + 1, False)],
+    [(PROVIDER_RESPONSE_BYTES_MAX, True), (PROVIDER_RESPONSE_BYTES_MAX + 1, False)],
 )
 async def test_an_answer_that_is_parsed_has_at_most_256_kib(size: int, is_read: bool) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size

@@ -4,10 +4,12 @@ listener outlives a want of room."""
 from __future__ import annotations
 
 import errno
+import gc
 import socket
 import subprocess
 import sys
 import textwrap
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -21,6 +23,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_trio.http.server.connection import ServerConnection
 from mmo_trio.http.server.listener import REJECTIONS_MAX, AcceptRules, serve_http
 from tests.support.http_listener import (
     ERROR_DOCS,
@@ -92,6 +95,41 @@ async def test_a_slow_head_is_a_408_however_steadily_it_drips(
         assert answer.is_last
         assert await client.rest() == b""
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("P4")
+async def test_line_ends_after_a_body_begin_no_request(jumping_clock: MockClock) -> None:
+    async with listening_with(head_timeout_s=SOON_S) as here:
+        client = await here.connect()
+        for line_ends in (b"\r\n", b"\r\n\r\n", b""):
+            assert (await client.ask(post(b"{}") + line_ends)).status == 200
+            await client.send(line_ends)
+            await trio.sleep(2 * SOON_S)
+        assert (await client.ask(get())).status == 200
+
+
+@pytest.mark.spec("P4")
+async def test_what_a_closed_connection_held_goes_with_it() -> None:
+    def open_connections() -> list[weakref.ref[ServerConnection]]:
+        found = [each for each in gc.get_objects() if isinstance(each, ServerConnection)]
+        return [weakref.ref(each) for each in found]
+
+    async with listening_with() as here:
+        gc.collect()
+        before = len(open_connections())
+        client = await here.connect()
+        await client.send(post(bytes(1_000))[:-1])
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        connections = open_connections()
+        assert len(connections) == before + 1
+        gc.disable()
+        try:
+            await client.stream.aclose()
+            with trio.fail_after(HANGS_AFTER_S):
+                while sum(each() is not None for each in connections) > before:
+                    await trio.testing.wait_all_tasks_blocked(0.01)
+        finally:
+            gc.enable()
 
 
 @pytest.mark.spec("P4")
