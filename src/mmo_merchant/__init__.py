@@ -38,6 +38,14 @@ from mmo_merchant.api.callback_bodies import (
     read_callback,
     verify_key,
 )
+from mmo_merchant.api.extension_objects import (
+    BrandMethods,
+    CurrencyLimits,
+    MethodObject,
+    ReversalObject,
+    ReversalsPage,
+    ReversedPayment,
+)
 from mmo_merchant.api.gap_closing import (
     GapProgress,
     GapRules,
@@ -59,12 +67,17 @@ from mmo_merchant.api.gateway_requests import (
     TransactionPage,
     creation_request,
     look_up_request,
+    methods_request,
     page_request,
     read_found,
+    read_methods,
     read_page,
+    read_reversals,
     read_started,
     records_request,
     reference_look_up_request,
+    reversals_page_request,
+    reversals_request,
 )
 from mmo_merchant.api.idempotent_creation import Ask, Exchange, create_or_get
 from mmo_merchant.api.new_payments import (
@@ -96,19 +109,21 @@ if TYPE_CHECKING:
     from mmo_merchant.inbox.sql_inbox import PostgresInbox, SqliteInbox
 
 __all__ = [
-    "Answer", "ApiAccess", "ApiProblem", "ApiRejection", "Ask", "AsyncMerchantClient", "Callback",
-    "CallbackRejected", "DirectPayIn", "ErrorCode", "Exchange", "FieldError", "Flow", "GapCloser",
-    "GapProgress", "GapRules", "GapStep", "GatewayUnavailable", "HttpRequest", "HttpResponse",
-    "Inbox", "KeyRejected", "LabelValue", "Learned", "ListStep", "LookUpStep", "MerchantApiError",
-    "MerchantClient", "Money", "NewPayment", "NoAnswer", "OutcomeUnclear", "Party", "PayOut",
-    "PostgresInbox", "ProviderDetails", "QrDelivery", "QrPayIn", "RecordsWindow",
-    "ReferenceMismatch", "ReferenceUsed", "Source", "SqliteInbox", "StartedPayment", "Status",
-    "TaxPayOut", "TransactionNotFound", "TransactionObject", "TransactionPage", "Type",
-    "UnreadableBody", "UnreadableCallback", "WatchedPayment", "WebPayIn", "WrongKey",
-    "create_or_get", "creation_request", "first_progress", "learn", "look_up_request", "next_step",
-    "page_request", "parse_transaction", "read_callback", "read_found", "read_page", "read_started",
-    "receive_callback", "records_request", "reference_look_up_request", "take_result", "to_money",
-    "verify_key",
+    "Answer", "ApiAccess", "ApiProblem", "ApiRejection", "Ask", "AsyncMerchantClient",
+    "BrandMethods", "Callback", "CallbackRejected", "CurrencyLimits", "DirectPayIn", "ErrorCode",
+    "Exchange", "FieldError", "Flow", "GapCloser", "GapProgress", "GapRules", "GapStep",
+    "GatewayUnavailable", "HttpRequest", "HttpResponse", "Inbox", "KeyRejected", "LabelValue",
+    "Learned", "ListStep", "LookUpStep", "MerchantApiError", "MerchantClient", "MethodObject",
+    "Money", "NewPayment", "NoAnswer", "OutcomeUnclear", "Party", "PayOut", "PostgresInbox",
+    "ProviderDetails", "QrDelivery", "QrPayIn", "RecordsWindow", "ReferenceMismatch",
+    "ReferenceUsed", "ReversalObject", "ReversalsPage", "ReversedPayment", "Source", "SqliteInbox",
+    "StartedPayment", "Status", "TaxPayOut", "TransactionNotFound", "TransactionObject",
+    "TransactionPage", "Type", "UnreadableBody", "UnreadableCallback", "WatchedPayment", "WebPayIn",
+    "WrongKey", "create_or_get", "creation_request", "first_progress", "learn", "look_up_request",
+    "methods_request", "next_step", "page_request", "parse_transaction", "read_callback",
+    "read_found", "read_methods", "read_page", "read_reversals", "read_started", "receive_callback",
+    "records_request", "reference_look_up_request", "reversals_page_request", "reversals_request",
+    "take_result", "to_money", "verify_key",
 ]  # fmt: skip
 
 _MODULES = {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 from attrs import evolve
 
 from mmo_sansio.messages.inputs import BeginSubmission
-from mmo_sansio.messages.queries import Position
+from mmo_sansio.messages.queries import ListReversals, Position, Records
 from mmo_sansio.messages.replies import Ignored, ReversalApplied
 from mmo_sansio.messages.reversals import (
     RequestReversal,
@@ -13,7 +15,7 @@ from mmo_sansio.messages.reversals import (
     ReversalSucceeded,
     ReversalWoke,
 )
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import LAST_INSTANT, Instant
 from mmo_sansio.values.model import Source
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import ReversalState, reversal_id
@@ -145,6 +147,48 @@ async def check_suspense_entry_of_returned_money(open_store: OpenStore) -> None:
         assert (first.closed_at, first.closed_by) == (after_noon(5), "gateway")
         (second,) = await store.admin.suspense_of_payment(reference(2))
         assert (second.closed_by, second.note) == ("amina", "told")
+
+
+async def check_pages_of_reversed_payments(open_store: OpenStore) -> None:
+    """A brand's payments with reversals come in the order of their last change, page by page, and
+    none of another brand."""
+    asked = evolve(_ASKED, amount=Money(1_000, "KES"))
+    async with open_store() as store:
+        await create_payments(store, (1, 2, 3))
+        for number in (1, 2, 3):
+            await submit_batch(
+                store, (BeginSubmission(reference(number)), NOON), (succeeded(number), NOON)
+            )
+        for number, at in ((2, 1), (1, 2), (3, 3), (2, 4)):
+            await submit_batch(store, (evolve(asked, payment=reference(number)), after_noon(at)))
+    everything = ListReversals("acme", Instant(0), LAST_INSTANT, page_size=2)
+    async with open_store() as store:
+        first = await store.list_reversed_payments(everything)
+        assert _references(first) == [reference(1), reference(3)]
+        assert (first.has_previous, first.has_next) == (False, True)
+        last = await store.list_reversed_payments(evolve(everything, after=first.last))
+        assert _references(last) == [reference(2)]
+        assert (last.has_previous, last.has_next) == (True, False)
+        assert len(json.loads(last.objects[0])["reversals"]) == 2
+        back = await store.list_reversed_payments(evolve(everything, before=last.first))
+        assert back == first
+        until = evolve(everything, end=after_noon(3))
+        assert _references(await store.list_reversed_payments(until)) == [reference(1)]
+        beyond = await store.list_reversed_payments(evolve(everything, after=last.last))
+        assert (beyond.objects, beyond.has_previous, beyond.has_next) == ((), True, False)
+        zenith = await store.list_reversed_payments(evolve(everything, brand="zenith"))
+        assert (zenith.objects, zenith.first, zenith.has_next) == ((), None, False)
+        await submit_batch(
+            store,
+            (ReversalWoke(_FIRST, "one"), after_noon(5)),
+            (ReversalSucceeded(_FIRST, "sandbox", Source.POLL, "R-1"), after_noon(6)),
+        )
+        moved = evolve(everything, begin=after_noon(6), page_size=10)
+        assert _references(await store.list_reversed_payments(moved)) == [reference(1)]
+
+
+def _references(page: Records) -> list[str]:
+    return [json.loads(text)["gatewayReference"] for text in page.objects]
 
 
 async def check_integrity_of_reversals(open_store: OpenStore) -> None:

@@ -7,14 +7,21 @@ from typing import Any, assert_never
 
 from attrs import Factory, define
 
+from mmo_sansio.api.extensions import OperationState, methods_response
 from mmo_sansio.api.incoming import requests
-from mmo_sansio.api.incoming.query_string import RecordsRequest
-from mmo_sansio.api.incoming.requests import ApiRoute, ApiSettings, CreationHead, find_route
+from mmo_sansio.api.incoming.query_string import RecordsRequest, ReversalsRequest
+from mmo_sansio.api.incoming.requests import (
+    ApiRoute,
+    ApiSettings,
+    CreationHead,
+    MethodsRequest,
+    find_route,
+)
 from mmo_sansio.api.outgoing import (
     creation_response,
     look_up_response,
+    page_response,
     problem_response,
-    records_response,
     transaction_object,
 )
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
@@ -28,6 +35,7 @@ from mmo_sansio.messages.queries import (
 )
 from mmo_sansio.testing import World, a_brand, numbered_reference
 from mmo_sansio.values.model import Brand, Terms, Transaction
+from mmo_sansio.values.money import decimals_of
 from mmo_sansio.values.problems import Problem, ProblemError
 
 BASE_URL = "https://gateway.example"
@@ -47,6 +55,8 @@ class SimulatedApi:
     settings: ApiSettings = SETTINGS
     unlisted: set[str] = Factory(set)
     """The payments that records do not show yet, as they are stored late."""
+    reversed_page: Records = Records((), None, None, has_previous=False, has_next=False)
+    """What every request for reversals is answered."""
     _created: int = 0
 
     @property
@@ -87,7 +97,15 @@ class SimulatedApi:
                     ]
                 )
             case RecordsRequest() as request:
-                return records_response(self._records(request.query), request, self.settings)
+                return page_response(self._records(request.query), request, self.settings)
+            case MethodsRequest(asking):
+                return methods_response(
+                    asking,
+                    find_state=lambda method, operation: OperationState.OPEN,
+                    find_decimals=lambda method, currency: decimals_of(currency),
+                )
+            case ReversalsRequest() as reversals:
+                return page_response(self.reversed_page, reversals, self.settings)
             case other:
                 assert_never(other)
 

@@ -1,11 +1,11 @@
 """Builds the requests of a merchant's client, and reads their answers (G1, G5, L1 to L3, R1 to
-R6)."""
+R6), and of what a gateway tells beside the specification."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
@@ -16,6 +16,12 @@ from mmo_merchant.api.api_errors import (
     KeyRejected,
     ReferenceUsed,
     TransactionNotFound,
+)
+from mmo_merchant.api.extension_objects import (
+    BrandMethods,
+    ReversalsPage,
+    parse_methods,
+    parse_reversals,
 )
 from mmo_merchant.api.new_payments import NewPayment, creation_body, operation_of
 from mmo_merchant.api.tolerant_json import (
@@ -32,11 +38,13 @@ from mmo_merchant.api.transaction_objects import (
     parse_transaction,
     transaction_from,
 )
-from mmo_sansio.api.incoming.requests import API_PREFIX
+from mmo_sansio.api.incoming.requests import API_PREFIX, EXTENSIONS_PREFIX
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.values.clock import format_with_microseconds, from_datetime
 from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.problems import FieldError
+
+T = TypeVar("T")
 
 INSTANCE_PREFIX: Final = "urn:x-request-id:"
 RETRY_AFTER_DIGITS_MAX: Final = 6
@@ -61,13 +69,18 @@ class ApiAccess:
         """Return the request for a path below the API's prefix."""
         return HttpRequest("GET", self._target(path), (self._key_header,))
 
+    def get_extension(self, path: bytes) -> HttpRequest:
+        """Return the request for a path below the prefix of what is beside the specification."""
+        target = self._target(path, prefix=EXTENSIONS_PREFIX)
+        return HttpRequest("GET", target, (self._key_header,))
+
     def post(self, path: bytes, body: bytes) -> HttpRequest:
         """Return the request that sends JSON to a path below the API's prefix."""
         headers: Headers = (self._key_header, (b"content-type", b"application/json"))
         return HttpRequest("POST", self._target(path), headers, body)
 
-    def _target(self, path: bytes) -> bytes:
-        return self.base_url.rstrip("/").encode("ascii") + API_PREFIX + path
+    def _target(self, path: bytes, *, prefix: bytes = API_PREFIX) -> bytes:
+        return self.base_url.rstrip("/").encode("ascii") + prefix + path
 
 
 @frozen
@@ -152,6 +165,30 @@ def page_request(access: ApiAccess, cursor: str) -> HttpRequest:
     return access.get(b"records?page=" + encode_segment(cursor))
 
 
+def methods_request(access: ApiAccess) -> HttpRequest:
+    """Return the request for the methods of the brand."""
+    return access.get_extension(b"methods")
+
+
+def reversals_request(
+    access: ApiAccess, begin: datetime, end: datetime, *, page_size: int = 500
+) -> HttpRequest:
+    """Return the request for the first page of payments of which a reversal was asked for, or
+    ended, last at `begin` or later and before `end`."""
+    parameters = (
+        ("from", _timestamp(begin)),
+        ("to", _timestamp(end)),
+        ("pageSize", str(page_size)),
+    )
+    query = b"&".join(name.encode() + b"=" + encode_segment(value) for name, value in parameters)
+    return access.get_extension(b"reversals?" + query)
+
+
+def reversals_page_request(access: ApiAccess, cursor: str) -> HttpRequest:
+    """Return the request for the page of reversed payments that a cursor names."""
+    return access.get_extension(b"reversals?page=" + encode_segment(cursor))
+
+
 def encode_segment(text: str) -> bytes:
     """Return the text as one segment of a path or one value of a query, percent-encoded (RFC 3986;
     L3)."""
@@ -206,7 +243,35 @@ def read_page(answer: Answer) -> TransactionPage:
         raise GatewayUnavailable(f"The answer can't be read. {error}") from None
 
 
-def _successful_body(answer: Answer) -> bytes:
+def read_methods(answer: Answer) -> BrandMethods:
+    """Return the methods of the brand. Raises ApiRejection, with status 404 where the gateway tells
+    nothing beside the specification, or GatewayUnavailable."""
+    return _read_extension(answer, parse_methods)
+
+
+def read_reversals(answer: Answer) -> ReversalsPage:
+    """Return the page of reversed payments. Raises as `read_methods` does."""
+    return _read_extension(answer, parse_reversals)
+
+
+def _read_extension(answer: Answer, parse: Callable[[bytes], T]) -> T:
+    body = _successful_body(answer, {(401, "unauthorized"): KeyRejected})
+    try:
+        return parse(body)
+    except UnreadableBody as error:
+        raise GatewayUnavailable(f"The answer can't be read. {error}") from None
+
+
+_REJECTIONS: Final[Mapping[tuple[int, str], type[ApiRejection]]] = {
+    (401, "unauthorized"): KeyRejected,
+    (404, "not_found"): TransactionNotFound,
+    (422, "merchant_transactionid_duplicate"): ReferenceUsed,
+}
+
+
+def _successful_body(
+    answer: Answer, rejections: Mapping[tuple[int, str], type[ApiRejection]] = _REJECTIONS
+) -> bytes:
     """Return the body of a 200. Only a problem document below 500 is the gateway's word that
     nothing was stored: any other answer may come from something on the way."""
     if isinstance(answer, NoAnswer):
@@ -220,14 +285,7 @@ def _successful_body(answer: Answer) -> bytes:
         )
     if problem.status >= 500 or problem.status in (408, 429):
         raise GatewayUnavailable(f"{problem.status} {problem.cause}: {problem.detail}", problem)
-    raise _REJECTIONS.get((problem.status, problem.error_code), ApiRejection)(problem)
-
-
-_REJECTIONS: Final[dict[tuple[int, str], type[ApiRejection]]] = {
-    (401, "unauthorized"): KeyRejected,
-    (404, "not_found"): TransactionNotFound,
-    (422, "merchant_transactionid_duplicate"): ReferenceUsed,
-}
+    raise rejections.get((problem.status, problem.error_code), ApiRejection)(problem)
 
 
 def _read_problem(response: HttpResponse) -> ApiProblem | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
 from types import TracebackType
 from typing import TypeVar
 
 import anyio
 import httpx
 
+from mmo_merchant.api.extension_objects import BrandMethods, ReversalsPage, ReversedPayment
 from mmo_merchant.api.gateway_requests import (
     Answer,
     ApiAccess,
@@ -18,12 +20,17 @@ from mmo_merchant.api.gateway_requests import (
     TransactionPage,
     creation_request,
     look_up_request,
+    methods_request,
     page_request,
     read_found,
+    read_methods,
     read_page,
+    read_reversals,
     read_started,
     records_request,
     reference_look_up_request,
+    reversals_page_request,
+    reversals_request,
 )
 from mmo_merchant.api.idempotent_creation import Exchange, create_or_get
 from mmo_merchant.api.new_payments import NewPayment
@@ -114,6 +121,27 @@ class AsyncMerchantClient:
             if page.next is None:
                 return
             page = await self.page(page.next)
+
+    async def methods(self) -> BrandMethods:
+        """Return the methods of the brand, with their limits, and whether they are open now. Raises
+        ApiRejection with status 404 where the gateway doesn't tell."""
+        return read_methods(await self.send(methods_request(self.access)))
+
+    async def reversals_page(self, begin: datetime, end: datetime) -> ReversalsPage:
+        """Return the first page of payments of which a reversal was asked for, or ended, last in
+        this time. Raises as `methods` does."""
+        return read_reversals(await self.send(reversals_request(self.access, begin, end)))
+
+    async def reversals(self, begin: datetime, end: datetime) -> AsyncIterator[ReversedPayment]:
+        """Yield these payments in the order of their last change, page by page. One that changes
+        meanwhile may come again."""
+        page = await self.reversals_page(begin, end)
+        while True:
+            for payment in page.payments:
+                yield payment
+            if page.next is None:
+                return
+            page = read_reversals(await self.send(reversals_page_request(self.access, page.next)))
 
     async def send(self, request: HttpRequest) -> Answer:
         """Send a request and return its answer. Redirects are not followed."""

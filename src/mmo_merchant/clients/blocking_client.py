@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from types import TracebackType
 from typing import Final, TypeVar
 
 import httpx
 
+from mmo_merchant.api.extension_objects import BrandMethods, ReversalsPage, ReversedPayment
 from mmo_merchant.api.gateway_requests import (
     Answer,
     ApiAccess,
@@ -19,12 +21,17 @@ from mmo_merchant.api.gateway_requests import (
     TransactionPage,
     creation_request,
     look_up_request,
+    methods_request,
     page_request,
     read_found,
+    read_methods,
     read_page,
+    read_reversals,
     read_started,
     records_request,
     reference_look_up_request,
+    reversals_page_request,
+    reversals_request,
 )
 from mmo_merchant.api.idempotent_creation import Exchange, create_or_get
 from mmo_merchant.api.new_payments import NewPayment
@@ -110,6 +117,25 @@ class MerchantClient:
         while page.next is not None:
             page = self.page(page.next)
             yield from page.transactions
+
+    def methods(self) -> BrandMethods:
+        """Return the methods of the brand, with their limits, and whether they are open now. Raises
+        ApiRejection with status 404 where the gateway doesn't tell."""
+        return read_methods(self.send(methods_request(self.access)))
+
+    def reversals_page(self, begin: datetime, end: datetime) -> ReversalsPage:
+        """Return the first page of payments of which a reversal was asked for, or ended, last in
+        this time. Raises as `methods` does."""
+        return read_reversals(self.send(reversals_request(self.access, begin, end)))
+
+    def reversals(self, begin: datetime, end: datetime) -> Iterator[ReversedPayment]:
+        """Yield these payments in the order of their last change, page by page. One that changes
+        meanwhile may come again."""
+        page = self.reversals_page(begin, end)
+        yield from page.payments
+        while page.next is not None:
+            page = read_reversals(self.send(reversals_page_request(self.access, page.next)))
+            yield from page.payments
 
     def send(self, request: HttpRequest) -> Answer:
         """Send a request and return its answer. Redirects are not followed."""

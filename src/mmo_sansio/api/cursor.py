@@ -3,9 +3,9 @@
     base64url( version, 1 byte | HMAC-SHA256, 32 bytes | the query and the position as JSON )
 
 A cursor holds the text of its query, so that the query can be repeated and resent filters can be
-compared. The signing key is derived from the brand, so that a cursor is worthless to any other. A
-cursor holds no secret and never expires. A change of this form gets a new version, and the old one
-stays readable."""
+compared. The signing key is derived from the brand and the list, so that a cursor is worthless to
+any other brand, and in any other list. A cursor holds no secret and never expires. A change of this
+form gets a new version, and the old one stays readable."""
 
 from __future__ import annotations
 
@@ -38,6 +38,13 @@ Filters: TypeAlias = Mapping[str, str]
 (R5). Absent parameters are left out."""
 
 
+class PagedList(StrEnum):
+    """Names a list that has pages."""
+
+    RECORDS = "records"
+    REVERSALS = "reversals"
+
+
 class Direction(StrEnum):
     """Says in which direction the page lies from its position."""
 
@@ -54,17 +61,22 @@ class Cursor:
     position: Position
 
 
-def encode_cursor(cursor: Cursor, *, brand: str, key: bytes) -> str:
+def encode_cursor(
+    cursor: Cursor, *, brand: str, key: bytes, of: PagedList = PagedList.RECORDS
+) -> str:
     """Return the cursor as it stands in `pages.next` and `pages.previous`; it needs no escaping in
     a URL."""
     position = cursor.position
     members = [cursor.filters, cursor.direction, position.created_at, position.gateway_reference]
     payload = json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
-    return _to_base64url(_VERSION + _tag(payload, brand, key) + payload)
+    return _to_base64url(_VERSION + _tag(payload, of, brand, key) + payload)
 
 
-def decode_cursor(text: str, *, brand: str, keys: Sequence[bytes]) -> Cursor:
-    """Return the cursor that was encoded as this text, for this brand and with one of these keys.
+def decode_cursor(
+    text: str, *, brand: str, keys: Sequence[bytes], of: PagedList = PagedList.RECORDS
+) -> Cursor:
+    """Return the cursor that was encoded as this text, of this list, for this brand and with one of
+    these keys.
 
     Raises CursorError for any other text; the time that takes reveals nothing of the signature."""
     if len(text) > CURSOR_MAX:
@@ -77,7 +89,7 @@ def decode_cursor(text: str, *, brand: str, keys: Sequence[bytes]) -> Cursor:
     if _to_base64url(packed) != text or packed[:1] != _VERSION:
         raise CursorError("not of a known form")
     tag, payload = packed[1 : 1 + _TAG_BYTES], packed[1 + _TAG_BYTES :]
-    if not sum(compare_digest(tag, _tag(payload, brand, key)) for key in keys):
+    if not sum(compare_digest(tag, _tag(payload, of, brand, key)) for key in keys):
         raise CursorError("not signed by this gateway for this brand")
     filters, direction, created_at, gateway_reference = json.loads(payload)
     return Cursor(filters, Direction(direction), Position(created_at, gateway_reference))
@@ -87,6 +99,6 @@ def _to_base64url(packed: bytes) -> str:
     return urlsafe_b64encode(packed).rstrip(b"=").decode("ascii")
 
 
-def _tag(payload: bytes, brand: str, key: bytes) -> bytes:
-    brands_key = hmac_digest(key, b"records cursor 1\0" + brand.encode(), sha256)
+def _tag(payload: bytes, of: PagedList, brand: str, key: bytes) -> bytes:
+    brands_key = hmac_digest(key, f"{of.value} cursor 1\0{brand}".encode(), sha256)
     return hmac_digest(brands_key, payload, sha256)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final, assert_never
 
-from mmo_sansio.api.cursor import Cursor, Direction, encode_cursor
-from mmo_sansio.api.incoming.query_string import RecordsRequest
+from mmo_sansio.api.cursor import Cursor, Direction, PagedList, encode_cursor
+from mmo_sansio.api.incoming.query_string import RecordsRequest, ReversalsRequest
 from mmo_sansio.api.incoming.requests import ApiSettings, unknown_transaction_problem
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
@@ -60,7 +60,7 @@ PROBLEM_JSON: Final = b"application/problem+json"
 INSTANCE_PREFIX: Final = "urn:x-request-id:"
 """The prefix of the request id in `instance`: a URI that names the occurrence and leads nowhere."""
 
-_JSON_HEADERS: Final[Headers] = ((b"content-type", b"application/json"),)
+JSON_HEADERS: Final[Headers] = ((b"content-type", b"application/json"),)
 _json_string: Final = json.encoder.encode_basestring
 
 
@@ -68,9 +68,7 @@ def creation_response(reply: Reply, settings: ApiSettings) -> HttpResponse | Pro
     """Return the Initiate Payment response, the Web Pay In response, or the problem."""
     match reply:
         case Accepted(order):
-            return HttpResponse(
-                200, _JSON_HEADERS, _creation_body(order, settings.hpp_url).encode()
-            )
+            return HttpResponse(200, JSON_HEADERS, _creation_body(order, settings.hpp_url).encode())
         case Rejected(problem):
             return problem
         case Applied() | Ignored() | ClaimDue() | ReversalApplied():
@@ -99,14 +97,14 @@ def look_up_response(transaction: bytes | None) -> HttpResponse | Problem:
     """Return the transaction object as the store has it, or 404 (L1, L2)."""
     if transaction is None:
         return unknown_transaction_problem()
-    return HttpResponse(200, _JSON_HEADERS, transaction)
+    return HttpResponse(200, JSON_HEADERS, transaction)
 
 
-def records_response(
-    records: Records, request: RecordsRequest, settings: ApiSettings
+def page_response(
+    records: Records, request: RecordsRequest | ReversalsRequest, settings: ApiSettings
 ) -> HttpResponse:
-    """Return a page of transaction objects, byte for byte as everywhere (T4), with the cursors of
-    its neighbours (R6)."""
+    """Return a page of objects, such as transaction objects byte for byte as everywhere (T4), with
+    the cursors of its neighbours (R6)."""
     before = records.first if records.has_previous else None
     after = records.last if records.has_next else None
     cursors = [
@@ -119,16 +117,20 @@ def records_response(
     *others, last = records.objects or (b"",)
     pieces = [*others, last + end]
     pieces[0] = begin + pieces[0]
-    return HttpResponse(200, _JSON_HEADERS, b",".join(pieces))
+    return HttpResponse(200, JSON_HEADERS, b",".join(pieces))
 
 
 def _cursor_text(
-    request: RecordsRequest, direction: Direction, position: Position | None, key: bytes
+    request: RecordsRequest | ReversalsRequest,
+    direction: Direction,
+    position: Position | None,
+    key: bytes,
 ) -> str:
     if position is None:
         return "null"
     cursor = Cursor(request.filters, direction, position)
-    return f'"{encode_cursor(cursor, brand=request.query.brand, key=key)}"'
+    of = PagedList.RECORDS if isinstance(request, RecordsRequest) else PagedList.REVERSALS
+    return f'"{encode_cursor(cursor, of=of, brand=request.query.brand, key=key)}"'
 
 
 def problem_response(

@@ -1,9 +1,9 @@
 """Defines queries, which change nothing and never reach `decide`, and their results (clauses L1,
-L2, R1 to R7)."""
+L2, R1 to R7; reversals are beside the specification)."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from attrs import frozen
 
@@ -67,12 +67,38 @@ class ListRecords:
     neighbours go on where it ends (R6)."""
 
 
+REVERSALS_PAGE_MAX: Final = 500
+"""Payments of one page of reversals: each is read with its transaction."""
+
+
+@frozen
+class ListReversals:
+    """Select a page of a brand's payments of which money was asked back, each with all its
+    reversals, in the order of (changedAt, gatewayReference): a change moves a payment to the end,
+    so who goes on from the last page misses none."""
+
+    brand: str
+    begin: Instant
+    """When a reversal of the payment was asked for or ended last: earliest, inclusive."""
+    end: Instant
+    """Latest, exclusive."""
+    page_size: int = RECORDS_PAGE_DEFAULT
+    """At most REVERSALS_PAGE_MAX payments come, whatever it is."""
+    after: Position | None = None
+    """As in ListRecords, with `changedAt` for `createdAt`."""
+    before: Position | None = None
+
+
+PagedQuery: TypeAlias = ListRecords | ListReversals
+
+
 @frozen
 class Records:
-    """Holds the result of ListRecords."""
+    """Holds the result of a PagedQuery."""
 
     objects: tuple[bytes, ...]
-    """Transaction objects as in all responses (T4), in ascending order."""
+    """Transaction objects as in all responses (T4), or objects of reversed payments, in ascending
+    order."""
     first: Position | None
     """The position of the first row; of an empty page that between the rows around it, None when
     there are none."""
@@ -82,7 +108,7 @@ class Records:
     has_next: bool
 
 
-def empty_page(query: ListRecords, *, has_opposite: bool) -> Records:
+def empty_page(query: PagedQuery, *, has_opposite: bool) -> Records:
     """Return the page of a query that no row is in any more. It leads to the place from which it
     was reached, if a row is there (`has_opposite`): the position that was named belongs to it
     (R6)."""
@@ -96,7 +122,7 @@ def empty_page(query: ListRecords, *, has_opposite: bool) -> Records:
     )
 
 
-def place_beside(query: ListRecords) -> Position | None:
+def place_beside(query: PagedQuery) -> Position | None:
     """Return the position between a page and the row at which it was reached; None for the first
     page of a query."""
     if query.before is not None:
@@ -105,4 +131,4 @@ def place_beside(query: ListRecords) -> Position | None:
 
 
 AnyLookUp: TypeAlias = LookUp | LookUpByMerchantReference
-Query: TypeAlias = AnyLookUp | ListRecords
+Query: TypeAlias = AnyLookUp | PagedQuery

@@ -125,6 +125,12 @@ class Reversal:
     def id(self) -> str:
         return reversal_id(self.payment, self.number)
 
+    @property
+    def changed_at(self) -> Instant:
+        """Return when it was asked for, or ended: what its merchant sees of it has not changed
+        since, in wall time."""
+        return max(self.asked_at, self.ended_at or self.asked_at)
+
     def may_send(self, attempt: str) -> bool:
         """Tell whether this attempt has recorded it as sent, and may send it now."""
         is_own = self.attempt == attempt and not self.is_restored

@@ -1,5 +1,6 @@
 """Answers every request of the API listener: health, the webhooks of providers, and the requests of
-merchants, which are authenticated and then create, look up or list payments."""
+merchants, which are authenticated and then create, look up or list payments, or read what is beside
+the specification."""
 
 from __future__ import annotations
 
@@ -12,19 +13,21 @@ from typing import Final, assert_never
 import trio
 from attrs import Factory, define
 
+from mmo_sansio.api.extensions import OperationState, methods_response
 from mmo_sansio.api.incoming import requests
-from mmo_sansio.api.incoming.query_string import RecordsRequest
+from mmo_sansio.api.incoming.query_string import RecordsRequest, ReversalsRequest
 from mmo_sansio.api.incoming.requests import (
     ApiRoute,
     ApiSettings,
     CreationHead,
     HealthRoute,
+    MethodsRequest,
     ReadinessRoute,
     WebhookRoute,
     find_route,
     route_name,
 )
-from mmo_sansio.api.outgoing import creation_response, look_up_response, records_response
+from mmo_sansio.api.outgoing import creation_response, look_up_response, page_response
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
@@ -32,9 +35,10 @@ from mmo_sansio.messages.replies import Rejected, Reply
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Instant, MonotonicInstant, earlier
-from mmo_sansio.values.model import Terms
+from mmo_sansio.values.model import Method, Operation, Terms
 from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.api.authentication import Authenticator
+from mmo_trio.api.method_states import MethodStates
 from mmo_trio.api.request_limits import RecordsLimit, RequestRates
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.engine.engine import EngineStatistics
@@ -92,7 +96,7 @@ class ApiHandler:
     ) -> HttpResponse | Problem | Admitted:
         """Return the response, or admit the body, after every check that needs no body (C9)."""
         try:
-            route = find_route(head)
+            route = find_route(head, has_extensions=self.merchant_api.settings.has_extensions)
             context.route = route_name(route)
             match route:
                 case HealthRoute():
@@ -189,6 +193,7 @@ class MerchantApi:
     is_restored: Callable[[str], bool]
     """Tells whether payments of this brand may be missing, as the store was restored from a
     backup."""
+    method_states: MethodStates
     records_limit: RecordsLimit = Factory(RecordsLimit)
 
     async def admit(
@@ -219,9 +224,24 @@ class MerchantApi:
                 async with self.records_limit.turn(request.query.brand):
                     await self.served_windows.mark(request.query.end)
                     records = await self.store.list_records(request.query)
-                    return records_response(records, request, self.settings)
+                    return page_response(records, request, self.settings)
+            case MethodsRequest(brand):
+                return methods_response(
+                    brand,
+                    find_state=partial(self._find_state, brand.id),
+                    find_decimals=self.method_states.decimals_of,
+                )
+            case ReversalsRequest() as reversals:
+                async with self.records_limit.turn(reversals.query.brand):
+                    found_page = await self.store.list_reversed_payments(reversals.query)
+                    return page_response(found_page, reversals, self.settings)
             case other:
                 assert_never(other)
+
+    def _find_state(self, brand: str, method: Method, operation: Operation) -> OperationState:
+        if self.is_restored(brand):
+            return OperationState.CLOSED
+        return self.method_states.state_of(method, operation)
 
     async def _find_key_owner(
         self, head: RequestHead, context: RequestContext, now: MonotonicInstant

@@ -22,6 +22,7 @@ from mmo_sansio.values.problems import Problem
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.merchant_api import ApiHandler, MerchantApi, Readiness, ServedWindows
+from mmo_trio.api.method_states import MethodStates
 from mmo_trio.api.request_limits import RequestRates
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.brands.in_force import KnownConfiguration
@@ -194,6 +195,12 @@ class ConfiguredAccounts:
         if self.sandbox is not None:
             providers[self.sandbox.name] = self.sandbox
         return providers
+
+    @property
+    def adapters(self) -> Mapping[str, Provider]:
+        """Return the adapters themselves, for what only some kinds can do."""
+        operators = {name: each.adapter for name, each in self.operator_accounts.items()}
+        return {**self.providers, **operators}
 
     @property
     def provider_accounts(self) -> Mapping[str, ProviderAccount]:
@@ -514,6 +521,7 @@ def _api_handler(
             hpp_url=resources.urls.hosted_pages,
             cursor_keys=resources.keyring.cursor_keys,
             egress_rules=resources.egress_rules,
+            has_extensions=resources.settings.gateway.extensions,
             sandbox_scenarios=sandbox_scenarios,
         ),
         terms=resources.limits.terms,
@@ -530,6 +538,11 @@ def _api_handler(
         ),
         note_refusal=note_refusal,
         is_restored=foundation.known.is_restored,
+        method_states=MethodStates(
+            foundation.accounts.adapters,
+            foundation.known.is_closed,
+            lambda provider, type: workers.account_checks.hold_of(provider, type) is not None,
+        ),
     )
     webhooks = Webhooks(
         {each.webhook_name: each.webhook_endpoint for each in accounts},

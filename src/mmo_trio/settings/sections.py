@@ -88,6 +88,12 @@ class GatewaySection:
         "Scheme and host under which providers send their notifications.",
         default_text="base_url",
     )
+    extensions: bool = setting(
+        SWITCH,
+        True,
+        "Whether merchants may read, beside the specification, their methods and reversals "
+        "(`/extensions/v1`).",
+    )
 
 
 @frozen

@@ -50,6 +50,7 @@ async def test_a_creation_is_as_old_as_its_head_however_late_its_body_comes() ->
         served_windows=cast(Any, None),
         note_refusal=lambda input_, problem: None,
         is_restored=lambda brand: False,
+        method_states=cast(Any, None),
     )
     head = RequestHead(
         "POST", b"/", ((b"x-api-key", b"key"), (b"content-type", b"application/json"))

@@ -1,4 +1,5 @@
-"""Turns the query string of the records into a query for a store (clauses R1 to R6)."""
+"""Turns the query string of the records into a query for a store (clauses R1 to R6), and that of
+the reversals, which are read in the same way."""
 
 from __future__ import annotations
 
@@ -8,15 +9,29 @@ from typing import Final
 
 from attrs import frozen
 
-from mmo_sansio.api.cursor import Cursor, CursorError, Direction, Filters, decode_cursor
+from mmo_sansio.api.cursor import (
+    Cursor,
+    CursorError,
+    Direction,
+    Filters,
+    PagedList,
+    decode_cursor,
+)
 from mmo_sansio.api.incoming.creation_body import CONTROL_CHARACTERS, FieldErrors
 from mmo_sansio.http.request_head import percent_decode
-from mmo_sansio.messages.queries import RECORDS_PAGE_DEFAULT, RECORDS_PAGE_MAX, ListRecords
+from mmo_sansio.messages.queries import (
+    RECORDS_PAGE_DEFAULT,
+    RECORDS_PAGE_MAX,
+    ListRecords,
+    ListReversals,
+    Position,
+)
 from mmo_sansio.values.clock import LAST_INSTANT, MICROSECOND, Instant, later, parse_exact_timestamp
 from mmo_sansio.values.model import Status, Type
 
 _INTEGER: Final = re.compile(r"([+-]?)([0-9]++)")
 _FILTERS: Final = ("from", "to", "type", "method", "status", "pageSize")
+_REVERSAL_FILTERS: Final = ("from", "to", "pageSize")
 _REQUIRED: Final = ("from", "to")
 _NAMES: Final = (*_FILTERS, "page")
 _DEFAULTS: Final = {"pageSize": str(RECORDS_PAGE_DEFAULT)}
@@ -43,6 +58,15 @@ class RecordsRequest:
     filters: Filters
 
 
+@frozen
+class ReversalsRequest:
+    """Asks for a page of reversed payments, and keeps the filters for the cursors of its
+    neighbours."""
+
+    query: ListReversals
+    filters: Filters
+
+
 def parse_records_query(
     brand: str, query: bytes, *, cursor_keys: Sequence[bytes]
 ) -> RecordsRequest:
@@ -50,12 +74,47 @@ def parse_records_query(
 
     Raises ProblemError with all errors: the cursor's first, then the filters' in the order of the
     specification's table."""
+    filters, cursor = _read_page_query(
+        query, _FILTERS, PagedList.RECORDS, brand=brand, cursor_keys=cursor_keys
+    )
+    return RecordsRequest(_list_records(brand, filters, cursor), filters)
+
+
+def parse_reversals_query(
+    brand: str, query: bytes, *, cursor_keys: Sequence[bytes]
+) -> ReversalsRequest:
+    """Return the page of reversed payments that a raw query string asks for. Raises ProblemError as
+    `parse_records_query` does."""
+    filters, cursor = _read_page_query(
+        query, _REVERSAL_FILTERS, PagedList.REVERSALS, brand=brand, cursor_keys=cursor_keys
+    )
+    asked = ListReversals(
+        brand,
+        begin=_bound(filters["from"]),
+        end=_bound(filters["to"]),
+        page_size=int(filters.get("pageSize", RECORDS_PAGE_DEFAULT)),
+        after=_position(cursor, Direction.AFTER),
+        before=_position(cursor, Direction.BEFORE),
+    )
+    return ReversalsRequest(asked, filters)
+
+
+def _read_page_query(
+    query: bytes,
+    names: Sequence[str],
+    of: PagedList,
+    *,
+    brand: str,
+    cursor_keys: Sequence[bytes],
+) -> tuple[Filters, Cursor | None]:
+    """Return the filters with these names, which a cursor of the list brings with it, and the
+    cursor. Raises ProblemError."""
     errors = FieldErrors()
     parameters = _parameters(query)
     page = _text("page", parameters, errors)
-    cursor = None if page is None else _decode_page(page, brand, cursor_keys, errors)
+    cursor = None if page is None else _decode_page(page, of, brand, cursor_keys, errors)
     filters: dict[str, str] = {}
-    for name in _FILTERS:
+    for name in names:
         text = _text(name, parameters, errors, required=page is None and name in _REQUIRED)
         if text is not None:
             filters[name] = _canonical(name, text, errors)
@@ -74,7 +133,7 @@ def parse_records_query(
                 errors.add(name, "differs from the query of this cursor; send 'page' alone")
         filters = dict(cursor.filters)
     errors.raise_if_any()
-    return RecordsRequest(_list_records(brand, filters, cursor), filters)
+    return filters, cursor
 
 
 def _parameters(query: bytes) -> Mapping[str, list[bytes]]:
@@ -172,13 +231,18 @@ def _page_size(text: str, errors: FieldErrors) -> str:
 
 
 def _decode_page(
-    page: str, brand: str, keys: Sequence[bytes], errors: FieldErrors
+    page: str, of: PagedList, brand: str, keys: Sequence[bytes], errors: FieldErrors
 ) -> Cursor | None:
     try:
-        return decode_cursor(page, brand=brand, keys=keys)
+        return decode_cursor(page, of=of, brand=brand, keys=keys)
     except CursorError:
         errors.add("page", "is no cursor that was given to this brand; start again without it")
         return None
+
+
+def _position(cursor: Cursor | None, direction: Direction) -> Position | None:
+    """Return the position of a cursor in this direction; None of any other."""
+    return cursor.position if cursor and cursor.direction is direction else None
 
 
 def _list_records(brand: str, filters: Filters, cursor: Cursor | None) -> ListRecords:
@@ -190,6 +254,6 @@ def _list_records(brand: str, filters: Filters, cursor: Cursor | None) -> ListRe
         method=filters.get("method"),
         status=Status(filters["status"]) if "status" in filters else None,
         page_size=int(filters.get("pageSize", RECORDS_PAGE_DEFAULT)),
-        after=cursor.position if cursor and cursor.direction is Direction.AFTER else None,
-        before=cursor.position if cursor and cursor.direction is Direction.BEFORE else None,
+        after=_position(cursor, Direction.AFTER),
+        before=_position(cursor, Direction.BEFORE),
     )

@@ -1,4 +1,5 @@
-"""Turns a request of a merchant into an input or a query, step by step in the order of C9.
+"""Turns a request of a merchant into an input or a query, step by step in the order of C9. What is
+below EXTENSIONS_PREFIX is beside the specification, and read in the same way.
 
 `find_route` comes first (clauses G1, C1 to C5, L1 to L3, R1), then `read_api_key`. The shell looks
 up the brand of the key, and `check_head` makes every other check that needs no body, so that a
@@ -18,7 +19,12 @@ from typing import Final, TypeAlias, assert_never
 from attrs import field, frozen
 
 from mmo_sansio.api.incoming.creation_body import TEXT_MAX, FieldErrors, Members, parse_draft
-from mmo_sansio.api.incoming.query_string import RecordsRequest, parse_records_query
+from mmo_sansio.api.incoming.query_string import (
+    RecordsRequest,
+    ReversalsRequest,
+    parse_records_query,
+    parse_reversals_query,
+)
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.http.request_head import percent_decode
@@ -29,6 +35,7 @@ from mmo_sansio.values.model import Brand, Operation, Terms
 from mmo_sansio.values.strict_json import parse_object
 
 API_PREFIX: Final = b"/gateway/mmo/v2/"
+EXTENSIONS_PREFIX: Final = b"/extensions/v1/"
 KEY_MAX: Final = 256
 """Characters of an API key; keys of the gateway have far fewer."""
 
@@ -51,6 +58,8 @@ class ApiSettings:
     after every restart (R5)."""
     egress_rules: EgressRules = EgressRules()
     """Where merchants' URLs may lead (C8)."""
+    has_extensions: bool = True
+    """Whether there is anything below EXTENSIONS_PREFIX."""
     sandbox_scenarios: Collection[str] | None = None
     """The values of `X-Sandbox-Scenario`; None outside the sandbox, where the header means
     nothing."""
@@ -89,6 +98,19 @@ class ListRecordsRoute:
 
 
 @frozen
+class ListMethodsRoute:
+    """Lists the methods of the key's brand: `GET /extensions/v1/methods`."""
+
+
+@frozen
+class ListReversalsRoute:
+    """Lists payments of which money was asked back: `GET /extensions/v1/reversals`."""
+
+    query: bytes
+    """The raw query string, without its question mark."""
+
+
+@frozen
 class HealthRoute:
     """Tells whether the process is alive: `GET /healthz`."""
 
@@ -108,7 +130,14 @@ class WebhookRoute:
     token: str = field(repr=False)
 
 
-ApiRoute: TypeAlias = CreateRoute | LookUpRoute | LookUpByMerchantReferenceRoute | ListRecordsRoute
+ApiRoute: TypeAlias = (
+    CreateRoute
+    | LookUpRoute
+    | LookUpByMerchantReferenceRoute
+    | ListRecordsRoute
+    | ListMethodsRoute
+    | ListReversalsRoute
+)
 """Routes that need the API key of a brand."""
 
 Route: TypeAlias = ApiRoute | HealthRoute | ReadinessRoute | WebhookRoute
@@ -117,6 +146,8 @@ _NAMES: Final = {
     LookUpRoute: "status",
     LookUpByMerchantReferenceRoute: "status/mref",
     ListRecordsRoute: "records",
+    ListMethodsRoute: "methods",
+    ListReversalsRoute: "reversals",
     WebhookRoute: "hooks",
     HealthRoute: "healthz",
     ReadinessRoute: "readyz",
@@ -131,8 +162,9 @@ _NOTIFY_METHODS: Final = ("POST", "PUT")
 _OPERATIONS: Final = {tuple(each.value.encode().split(b"/")): each for each in Operation}
 
 
-def find_route(head: RequestHead) -> Route:
-    """Return the resource that the target (in origin-form) names, for a method that it knows.
+def find_route(head: RequestHead, *, has_extensions: bool = True) -> Route:
+    """Return the resource that the target (in origin-form) names, for a method that it knows; what
+    is beside the specification only where the gateway `has_extensions`.
 
     Raises ProblemError with 404 when there is none, a bad escape or `%00` included, and else with
     405 and the allowed methods."""
@@ -140,7 +172,7 @@ def find_route(head: RequestHead) -> Route:
     try:
         if head.method == "POST" and (create := _find_create_route(path)) is not None:
             return create
-        route, methods = _find_resource(path, query)
+        route, methods = _find_resource(path, query, has_extensions=has_extensions)
     except ValueError:
         raise problems.ProblemError(
             problems.NOT_FOUND.problem("The path is not validly encoded.")
@@ -175,7 +207,9 @@ _find_create_route: Final = lru_cache(maxsize=512)(_parse_create_route)
 """Caches them, as a merchant uses few."""
 
 
-def _find_resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
+def _find_resource(
+    path: bytes, query: bytes, *, has_extensions: bool
+) -> tuple[Route, tuple[str, ...]]:
     """Return the resource and its methods. Raises ValueError for a segment that cannot be
     decoded."""
     if path.startswith(API_PREFIX):
@@ -188,6 +222,12 @@ def _find_resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
                 return ListRecordsRoute(query), _READ_METHODS
             case [_, _, _] if (create := _parse_create_route(path)) is not None:
                 return create, _CREATE_METHODS
+    if has_extensions and path.startswith(EXTENSIONS_PREFIX):
+        match path[len(EXTENSIONS_PREFIX) :]:
+            case b"methods":
+                return ListMethodsRoute(), _READ_METHODS
+            case b"reversals":
+                return ListReversalsRoute(query), _READ_METHODS
     match path.split(b"/"):
         case [b"", b"hooks", provider, token, *_] if provider and token:
             return WebhookRoute(_decode_segment(provider), _decode_segment(token)), _NOTIFY_METHODS
@@ -216,7 +256,21 @@ class CreationHead:
     brand: Brand
 
 
-ApiRequest: TypeAlias = CreationHead | LookUp | LookUpByMerchantReference | RecordsRequest
+@frozen
+class MethodsRequest:
+    """Asks for the methods of a brand."""
+
+    brand: Brand
+
+
+ApiRequest: TypeAlias = (
+    CreationHead
+    | LookUp
+    | LookUpByMerchantReference
+    | RecordsRequest
+    | MethodsRequest
+    | ReversalsRequest
+)
 """What an accepted head asks for."""
 
 _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -267,6 +321,10 @@ def check_head(
         case ListRecordsRoute(text):
             keys = settings.cursor_keys
             return parse_records_query(brand.id, text, cursor_keys=keys)
+        case ListMethodsRoute():
+            return MethodsRequest(brand)
+        case ListReversalsRoute(text):
+            return parse_reversals_query(brand.id, text, cursor_keys=settings.cursor_keys)
         case _:
             assert_never(route)
 

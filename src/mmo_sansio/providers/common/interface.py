@@ -293,6 +293,14 @@ class ListsDeposits(Protocol):
         days."""
 
 
+@runtime_checkable
+class LimitsDecimals(Protocol):
+    """Represents a provider that takes amounts with fewer decimals than a currency has."""
+
+    def amount_decimals(self, currency: str) -> int:
+        """Return how many decimals an amount in this currency may have."""
+
+
 AccountCheck: TypeAlias = Generator[HttpRequest, HttpResponse, Sequence[AccountFinding]]
 """A conversation about an account; an answer that arrives as a notification is not among its
 findings."""

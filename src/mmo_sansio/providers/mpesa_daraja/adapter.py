@@ -171,6 +171,10 @@ class DarajaProvider:
         }
         return MappingProxyType({key: each for key, each in OPERATIONS.items() if has[key]})
 
+    def amount_decimals(self, currency: str) -> int:
+        """Return 0: M-Pesa takes whole shillings."""
+        return 0
+
     def scope_of(self, request: HttpRequest) -> str:
         """Return the one scope, because one token serves all requests."""
         return SCOPE

@@ -49,9 +49,10 @@ from mmo_sansio.providers.common.operations import (
 )
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, stored_text, to_json
 from mmo_sansio.providers.sandbox import wire
-from mmo_sansio.providers.sandbox.scenarios import find_scenario
+from mmo_sansio.providers.sandbox.scenarios import WHOLE_UNIT_CURRENCIES, find_scenario
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Moment, Span, elapsed
 from mmo_sansio.values.model import Flow, Source, Transaction
+from mmo_sansio.values.money import decimals_of
 from mmo_sansio.values.reversals import Reversal
 
 DEFAULT_QR_MERCHANT = QrMerchant(
@@ -100,6 +101,12 @@ class SandboxProvider:
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         return OPERATIONS
+
+    def amount_decimals(self, currency: str) -> int:
+        """Return how many decimals the operator takes; as many as the currency has, where it is
+        lenient."""
+        takes_whole_units = currency in WHOLE_UNIT_CURRENCIES and not self.is_lenient
+        return 0 if takes_whole_units else decimals_of(currency)
 
     def scope_of(self, request: HttpRequest) -> None:
         """Return None: the operator cannot be reached from outside, so it needs no token."""

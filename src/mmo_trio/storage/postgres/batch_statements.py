@@ -251,18 +251,23 @@ _DELETE_CLAIMS = PreparedStatement("""
 
 
 _INSERT_REVERSALS = PreparedStatement("""
-    INSERT INTO reversals (payment, version, asked_at, wake_at, unfinished, reversals)
+    INSERT INTO reversals (
+        payment, version, asked_at, wake_at, unfinished, brand, changed_at, reversals
+    )
     SELECT * FROM unnest(%s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::integer[],
-        %s::bytea[])
+        %s::text[], %s::bigint[], %s::bytea[])
 """)
 _UPDATE_REVERSALS = PreparedStatement("""
     WITH moved AS (
         UPDATE reversals AS r SET version = new.version, asked_at = new.asked_at,
             wake_at = new.wake_at,
-            unfinished = new.unfinished, reversals = new.reversals
+            unfinished = new.unfinished, brand = new.brand, changed_at = new.changed_at,
+            reversals = new.reversals
         FROM unnest(%s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bigint[],
-            %s::integer[], %s::bytea[])
-            AS new (payment, was, version, asked_at, wake_at, unfinished, reversals)
+            %s::integer[], %s::text[], %s::bigint[], %s::bytea[])
+            AS new (
+                payment, was, version, asked_at, wake_at, unfinished, brand, changed_at, reversals
+            )
         WHERE r.payment = new.payment AND r.version = new.was
         RETURNING 1
     )

@@ -409,14 +409,16 @@ def parse_claim(row: bytes) -> DepositClaim:
 
 def reversal_columns(reversals: Sequence[Reversal]) -> tuple[object, ...]:
     """Return what the row of a payment's reversals holds, after the payment: version, `asked_at`,
-    `wake_at`, the number of those that have not ended, and all of them, each value under the name
-    of its attribute."""
+    `wake_at`, the number of those that have not ended, the brand, `changed_at`, and all of them,
+    each value under the name of its attribute."""
     wakes = [each.wake_at for each in reversals if each.wake_at is not None]
     return (
         sum(each.version for each in reversals),
         max(each.asked_at for each in reversals),
         min(wakes, default=None),
         sum(not each.state.has_ended for each in reversals),
+        reversals[0].brand,
+        max(each.changed_at for each in reversals),
         _with_names(tuple(reversals)),
     )
 

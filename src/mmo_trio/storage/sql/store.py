@@ -12,7 +12,13 @@ import outcome
 import trio
 from attrs import Factory, define
 
-from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Position, Records
+from mmo_sansio.messages.queries import (
+    AnyLookUp,
+    ListRecords,
+    ListReversals,
+    Position,
+    Records,
+)
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
@@ -42,6 +48,7 @@ from mmo_trio.storage.sql.masked_rows import Forget, forget_nothing
 from mmo_trio.storage.sql.payment_search import AFTER_NEWEST
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.retention import RetentionStore
+from mmo_trio.storage.sql.reversals_page import list_reversals
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite, SqlQuery, execute
 from mmo_trio.system.waiting import ParkingSpot
@@ -206,6 +213,10 @@ class Store(ABC):
     async def list_records(self, query: ListRecords) -> Records:
         """Return a page of transaction objects (R1 to R7)."""
         return await self._run_query(lambda: list_records(query))
+
+    async def list_reversed_payments(self, query: ListReversals) -> Records:
+        """Return a page of objects of a brand's payments of which money was asked back."""
+        return await self._run_query(lambda: list_reversals(query))
 
     async def transaction(self, gateway_reference: str) -> Transaction | None:
         """Return one transaction, of any brand."""

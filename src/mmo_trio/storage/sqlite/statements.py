@@ -248,8 +248,8 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
     if effect.reversals:
         connection.executemany(
             "INSERT OR REPLACE INTO reversals (payment, version, asked_at, wake_at, unfinished, "
-            "reversals)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
+            "brand, changed_at, reversals)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (payment, *serialization.reversal_columns(reversals))
                 for payment, (_, reversals) in effect.reversals.items()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmo_sansio.api.incoming.query_string import RecordsRequest, parse_records_query
-from mmo_sansio.api.outgoing import records_response
+from mmo_sansio.api.outgoing import page_response
 from mmo_sansio.messages.queries import ListRecords, Position, Records
 from mmo_sansio.values.clock import (
     DAY,
@@ -54,7 +54,7 @@ def refused(query: bytes, brand: str = "acme") -> Problem:
 
 
 def pages(records: Records, call: RecordsRequest) -> Any:
-    return json.loads(records_response(records, call, SETTINGS).body)["pages"]
+    return json.loads(page_response(records, call, SETTINGS).body)["pages"]
 
 
 def next_page(query: bytes) -> bytes:
@@ -365,7 +365,7 @@ def test_pages_are_null_where_nothing_follows_or_precedes() -> None:
 @pytest.mark.spec("R6", "T4")
 def test_records_hold_the_objects_byte_for_byte() -> None:
     objects = (b'{"value":1.10}', b'{ "b" : 2 }')
-    answer = records_response(Records(objects, HERE, HERE, False, False), asked(WINDOW), SETTINGS)
+    answer = page_response(Records(objects, HERE, HERE, False, False), asked(WINDOW), SETTINGS)
     assert answer.status == 200
     assert answer.value(b"content-type") == b"application/json"
     assert answer.body == (

@@ -67,15 +67,17 @@ CREATE TABLE deposit_claims (
 CREATE INDEX deposit_claims_by_wake ON deposit_claims (wake_at) WHERE wake_at IS NOT NULL;
 
 -- Money of payments that staff ask back: all reversals of a payment are one row, as their sum is limited. `asked_at` is
--- that of the newest, `wake_at` the earliest, and `unfinished` counts those that have not ended.
+-- that of the newest, `wake_at` the earliest, `unfinished` counts those that have not ended, and `changed_at` says when
+-- one was asked for or ended last: merchants list them by it.
 CREATE TABLE reversals (
     payment TEXT PRIMARY KEY, version INTEGER NOT NULL, asked_at INTEGER NOT NULL, wake_at INTEGER,
-    unfinished INTEGER NOT NULL, reversals BLOB NOT NULL
+    unfinished INTEGER NOT NULL, brand TEXT NOT NULL, changed_at INTEGER NOT NULL, reversals BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX reversals_by_wake ON reversals (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX reversals_by_time ON reversals (asked_at, payment);
 CREATE INDEX reversals_unfinished ON reversals (asked_at, payment) WHERE unfinished > 0;
+CREATE INDEX reversals_by_brand ON reversals (brand, changed_at, payment);
 
 -- When the payments to a provider's account were last listed, and until when they are known.
 CREATE TABLE deposit_listings (

@@ -1,0 +1,139 @@
+"""Writes what merchants read beside the specification, below `/extensions/v1`: the methods of their
+brand, and their payments of which money was asked back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from mmo_sansio.api.outgoing import JSON_HEADERS, money_object
+from mmo_sansio.http.messages import HttpResponse
+from mmo_sansio.values.clock import format_with_microseconds
+from mmo_sansio.values.model import Brand, Limits, Method, Operation, Status, Transaction
+from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import Reversal
+
+_json_string: Final = json.encoder.encode_basestring
+
+
+class OperationState(StrEnum):
+    """Says what would become of a payment that is created now."""
+
+    OPEN = "open"
+    """It would be sent to the operator."""
+    HELD = "held"
+    """It would be taken, and wait until the operator works again."""
+    CLOSED = "closed"
+    """It would not be sent: staff have closed the operator, or a restored store is not in use
+    yet."""
+
+
+FindState: TypeAlias = Callable[[Method, Operation], OperationState]
+FindDecimals: TypeAlias = Callable[[Method, str], int]
+"""Returns how many decimals the amounts of a method may have in a currency."""
+
+
+def methods_response(
+    brand: Brand, *, find_state: FindState, find_decimals: FindDecimals
+) -> HttpResponse:
+    """Return the methods of a brand in the order of its configuration: what may be paid by each,
+    and whether it would be sent now."""
+    methods = [_method_object(method, find_state, find_decimals) for method in brand.methods]
+    body = f'{{"brand":{_json_string(brand.id)},"data":[{",".join(methods)}]}}'
+    return HttpResponse(200, JSON_HEADERS, body.encode())
+
+
+def _method_object(method: Method, find_state: FindState, find_decimals: FindDecimals) -> str:
+    limits = [
+        _limits_object(currency, bounds, find_decimals(method, currency))
+        for currency, bounds in sorted(method.limits.items())
+    ]
+    operations = [
+        f'{{"operation":"{operation.value}","state":"{find_state(method, operation).value}"}}'
+        for operation in Operation
+        if operation in method.operations
+    ]
+    return (
+        f'{{"method":{_json_string(method.key)}'
+        f',"country":"{method.country}"'
+        f',"title":{_json_string(method.provider_title)}'
+        f',"currencies":[{",".join(limits)}]'
+        f',"operations":[{",".join(operations)}]}}'
+    )
+
+
+def _limits_object(currency: str, limits: Limits, decimals: int) -> str:
+    daily = ",".join(
+        f'"{type.value}":{amount.text}' for type, amount in sorted(limits.daily.items())
+    )
+    return (
+        f'{{"currency":"{currency}"'
+        f',"decimals":{decimals}'
+        f',"minimum":{limits.minimum.text}'
+        f',"maximum":{limits.maximum.text}'
+        f',"daily":{{{daily}}}}}'
+    )
+
+
+@frozen
+class ReversedPayment:
+    """Is a payment of which money was asked back."""
+
+    payment: Transaction
+    reversals: Sequence[Reversal]
+    """All of them, in the order of their numbers; one at least."""
+
+
+def reversed_payment_object(reversed: ReversedPayment) -> bytes:
+    """Return the JSON object of a payment with its reversals. What staff wrote about them, and who
+    they are, is not in it."""
+    order, progress = reversed.payment.order, reversed.payment.progress
+    late = next((each.reported for each in reversed.reversals if each.reported), None)
+    changed_at = max(each.changed_at for each in reversed.reversals)
+    return (
+        f'{{"gatewayReference":"{order.gateway_reference}"'
+        f',"merchantReference":{_text(order.merchant_reference)}'
+        f',"reconciliationReference":{_text(order.reconciliation_reference)}'
+        f',"providerReference":{_text(progress.provider_reference)}'
+        f',"type":"{order.type.value}"'
+        f',"method":{_json_string(order.method)}'
+        f',"country":"{order.country}"'
+        f',"status":"{reversed.payment.status.value}"'
+        f',"finalAmount":{_money(progress.final)}'
+        f',"lateAmount":{_money(late)}'
+        f',"changedAt":"{format_with_microseconds(changed_at)}"'
+        f',"reversals":[{",".join(_reversal_objects(reversed.reversals))}]}}'
+    ).encode()
+
+
+def _reversal_objects(reversals: Sequence[Reversal]) -> Iterator[str]:
+    for reversal in reversals:
+        ended_at = reversal.ended_at
+        ended = None if ended_at is None else format_with_microseconds(ended_at)
+        yield (
+            f'{{"id":"{reversal.id}"'
+            f',"status":"{status_of(reversal).value}"'
+            f',"amount":{money_object(reversal.amount)}'
+            f',"providerReference":{_text(reversal.provider_reference)}'
+            f',"askedAt":"{format_with_microseconds(reversal.asked_at)}"'
+            f',"endedAt":{_text(ended)}}}'
+        )
+
+
+def status_of(reversal: Reversal) -> Status:
+    """Return what a merchant sees of the state of a reversal."""
+    if reversal.state.has_moved:
+        return Status.SUCCESS
+    return Status.FAILED if reversal.state.has_ended else Status.PENDING
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else _json_string(value)
+
+
+def _money(amount: Money | None) -> str:
+    return "null" if amount is None else money_object(amount)
