@@ -15,7 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_sansio.resilience",),
     ("mmo_sansio.http",),
     ("mmo_sansio.messages",),
-    ("mmo_sansio.providers", "mmo_sansio.api", "mmo_sansio.payments"),
+    ("mmo_sansio.providers", "mmo_sansio.api", "mmo_sansio.payments", "mmo_sansio.accounting"),
     ("mmo_sansio.testing",),
     ("mmo_merchant.api", "mmo_merchant.reconciliation", "mmo_merchant.endpoint_check"),
     ("mmo_merchant.clients",),

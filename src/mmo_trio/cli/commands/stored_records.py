@@ -4,12 +4,8 @@ transactions, and sum a day up for another side to compare with its own."""
 from __future__ import annotations
 
 import csv
-import io
 import json
-import os
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -21,6 +17,8 @@ from attrs import evolve
 from mmo_merchant.reconciliation.comparison import RecordedPayment
 from mmo_merchant.reconciliation.daily_digest import DailyDigest, digest_day
 from mmo_merchant.reconciliation.recorded_payments import Period
+from mmo_sansio.accounting.calendar_months import day_bounds
+from mmo_sansio.accounting.month_books import MonthBook
 from mmo_sansio.api.outgoing import (
     MONEY_MEMBERS,
     PARTY_MEMBERS,
@@ -29,13 +27,17 @@ from mmo_sansio.api.outgoing import (
 )
 from mmo_sansio.messages.queries import ListRecords, Position
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import DAY, Instant, Span, earlier, later
+from mmo_sansio.values.clock import DAY, Instant, Span, earlier
 from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_sansio.values.reversals import Reversal
 from mmo_sansio.values.strict_json import JsonNumber
+from mmo_trio.admin.month_books import fill_book
 from mmo_trio.cli.commands.brands import find_brand
+from mmo_trio.cli.support.book_files import month_options, read_month, read_zone, write_book
+from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.options import datetime_type, file_type, json_option, to_instant
 from mmo_trio.cli.support.output import format_sums, print_rows, print_status, progress_bar
+from mmo_trio.cli.support.output_files import open_output
 from mmo_trio.cli.support.statements import read_record
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.sql.store import Store
@@ -55,9 +57,14 @@ WriteRecord = Callable[[str, bytes], None]
 
 
 @click.command()
+@click.option("--format", "form", type=click.Choice(["csv", "ndjson"]), help="One row a line.")
 @click.option(
-    "--format", "form", type=click.Choice(["csv", "ndjson"]), required=True, help="One row a line."
+    "--for-accounting",
+    is_flag=True,
+    help="Write the book of a month instead: what moved, by completion, with signs, fees, "
+    "reversals and sums; as CSV.",
 )
+@month_options
 @click.option("--brand", help="Only this brand's; by default every brand's.")
 @click.option("--from", "begin", type=datetime_type, help="Created at or after this time (UTC).")
 @click.option("--to", "end", type=datetime_type, help="Created before this time (UTC).")
@@ -74,7 +81,10 @@ WriteRecord = Callable[[str, bytes], None]
 @click.option("--output", type=file_type, help="A file to make.")
 @target_options
 def export(
-    form: str,
+    form: str | None,
+    for_accounting: bool,
+    month: str | None,
+    timezone: str | None,
     brand: str | None,
     begin: datetime | None,
     end: datetime | None,
@@ -90,7 +100,30 @@ def export(
     Transactions are in order of creation, brand by brand. JSON lines are the transaction objects
     that merchants see, with the brand as their first member; in CSV, null is an empty cell, and
     numbers are exactly as in JSON. Text that a spreadsheet program could run as a formula has an
-    apostrophe before it, unless --exact is given."""
+    apostrophe before it, unless --exact is given. The audit log says who has exported what."""
+    selected = {
+        "--from": begin,
+        "--to": end,
+        "--type": type_,
+        "--method": method,
+        "--status": status,
+    }
+    if for_accounting:
+        given = [name for name, value in selected.items() if value is not None]
+        if given or form == "ndjson":
+            wrong = given[0] if given else "--format ndjson"
+            raise UsageProblem(
+                f"--for-accounting takes no {wrong}: it books all of --month, as CSV."
+            )
+        _export_book(brand, month, timezone, output, target, is_exact=exact)
+        return
+    if month is not None or timezone is not None:
+        raise UsageProblem(
+            "--month and --timezone need --for-accounting; else use --from and --to."
+        )
+    if form is None:
+        raise UsageProblem("--format is missing: choose csv or ndjson, or --for-accounting.")
+
     query = ListRecords(
         brand="",
         begin=to_instant(begin, clock.FIRST_INSTANT),
@@ -102,7 +135,14 @@ def export(
     )
     writer = _ndjson_writer if form != "csv" else partial(_csv_writer, is_exact=exact)
 
+    chosen = {"--brand": brand, **selected}
+    selection = {
+        name.removeprefix("--"): str(value) for name, value in chosen.items() if value is not None
+    }
+
     async def export_to(write: WriteRecord, store: Store) -> int:
+        await brand_ids(store, brand)
+        await target.record(store, "records_exported", "records", selection=selection)
         count = 0
         with progress_bar() as bar:
             task = bar.add_task("exporting", total=None)
@@ -113,32 +153,39 @@ def export(
                 bar.update(task, completed=count)
         return count
 
-    with _open_output(output) as to:
+    with open_output(output) as to:
         count = target.with_store(partial(export_to, writer(to)))
         to.flush()
     print_status(f"{count} transactions.")
 
 
-@contextmanager
-def _open_output(output: Path | None) -> Iterator[TextIO]:
-    """Yield standard output, or a file that is replaced only when it is complete."""
-    if output is None:
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(
-                encoding="utf-8", errors="strict"
-            )  # What files have, whatever the terminal shows.
-        yield sys.stdout
-        return
-    draft = output.with_name(f".{output.name}.part")
-    try:
-        draft.unlink(missing_ok=True)  # A new one is its owner's alone: it has personal data.
-        with open(
-            draft, "w", encoding="utf-8", newline="", opener=partial(os.open, mode=0o600)
-        ) as to:
-            yield to
-        draft.replace(output)
-    finally:
-        draft.unlink(missing_ok=True)
+def _export_book(
+    brand: str | None,
+    month_name: str | None,
+    zone_name: str | None,
+    output: Path | None,
+    target: CommandTarget,
+    *,
+    is_exact: bool,
+) -> None:
+    book = MonthBook(read_month(month_name, zone_name))
+
+    async def fill(store: Store) -> None:
+        brands = await brand_ids(store, brand)
+        await target.record(
+            store, "books_exported", "records", brand=brand, month=month_name, timezone=zone_name
+        )
+        with progress_bar() as bar:
+            task = bar.add_task("reading", total=None)
+            await fill_book(
+                book,
+                store,
+                brands,
+                note_progress=lambda count: bar.update(task, completed=count),
+            )
+
+    target.with_store(fill)
+    write_book(book, output, now=target.clock().now(), is_exact=is_exact)
 
 
 def _ndjson_writer(to: TextIO) -> WriteRecord:
@@ -216,16 +263,26 @@ def _json_text(value: Any) -> str:
     "day",
     type=_day_type,
     required=True,
-    help="The day (UTC) on which the payments ended.",
+    help="The day on which the payments ended.",
+)
+@click.option(
+    "--timezone",
+    metavar="ZONE",
+    help="Where the day begins and ends, such as Africa/Nairobi; by default UTC.",
 )
 @click.option("--brand", help="Only this brand's digest; by default every brand's.")
 @json_option
 @target_options
-def digest(day: datetime, brand: str | None, as_json: bool, target: CommandTarget) -> None:
+def digest(
+    day: datetime,
+    timezone: str | None,
+    brand: str | None,
+    as_json: bool,
+    target: CommandTarget,
+) -> None:
     """Print a digest of each brand's payments that ended on a day, for another side to compare with
     its own."""
-    begin = to_instant(day, clock.FIRST_INSTANT)
-    period = Period(begin, later(begin, DAY))
+    period = Period(*day_bounds(day.date(), read_zone(timezone)))
 
     async def load(store: Store) -> dict[str, DailyDigest]:
         found: dict[str, dict[str, RecordedPayment]] = {

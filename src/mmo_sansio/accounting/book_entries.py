@@ -1,0 +1,118 @@
+"""Makes entries of a book from what the gateway tells of payments: transaction objects, and the
+objects of payments of which money was asked back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from mmo_sansio.accounting.month_books import Account, BookEntry, EntryKind
+from mmo_sansio.values.clock import parse_timestamp
+from mmo_sansio.values.model import Status, Type
+from mmo_sansio.values.money import Money, to_money
+
+MONEY_IN: Final = frozenset({Type.PAYIN.value})
+"""The types of payment by which money comes in; by all others it goes out."""
+
+Members: TypeAlias = Mapping[str, Any]
+"""A parsed object, with Decimal for each number."""
+
+parse_members: Final = partial(json.loads, parse_float=Decimal, parse_int=Decimal)
+"""Returns the members of an object that the gateway has written. Raises ValueError."""
+
+
+def payment_entries(brand: str, payment: Members) -> Iterator[BookEntry]:
+    """Yield what is booked of a payment: nothing while it is pending, or where it failed and had no
+    fee. A fee in another currency than the amount is booked apart. Raises ValueError, KeyError or
+    TypeError for what is no transaction object."""
+    if payment["completedAt"] is None:
+        return
+
+    fee = _optional_money((payment["providerData"] or {}).get("fee"))
+    minors: dict[str, int] = {}
+    if payment["status"] == Status.SUCCESS:
+        amount = _money(payment["finalAmount"] or payment["requestedAmount"])
+        minors[amount.currency] = _signed(payment, amount)
+    fee_minors = {fee.currency: -fee.minor} if fee else {}
+
+    for currency in dict.fromkeys((*minors, *fee_minors)):
+        yield _entry(
+            brand,
+            payment,
+            EntryKind.PAYMENT,
+            at=payment["completedAt"],
+            money=Money(minors.get(currency, 0), currency),
+            fee_minor=fee_minors.get(currency),
+            receipt=payment["providerReference"],
+        )
+
+
+def reversal_entries(brand: str, payment: Members) -> Iterator[BookEntry]:
+    """Yield what is booked of the reversals of a payment: the money that has gone back. Before the
+    first of a payment that had failed, what had come all the same is booked at the same time.
+    Raises as `payment_entries` does."""
+    moved = [each for each in payment["reversals"] if each["status"] == Status.SUCCESS]
+    late = _optional_money(payment["lateAmount"])
+    if moved and late is not None:
+        yield _entry(
+            brand,
+            payment,
+            EntryKind.LATE,
+            at=min(reversal["endedAt"] for reversal in moved),
+            money=Money(_signed(payment, late), late.currency),
+            receipt=payment["providerReference"],
+        )
+
+    for reversal in moved:
+        amount = _money(reversal["amount"])
+        yield _entry(
+            brand,
+            payment,
+            EntryKind.REVERSAL,
+            at=reversal["endedAt"],
+            money=Money(-_signed(payment, amount), amount.currency),
+            receipt=reversal["providerReference"],
+            reversal=reversal["id"],
+        )
+
+
+def _entry(
+    brand: str,
+    payment: Members,
+    kind: EntryKind,
+    *,
+    at: str,
+    money: Money,
+    receipt: str | None,
+    fee_minor: int | None = None,
+    reversal: str | None = None,
+) -> BookEntry:
+    return BookEntry(
+        booked_at=parse_timestamp(at),
+        kind=kind,
+        account=Account(brand, payment["method"], money.currency),
+        type=payment["type"],
+        country=payment["country"],
+        minor=money.minor,
+        fee_minor=fee_minor,
+        gateway_reference=payment["gatewayReference"],
+        merchant_reference=payment["merchantReference"],
+        reconciliation_reference=payment["reconciliationReference"],
+        reversal=reversal,
+        receipt=receipt,
+    )
+
+
+def _signed(payment: Members, amount: Money) -> int:
+    return amount.minor if payment["type"] in MONEY_IN else -amount.minor
+
+
+def _money(members: Members) -> Money:
+    return to_money(Decimal(members["value"]), members["currency"])
+
+
+def _optional_money(members: Members | None) -> Money | None:
+    return None if members is None else _money(members)

@@ -1,0 +1,64 @@
+"""Writes the book of a month as CSV, and defines the options that choose the month."""
+
+from __future__ import annotations
+
+import csv
+from datetime import tzinfo
+from pathlib import Path
+
+import click
+
+from mmo_sansio.accounting.book_rows import BOOK_COLUMNS, book_rows, cell_text
+from mmo_sansio.accounting.calendar_months import CalendarError, Month, calendar_month
+from mmo_sansio.accounting.month_books import MonthBook
+from mmo_sansio.values.clock import Instant
+from mmo_trio.cli.support.errors import UsageProblem
+from mmo_trio.cli.support.options import Command
+from mmo_trio.cli.support.output import print_status
+from mmo_trio.cli.support.output_files import open_output
+from mmo_trio.system.display_text import guard_cell
+from mmo_trio.system.time_zones import find_zone
+
+
+def month_options(command: Command) -> Command:
+    """Add the options that choose a month and its time zone."""
+    zone = click.option(
+        "--timezone",
+        metavar="ZONE",
+        help="Where the month begins and ends, such as Africa/Nairobi; by default UTC.",
+    )
+    month = click.option("--month", metavar="YYYY-MM", help="The month to book.")
+    return month(zone(command))
+
+
+def read_zone(name: str | None) -> tzinfo:
+    """Return the time zone of `--timezone`. Raises UsageProblem."""
+    try:
+        return find_zone(name or "UTC")
+    except CalendarError as error:
+        raise UsageProblem(f"--timezone: {error}") from None
+
+
+def read_month(month: str | None, zone_name: str | None) -> Month:
+    """Return the month of `--month` and `--timezone`. Raises UsageProblem."""
+    if month is None:
+        raise UsageProblem("--for-accounting needs a month: add --month 2026-11, say.")
+    zone = read_zone(zone_name)
+    try:
+        return calendar_month(month, zone)
+    except CalendarError as error:
+        raise UsageProblem(f"--month: {error}") from None
+
+
+def write_book(book: MonthBook, output: Path | None, *, now: Instant, is_exact: bool) -> None:
+    """Write the book, and say how much is in it, and whether it may still change."""
+    guard = str if is_exact else guard_cell
+    with open_output(output) as to:
+        rows = csv.writer(to)
+        rows.writerow(BOOK_COLUMNS)
+        for row in book_rows(book):
+            rows.writerow([cell_text(cell, guard) for cell in row])
+
+    print_status(f"{len(book.entries())} entries.")
+    if now < book.month.end:
+        print_status("The month is not over: write its book again afterwards.")

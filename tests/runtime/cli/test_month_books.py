@@ -1,0 +1,409 @@
+"""The book of a month has what moved in it, to the unit, in any time zone, by the test's own
+bookkeeping."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+
+import pytest
+import trio
+from attrs import Factory, define, frozen
+
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.reversals import (
+    RequestReversal,
+    ReversalFailed,
+    ReversalSucceeded,
+    ReversalWoke,
+)
+from mmo_sansio.testing import builders as a
+from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, earlier, from_datetime, later
+from mmo_sansio.values.model import Brand, Limits, Operation, Source
+from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import reversal_id
+from mmo_trio.brands.master_key import create_master_key
+from mmo_trio.storage.open_store import open_store
+from tests.conformance.driver import submit_batch
+from tests.runtime.cli.test_commands import as_json, mmo, refusal
+
+ZONES = {
+    "Africa/Nairobi": timezone(timedelta(hours=3)),
+    "America/St_Johns": timezone(-timedelta(hours=3, minutes=30)),
+    "Asia/Kathmandu": timezone(timedelta(hours=5, minutes=45)),
+    "UTC": UTC,
+}
+"""Time zones, with what their clocks show at the end of November 2026."""
+
+BORDER = datetime(2026, 12, 1)
+METHODS = (
+    a.a_method(),
+    a.a_method(
+        key="test_ug", country="UG", limits={"UGX": Limits(Money(1, "UGX"), Money(10**9, "UGX"))}
+    ),
+)
+BRANDS = (a.a_brand(methods=METHODS), a.a_brand(id="zuri", name="Zuri", methods=METHODS))
+
+
+@frozen
+class Moved:
+    """Is a line of the test's own book."""
+
+    at: datetime
+    name: str
+    brand: str
+    type: str
+    currency: str
+    amount: Decimal
+    fee: Decimal | None
+
+
+@define
+class Judge:
+    """Writes down what it makes happen, as simply as can be."""
+
+    moved: list[Moved] = Factory(list)
+    inputs: list[tuple[Input, Instant]] = Factory(list)
+    count: int = 0
+
+    def pay(
+        self,
+        at: Instant,
+        *,
+        brand: Brand,
+        is_payout: bool,
+        money: Money,
+        fee: int | None = None,
+        lasts: Span = SECOND,
+        has_succeeded: bool = True,
+    ) -> str:
+        """Make a payment end at this time."""
+        self.count += 1
+        reference = a.numbered_reference(self.count)
+        begin = earlier(at, lasts)
+        operation = Operation.DIRECT_PAYOUT if is_payout else Operation.DIRECT_PAYIN
+        is_ugandan = money.currency == "UGX"
+        create = a.a_create_payment(
+            reference,
+            brand=brand,
+            operation=operation,
+            merchant_reference=f"=order-{self.count}",
+            method="test_ug" if is_ugandan else "test_ke",
+            country="UG" if is_ugandan else "KE",
+            amount=Decimal(money.text),
+            currency=money.currency,
+        )
+        told_fee = None if fee is None else Money(fee, money.currency)
+        ended: Input = a.failed(reference)
+        if has_succeeded:
+            ended = a.succeeded(reference, provider_reference=f"R{self.count}", fee=told_fee)
+        self.inputs += [(create, begin), (a.a_begin_submission(reference), begin), (ended, at)]
+        if has_succeeded:
+            sign = -1 if is_payout else 1
+            type = "payout" if is_payout else "payin"
+            cost = None if told_fee is None else -Decimal(told_fee.text)
+            self._note(at, reference, brand, type, money, sign, cost)
+        return reference
+
+    def take_back(
+        self,
+        reference: str,
+        at: Instant,
+        *,
+        brand: Brand,
+        type: str,
+        money: Money,
+        number: int = 1,
+        asked: Span = HOUR,
+        has_moved: bool = True,
+        reported: Money | None = None,
+    ) -> None:
+        """Make a reversal end at this time."""
+        id = reversal_id(reference, number)
+        begin = earlier(at, asked)
+        ask = RequestReversal(
+            reference,
+            brand.id,
+            money,
+            "A reason.",
+            "amina",
+            needs_approval=False,
+            reported=reported,
+        )
+        end: Input = ReversalFailed(id, "test", Source.POLL, "No.")
+        if has_moved:
+            end = ReversalSucceeded(id, "test", Source.POLL, f"B{id}")
+        self.inputs += [(ask, begin), (ReversalWoke(id, f"attempt {id}"), begin), (end, at)]
+        if has_moved:
+            self._note(at, id, brand, type, money, 1 if type == "payout" else -1, None)
+
+    def _note(
+        self,
+        at: Instant,
+        name: str,
+        brand: Brand,
+        type: str,
+        money: Money,
+        sign: int,
+        fee: Decimal | None,
+    ) -> None:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)
+        amount = sign * Decimal(money.text)
+        self.moved.append(Moved(moment, name, brand.id, type, money.currency, amount, fee))
+
+
+def _history(seed: int) -> Judge:
+    """Payments and reversals around the border of each zone: some in the last microsecond of
+    November, and some in the first of December."""
+    random, judge = Random(seed), Judge()
+    borders = [from_datetime(BORDER.replace(tzinfo=zone)) for zone in ZONES.values()]
+    moments = [Instant(at + by) for at in borders for by in (-1, 0, 1)]
+    for _ in range(60):
+        by = Span(random.randrange(-30 * HOUR, 30 * HOUR))
+        moments.append(later(random.choice(borders), by))
+    moments += [earlier(borders[0], Span(40 * DAY)), earlier(borders[0], Span(70 * DAY))]
+
+    for at in moments:
+        brand, is_payout = random.choice(BRANDS), random.random() < 0.4
+        currency = random.choice(("KES", "UGX"))
+        money = Money(random.randrange(1_000, 90_000), currency)
+        reference = judge.pay(
+            at,
+            brand=brand,
+            is_payout=is_payout,
+            money=money,
+            fee=random.choice((None, 0, random.randrange(1, 900))),
+            lasts=Span(random.choice((1, SECOND, 2 * DAY))),
+            has_succeeded=(has_succeeded := random.random() < 0.85),
+        )
+        if not has_succeeded or random.random() < 0.6:
+            continue
+        type = "payout" if is_payout else "payin"
+        half = Money(money.minor // 2, currency)
+        later_moments = [moment for moment in moments if moment > at] or [later(at, HOUR)]
+        back_at = sorted(random.choices(later_moments, k=random.choice((1, 2))))
+        for number, moment in enumerate(back_at, 1):
+            judge.take_back(
+                reference,
+                later(moment, Span(number)),
+                brand=brand,
+                type=type,
+                money=half,
+                number=number,
+                asked=Span(1),
+                has_moved=random.random() < 0.8,
+            )
+    judge.inputs += [
+        (a.a_create_payment(a.numbered_reference(9_999)), earlier(borders[0], HOUR)),
+    ]
+    return judge
+
+
+async def _fill(url: str, inputs: Sequence[tuple[Input, Instant]]) -> None:
+    async with open_store(url, serving=True) as store:
+        await store.admin.save_brands(BRANDS)
+        for each in sorted(inputs, key=lambda item: item[1]):
+            await submit_batch(store, each)
+
+
+def _store(folder: Path, judge: Judge) -> Path:
+    folder.mkdir()
+    create_master_key(folder / "master.key")
+    trio.run(_fill, f"sqlite:///{folder}/gateway.db", judge.inputs)
+    return folder
+
+
+def _rows(*arguments: object) -> list[dict[str, str]]:
+    done = mmo("records", "export", "--for-accounting", *arguments)
+    assert done.exit_code == 0, done.output
+    return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+def _sums(rows: Sequence[Mapping[str, str]], name: str) -> dict[tuple[str, str], Decimal]:
+    """Return the sums of a book that are not 0, by brand and currency."""
+    sums = {
+        (row["brand"], row["currency"]): Decimal(row["amount"])
+        for row in rows
+        if row["row"] == name
+    }
+    return {key: amount for key, amount in sums.items() if amount}
+
+
+def _judged_sums(moved: Sequence[Moved]) -> dict[tuple[str, str], Decimal]:
+    sums: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    for line in moved:
+        sums[line.brand, line.currency] += line.amount
+    return {key: amount for key, amount in sums.items() if amount}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_book_of_a_month_is_the_judges_to_the_unit_in_each_zone(
+    tmp_path: Path, seed: int
+) -> None:
+    judge = _history(seed)
+    data = _store(tmp_path / "data", judge)
+    for name, zone in ZONES.items():
+        border = BORDER.replace(tzinfo=zone)
+        opening = datetime(2026, 11, 1, tzinfo=zone)
+        for month, begin, end in (
+            ("2026-11", opening, border),
+            ("2026-12", border, datetime(2027, 1, 1, tzinfo=zone)),
+        ):
+            rows = _rows("--month", month, "--timezone", name, "--data", data)
+            expected = [line for line in judge.moved if begin <= line.at < end]
+            entries = [row for row in rows if row["row"] in ("payment", "reversal")]
+            assert sorted(
+                (
+                    row["reversal"] or row["gatewayReference"],
+                    row["brand"],
+                    row["type"],
+                    row["currency"],
+                    Decimal(row["amount"]),
+                    row["fee"] and Decimal(row["fee"]),
+                )
+                for row in entries
+            ) == sorted(
+                (
+                    line.name,
+                    line.brand,
+                    line.type,
+                    line.currency,
+                    line.amount,
+                    "" if line.fee is None else line.fee,
+                )
+                for line in expected
+            ), (name, month)
+            assert {row["bookedAt"][:7] for row in entries} <= {month}
+            before = [line for line in judge.moved if line.at < begin]
+            assert _sums(rows, "opening") == _judged_sums(before), (name, month)
+            assert _sums(rows, "closing") == _judged_sums([*before, *expected]), (name, month)
+
+
+def test_the_totals_of_the_month_agree_with_the_digests_of_its_days(tmp_path: Path) -> None:
+    judge = _history(3)
+    data = _store(tmp_path / "data", judge)
+    for name, zone in ZONES.items():
+        rows = _rows("--month", "2026-11", "--timezone", name, "--data", data)
+        days = {line.at.astimezone(zone).date() for line in judge.moved}
+        sums: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+        fees: dict[str, Decimal] = defaultdict(Decimal)
+        for day in sorted(day for day in days if day < date(2026, 12, 1) and day.month == 11):
+            for digest in as_json(
+                "records", "digest", "--date", day, "--timezone", name, "--data", data
+            ):
+                for key, text in digest["sums"].items():
+                    sums[digest["brand"], key] += Decimal(text)
+                for key, text in digest["fees"].items():
+                    fees[f"{digest['brand']} {key[-3:]}"] += Decimal(text)
+        totals = [row for row in rows if row["row"] == "total"]
+        assert {
+            (row["brand"], f"{row['type']} {row['currency']}"): abs(Decimal(row["amount"]))
+            for row in totals
+        } == sums
+        told: dict[str, Decimal] = defaultdict(Decimal)
+        for row in totals:
+            told[f"{row['brand']} {row['currency']}"] -= Decimal(row["fee"])
+        assert all(fees[name] == fee for name, fee in told.items())
+        assert fees.keys() <= told.keys()
+
+
+def test_a_row_says_what_it_is_about_and_no_more_of_the_payer(tmp_path: Path) -> None:
+    judge, brand, money = Judge(), BRANDS[0], Money(15_000, "KES")
+    at = from_datetime(datetime(2026, 11, 30, 20, 59, 59, 999_999, tzinfo=UTC))
+    reference = judge.pay(at, brand=brand, is_payout=False, money=money, fee=150)
+    judge.take_back(
+        reference,
+        later(at, HOUR),
+        brand=brand,
+        type="payin",
+        money=Money(5_000, "KES"),
+        asked=SECOND,
+    )
+    data = _store(tmp_path / "data", judge)
+    output = tmp_path / "book.csv"
+    words = ("--month", "2026-11", "--timezone", "Africa/Nairobi", "--brand", "acme")
+    done = mmo("records", "export", "--for-accounting", *words, "--output", output, "--data", data)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert output.stat().st_mode & 0o777 == 0o600
+    text = output.read_text("utf-8")
+    assert "254" not in text
+    opening, payment, closing, total = csv.DictReader(io.StringIO(text))
+    assert (opening["row"], opening["amount"], opening["bookedAt"]) == (
+        "opening",
+        "0.00",
+        "2026-11-01T00:00:00.000000+03:00",
+    )
+    assert payment == {
+        "row": "payment",
+        "date": "2026-11-30",
+        "bookedAt": "2026-11-30T23:59:59.999999+03:00",
+        "brand": "acme",
+        "method": "test_ke",
+        "country": "KE",
+        "type": "payin",
+        "currency": "KES",
+        "amount": "150.00",
+        "fee": "-1.50",
+        "gatewayReference": reference,
+        "merchantReference": "'=order-1",
+        "reconciliationReference": "'=order-1",
+        "reversal": "",
+        "providerReference": "R1",
+        "count": "",
+    }
+    assert (closing["row"], closing["amount"], closing["fee"]) == ("closing", "150.00", "-1.50")
+    assert (total["row"], total["type"], total["count"]) == ("total", "payin", "1")
+    opening, back, closing, total = _rows(
+        "--month", "2026-12", "--timezone", "Africa/Nairobi", "--data", data, "--exact"
+    )
+    assert (opening["amount"], back["amount"], closing["amount"]) == ("150.00", "-50.00", "100.00")
+    assert (back["row"], back["reversal"], back["merchantReference"]) == (
+        "reversal",
+        f"{reference}-1",
+        "=order-1",
+    )
+    assert back["bookedAt"] == "2026-12-01T00:59:59.999999+03:00"
+    assert back["providerReference"] == f"B{reference}-1"
+    assert (total["row"], total["amount"]) == ("total reversal", "-50.00")
+
+
+def test_exports_are_in_the_audit_log(tmp_path: Path) -> None:
+    data = _store(tmp_path / "data", Judge())
+    mmo("records", "export", "--for-accounting", "--month", "2026-11", "--data", data)
+    mmo("records", "export", "--format", "csv", "--brand", "acme", "--data", data)
+    newest, before = as_json("audit", "list", "--data", data)[:2]
+    assert (newest["act"], before["act"]) == ("records_exported", "books_exported")
+    assert "acme" in json.dumps(newest)
+    assert "2026-11" in json.dumps(before)
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ((), "add --month 2026-11"),
+        (("--month", "2026-13"), "Write year and month, such as 2026-11"),
+        (("--month", "November"), "Write year and month, such as 2026-11"),
+        (("--month", "2026-11", "--timezone", "Nairobi"), "such as Africa/Nairobi"),
+        (("--month", "2026-11", "--timezone", "../etc/passwd"), "such as Africa/Nairobi"),
+        (("--month", "2026-11", "--from", "2026-11-02"), "takes no --from"),
+        (("--month", "2026-11", "--format", "ndjson"), "takes no --format ndjson"),
+    ],
+)
+def test_a_wrong_month_is_refused_with_what_to_write(
+    tmp_path: Path, words: Sequence[str], remedy: str
+) -> None:
+    data = _store(tmp_path / "data", Judge())
+    said = refusal(2, "records", "export", "--for-accounting", *words, "--data", data)
+    assert remedy in " ".join(said.split())
+
+
+def test_a_month_without_accounting_is_refused(tmp_path: Path) -> None:
+    said = refusal(2, "records", "export", "--format", "csv", "--month", "2026-11")
+    assert "need --for-accounting" in " ".join(said.split())
