@@ -134,6 +134,9 @@ def test_a_merchants_commands_need_no_gateway(wheel: Path, tmp_path: Path) -> No
         "--dry-run",
     )
     assert "1 pay-outs; KES 20.00" in environment.run(*checked)[0]
+    fetch = ("mmo", "records", "fetch", "--gateway", "https://gateway.example", "--for-accounting")
+    _, advice = environment.run(*fetch, "--key", "a-key", exit_code=2)
+    assert "add --month 2026-11" in advice
     records, statement = tmp_path / "records.ndjson", tmp_path / "statement.csv"
     records.write_text(json.dumps(RECORD) + "\n", encoding="utf-8")
     statement.write_text("Receipt,Amount\nRECEIPT1,150.00\n", encoding="utf-8")

@@ -30,9 +30,14 @@ from mmo_sansio.values.model import Brand, Limits, Operation, Source
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import reversal_id
 from mmo_trio.brands.master_key import create_master_key
+from mmo_trio.engine.engine import submit_once
 from mmo_trio.storage.open_store import open_store
+from mmo_trio.system.clock import GatewayClock
 from tests.conformance.driver import submit_batch
 from tests.runtime.cli.test_commands import as_json, mmo, refusal
+from tests.support.merchant import TIMEOUT_S
+from tests.support.mmo_process import mmo as mmo_process
+from tests.support.sandbox_gateway import Running, serving
 
 ZONES = {
     "Africa/Nairobi": timezone(timedelta(hours=3)),
@@ -372,6 +377,74 @@ def test_a_row_says_what_it_is_about_and_no_more_of_the_payer(tmp_path: Path) ->
     assert back["bookedAt"] == "2026-12-01T00:59:59.999999+03:00"
     assert back["providerReference"] == f"B{reference}-1"
     assert (total["row"], total["amount"]) == ("total reversal", "-50.00")
+
+
+async def test_a_merchant_fetches_by_the_key_what_the_staff_export(tmp_path: Path) -> None:
+    (tmp_path / "with").mkdir()
+    async with serving(tmp_path / "with") as sandbox:
+        merchant, data = sandbox.merchant, sandbox.directory
+        paid = [await merchant.accepted() for _ in range(3)]
+        paid += [await merchant.accepted("direct/payout")]
+        ended = [await merchant.ended(each["gatewayReference"]) for each in paid]
+        reference = ended[0]["gatewayReference"]
+        await _give_back(sandbox, reference)
+        month = ended[-1]["completedAt"][:7]
+        booked = ("--for-accounting", "--month", month, "--timezone", "UTC")
+        by_key = ("--gateway", merchant.api, "--key", merchant.key)
+        exported = await mmo_process("records", "export", *booked, "--data", data)
+        assert await mmo_process("records", "fetch", *booked, *by_key) == exported
+        kinds = [row["row"] for row in csv.DictReader(io.StringIO(exported))]
+        assert (kinds.count("payment"), kinds.count("reversal")) == (4, 1)
+
+        window = ("--from", "2026-01-01", "--to", "2100-01-01")
+        lines = await mmo_process("records", "fetch", *window, *by_key)
+        page = await merchant.records(begin="2026-01-01", to="2100-01-01")
+        assert f"[{','.join(lines.splitlines())}]".encode() in page.body
+
+
+async def test_a_book_without_reversals_is_written_only_where_that_was_asked_for(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, environment={"MMO_GATEWAY_EXTENSIONS": "false"}) as sandbox:
+        merchant = sandbox.merchant
+        by_key = ("--gateway", merchant.api, "--key", merchant.key)
+        fetch = ("records", "fetch", "--for-accounting", "--month", "2026-11", *by_key)
+        assert await mmo_process(*fetch, exit_code=1) == ""
+        assert (await mmo_process(*fetch, "--without-reversals")).startswith("row,date,bookedAt,")
+
+
+async def _give_back(sandbox: Running, reference: str) -> None:
+    """Have staff ask the money of a payment back, and wait until the operator has moved it."""
+    asked = RequestReversal(reference, "demo", None, "Paid twice.", "amina", needs_approval=False)
+    async with sandbox.storage.open_for_admin() as store:
+        await submit_once(store, asked, GatewayClock())
+        with trio.fail_after(TIMEOUT_S):
+            while True:
+                reversals = await store.reversals(reference)
+                if all(reversal.state.has_moved for reversal in reversals):
+                    return
+                await trio.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (("--key", "k"), "Give --from and --to, or --for-accounting"),
+        (("--from", "2026-11-01", "--to", "2026-12-01"), "set the variable API_KEY"),
+        (("--key", "k", "--for-accounting"), "add --month 2026-11"),
+        (("--key", "k", "--for-accounting", "--from", "2026-11-01"), "takes no --from or --to"),
+        (
+            ("--key", "k", "--from", "2026-11-01", "--to", "2026-12-01", "--month", "2026-11"),
+            "need",
+        ),
+    ],
+)
+def test_a_wrong_fetch_is_refused_with_what_to_write(
+    words: Sequence[str], remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("API_KEY", raising=False)
+    said = refusal(2, "records", "fetch", "--gateway", "http://127.0.0.1:9", *words)
+    assert remedy in " ".join(said.split())
 
 
 def test_exports_are_in_the_audit_log(tmp_path: Path) -> None:

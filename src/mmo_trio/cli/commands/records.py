@@ -17,6 +17,13 @@ _COMMANDS = (
         "Write every transaction of a period as CSV, or as JSON objects, one a line.",
     ),
     LazyCommand(
+        "fetch",
+        "fetched_records",
+        "Write a brand's transactions as JSON objects, one a line, or the book of a month, by its "
+        "API key.",
+        extra="merchant,tools",
+    ),
+    LazyCommand(
         "reconcile",
         "reconcile",
         "Compare a statement, a merchant's ledger or an operator's, with the records, to the unit.",

@@ -35,6 +35,7 @@ from mmo_trio.admin.month_books import fill_book
 from mmo_trio.cli.commands.brands import find_brand
 from mmo_trio.cli.support.book_files import month_options, read_month, read_zone, write_book
 from mmo_trio.cli.support.errors import UsageProblem
+from mmo_trio.cli.support.json_text import json_text
 from mmo_trio.cli.support.options import datetime_type, file_type, json_option, to_instant
 from mmo_trio.cli.support.output import format_sums, print_rows, print_status, progress_bar
 from mmo_trio.cli.support.output_files import open_output
@@ -240,21 +241,7 @@ def _flatten(path: str, members: Mapping[str, Any]) -> Iterator[tuple[str, str]]
         if isinstance(value, dict) and here in _NESTED_MEMBERS:
             yield from _flatten(f"{here}.", value)
         elif value is not None:
-            yield here, value if isinstance(value, str) else _json_text(value)
-
-
-def _json_text(value: Any) -> str:
-    match value:
-        case JsonNumber(text):
-            return text
-        case dict():
-            return (
-                "{" + ",".join(f"{_json_text(k)}:{_json_text(v)}" for k, v in value.items()) + "}"
-            )
-        case list():
-            return "[" + ",".join(map(_json_text, value)) + "]"
-        case _:
-            return json.dumps(value, ensure_ascii=False)
+            yield here, value if isinstance(value, str) else json_text(value)
 
 
 @click.command()

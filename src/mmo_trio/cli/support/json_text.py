@@ -1,0 +1,22 @@
+"""Writes parsed JSON again, with each number as it stood."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mmo_sansio.values.strict_json import JsonNumber
+
+
+def json_text(value: Any) -> str:
+    """Return the text of a value whose numbers are JsonNumber: money is never a binary float
+    (G6)."""
+    match value:
+        case JsonNumber(text):
+            return text
+        case dict():
+            return "{" + ",".join(f"{json_text(k)}:{json_text(v)}" for k, v in value.items()) + "}"
+        case list():
+            return "[" + ",".join(map(json_text, value)) + "]"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
