@@ -98,22 +98,16 @@ class Total:
     fees: int = 0
 
 
-class BookTooLong(Exception):
-    """The month has more entries than may be held."""
-
-
 @define
 class MonthBook:
     """Takes entries in any order, and keeps those of the month: some 500 bytes each."""
 
     month: Month
-    entries_max: int | None = None
-    """The most entries of the month that are held; None: any number."""
     sums: dict[Account, AccountSums] = field(factory=dict)
     _entries: list[BookEntry] = Factory(list)
 
     def add(self, entry: BookEntry) -> None:
-        """Book an entry. Raises BookTooLong."""
+        """Book an entry; what is later than the month is left out."""
         if entry.booked_at >= self.month.end:
             return
 
@@ -124,8 +118,6 @@ class MonthBook:
             sums.opening_fees += fee
             return
 
-        if self.entries_max is not None and len(self._entries) == self.entries_max:
-            raise BookTooLong
         sums.moved += entry.minor
         sums.fees += fee
         self._entries.append(entry)

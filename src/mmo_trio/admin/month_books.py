@@ -34,7 +34,8 @@ async def fill_book(
     note_progress: Callable[[int], None] = lambda count: None,
 ) -> None:
     """Book all that moved money for these brands until the end of the month, from the first payment
-    on: what came before is in the opening sums. Raises BookTooLong, and what the store raises."""
+    on: what came before is in the opening sums. Raises what the store
+    raises."""
     count = 0
     for brand in brands:
         # What ended in the month was created, or asked for, before its end.

@@ -16,6 +16,7 @@ from mmo_trio.admin.explanation import DELIVERY_TEXTS
 from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionRefused
 from mmo_trio.admin.reversals import NoSuchReversal, ReversalNotPermitted, ReversalRefused
 from mmo_trio.console import (
+    books,
     brands,
     live,
     overview,
@@ -74,7 +75,17 @@ PUBLIC_ENDPOINTS = frozenset(
 )
 """All other pages are for users who have signed in."""
 
-PAGES = (sign_in, second_factor, overview, payments, work_lists, reversals, providers, brands)
+PAGES = (
+    sign_in,
+    second_factor,
+    overview,
+    payments,
+    books,
+    work_lists,
+    reversals,
+    providers,
+    brands,
+)
 
 
 def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) -> WebApp:
