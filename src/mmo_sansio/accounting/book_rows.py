@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, tzinfo
+from datetime import date, datetime, tzinfo
 from typing import Final, TypeAlias
 
 from mmo_sansio.accounting.month_books import (
@@ -36,7 +36,7 @@ BOOK_COLUMNS: Final = (
     "count",
 )
 
-Cell: TypeAlias = str | Money | int | datetime | None
+Cell: TypeAlias = str | Money | int | datetime | date | None
 """A cell: None is empty. A Money has the currency of its row, and a sign."""
 
 
@@ -82,7 +82,7 @@ def _entry_row(entry: BookEntry, zone: tzinfo) -> Sequence[Cell]:
     fee = entry.fee_minor
     return (
         entry.kind.value,
-        f"{at:%Y-%m-%d}",
+        at.date(),
         at,
         account.brand,
         account.method,
@@ -129,6 +129,8 @@ def cell_text(cell: Cell, guard: Callable[[str], str] = str) -> str:
             return cell.text
         case datetime():
             return cell.isoformat(timespec="microseconds")
+        case date():
+            return cell.isoformat()
         case str():
             return guard(cell)
         case _:

@@ -16,6 +16,7 @@ from random import Random
 import pytest
 import trio
 from attrs import Factory, define, frozen
+from openpyxl import load_workbook
 
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.reversals import (
@@ -377,6 +378,31 @@ def test_a_row_says_what_it_is_about_and_no_more_of_the_payer(tmp_path: Path) ->
     assert back["bookedAt"] == "2026-12-01T00:59:59.999999+03:00"
     assert back["providerReference"] == f"B{reference}-1"
     assert (total["row"], total["amount"]) == ("total reversal", "-50.00")
+
+
+def test_a_spreadsheet_has_the_same_rows_with_numbers_and_times_as_such(tmp_path: Path) -> None:
+    data = _store(tmp_path / "data", _history(4))
+    output = tmp_path / "book.xlsx"
+    words = ("--month", "2026-11", "--timezone", "Africa/Nairobi", "--data", data)
+    done = mmo("records", "export", "--for-accounting", *words, "--output", output)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert output.stat().st_mode & 0o777 == 0o600
+    (sheet,) = load_workbook(output).worksheets
+    heading, *rows = sheet.iter_rows(values_only=True)
+    expected = _rows(*words, "--exact")
+    assert list(heading) == list(expected[0])
+    assert len(rows) == len(expected)
+    for row, told in zip(rows, expected, strict=True):
+        cells = dict(zip(heading, row, strict=True))
+        for name in ("row", "brand", "currency", "gatewayReference", "merchantReference"):
+            assert (cells[name] or "") == told[name]
+        assert Decimal(str(cells["amount"])) == Decimal(told["amount"])
+        assert (cells["fee"] is None) == (told["fee"] == "")
+        at = cells["bookedAt"]
+        if told["bookedAt"]:
+            assert isinstance(at, datetime)
+            assert at.isoformat(timespec="milliseconds") == told["bookedAt"][:23]
+    assert {cell.data_type for line in sheet.iter_rows() for cell in line} <= {"s", "n", "d"}
 
 
 async def test_a_merchant_fetches_by_the_key_what_the_staff_export(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from mmo_sansio.accounting.month_books import MonthBook
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, from_datetime, to_datetime
 from mmo_sansio.values.strict_json import JsonNumber
-from mmo_trio.cli.support.book_files import month_options, read_month, write_book
+from mmo_trio.cli.support.book_files import load_sheet_writer, month_options, read_month, write_book
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.json_text import json_text
 from mmo_trio.cli.support.options import datetime_type, file_type
@@ -99,6 +99,7 @@ def fetch(
         with MerchantClient(gateway, key) as client:
             if for_accounting:
                 book = MonthBook(read_month(month, timezone))
+                load_sheet_writer(output)
                 _fill(book, client, without_reversals=without_reversals)
                 now = from_datetime(datetime.now(UTC))
                 write_book(book, output, now=now, is_exact=exact)

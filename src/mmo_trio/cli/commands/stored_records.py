@@ -33,7 +33,13 @@ from mmo_sansio.values.reversals import Reversal
 from mmo_sansio.values.strict_json import JsonNumber
 from mmo_trio.admin.month_books import fill_book
 from mmo_trio.cli.commands.brands import find_brand
-from mmo_trio.cli.support.book_files import month_options, read_month, read_zone, write_book
+from mmo_trio.cli.support.book_files import (
+    load_sheet_writer,
+    month_options,
+    read_month,
+    read_zone,
+    write_book,
+)
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.json_text import json_text
 from mmo_trio.cli.support.options import datetime_type, file_type, json_option, to_instant
@@ -170,6 +176,7 @@ def _export_book(
     is_exact: bool,
 ) -> None:
     book = MonthBook(read_month(month_name, zone_name))
+    load_sheet_writer(output)
 
     async def fill(store: Store) -> None:
         brands = await brand_ids(store, brand)

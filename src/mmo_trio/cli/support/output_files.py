@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 _open_privately = partial(os.open, mode=0o600)
 """What is exported may have personal data: its file is its owner's alone."""
@@ -31,6 +31,13 @@ def open_output(output: Path | None) -> Iterator[TextIO]:
         replaced_file(output) as draft,
         open(draft, "w", encoding="utf-8", newline="", opener=_open_privately) as to,
     ):
+        yield to
+
+
+@contextmanager
+def open_binary_output(output: Path) -> Iterator[BinaryIO]:
+    """Yield a file of bytes that is replaced only when it is complete."""
+    with replaced_file(output) as draft, open(draft, "wb", opener=_open_privately) as to:
         yield to
 
 
