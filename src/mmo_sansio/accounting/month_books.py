@@ -100,7 +100,7 @@ class Total:
 
 @define
 class MonthBook:
-    """Takes entries in any order, and keeps those of the month: some 500 bytes each."""
+    """Takes entries in any order, and keeps those of the month: about 900 bytes each."""
 
     month: Month
     sums: dict[Account, AccountSums] = field(factory=dict)
