@@ -9,6 +9,7 @@ command to end. `now` is monotonic, in seconds; `next_due` says when to call aga
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Mapping
 from enum import Enum
@@ -189,6 +190,9 @@ class SupervisorState:
     backoffs: Mapping[str, RestartBackoff] = MappingProxyType({})
     workers_to_restart: tuple[str, ...] = ()
     """Workers that a rolling restart has still to replace, in this order."""
+    reload_requested_at: float = -math.inf
+    """When processes were told last to read again what they have read; one that was starting is
+    told once it serves."""
     is_announced: bool = False
     is_stopping: bool = False
     exit_code: int = 0
@@ -254,7 +258,8 @@ def _apply_event(state: SupervisorState, event: SupervisorEvent, now: float) -> 
             return evolve(state, workers_to_restart=state.workers), (started,)
         case ReloadRequested():
             serving = state.worker_pids(ProcessPhase.SERVING)
-            return state, tuple(SendCommand(pid, ProcessCommand.RELOAD) for pid in serving)
+            commands = tuple(SendCommand(pid, ProcessCommand.RELOAD) for pid in serving)
+            return evolve(state, reload_requested_at=now), commands
         case ProcessForked(slot, pid):
             state = _with_process(state, pid, Process(slot, ProcessPhase.STARTING, now))
             return state, (LogMessage("process_started", slot, pid),)
@@ -281,6 +286,8 @@ def _on_serving(state: SupervisorState, pid: int, now: float) -> Transition:
     predecessors = state.pids_in(process.slot, ProcessPhase.SERVING)
     state = _with_process(state, pid, evolve(process, phase=ProcessPhase.SERVING, since=now))
     state, commands = _stop_processes(state, predecessors, ProcessCommand.RETIRE, now)
+    if process.since <= state.reload_requested_at:
+        commands = (SendCommand(pid, ProcessCommand.RELOAD), *commands)
     return state, (LogMessage("process_ready", process.slot, pid), *commands)
 
 

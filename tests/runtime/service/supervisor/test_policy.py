@@ -101,6 +101,17 @@ ROWS: Sequence[
         [SendCommand(11, ProcessCommand.RELOAD), SendCommand(12, ProcessCommand.RELOAD)],
     ),
     (
+        "and one that was starting, once it serves",
+        state(SUCCESSOR_STARTS),
+        [ReloadRequested(), ProcessServing(21)],
+        [
+            SendCommand(11, ProcessCommand.RELOAD),
+            SendCommand(12, ProcessCommand.RELOAD),
+            SendCommand(21, ProcessCommand.RELOAD),
+            SendCommand(11, ProcessCommand.RETIRE),
+        ],
+    ),
+    (
         "a rolling restart starts one successor",
         state(BOTH),
         [RollingRestartRequested()],
