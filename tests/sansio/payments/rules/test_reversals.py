@@ -296,6 +296,14 @@ def test_an_acceptance_after_all_stops_a_second_request() -> None:
 
 
 @pytest.mark.spec("S6")
+def test_the_refusal_of_the_only_request_is_final() -> None:
+    stage = sent()
+    stage.give(ReversalReports(stage.reversal, "test").failed("It is too old."))
+    assert (stage.reversal.state, stage.reversal.wake_at) == (ReversalState.FAILED, None)
+    assert stage.reversal.remark == "It is too old."
+
+
+@pytest.mark.spec("S6")
 def test_the_refusal_of_a_second_request_is_asked_about_as_the_first_may_have_arrived() -> None:
     stage = sent_twice()
     refusal = ReversalReports(stage.reversal, "test").failed("It was reversed before.")
