@@ -163,6 +163,9 @@ class SuspenseReason(StrEnum):
     """A deposit that names a payment of another amount."""
     UNCONFIRMED_RECEIPT = "unconfirmed_receipt"
     """A receipt that the provider reported for a payment, and did not confirm when asked."""
+    UNANSWERED_QUESTION = "unanswered_question"
+    """A payment that has ended, about which the provider was asked in vain: it may have been
+    paid."""
     UNSUPPORTED_CURRENCY = "unsupported_currency"
     SETTLED_LESS = "settled_less"
     """A payment has succeeded with less than was requested."""

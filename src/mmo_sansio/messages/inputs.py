@@ -387,9 +387,14 @@ class QrConcluded:
 
 @frozen
 class EndedPollConcluded:
-    """The provider was asked about a payment that has ended, and its report is recorded."""
+    """The provider was asked about a payment that has ended, and its report is recorded; or it was
+    asked in vain for so long that staff have to ask it."""
 
     gateway_reference: str
+    is_unanswered: bool = False
+    hint: str | None = None
+    """The text of the hint that caused the question, where that stayed without an answer; None: no
+    hint did, or it is not known any more."""
 
 
 Input: TypeAlias = (

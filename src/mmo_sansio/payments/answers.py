@@ -1,10 +1,13 @@
 """Says which of our requests and questions a report answers: one that is older than the latest
-request says nothing about that (clause S6)."""
+request says nothing about that (clause S6), and one that says nothing about the payment answers no
+question about it (clause S5)."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import assert_never
 
+from mmo_sansio.messages import inputs
 from mmo_sansio.values.model import Progress
 from mmo_sansio.values.reversals import Reversal
 
@@ -34,3 +37,21 @@ def what_is_answered(version: int | None, about: Progress | Reversal) -> Answer:
     if version < about.sent_version:
         return Answer.OLDER
     return Answer.QUESTION if version == about.version else Answer.OVERTAKEN
+
+
+def answers_ended_poll(report: inputs.ProviderReport, hint: str | None) -> bool:
+    """Tell whether nothing is left to ask about a payment that has ended.
+
+    A question that a hint has caused is answered by a result only: the provider itself has said
+    that there is one. Without a hint any word about the payment is an answer."""
+    match report:
+        case inputs.ProviderSucceeded() | inputs.ProviderFailed():
+            return True
+        case inputs.ProviderUnreachable():
+            return report.is_not_found and hint is None
+        case (
+            inputs.ProviderAccepted() | inputs.ProviderNeverReceived() | inputs.ProviderCannotTell()
+        ):
+            return hint is None
+        case _:
+            assert_never(report)

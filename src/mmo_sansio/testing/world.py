@@ -40,6 +40,7 @@ from mmo_sansio.messages.intents import (
     SubmitToProvider,
 )
 from mmo_sansio.messages.replies import Applied, Reply
+from mmo_sansio.payments.answers import answers_ended_poll
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.providers.common.operations import resubmission_ends_at, with_version
 from mmo_sansio.testing.builders import REFERENCE, START, a_create_payment
@@ -169,9 +170,13 @@ class World:
         match self._pending_intents.pop(0):
             case SubmitToProvider(gateway_reference):
                 self._submit(gateway_reference)
-            case PollProvider(gateway_reference) | PollEnded(gateway_reference):
+            case PollProvider(gateway_reference):
                 self.receive(self.provider.poll(self.transaction(gateway_reference), now=self.now))
-                self.receive(EndedPollConcluded(gateway_reference))
+            case PollEnded(gateway_reference, hint):
+                report = self.provider.poll(self.transaction(gateway_reference), now=self.now)
+                self.receive(report)
+                if answers_ended_poll(report, hint):
+                    self.receive(EndedPollConcluded(gateway_reference))
             case DeliverCallback(gateway_reference):
                 self._deliver(self.transaction(gateway_reference))
             case DeliverQr(gateway_reference):

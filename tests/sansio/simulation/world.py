@@ -32,6 +32,7 @@ from mmo_sansio.messages.intents import (
 )
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.messages.replies import Accepted, Applied, Reply
+from mmo_sansio.payments.answers import answers_ended_poll
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
@@ -264,7 +265,10 @@ class Simulation:
                 and given.gateway_reference in self.asked_after_end
             ):
                 self.asked_after_end.remove(given.gateway_reference)
-                self.returning.append(EndedPollConcluded(given.gateway_reference))
+                if answers_ended_poll(given, None):
+                    self.returning.append(EndedPollConcluded(given.gateway_reference))
+                else:
+                    self.todo.append(PollEnded(given.gateway_reference))
 
     def arrive(self) -> None:
         """Something that others sent arrives; some of it twice."""

@@ -12,12 +12,19 @@ from mmo_sansio.messages.changes import (
     Change,
     IntentConcluded,
     QrRecorded,
+    SuspenseReason,
 )
-from mmo_sansio.messages.inputs import CallbackConcluded, EndedPollConcluded, QrConcluded
+from mmo_sansio.messages.inputs import (
+    CallbackConcluded,
+    EndedPollConcluded,
+    ProviderHinted,
+    QrConcluded,
+)
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.suspense import suspense_entry
 from mmo_sansio.values.clock import Moment
 
 
@@ -51,9 +58,15 @@ def conclude_qr(ledger: Ledger, input_: QrConcluded, *, now: Moment) -> Decision
 
 
 def conclude_poll(ledger: Ledger, input_: EndedPollConcluded, *, now: Moment) -> Decision:
-    """Record that nothing is left to ask; what the provider reported is recorded before."""
+    """Record that nothing is left to ask; what the provider reported is recorded before. A question
+    that stayed without an answer goes to the suspense book with the hint that caused it (S5)."""
     transaction = ledger.transaction(input_.gateway_reference)
     key = (input_.gateway_reference, IntentKind.POLL)
     if transaction is None or ledger.open_intent(key) is None:
         return ignore("No poll of it is open.", transaction)
-    return Decision(Applied(transaction), (IntentConcluded(key),))
+    changes: tuple[Change, ...] = (IntentConcluded(key),)
+    if input_.is_unanswered:
+        asked = ProviderHinted(transaction.reference, transaction.order.provider, input_.hint or "")
+        reason = SuspenseReason.UNANSWERED_QUESTION
+        changes = (suspense_entry(asked, reason, transaction, now=now), *changes)
+    return Decision(Applied(transaction), changes)

@@ -22,6 +22,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages import inputs
 from mmo_sansio.messages.intents import PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Applied, Reply
+from mmo_sansio.payments.answers import answers_ended_poll
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Provider
 from mmo_sansio.providers.common.operations import (
     OperationKey,
@@ -42,6 +43,7 @@ from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.ids import request_id_generator
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
 from mmo_trio.workers.providers.account import ResultT, SendRequest, drive_async
+from mmo_trio.workers.providers.unanswered_polls import UnansweredPolls
 
 logger = structlog.get_logger(__name__)
 
@@ -180,6 +182,7 @@ class ProviderWorker:
     _next_attempt: Callable[[], str] = Factory(request_id_generator)
     """Names each attempt to record a submission."""
     _ended_polls: EndedPolls = Factory(EndedPolls)
+    _unanswered: UnansweredPolls = Factory(UnansweredPolls)
     _reserved: dict[str, float] = Factory(dict)
     """The start of the reservation by Trio's clock, by gatewayReference of payments that are not
     durable yet."""
@@ -204,7 +207,7 @@ class ProviderWorker:
         will be polled again. A submission, or the poll of a payment that has ended, follows the
         unfinished work of its payment, because that work may be its cause, or end without an
         answer. A payment that has ended is polled at most once in two seconds, however many hints
-        come, and after all others."""
+        come, and after all others; it is polled until the provider answers."""
         is_poll, is_of_ended = (
             isinstance(work.intent, PollProvider),
             isinstance(work.intent, PollEnded),
@@ -221,7 +224,11 @@ class ProviderWorker:
             logger.error("provider_not_configured", provider=provider, reference=reference)
             return True
         queue = self._queues.setdefault(provider, _ProviderQueue())
-        if len(queue.ended if is_of_ended else queue.waiting) >= self.waiting_max:
+        if is_of_ended:
+            waiting = len(queue.ended) + self._unanswered.count(provider)
+        else:
+            waiting = len(queue.waiting)
+        if waiting >= self.waiting_max:
             self.dropped_polls += is_poll
             return is_poll
         self._take(queue, work)
@@ -352,6 +359,18 @@ class ProviderWorker:
         work = self._ended_polls.waiting.pop(reference)
         self._take(self._queues[work.transaction.order.provider], work)
 
+    async def _poll_ended_again(self, work: WorkItem, pause_s: float) -> None:
+        """Repeat a question that had no answer, unless it was asked since."""
+        reference = work.intent.gateway_reference
+        attempts = self._unanswered.attempts(reference)
+        await trio.sleep(pause_s)
+        if self._unanswered.attempts(reference) != attempts:
+            return
+        if reference in self._claimed:
+            self._claimed[reference] = self._claimed[reference] or work
+        else:
+            self._take(self._queues[work.transaction.order.provider], work)
+
     def _claim(self, queue: _ProviderQueue, work: WorkItem) -> None:
         reference = work.intent.gateway_reference
         self._claimed[reference] = None
@@ -480,6 +499,7 @@ class ProviderWorker:
         return None if self._withheld(order) else self.hold_of(order.provider, order.type)
 
     async def _poll(self, work: WorkItem) -> None:
+        work = self._unanswered.complete(work)
         provider = self.providers[work.transaction.order.provider]
         self.counts[provider.name].polls += 1
         conversation = provider.poll(_with_hint(work), now=self.now())
@@ -487,10 +507,10 @@ class ProviderWorker:
         report = await self._converse(
             conversation, self.ask_for(provider.name), work.transaction, began_at
         )
-        is_of_ended = isinstance(work.intent, PollEnded)
-        await self._report(
-            partial(self._conclude_poll if is_of_ended else self.record_input, lambda: report)
-        )
+        if isinstance(work.intent, PollEnded):
+            await self._report(partial(self._conclude_poll, report, work, work.intent.hint))
+        else:
+            await self._report(partial(self.record_input, lambda: report))
 
     async def _converse(
         self, conversation: Conversation, exchange: SendRequest, about: Transaction, began_at: float
@@ -524,20 +544,45 @@ class ProviderWorker:
                 self._conversations.start_soon(record)
 
     async def _conclude_poll(
-        self, report: Callable[[], inputs.ProviderReport], *, tries_max: float = math.inf
+        self,
+        report: inputs.ProviderReport,
+        work: WorkItem,
+        hint: str | None,
+        *,
+        tries_max: float = math.inf,
     ) -> None:
         """Record the report about a payment that has ended, and that it was asked about unless it
-        is asked again."""
-        reference, waiting = report().gateway_reference, self._queues[report().provider].ended
-        await self.record_input(report, tries_max=tries_max)
-        if (
-            reference not in waiting
-            and not self._claimed.get(reference)
-            and reference not in self._ended_polls.waiting
-        ):
-            await self.record_input(
-                lambda: inputs.EndedPollConcluded(reference), tries_max=tries_max
-            )
+        is asked again: only an answer about the payment ends the questions, or that none has come
+        for days, and then staff have to ask.
+
+        `hint`: the text that caused the question."""
+        reference = work.intent.gateway_reference
+        await self.record_input(lambda: report, tries_max=tries_max)
+        concluded = inputs.EndedPollConcluded(reference)
+        pause_s = None
+        if answers_ended_poll(report, hint):
+            self._unanswered.discard(reference)
+        else:
+            concluded = inputs.EndedPollConcluded(reference, is_unanswered=True, hint=hint)
+            pause_s = self._unanswered.add(work, trio.current_time())
+            if isinstance(report, inputs.ProviderCannotTell):
+                pause_s = None  # No further question can tell.
+
+        if self._is_asked_again(report.provider, reference):
+            return
+        if pause_s is None:
+            await self.record_input(lambda: concluded, tries_max=tries_max)
+            self._unanswered.discard(reference)
+        elif self._timers:
+            self._timers.start_soon(self._poll_ended_again, work, pause_s)
+
+    def _is_asked_again(self, provider: str, reference: str) -> bool:
+        """Tell whether a further question about a payment that has ended waits."""
+        return (
+            reference in self._queues[provider].ended
+            or self._claimed.get(reference) is not None
+            or reference in self._ended_polls.waiting
+        )
 
     async def record_input(
         self,

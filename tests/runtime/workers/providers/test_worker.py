@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,6 +14,7 @@ from attrs import Factory, asdict, define
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     Input,
@@ -401,7 +403,7 @@ async def test_a_payment_that_another_process_has_submitted_again_is_polled_at_o
 async def test_hints_about_a_payment_that_has_ended_cause_one_poll_in_two_seconds(
     autojump_clock: MockClock,
 ) -> None:
-    async with at_work(WorkerHarness(answers=[succeeds, has_it])) as harness:
+    async with at_work(WorkerHarness(answers=[succeeds])) as harness:
         await harness.create()
         await harness.worker.wait_idle()
         assert harness.stage is Stage.SUCCEEDED
@@ -528,7 +530,7 @@ async def test_a_payment_that_ends_during_its_conversation_is_polled_after_it(
 async def test_the_poll_of_a_payment_that_has_ended_is_open_until_its_report_is_recorded(
     autojump_clock: MockClock,
 ) -> None:
-    async with at_work(WorkerHarness(answers=[succeeds, hangs])) as harness:
+    async with at_work(WorkerHarness(answers=[succeeds, hangs, succeeds])) as harness:
         await harness.create()
         await harness.worker.wait_idle()
         poll, intents = PollEnded(REFERENCE), harness.engine.gateway.ledger.intents
@@ -536,11 +538,83 @@ async def test_the_poll_of_a_payment_that_has_ended_is_open_until_its_report_is_
         harness.worker_takes(harness.engine.work(poll))
         await trio.sleep(CONVERSATION_TIMEOUT_S - 1)
         harness.worker_takes(harness.engine.work(poll))
-        await trio.sleep(CONVERSATION_TIMEOUT_S)
+        await trio.sleep(1.5)
         assert (REFERENCE, IntentKind.POLL) in intents, "another one has come meanwhile"
         await trio.sleep(CONVERSATION_TIMEOUT_S)
         assert (REFERENCE, IntentKind.POLL) not in intents
         assert harness.methods == ["POST", "GET", "GET"]
+
+
+async def is_away(request: HttpRequest) -> HttpResponse:
+    await trio.lowlevel.checkpoint()
+    raise ExchangeFailed("no answer", may_have_arrived=True)
+
+
+async def is_told_of_the_end(harness: WorkerHarness, hint: str | None) -> None:
+    """The payment has failed; then its provider names it."""
+    await harness.create()
+    await harness.worker.wait_idle()
+    await harness.engine.submit(a_resolution(error_code="user_cancelled"))
+    harness.sent = []
+    poll = PollEnded(REFERENCE, hint)
+    harness.engine.gateway.ledger.intents[REFERENCE, IntentKind.POLL] = poll
+    harness.worker_takes(harness.engine.work(poll))
+
+
+@pytest.mark.spec("S3", "S5")
+@pytest.mark.parametrize(
+    ("hint", "has_no_result"),
+    [(None, is_away), ("COMPLETED", is_away), ("COMPLETED", has_it), ("COMPLETED", is_refused)],
+)
+async def test_the_poll_of_a_payment_that_has_ended_is_repeated_until_the_provider_answers_it(
+    autojump_clock: MockClock, hint: str | None, has_no_result: SendRequest
+) -> None:
+    answers = [has_it, *[has_no_result] * 9, succeeds]
+    async with at_work(WorkerHarness(answers=answers)) as harness:
+        await is_told_of_the_end(harness, hint)
+        await trio.sleep(86_400)
+        intervals = [later - sooner for (sooner, _), (later, _) in itertools.pairwise(harness.sent)]
+        assert [round(each) for each in intervals[:8]] == [
+            *(30, 60, 120, 240, 480, 960, 1920, 3600)
+        ]
+        assert len(harness.sent) == 10
+        assert set(harness.provider.hints) == {hint}
+        [entry] = harness.engine.gateway.suspense
+        assert entry.reason is SuspenseReason.CONFLICTING_RESULT
+        assert (REFERENCE, IntentKind.POLL) not in harness.engine.gateway.ledger.intents
+
+
+@pytest.mark.spec("S3", "S5")
+async def test_a_payment_that_has_ended_and_is_never_answered_for_is_left_to_staff_with_its_hints(
+    autojump_clock: MockClock,
+) -> None:
+    async with at_work(WorkerHarness(answers=[has_it, is_away])) as harness:
+        await is_told_of_the_end(harness, "PROCESSING")
+        await trio.sleep(3600)
+        harness.worker_takes(harness.engine.work(PollEnded(REFERENCE, "COMPLETED")))
+        await trio.sleep(2 * 86_400)
+        assert harness.engine.gateway.suspense == []
+        await trio.sleep(86_400)
+        [entry] = harness.engine.gateway.suspense
+        assert entry.reason is SuspenseReason.UNANSWERED_QUESTION
+        assert json.loads(entry.content)["told"] == "PROCESSING\nCOMPLETED"
+        assert (REFERENCE, IntentKind.POLL) not in harness.engine.gateway.ledger.intents
+        asked = len(harness.sent)
+        await trio.sleep(86_400)
+        assert len(harness.sent) == asked
+
+
+@pytest.mark.spec("S3", "S5")
+async def test_a_question_without_an_answer_is_open_for_the_next_process(
+    autojump_clock: MockClock,
+) -> None:
+    async with at_work(WorkerHarness(answers=[has_it, is_away])) as harness:
+        await is_told_of_the_end(harness, "COMPLETED")
+        await trio.sleep(100)
+        harness.drain.set()
+        await trio.sleep(4 * 86_400)
+        assert (REFERENCE, IntentKind.POLL) in harness.engine.gateway.ledger.intents
+        assert harness.engine.gateway.suspense == []
 
 
 @pytest.mark.spec("S6")
