@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import outcome
 import trio
 from attrs import Factory, define
 
@@ -14,8 +15,9 @@ from mmo_sansio.messages.replies import Reply
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing import REFERENCE, START
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Moment, Span, later
+from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Transaction
+from mmo_trio.engine.engine import PendingInput
 from mmo_trio.storage.interface.store import WorkItem
 
 
@@ -60,6 +62,18 @@ class EngineDouble:
         for each in self.gateway.take_intents():
             self.dispatch(self.work(each))
         return reply
+
+    def enqueue(self, input_: Input) -> PendingInput:
+        """Decide an input and dispatch its intents; the reply can be waited for."""
+        pending = PendingInput(input_, MonotonicInstant(0))
+        if self.errors:
+            pending.complete(outcome.Error(self.errors.pop(0)))
+            return pending
+        self.inputs.append((trio.current_time(), type(input_).__name__))
+        pending.complete(outcome.Value(self.gateway.receive(input_, now=now())))
+        for each in self.gateway.take_intents():
+            self.dispatch(self.work(each))
+        return pending
 
     def work(self, intent: Intent) -> WorkItem:
         """Return the intent with the present transaction."""

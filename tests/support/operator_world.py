@@ -303,6 +303,7 @@ class World:
             ReferenceGenerator(now),
             moment,
             64 * 1024,
+            enqueue=engine.enqueue,
         )
 
     async def _start_more(

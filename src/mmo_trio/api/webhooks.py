@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 import trio
-from attrs import define
+from attrs import define, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead, unpack_body
 from mmo_sansio.messages.inputs import Input, ProviderHinted
@@ -30,7 +30,7 @@ from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies, is_in_networks
-from mmo_trio.engine.engine import Submit
+from mmo_trio.engine.engine import Enqueue, Submit
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.sql.store import Store
@@ -61,6 +61,9 @@ class Webhooks:
     now: Callable[[], Moment]
     body_limit: int
     trusted_proxies: TrustedProxies = TrustedProxies()
+    enqueue: Enqueue = field(kw_only=True)
+    """Queues a hint: the wait for its reply can end before the store has it, which that for an
+    input that is decided in its caller's task cannot."""
     keep: Callable[[ProviderHinted], bool] = lambda _: False
     """Keeps a hint in memory until it is recorded; False: there is no room."""
     note_reversal: Callable[[ReversalFailed, Reply], None] = lambda *_: None
@@ -137,7 +140,7 @@ class Webhooks:
         fault: StoreUnavailable | OutcomeUnknown = StoreUnavailable("It has not answered in time.")
         with trio.move_on_after(ANSWER_WITHIN_S):
             try:
-                await self.submit(input_)
+                await self.enqueue(input_).reply()
                 return
             except (StoreUnavailable, OutcomeUnknown) as error:
                 fault = error

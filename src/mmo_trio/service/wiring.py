@@ -554,6 +554,7 @@ def _api_handler(
         resources.clock.moment,
         resources.limits.body,
         TrustedProxies.of(resources.settings.listen),
+        enqueue=engine.enqueue,
         keep=workers.providers.try_keep,
         note_reversal=workers.float_monitor.note_reversal,
         observe=partial(workers.recorder.observe, is_from_operator=True),
