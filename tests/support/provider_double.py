@@ -30,6 +30,7 @@ class ScriptedProvider:
     title: str = "Test Money"
     notification: ProviderNotification = Factory(lambda: UnmatchedNotified("test", "?"))
     operations: Mapping[OperationKey, ProviderOperation] = Factory(dict)
+    sends_notifications_once: bool = False
     notified: list[bytes] = Factory(list)
     """The bodies of the notifications that were read."""
 

@@ -1,9 +1,9 @@
 """Receives providers' notifications at `POST|PUT /hooks/{provider}/{token}`, and answers once they
 are durable.
 
-One that only causes a question is also answered while the store is slow or away, as long as there
-is room to keep it in memory until it can be recorded: M-Pesa was seen to send a callback once,
-whatever the answer. What a crash loses of these is found by the question that is due anyway.
+While the store is slow or away the answer is 503, and the operator repeats. M-Pesa was seen to send
+a callback once, whatever the answer: one of such an operator that only causes a question is kept in
+a file until it can be recorded, and answered, as long as there is room.
 
 A sender without an account's token learns nothing, not even that there is such an account. The
 account's adapter and the payment rules judge a notification; the suspense book takes one that fits
@@ -45,6 +45,10 @@ ANSWER_WITHIN_S: Final = 3.0
 an answer for some seconds."""
 
 
+async def _keep_nothing(_: ProviderHinted) -> bool:
+    return False
+
+
 @define(eq=False)
 class Webhooks:
     """Handles the notifications for every account with a webhook, by the account's name in the
@@ -64,8 +68,9 @@ class Webhooks:
     enqueue: Enqueue = field(kw_only=True)
     """Queues a hint: the wait for its reply can end before the store has it, which that for an
     input that is decided in its caller's task cannot."""
-    keep: Callable[[ProviderHinted], bool] = lambda _: False
-    """Keeps a hint in memory until it is recorded; False: there is no room."""
+    keep: Callable[[ProviderHinted], Awaitable[bool]] = _keep_nothing
+    """Keeps a hint of an operator that does not repeat it, until it is recorded; False: there is no
+    room."""
     note_reversal: Callable[[ReversalFailed, Reply], None] = lambda *_: None
     """Called with each failed reversal that is reported, and what was decided about it."""
     observe: Callable[[str, HttpRequest, HttpResponse], None] = lambda *_: None
@@ -117,7 +122,7 @@ class Webhooks:
                 is_acceptable = await self._would_accept_deposit(provider, notification.deposit)
                 return provider.answer_notification(request, is_acceptable)
             for input_ in await self._inputs_for(provider, notification):
-                await self._record(input_)
+                await self._record(provider, input_)
         except (StoreUnavailable, OutcomeUnknown) as error:
             logger.warning(
                 "notification_store_failed",
@@ -128,9 +133,10 @@ class Webhooks:
             return HttpResponse(503, ((b"retry-after", b"5"),))
         return provider.answer_notification(request, True)
 
-    async def _record(self, input_: Input) -> None:
-        """Make an input durable, or keep it where it is a hint and the store does not serve. Raises
-        StoreUnavailable where there is no room, and what the store raises."""
+    async def _record(self, provider: interface.Provider, input_: Input) -> None:
+        """Make an input durable, or keep it where it is a hint that its operator does not repeat,
+        and the store does not serve. Raises StoreUnavailable where there is no room, and what the
+        store raises."""
         if not isinstance(input_, ProviderHinted):
             reply = await self.submit(input_)
             if isinstance(input_, ReversalFailed):
@@ -144,7 +150,10 @@ class Webhooks:
                 return
             except (StoreUnavailable, OutcomeUnknown) as error:
                 fault = error
-        if not self.keep(input_):
+        is_sent_once = (
+            isinstance(provider, interface.NotifiesOnce) and provider.sends_notifications_once
+        )
+        if not is_sent_once or not await self.keep(input_):
             raise fault
         logger.warning("notification_kept", provider=input_.provider, once_a_second=True)
 

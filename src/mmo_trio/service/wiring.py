@@ -59,6 +59,7 @@ from mmo_trio.workers.providers.account import ProviderAccount, SendRequest
 from mmo_trio.workers.providers.account_notes import AccountChecks, AccountRecorder
 from mmo_trio.workers.providers.deposits import DepositClaimWorker, DepositLister
 from mmo_trio.workers.providers.float_monitor import FloatMonitor
+from mmo_trio.workers.providers.kept_hints import HintFile, hint_file_of
 from mmo_trio.workers.providers.open_accounts import (
     AccountEnvironment,
     OpenAccount,
@@ -445,6 +446,8 @@ def _provider_worker(
         if name not in exchanges:
             fault = "has no account with an operator."
             raise SettingsError(f"provider.{name}", fault, "Remove the provider.")
+    resources = foundation.resources
+    hint_file = hint_file_of(resources.settings.database.url, resources.config.data_directory)
     return ProviderWorker(
         foundation.engine.submit,
         accounts.providers,
@@ -453,6 +456,7 @@ def _provider_worker(
         foundation.resources.clock.moment,
         is_closed=foundation.known.is_closed,
         hold_of=checks.hold_of,
+        hint_file=None if hint_file is None else HintFile(hint_file),
     )
 
 

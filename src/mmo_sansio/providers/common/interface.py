@@ -342,6 +342,16 @@ class CredentialStopped(ExchangeFailed):
 
 
 @runtime_checkable
+class NotifiesOnce(Protocol):
+    """Represents a provider that may send each notification once, whatever the answer."""
+
+    @property
+    def sends_notifications_once(self) -> bool:
+        """Tell whether a notification without a 2xx is not sent again: it is kept on disk then
+        while the store is away. Any other provider is answered 503, and repeats it."""
+
+
+@runtime_checkable
 class LocksCredentials(Protocol):
     """Represents a provider that locks a credential after wrong attempts, and answers by
     notifications."""

@@ -151,6 +151,14 @@ class RedactingProvider:
         assert isinstance(self.adapter, interface.ReversesPayments)
         return self._redact_conversation(self.adapter.poll_reversal(reversal, transaction, now=now))
 
+    @property
+    def sends_notifications_once(self) -> bool:
+        """Return what the adapter says; others repeat what had no answer."""
+        return (
+            isinstance(self.adapter, interface.NotifiesOnce)
+            and self.adapter.sends_notifications_once
+        )
+
     def credential_of(self, request: HttpRequest) -> str:
         """Return the adapter's credential; empty where none is ever locked."""
         return (

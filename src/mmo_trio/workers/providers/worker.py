@@ -43,6 +43,7 @@ from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.ids import request_id_generator
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
 from mmo_trio.workers.providers.account import ResultT, SendRequest, drive_async
+from mmo_trio.workers.providers.kept_hints import HintFile
 from mmo_trio.workers.providers.unanswered_polls import UnansweredPolls
 
 logger = structlog.get_logger(__name__)
@@ -172,6 +173,8 @@ class ProviderWorker:
     hold_of: Callable[[str, Type], trio.Event | None] = lambda *_: None
     """Returns what is set once the provider with this name can process payments of this type again;
     None: it can."""
+    hint_file: HintFile | None = None
+    """Where hints are kept that wait for the store; None: in memory only."""
     _conversations: trio.Nursery | None = None
     """Runs the conversations; None while none may start."""
     _timers: trio.Nursery | None = None
@@ -281,20 +284,55 @@ class ProviderWorker:
             report = inputs.ProviderNeverReceived(reference, provider, version=1)
             self._timers.start_soon(self.record_input, lambda: report)
 
-    def try_keep(self, hint: inputs.ProviderHinted) -> bool:
-        """Keep a hint until the store has it, or return False where there is no room, or while this
+    async def try_keep(self, hint: inputs.ProviderHinted) -> bool:
+        """Keep a hint until the store has it, or return False where there is no room. What is on
+        disk survives this process; where it cannot be written it is kept in memory, unless this
         process ends."""
-        if self._conversations is None or self.kept_hints >= KEPT_HINTS_MAX:
+        if self.kept_hints >= KEPT_HINTS_MAX:
             return False
         self.kept_hints += 1
-        self._conversations.start_soon(self._record_hint, hint)
+        number = await self._write_hint(hint)
+        if self._conversations is None:
+            self.kept_hints -= 1
+            return number is not None  # The next process records it.
+        self._conversations.start_soon(self._record_hint, hint, number)
         return True
 
-    async def _record_hint(self, hint: inputs.ProviderHinted) -> None:
+    async def _write_hint(self, hint: inputs.ProviderHinted) -> int | None:
+        """Return the number under which the hint is on disk; None where it is not."""
+        if self.hint_file is None:
+            return None
+        try:
+            return await self.hint_file.append(hint)
+        except (OSError, ValueError) as error:
+            logger.error("kept_hint_not_written", fault=describe_fault(error), once_a_minute=True)
+            return None
+
+    async def _record_hint(self, hint: inputs.ProviderHinted, number: int | None) -> None:
         try:
             await self.record_input(lambda: hint)
         finally:
             self.kept_hints -= 1
+        if self.hint_file is None or number is None:
+            return
+        try:
+            await self.hint_file.conclude(number)
+        except OSError as error:
+            logger.error("kept_hint_not_removed", fault=describe_fault(error), once_a_minute=True)
+
+    async def _record_kept_hints(self) -> None:
+        """Record what an earlier process has left on disk."""
+        if self.hint_file is None:
+            return
+        try:
+            left = await self.hint_file.load()
+        except OSError as error:
+            logger.error("kept_hints_unreadable", fault=describe_fault(error))
+            return
+        for number, hint in left:
+            if self._conversations is not None:
+                self.kept_hints += 1
+                self._conversations.start_soon(self._record_hint, hint, number)
 
     async def wait_idle(self) -> None:
         """Return once the present work is finished, without waiting for later work."""
@@ -331,6 +369,7 @@ class ProviderWorker:
                 self._conversations, self._timers = conversations, timers
                 for queue in self._queues.values():
                     self._start_conversations(queue)
+                timers.start_soon(self._record_kept_hints)
                 task_status.started()
                 try:
                     await drain.wait()

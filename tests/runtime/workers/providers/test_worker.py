@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
@@ -54,6 +55,7 @@ from mmo_trio.engine.engine import DecisionFailed
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.workers.providers import worker as worker_module
 from mmo_trio.workers.providers.account import SendRequest
+from mmo_trio.workers.providers.kept_hints import HintFile
 from mmo_trio.workers.providers.worker import (
     CONVERSATION_TIMEOUT_S,
     ENDED_POLL_INTERVAL_S,
@@ -62,6 +64,7 @@ from mmo_trio.workers.providers.worker import (
     TRIES_IN_PLACE,
     ProviderWorker,
 )
+from tests.runtime.workers.providers.test_kept_hints import call_at_once
 from tests.support.engine_double import EngineDouble, moment, now
 
 
@@ -334,14 +337,38 @@ async def test_a_hint_is_kept_until_the_store_has_it_as_long_as_there_is_room(
     monkeypatch.setattr(worker_module, "KEPT_HINTS_MAX", 1)
     async with at_work(WorkerHarness()) as harness:
         harness.engine.errors = [StoreUnavailable("away")] * 3
-        assert harness.worker.try_keep(hinted())
-        assert not harness.worker.try_keep(hinted())
+        assert await harness.worker.try_keep(hinted())
+        assert not await harness.worker.try_keep(hinted())
         await trio.sleep(60)
         assert (harness.engine.errors, harness.worker.kept_hints) == ([], 0)
         assert [each.reason for each in harness.engine.gateway.suspense] == ["unknown_transaction"]
         harness.drain.set()
         await trio.sleep(1)
-        assert not harness.worker.try_keep(hinted())
+        assert not await harness.worker.try_keep(hinted())
+
+
+@pytest.mark.spec("P5")
+async def test_a_kept_hint_is_recorded_by_the_next_process_when_this_one_stops_before(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    file, at_the_end = tmp_path / "gateway.db.hints", hinted("01K5TESTTESTTESTTESTTEST09")
+    async with at_work(WorkerHarness()) as harness:
+        harness.worker.hint_file = HintFile(file, call_at_once)
+        harness.engine.errors = [StoreUnavailable("away")] * 100
+        assert await harness.worker.try_keep(hinted())
+        harness.drain.set()
+        await trio.sleep(10)
+        assert await harness.worker.try_keep(at_the_end)
+        assert harness.engine.gateway.suspense == []
+    following = WorkerHarness()
+    following.worker.hint_file = HintFile(file, call_at_once)
+    async with at_work(following) as harness:
+        await trio.sleep(10)
+        assert sorted(each.gateway_reference or "" for each in harness.engine.gateway.suspense) == [
+            REFERENCE,
+            at_the_end.gateway_reference,
+        ]
+        assert not file.exists()
 
 
 @pytest.mark.spec("S6", "P5")
