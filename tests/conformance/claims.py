@@ -80,6 +80,8 @@ async def check_claim_settles_once(open_store: OpenStore) -> None:
         replies = await submit_batch(store, (_PAID, after_noon(5)), (_PAID, after_noon(6)))
         assert [type(each) for each in replies] == [Applied, Ignored]
         assert await store.transaction(reference(3)) is not None
+        assert await store.deposit_of("sandbox", _RECEIPT) == reference(3)
+        assert await store.deposit_of("other", _RECEIPT) is None
         settled = await store.deposit_claim("sandbox", _RECEIPT)
         assert settled is not None
         assert settled.wake_at is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded
@@ -27,6 +27,15 @@ ENTRIES_READ = 100
 
 
 @frozen
+class ReceiptOwner:
+    """Says what else than the payment has the receipt of a report: its money was credited once."""
+
+    reference: str | None
+    """The gatewayReference of a payment or deposit of the same brand; None: it is another brand's,
+    which a merchant never learns, or a deposit that belongs to no payment yet."""
+
+
+@frozen
 class ToldWrong:
     """Describes a payment with a report that says the opposite of what its merchant was told."""
 
@@ -38,6 +47,8 @@ class ToldWrong:
     """When the merchant took the callback; None: look-ups and records alone tell the result."""
     reversals: Sequence[Reversal] = ()
     """The payment's reversals: what has gone back, or may."""
+    receipt_owner: ReceiptOwner | None = None
+    """What else has the receipt of the report; None: nothing has, or the report names none."""
 
     @property
     def told_at(self) -> Instant:
@@ -165,8 +176,41 @@ async def list_told_wrong(
         before = entries[-1].id
 
 
+async def load_told_wrong(
+    store: Store,
+    transaction: Transaction,
+    suspense: Iterable[SuspenseEntry],
+    callbacks: Iterable[CallbackRecorded],
+    reversals: Sequence[Reversal],
+) -> ToldWrong | None:
+    """Return what `find_told_wrong` does, with what else has the receipt of the report."""
+    wrong = find_told_wrong(transaction, suspense, callbacks, reversals)
+    if wrong is None or wrong.reported is not Status.SUCCESS or wrong.receipt is None:
+        return wrong
+    owner = await _find_receipt_owner(store, transaction, wrong.receipt)
+    return evolve(wrong, receipt_owner=owner)
+
+
+async def _find_receipt_owner(
+    store: Store, transaction: Transaction, receipt: str
+) -> ReceiptOwner | None:
+    provider = transaction.order.provider
+    reference = await store.deposit_of(provider, receipt)
+    if reference is None:
+        claim = await store.deposit_claim(provider, receipt)
+        if claim is None or claim.payment == transaction.reference:
+            return None
+        reference = claim.payment
+    if reference is None:
+        return ReceiptOwner(None)
+    owner = await store.transaction(reference)
+    is_own = owner is not None and owner.order.brand == transaction.order.brand
+    return ReceiptOwner(reference if is_own else None)
+
+
 async def _load(store: Store, payment: Transaction) -> ToldWrong | None:
-    return find_told_wrong(
+    return await load_told_wrong(
+        store,
         payment,
         await store.admin.suspense_of_payment(payment.reference),
         await store.admin.callbacks(gateway_reference=payment.reference),
@@ -237,6 +281,8 @@ def _advice(wrong: ToldWrong) -> str:
     if not wrong.is_confirmed:
         forbidden = "ask the payer to pay again, and do not deliver," if is_payin else "pay again"
         return f"It has not confirmed that yet. Do not {forbidden} before we write to you again."
+    if wrong.receipt_owner is not None:
+        return _advice_on_credited(wrong.receipt_owner, is_payin=is_payin)
     if wrong.back.minor or wrong.may_go_back.minor:
         return _advice_on_returns(wrong, is_payin=is_payin)
     if is_payin:
@@ -244,6 +290,21 @@ def _advice(wrong: ToldWrong) -> str:
     return (
         "The payee has the money: do not pay again. If you have already, answer to this "
         "message at once."
+    )
+
+
+def _advice_on_credited(owner: ReceiptOwner, *, is_payin: bool) -> str:
+    """Return what to do where the money of the report was credited as something else."""
+    if not is_payin:
+        return "Its receipt is that of another payment. Do not pay again before we write to you."
+    if owner.reference is None:
+        return (
+            "Its receipt is that of another payment or deposit. Do not deliver, and do not ask the "
+            "payer to pay again, before we write to you again."
+        )
+    return (
+        f"This money is already credited to you as {owner.reference}: do not deliver again. Do not "
+        "ask the payer to pay again."
     )
 
 

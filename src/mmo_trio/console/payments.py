@@ -32,7 +32,7 @@ from mmo_trio.admin.reference_search import search_by_beginning, search_by_refer
 from mmo_trio.admin.resolution import SUCCESS
 from mmo_trio.admin.reversals import money_left
 from mmo_trio.admin.timeline import timeline
-from mmo_trio.admin.told_wrong import find_told_wrong, merchant_message
+from mmo_trio.admin.told_wrong import load_told_wrong, merchant_message
 from mmo_trio.console.context import console
 from mmo_trio.console.kept_inputs import keep_input, kept_input, seal_input
 from mmo_trio.console.parameters import (
@@ -381,7 +381,9 @@ async def show_payment(reference: str) -> str:
     about = f"payment:{transaction.reference}"
     await record_view(about)
     rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
-    wrong = find_told_wrong(transaction, history.suspense, history.callbacks, history.reversals)
+    wrong = await load_told_wrong(
+        store, transaction, history.suspense, history.callbacks, history.reversals
+    )
     return await render_template(
         "payment.html",
         payment=transaction,

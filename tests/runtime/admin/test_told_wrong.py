@@ -28,7 +28,7 @@ from mmo_sansio.messages.reversals import (
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import DAY, SECOND, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Evidence, Operation, Source, Status, Transaction
+from mmo_sansio.values.model import DepositTrust, Evidence, Operation, Source, Status, Transaction
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import ReversalState
 from mmo_trio.admin.explanation import conclusions, load_payment_history
@@ -192,6 +192,44 @@ async def test_the_merchants_text_says_what_to_do(
         await play(store, *inputs, operation=operation)
         (found,) = await listed(store)
         assert advice in merchant_message(found)
+
+
+@pytest.mark.spec("S4", "S5")
+@pytest.mark.parametrize(
+    ("brand", "advice"),
+    [
+        ("acme", f"This money is already credited to you as {a.UNUSED_REFERENCE}: do not deliver"),
+        ("zeta", "Its receipt is that of another payment or deposit. Do not deliver,"),
+    ],
+)
+async def test_nobody_delivers_again_for_money_that_is_a_deposit(brand: str, advice: str) -> None:
+    deposit = a.a_deposit(
+        provider_reference=PAID.provider_reference,
+        amount=PAID.final,
+        gateway_reference=a.UNUSED_REFERENCE,
+        trust=DepositTrust.CONFIRMED,
+        payment=None,
+        brand=a.a_brand(id=brand),
+    )
+    paid = evolve(PAID, settles_receipt=True)
+    async with StoreFile().open() as store:
+        await play(store, FAILED)
+        now = later(a.START, Span(9))
+        await submit_batch(store, (deposit, now), (paid, later(now, Span(1))))
+        (found,) = await listed(store)
+        text = merchant_message(found)
+        assert advice in text
+        assert "You have the money: deliver" not in text
+        assert (a.UNUSED_REFERENCE in text) is (brand == "acme")
+
+
+@pytest.mark.spec("S5")
+async def test_the_receipt_of_the_payment_itself_is_no_other_owner() -> None:
+    async with StoreFile().open() as store:
+        await play(store, FAILED, evolve(PAID, settles_receipt=True))
+        (found,) = await listed(store)
+        assert found.receipt_owner is None
+        assert "You have the money: deliver" in merchant_message(found)
 
 
 async def ask_back(store: Store, *, amount: int | None, number: int = 1) -> str:

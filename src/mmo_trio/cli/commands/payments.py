@@ -25,7 +25,7 @@ from mmo_trio.admin.explanation import (
 from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
 from mmo_trio.admin.timeline import timeline
-from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong, list_told_wrong, merchant_message
+from mmo_trio.admin.told_wrong import ToldWrong, list_told_wrong, load_told_wrong, merchant_message
 from mmo_trio.cli.commands.brands import brand_keys_to_json
 from mmo_trio.cli.commands.reversals import reversals, reverse
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
@@ -271,6 +271,7 @@ def told_wrong_to_json(wrong: ToldWrong) -> dict[str, object]:
         "isConfirmed": wrong.is_confirmed,
         "amount": wrong.amount,
         "receipt": wrong.receipt,
+        "isReceiptOfAnother": wrong.receipt_owner is not None,
         "suspenseEntry": wrong.entry.id,
         "message": merchant_message(wrong),
     }
@@ -359,13 +360,14 @@ def explain(reference: str, brand: str | None, target: CommandTarget, as_json: b
     REFERENCE is its gatewayReference or merchantReference.
     """
 
-    async def load(store: Store) -> PaymentHistory:
-        return await load_payment_history(store, await find_transaction(store, reference, brand))
+    async def load(store: Store) -> tuple[PaymentHistory, ToldWrong | None]:
+        history = await load_payment_history(store, await find_transaction(store, reference, brand))
+        wrong = await load_told_wrong(
+            store, history.transaction, history.suspense, history.callbacks, history.reversals
+        )
+        return history, wrong
 
-    history = target.with_store(load)
-    wrong = find_told_wrong(
-        history.transaction, history.suspense, history.callbacks, history.reversals
-    )
+    history, wrong = target.with_store(load)
     if as_json:
         print_json_text(_to_json(history, wrong))
     else:

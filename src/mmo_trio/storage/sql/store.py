@@ -253,6 +253,13 @@ class Store(ABC):
         found = await self._fetch(_parse_claims, statement, provider, receipt)
         return found[0] if found else None
 
+    async def deposit_of(self, provider: str, receipt: str) -> str | None:
+        """Return the gatewayReference of the deposit that was booked with this receipt."""
+        statement = (
+            "SELECT gateway_reference FROM deposits WHERE provider = ? AND provider_reference = ?"
+        )
+        return await self._fetch(_parse_only_text, statement, provider, receipt)
+
     async def reversals(self, payment: str) -> Sequence[Reversal]:
         """Return the reversals of a payment, in the order of their numbers."""
         return await self._fetch(
@@ -430,6 +437,10 @@ def _parse_only_transaction(rows: Sequence[Row]) -> Transaction | None:
 
 def _parse_transactions(rows: Sequence[Row]) -> Sequence[Transaction]:
     return [serialization.parse_transaction(*row) for row in rows]
+
+
+def _parse_only_text(rows: Sequence[Row]) -> str | None:
+    return rows[0][0] if rows else None
 
 
 def _parse_claims(rows: Sequence[Row]) -> Sequence[DepositClaim]:
