@@ -100,6 +100,27 @@ def test_who_uses_a_restored_store_that_nobody_has_prepared_is_told_so(
     assert "not prepared" not in gateway.mmo("db", "check").output
 
 
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    ("content", "remark"),
+    [
+        (None, "the file database.mark_file is missing"),
+        ("not what a gateway writes", "the mark of this store can't be read"),
+    ],
+)
+def test_who_uses_a_store_whose_mark_is_missing_or_damaged_is_told_so(
+    gateway: RestorableGateway, content: str | None, remark: str
+) -> None:
+    """The gateway serves neither."""
+    assert is_served(gateway)
+    gateway.mark_file.unlink()
+    if content is not None:
+        gateway.mark_file.write_text(content)
+    for command in (("tx", "list"), *COMMANDS):
+        assert gateway.mmo(*command).output.count(remark) == 1
+    assert not is_served(gateway)
+
+
 # What the gateway has committed
 
 

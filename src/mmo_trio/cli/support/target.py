@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 import click
 import platformdirs
@@ -93,8 +93,8 @@ class CommandTarget:
         """Open the store, run `use` with it and close it; `create` makes a missing store.
 
         Unless it `compares` nothing, the store is compared with the mark of this machine: what is
-        committed is in the mark afterwards, and who uses a restored store that nobody has prepared
-        is told so. Raises StoreUnavailable."""
+        committed is in the mark afterwards, and who uses a store that the gateway would not serve,
+        such as a restored one that nobody has prepared, is told so. Raises StoreUnavailable."""
 
         async def use_store() -> ResultT:
             async with open_store(
@@ -103,11 +103,8 @@ class CommandTarget:
                 if not compares or self.data_directory is not None:
                     return await use(store)
                 async with counted_commits(store, self.settings) as found:
-                    if found is Recognition.RESTORED:
-                        print_status(
-                            "Warning: this store was restored from a backup, or is another one, and"
-                            f" is not prepared: run `mmo db restored{chosen_gateway()}`."
-                        )
+                    if (warning := _store_warning(found)) is not None:
+                        print_status(f"Warning: {warning}")
                     return await use(store)
 
         return trio.run(use_store)
@@ -129,6 +126,35 @@ class CommandTarget:
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""
         return provider_titles(self.settings, is_sandbox=self.data_directory is not None)
+
+
+def _store_warning(found: Recognition | None) -> str | None:
+    """Return what to know of a store that the gateway would not serve; None for one that it would.
+
+    `found`: what the store is by its mark; None where that can't be read."""
+    remedy = f"run `mmo db restored{chosen_gateway()}`"
+    match found:
+        case Recognition.CURRENT | Recognition.BEHIND:
+            return None
+        case Recognition.RESTORED:
+            return (
+                "this store was restored from a backup, or is another one, and is not prepared: "
+                f"{remedy}."
+            )
+        case Recognition.UNMARKED:
+            return (
+                "the file database.mark_file is missing, so this store may be a backup that lacks "
+                "payments: copy the file from the machine that served the store last; if a backup "
+                f"was restored, or nobody knows, {remedy}."
+            )
+        case None:
+            return (
+                "the mark of this store can't be read, so it may be a backup that lacks payments: "
+                "let this user read the file; if it is damaged and a backup was restored, "
+                f"{remedy}."
+            )
+        case _:
+            assert_never(found)
 
 
 def find_target(
