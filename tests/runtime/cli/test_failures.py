@@ -8,8 +8,10 @@ import os
 import resource
 import sqlite3
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import trio
 from click.testing import CliRunner, Result
@@ -188,3 +190,42 @@ def test_a_folder_that_is_not_there_is_named_with_what_to_do(tmp_path: Path) -> 
     code, _, said = run("brands", "apply", brands, "--data", tmp_path / "absent")
     assert code == 3
     assert f"there is no folder {tmp_path / 'absent'}; make it" in said
+
+
+def texts_of(command: click.Command, name: str) -> Iterator[tuple[str, click.Parameter]]:
+    """Every option and argument of a command, and of those below it, that is text."""
+    for parameter in command.params:
+        if isinstance(parameter.type, click.types.StringParamType):
+            yield name, parameter
+    if isinstance(command, click.Group):
+        context = click.Context(main)
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            assert found is not None
+            yield from texts_of(found, f"{name} {below}")
+
+
+def test_every_text_of_a_command_must_be_utf_8() -> None:
+    context = click.Context(main)
+    texts = list(texts_of(main, "mmo"))
+    assert len(texts) > 80
+    for name, parameter in texts:
+        assert parameter.type.convert("café", parameter, context) == "café"
+        with pytest.raises(click.BadParameter, match="is not UTF-8") as refused:
+            parameter.type.convert("caf\udce9", parameter, context)
+        assert refused.value.param is parameter, name
+
+
+def test_a_reason_that_is_not_utf_8_is_refused_by_the_name_of_its_option(tmp_path: Path) -> None:
+    command = [*COMMAND, "tx", "reverse", numbered_reference(1), "--data", str(tmp_path)]
+    done = subprocess.run(
+        [*map(os.fsencode, command), b"--reason", b"caf\xe9"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment_without_settings(),
+        timeout=HANGS_AFTER_S,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert b"Invalid value for '--reason'" in done.stderr
+    assert b"Traceback" not in done.stderr

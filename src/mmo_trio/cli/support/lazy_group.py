@@ -12,6 +12,7 @@ from attrs import frozen
 from click.shell_completion import CompletionItem
 
 from mmo_trio.cli.support.errors import needs_extra
+from mmo_trio.cli.support.options import check_texts
 
 
 @frozen
@@ -36,6 +37,7 @@ class LazyCommand:
             )
         command: click.Command = getattr(module, self.name.replace("-", "_"))
         summarise(command)
+        check_texts(command)
         return command
 
 

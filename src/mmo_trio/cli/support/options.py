@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import click
 
@@ -25,6 +25,35 @@ data_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 datetime_type = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
 """Reads a date or time of an option."""
+
+
+class Text(click.types.StringParamType):
+    """Reads an option that is text: what isn't can be neither stored nor sent."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text. Raises BadParameter, which names the option, for bytes that are no
+        UTF-8: the interpreter reads them as surrogates (PEP 383)."""
+        text: str = super().convert(value, param, ctx)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = text.encode(errors="backslashreplace").decode()
+            self.fail(
+                f"'{shown}' is not UTF-8. Set the terminal to UTF-8, or convert the text.",
+                param,
+                ctx,
+            )
+        return text
+
+
+def check_texts(command: click.Command) -> None:
+    """Have a command, and those below it, refuse texts that aren't UTF-8."""
+    for param in command.params:
+        if param.type is click.STRING:
+            param.type = Text()
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            check_texts(each)
 
 
 def to_instant(value: datetime | None, default: Instant) -> Instant:
