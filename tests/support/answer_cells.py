@@ -129,6 +129,7 @@ def _reversals() -> Mapping[str, Reversal]:
         "unknown (not asked about)": evolve(ended, state=ReversalState.UNKNOWN),
         "succeeded": evolve(ended, state=ReversalState.SUCCEEDED),
         "failed": evolve(ended, state=ReversalState.FAILED),
+        "failed (asked about)": evolve(sent, state=ReversalState.FAILED),
         "moved after all": evolve(ended, state=ReversalState.MOVED_AFTER_ALL),
     }
 
@@ -196,8 +197,10 @@ def _reversal_outcome(before: Reversal, decision: Decision) -> str:
             words.append("accepted")
         if after.wake_at is not None and after.state is not ReversalState.APPROVED:
             words.append(_when_asked(before.wake_at, after.wake_at))
-        elif before.wake_at is not None and not after.state.has_ended and after.wake_at is None:
-            words.append("asked no more")
+        elif before.wake_at is not None and after.wake_at is None:
+            # An end is followed by no question anyway.
+            is_end = after.state.has_ended and not before.state.has_ended
+            words += ["asked no more"] * (not is_end)
     return _with_suspense(words, decision)
 
 

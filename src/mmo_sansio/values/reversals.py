@@ -104,7 +104,8 @@ class Reversal:
     unsent: int = 0
     """How many of these have certainly not arrived, by their own responses."""
     polls: int = 0
-    """How often it was asked after since it was last sent."""
+    """How often it was asked after since it was last sent, or since the latest hint after its
+    end."""
     is_accepted: bool = False
     """Whether the provider has said that it has the request: it is never sent again."""
     is_restored: bool = False

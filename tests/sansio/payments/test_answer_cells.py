@@ -68,6 +68,9 @@ _ACCEPTED: Final = (
     " accepted, asked later / accepted, asked later"
 )
 
+_ANSWERED_LATEST: Final = "nothing / nothing / nothing / asked no more / nothing"
+"""Only the answer to the latest question ends the asking about a failed reversal."""
+
 REVERSALS: Final[Mapping[str, Mapping[str, str]]] = {
     "ReversalAccepted": {
         "approved": _ACCEPTED,
@@ -75,7 +78,8 @@ REVERSALS: Final[Mapping[str, Mapping[str, str]]] = {
         "sent (accepted)": "asked when due / asked later / asked later / asked later / asked later",
         "unknown": _ACCEPTED,
         "unknown (not asked about)": "accepted, asked sooner",
-        "failed": "asked sooner",
+        "failed": "asked sooner / asked sooner / asked sooner / nothing / asked sooner",
+        "failed (asked about)": "nothing / nothing / nothing / nothing / asked sooner",
     },
     "ReversalSucceeded": {
         "approved": "succeeded",
@@ -84,6 +88,7 @@ REVERSALS: Final[Mapping[str, Mapping[str, str]]] = {
         "unknown": "succeeded",
         "unknown (not asked about)": "succeeded",
         "failed": "moved after all, suspense book",
+        "failed (asked about)": "moved after all, asked no more, suspense book",
     },
     "ReversalFailed": {  # The request is a further one: the first may have arrived after all.
         "approved": "nothing / unknown, asked sooner / failed / failed / failed",
@@ -92,6 +97,7 @@ REVERSALS: Final[Mapping[str, Mapping[str, str]]] = {
         "unknown": "nothing / asked sooner / failed / failed / failed",
         "unknown (not asked about)": "nothing / asked sooner / failed / failed / failed",
         "succeeded": "suspense book",
+        "failed (asked about)": _ANSWERED_LATEST,
     },
     "ReversalUnreachable": {
         "sent (unanswered)": (
@@ -105,11 +111,13 @@ REVERSALS: Final[Mapping[str, Mapping[str, str]]] = {
         "sent (unanswered)": "nothing / sent again / sent again / sent again",
         "unknown": "nothing / sent again / sent again / sent again",
         "unknown (not asked about)": "nothing / sent again / sent again / sent again",
+        "failed (asked about)": _ANSWERED_LATEST,
     },
     "ReversalCannotTell": {
         "sent (unanswered)": "nothing / nothing / nothing / unknown, asked no more / nothing",
         "sent (accepted)": "nothing / nothing / nothing / asked no more / nothing",
         "unknown": "nothing / nothing / nothing / asked no more / nothing",
+        "failed (asked about)": _ANSWERED_LATEST,
     },
     "ReversalHinted": {
         "sent (unanswered)": "asked sooner",
@@ -117,6 +125,7 @@ REVERSALS: Final[Mapping[str, Mapping[str, str]]] = {
         "unknown": "asked sooner",
         "unknown (not asked about)": "asked sooner",
         "failed": "asked sooner",
+        "failed (asked about)": "asked sooner",
     },
 }
 

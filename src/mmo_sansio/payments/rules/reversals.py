@@ -57,6 +57,10 @@ _NEVER_RECEIVED_SO_OFTEN: Final = (
 REQUESTS_MAX: Final = 5
 """How many requests may leave for a reversal, but for those that certainly did not arrive."""
 
+QUESTIONS_AFTER_END_MAX: Final = 80
+"""How often a reversal that has ended is asked about after a hint: for three days, as all but the
+first eleven questions are an hour apart."""
+
 
 @frozen
 class _Found:
@@ -90,10 +94,16 @@ class _Found:
         return Decision(ReversalApplied(after, self.payment), changes)
 
     def end(
-        self, state: ReversalState, source: Source | None, *, now: Moment, **members: Any
+        self,
+        state: ReversalState,
+        source: Source | None,
+        *,
+        now: Moment,
+        wake_at: Instant | None = None,
+        **members: Any,
     ) -> Decision:
-        """Return the decision that ends the reversal."""
-        decision = self.move(state, wake_at=None, ended_at=now.utc, source=source, **members)
+        """Return the decision that ends the reversal, or changes how it has ended."""
+        decision = self.move(state, wake_at=wake_at, ended_at=now.utc, source=source, **members)
         entry = self.reversal.suspense_entry
         if entry is None or not state.has_moved or not self._is_all_back(decision):
             return decision
@@ -327,12 +337,7 @@ def _wake(found: _Found, input_: inputs.ReversalWoke, *, now: Moment) -> Decisio
     if before.wake_at is None or now.time < before.wake_at:
         return ignore("Nothing is due.", found.payment)
     if before.state is not ReversalState.APPROVED:
-        polls, state = (
-            before.polls + 1,
-            before.state if before.state.has_ended else _waiting_state(before),
-        )
-        at = later(now.time, max(poll_interval(polls), SUBMISSION_TIMEOUT))
-        return found.move(state, wake_at=at, polls=polls)
+        return _count_question(found, now=now)
     if not found.fits:
         return found.give_way(now=now)
     return found.move(
@@ -344,6 +349,19 @@ def _wake(found: _Found, input_: inputs.ReversalWoke, *, now: Moment) -> Decisio
         submissions=before.submissions + 1,
         polls=0,
     )
+
+
+def _count_question(found: _Found, *, now: Moment) -> Decision:
+    """Record a question about what was sent, and when the next one is due. The last one about a
+    reversal that has ended is followed by none."""
+    before = found.reversal
+    polls = before.polls + 1
+    at = later(now.time, max(poll_interval(polls), SUBMISSION_TIMEOUT))
+
+    if not before.state.has_ended:
+        return found.move(_waiting_state(before), wake_at=at, polls=polls)
+    is_last = polls >= QUESTIONS_AFTER_END_MAX
+    return found.move(before.state, wake_at=None if is_last else at, polls=polls)
 
 
 def _mark_restored(found: _Found, *, now: Moment) -> Decision:
@@ -375,6 +393,8 @@ def _resolve(found: _Found, input_: inputs.ResolveReversal, *, now: Moment) -> D
         to,
         Source.MANUAL,
         now=now,
+        # A question that a hint has caused after the end is still to be answered.
+        wake_at=before.wake_at if before.state.has_ended else None,
         ended_by=input_.user,
         remark=input_.evidence,
         provider_reference=input_.provider_reference or before.provider_reference,
@@ -544,31 +564,47 @@ def _fail(
 
 
 def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
-    """Put a result that contradicts the one on record into the suspense book. Money that was moved
-    back after all counts from then on, so that it is not moved twice. A notification of a failed
-    one that tells no result is asked about, until there is an answer."""
-    before = found.reversal
+    """Apply a report to a reversal that has ended. A result that contradicts the one on record goes
+    to the suspense book; money that was moved back after all counts from then on, so that it is not
+    moved twice. What a hint has caused to be asked about is asked about until the latest question
+    has an answer: an older one may have been given before what the hint tells of."""
+    before, answered = found.reversal, what_is_answered(input_.version, found.reversal)
     match input_:
-        case inputs.ReversalSucceeded():  # One under another name is a second one.
-            names = {input_.provider_reference, before.provider_reference} - {None}
-            is_same = len(names) <= 1 and input_.amount in (None, before.amount)
-            agrees = before.state.has_moved and is_same
-        case inputs.ReversalFailed():  # It was known already of what was moved after all.
-            agrees = before.state is not ReversalState.SUCCEEDED
-        case inputs.ReversalAccepted() if _may_be_asked_about(before):
-            return found.move(before.state, wake_at=later(now.time, POLL_INTERVAL_MIN))
-        case inputs.ReversalNeverReceived() | inputs.ReversalCannotTell() if (
-            before.wake_at is not None
-        ):
-            return found.move(before.state, wake_at=None)
-        case _:
+        case inputs.ReversalSucceeded():
+            decision = _succeed_after_end(found, input_, now=now)
+        case inputs.ReversalFailed():
+            decision = _fail_after_end(found, input_, now=now)
+        case inputs.ReversalAccepted():
+            is_news = before.wake_at is None or answered is Answer.NOTIFICATION
+            if before.may_be_put_right and is_news and answered is not Answer.QUESTION:
+                return _ask_soon(found, now=now)
             return ignore("The reversal has ended.", found.payment)
-    if agrees and before.wake_at is not None:
-        return found.move(before.state, wake_at=None)
-    if agrees:
+        case inputs.ReversalNeverReceived() | inputs.ReversalCannotTell():
+            decision = ignore("The reversal has ended.", found.payment)
+        case inputs.ReversalUnreachable():
+            return ignore("The reversal has ended.", found.payment)
+        case _:
+            assert_never(input_)
+
+    has_moved_on = any(isinstance(change, ReversalChanged) for change in decision.changes)
+    if has_moved_on or answered is not Answer.QUESTION or before.wake_at is None:
+        return decision
+    stopped = found.move(before.state, wake_at=None)
+    if not decision.changes:
+        return stopped
+    return evolve(decision, changes=(*stopped.changes, *decision.changes))
+
+
+def _succeed_after_end(found: _Found, input_: inputs.ReversalSucceeded, *, now: Moment) -> Decision:
+    """Compare a success with the end on record. One under another name is a second one."""
+    before = found.reversal
+    names = {input_.provider_reference, before.provider_reference} - {None}
+    is_same = len(names) <= 1 and input_.amount in (None, before.amount)
+    if before.state.has_moved and is_same:
         return ignore("It agrees with what is on record.", found.payment)
+
     rejected = record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, found.payment, now=now)
-    if before.state.has_moved or not isinstance(input_, inputs.ReversalSucceeded):
+    if before.state.has_moved:
         return rejected
     is_same_currency = input_.amount is None or input_.amount.currency == before.amount.currency
     moved = found.end(
@@ -582,25 +618,34 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
     return evolve(rejected, changes=(*moved.changes, *rejected.changes))
 
 
+def _fail_after_end(found: _Found, input_: inputs.ReversalFailed, *, now: Moment) -> Decision:
+    """Compare a failure with the end on record. It was known already of what the provider has
+    reported as moved after all."""
+    if found.reversal.state is not ReversalState.SUCCEEDED:
+        return ignore("It agrees with what is on record.", found.payment)
+    return record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, found.payment, now=now)
+
+
 def _hint(found: _Found, input_: inputs.ReversalHinted, *, now: Moment) -> Decision:
-    """Ask now. A hint proves nothing, so it keeps nothing from being sent, and it comes in time
-    where a question is about to be asked, or the request may be in flight."""
+    """Ask now. A hint proves nothing, so it keeps nothing from being sent."""
     before = found.reversal
     if before.provider != input_.provider or not before.may_have_arrived:
         return ignore("No such reversal waits for this provider.", found.payment)
     if before.state is ReversalState.APPROVED:
         return ignore("It is about to be sent again.", found.payment)
-    if before.state.has_ended and not _may_be_asked_about(before):
+    if before.state.has_ended and not before.may_be_put_right:
         return ignore("The reversal has ended.", found.payment)
+    return _ask_soon(found, now=now)
+
+
+def _ask_soon(found: _Found, *, now: Moment) -> Decision:
+    """Ask about what was sent, unless a question is about to be asked, or the request may be in
+    flight. Of what has ended the questions are counted anew."""
+    before = found.reversal
     soon = later(now.time, POLL_INTERVAL_MIN)
     if not (before.is_accepted or before.state.has_ended):
         soon = max(soon, _arrives_until(before))
     if before.wake_at is not None and before.wake_at <= soon:
         return ignore("It is about to be asked about.", found.payment)
-    return found.move(before.state, wake_at=soon)
-
-
-def _may_be_asked_about(ended: Reversal) -> bool:
-    """Tell whether it is worth a question that the provider has told something of a reversal that
-    has ended."""
-    return ended.state is ReversalState.FAILED and ended.wake_at is None
+    polls = 0 if before.state.has_ended else before.polls
+    return found.move(before.state, wake_at=soon, polls=polls)

@@ -3,6 +3,7 @@ result is lost (S5)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from mmo_sansio.messages.reversals import (
     ReversalWoke,
 )
 from mmo_sansio.payments.gateway import Gateway
-from mmo_sansio.payments.rules.reversals import REQUESTS_MAX
+from mmo_sansio.payments.rules.reversals import QUESTIONS_AFTER_END_MAX, REQUESTS_MAX
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.providers.common.interface import ReversalReports
 from mmo_sansio.testing import (
@@ -531,9 +532,64 @@ def test_a_notification_after_a_failure_is_asked_about_until_it_is_answered(
         assert not reply.reversal.may_send(attempt)
         stage.give(ReversalUnreachable(ID, "test", "No answer."))
         assert stage.has(ReversalState.FAILED)
-    stage.give(told or ReversalFailed(ID, "test", Source.POLL, "No."))
+    stage.give(told or ReversalReports(stage.reversal, "test").failed("No."))
     assert stage.has(ReversalState.MOVED_AFTER_ALL if told else ReversalState.FAILED)
     assert isinstance(stage.send("four"), Ignored)
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    "stale",
+    [
+        lambda asked: asked.never_received(),
+        lambda asked: asked.cannot_tell(),
+        lambda asked: asked.failed("No."),
+    ],
+)
+def test_a_stale_answer_ends_no_asking_that_a_notification_has_caused(
+    stale: Callable[[ReversalReports], Input],
+) -> None:
+    stage = sent()
+    stage.send("two")
+    asked = ReversalReports(stage.reversal, "test")
+    stage.give(evolve(BY_HAND, succeeded=False))
+    stage.give(ReversalHinted(ID, "test"))
+    stage.give(stale(asked))
+    assert stage.reversal.wake_at == later(stage.now, POLL_INTERVAL_MIN)
+    stage.send("three")
+    stage.give(stale(ReversalReports(stage.reversal, "test")))
+    assert stage.reversal.wake_at is None, "the latest question has its answer"
+
+
+@pytest.mark.spec("S5")
+def test_a_stale_acceptance_of_what_staff_have_failed_is_asked_about() -> None:
+    stage = sent()
+    stage.send("two")
+    asked = ReversalReports(stage.reversal, "test")
+    stage.give(evolve(BY_HAND, succeeded=False))
+    stage.give(asked.accepted())
+    assert stage.reversal.wake_at == later(stage.now, POLL_INTERVAL_MIN)
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("is_pending", [True, False])
+def test_what_has_ended_is_asked_about_for_some_days_after_each_notification(
+    is_pending: bool,
+) -> None:
+    stage = sent()
+    stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
+    for round_ in range(2):
+        stage.give(ReversalHinted(ID, "test"))
+        began_at, questions = stage.now, 0
+        while (due := stage.reversal.wake_at) is not None:
+            stage.now = due
+            stage.give(ReversalWoke(ID, f"{round_}, {questions}"))
+            about = ReversalReports(stage.reversal, "test")
+            stage.give(about.accepted() if is_pending else about.unreachable("No answer."))
+            questions += 1
+        assert questions == QUESTIONS_AFTER_END_MAX
+        assert 2 < (stage.now - began_at) / DAY < 4
+    assert stage.has(ReversalState.FAILED)
 
 
 @pytest.mark.spec("S5")
