@@ -121,6 +121,7 @@ def _reversals() -> Mapping[str, Reversal]:
         wake_at=DUE,
     )
     ended = evolve(sent, wake_at=None)
+    by_hand = evolve(ended, source=Source.MANUAL)
     return {
         "approved": evolve(sent, state=ReversalState.APPROVED),
         "sent (unanswered)": evolve(sent, polls=0),
@@ -128,9 +129,17 @@ def _reversals() -> Mapping[str, Reversal]:
         "unknown": evolve(sent, state=ReversalState.UNKNOWN),
         "unknown (not asked about)": evolve(ended, state=ReversalState.UNKNOWN),
         "succeeded": evolve(ended, state=ReversalState.SUCCEEDED),
+        "succeeded (by hand)": evolve(by_hand, state=ReversalState.SUCCEEDED),
+        "succeeded (by hand, asked about)": evolve(
+            by_hand, state=ReversalState.SUCCEEDED, wake_at=DUE
+        ),
         "failed": evolve(ended, state=ReversalState.FAILED),
         "failed (asked about)": evolve(sent, state=ReversalState.FAILED),
         "moved after all": evolve(ended, state=ReversalState.MOVED_AFTER_ALL),
+        "moved after all (by hand)": evolve(by_hand, state=ReversalState.MOVED_AFTER_ALL),
+        "moved after all (by hand, asked about)": evolve(
+            by_hand, state=ReversalState.MOVED_AFTER_ALL, wake_at=DUE
+        ),
     }
 
 

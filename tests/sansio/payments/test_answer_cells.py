@@ -69,7 +69,22 @@ _ACCEPTED: Final = (
 )
 
 _ANSWERED_LATEST: Final = "nothing / nothing / nothing / asked no more / nothing"
-"""Only the answer to the latest question ends the asking about a failed reversal."""
+"""Only the answer to the latest question ends the asking about what has ended."""
+
+_CONTRADICTED: Final = (
+    "suspense book / suspense book / suspense book / asked no more, suspense book / suspense book"
+)
+
+_NEVER_RECEIVED_AFTER_ALL: Final = (
+    "nothing / nothing / nothing / asked no more, suspense book / nothing"
+)
+
+_ASKED_ABOUT: Final = (
+    "succeeded (by hand, asked about)",
+    "failed (asked about)",
+    "moved after all (by hand, asked about)",
+)
+"""What has ended, and a hint has caused to be asked about."""
 
 REVERSALS: Final[Mapping[str, Mapping[str, str]]] = {
     "ReversalAccepted": {
@@ -78,8 +93,11 @@ REVERSALS: Final[Mapping[str, Mapping[str, str]]] = {
         "sent (accepted)": "asked when due / asked later / asked later / asked later / asked later",
         "unknown": _ACCEPTED,
         "unknown (not asked about)": "accepted, asked sooner",
-        "failed": "asked sooner / asked sooner / asked sooner / nothing / asked sooner",
-        "failed (asked about)": "nothing / nothing / nothing / nothing / asked sooner",
+        **dict.fromkeys(
+            ("failed", "succeeded (by hand)", "moved after all (by hand)"),
+            "asked sooner / asked sooner / asked sooner / nothing / asked sooner",
+        ),
+        **dict.fromkeys(_ASKED_ABOUT, "nothing / nothing / nothing / nothing / asked sooner"),
     },
     "ReversalSucceeded": {
         "approved": "succeeded",
@@ -89,6 +107,8 @@ REVERSALS: Final[Mapping[str, Mapping[str, str]]] = {
         "unknown (not asked about)": "succeeded",
         "failed": "moved after all, suspense book",
         "failed (asked about)": "moved after all, asked no more, suspense book",
+        "succeeded (by hand, asked about)": _ANSWERED_LATEST,
+        "moved after all (by hand, asked about)": _ANSWERED_LATEST,
     },
     "ReversalFailed": {  # The request is a further one: the first may have arrived after all.
         "approved": "nothing / unknown, asked sooner / failed / failed / failed",
@@ -97,7 +117,11 @@ REVERSALS: Final[Mapping[str, Mapping[str, str]]] = {
         "unknown": "nothing / asked sooner / failed / failed / failed",
         "unknown (not asked about)": "nothing / asked sooner / failed / failed / failed",
         "succeeded": "suspense book",
+        "succeeded (by hand)": "suspense book",
+        "succeeded (by hand, asked about)": _CONTRADICTED,
         "failed (asked about)": _ANSWERED_LATEST,
+        "moved after all (by hand)": "suspense book",
+        "moved after all (by hand, asked about)": _CONTRADICTED,
     },
     "ReversalUnreachable": {
         "sent (unanswered)": (
@@ -111,13 +135,15 @@ REVERSALS: Final[Mapping[str, Mapping[str, str]]] = {
         "sent (unanswered)": "nothing / sent again / sent again / sent again",
         "unknown": "nothing / sent again / sent again / sent again",
         "unknown (not asked about)": "nothing / sent again / sent again / sent again",
+        "succeeded (by hand, asked about)": _NEVER_RECEIVED_AFTER_ALL,
         "failed (asked about)": _ANSWERED_LATEST,
+        "moved after all (by hand, asked about)": _NEVER_RECEIVED_AFTER_ALL,
     },
     "ReversalCannotTell": {
         "sent (unanswered)": "nothing / nothing / nothing / unknown, asked no more / nothing",
         "sent (accepted)": "nothing / nothing / nothing / asked no more / nothing",
         "unknown": "nothing / nothing / nothing / asked no more / nothing",
-        "failed (asked about)": _ANSWERED_LATEST,
+        **dict.fromkeys(_ASKED_ABOUT, _ANSWERED_LATEST),
     },
     "ReversalHinted": {
         "sent (unanswered)": "asked sooner",
@@ -125,7 +151,9 @@ REVERSALS: Final[Mapping[str, Mapping[str, str]]] = {
         "unknown": "asked sooner",
         "unknown (not asked about)": "asked sooner",
         "failed": "asked sooner",
-        "failed (asked about)": "asked sooner",
+        "succeeded (by hand)": "asked sooner",
+        "moved after all (by hand)": "asked sooner",
+        **dict.fromkeys(_ASKED_ABOUT, "asked sooner"),
     },
 }
 

@@ -567,7 +567,10 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
     """Apply a report to a reversal that has ended. A result that contradicts the one on record goes
     to the suspense book; money that was moved back after all counts from then on, so that it is not
     moved twice. What a hint has caused to be asked about is asked about until the latest question
-    has an answer: an older one may have been given before what the hint tells of."""
+    has an answer: an older one may have been given before what the hint tells of.
+
+    Staff's word is compared like a provider's: that nothing was received contradicts a success that
+    they have shown."""
     before, answered = found.reversal, what_is_answered(input_.version, found.reversal)
     match input_:
         case inputs.ReversalSucceeded():
@@ -579,7 +582,11 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
             if before.may_be_put_right and is_news and answered is not Answer.QUESTION:
                 return _ask_soon(found, now=now)
             return ignore("The reversal has ended.", found.payment)
-        case inputs.ReversalNeverReceived() | inputs.ReversalCannotTell():
+        case inputs.ReversalNeverReceived():
+            decision = ignore("The reversal has ended.", found.payment)
+            if answered is Answer.QUESTION and before.wake_at is not None:
+                decision = _fail_after_end(found, _failure_of(input_), now=now)
+        case inputs.ReversalCannotTell():
             decision = ignore("The reversal has ended.", found.payment)
         case inputs.ReversalUnreachable():
             return ignore("The reversal has ended.", found.payment)
@@ -621,9 +628,23 @@ def _succeed_after_end(found: _Found, input_: inputs.ReversalSucceeded, *, now: 
 def _fail_after_end(found: _Found, input_: inputs.ReversalFailed, *, now: Moment) -> Decision:
     """Compare a failure with the end on record. It was known already of what the provider has
     reported as moved after all."""
-    if found.reversal.state is not ReversalState.SUCCEEDED:
+    before = found.reversal
+    is_by_hand = before.source is Source.MANUAL
+    was_known = before.state is ReversalState.MOVED_AFTER_ALL and not is_by_hand
+    if not before.state.has_moved or was_known:
         return ignore("It agrees with what is on record.", found.payment)
     return record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, found.payment, now=now)
+
+
+def _failure_of(input_: inputs.ReversalNeverReceived) -> inputs.ReversalFailed:
+    """Return as a failure that the provider has never received the reversal."""
+    return inputs.ReversalFailed(
+        input_.reversal,
+        input_.provider,
+        Source.POLL,
+        "The provider never received it.",
+        version=input_.version,
+    )
 
 
 def _hint(found: _Found, input_: inputs.ReversalHinted, *, now: Moment) -> Decision:

@@ -802,6 +802,45 @@ def test_that_the_provider_has_moved_money_is_not_denied_by_hand() -> None:
     assert "that stands" in why(stage.give(evolve(BY_HAND, succeeded=False)))
 
 
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("has_failed_before", [True, False])
+@pytest.mark.parametrize(
+    "told", [lambda about: about.failed("No."), lambda about: about.never_received()]
+)
+def test_a_notification_of_what_staff_have_ended_as_succeeded_is_asked_about(
+    told: Callable[[ReversalReports], Input], has_failed_before: bool
+) -> None:
+    stage = sent()
+    stage.now = later(stage.now, Span(MINUTE))
+    if has_failed_before:
+        stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
+    stage.give(BY_HAND)
+    stage.give(ReversalHinted(ID, "test"))
+    assert stage.reversal.wake_at == later(stage.now, POLL_INTERVAL_MIN)
+    reply = stage.send("two")
+    assert isinstance(reply, ReversalApplied)
+    assert not reply.reversal.may_send("two")
+    stage.give(told(ReversalReports(stage.reversal, "test")))
+    assert stage.suspense == [SuspenseReason.CONFLICTING_RESULT]
+    assert stage.reversal.state.has_moved, "staff decide which is right"
+    assert stage.reversal.wake_at is None
+    assert isinstance(stage.give(evolve(BY_HAND, succeeded=False)), ReversalApplied)
+
+
+@pytest.mark.spec("S5")
+def test_a_question_that_is_planned_outlives_that_staff_put_the_end_right() -> None:
+    stage = sent()
+    stage.now = later(stage.now, Span(MINUTE))
+    stage.give(evolve(BY_HAND, succeeded=False))
+    stage.give(ReversalHinted(ID, "test"))
+    planned = stage.reversal.wake_at
+    stage.give(BY_HAND)
+    assert (stage.reversal.state, stage.reversal.wake_at) == (
+        ReversalState.MOVED_AFTER_ALL,
+        planned,
+    )
+
+
 @pytest.mark.spec("S6")
 def test_what_was_never_sent_has_no_end_to_put_right() -> None:
     stage = approved(needs_approval=True)
