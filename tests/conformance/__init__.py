@@ -49,6 +49,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     reversals.check_reversal_that_moved_after_all,
     reversals.check_suspense_entry_of_returned_money,
     reversals.check_pages_of_reversed_payments,
+    reversals.check_suspense_entry_of_money_that_did_not_go_back,
     reversals.check_integrity_of_reversals,
     claims.check_listing_begins_where_the_last_one_ended,
     queries.check_records_paging,

@@ -11,8 +11,10 @@ from mmo_sansio.messages.queries import ListReversals, Position, Records
 from mmo_sansio.messages.replies import Ignored, ReversalApplied
 from mmo_sansio.messages.reversals import (
     RequestReversal,
+    ResolveReversal,
     ReversalFailed,
     ReversalSucceeded,
+    ReversalUnreachable,
     ReversalWoke,
 )
 from mmo_sansio.values.clock import LAST_INSTANT, Instant
@@ -189,6 +191,60 @@ async def check_pages_of_reversed_payments(open_store: OpenStore) -> None:
 
 def _references(page: Records) -> list[str]:
     return [json.loads(text)["gatewayReference"] for text in page.objects]
+
+
+async def check_suspense_entry_of_money_that_did_not_go_back(open_store: OpenStore) -> None:
+    """The entry that was closed as all of its money had gone back is open again once staff show
+    that it had not, also in one batch, and closed once more where they were right at first; one
+    that staff have closed stays closed."""
+    async with open_store() as store:
+        await create_payments(store, (1, 2, 3))
+        entries = {}
+        for number in (1, 2, 3):
+            await submit_batch(
+                store, (BeginSubmission(reference(number)), NOON), (failed(number), NOON)
+            )
+            await submit_batch(store, (succeeded(number), after_noon(1)))
+            (entries[number],) = await store.admin.suspense_of_payment(reference(number))
+        closed = entries[3]
+        assert await store.admin.close_suspense(
+            closed.id, by="amina", note="told", now=after_noon(2)
+        )
+
+        for number, entry in entries.items():
+            id = reversal_id(reference(number), 1)
+            asked = evolve(
+                _ASKED,
+                payment=reference(number),
+                amount=None,
+                reported=Money(1_000, "KES"),
+                suspense_entry=entry.id,
+            )
+            await submit_batch(
+                store,
+                (asked, after_noon(3)),
+                (ReversalWoke(id, "one"), after_noon(4)),
+                (ReversalUnreachable(id, "sandbox", "No answer."), after_noon(5)),
+            )
+            by_hand = ResolveReversal(id, "amina", succeeded=True, evidence="line 7")
+            put_right = evolve(by_hand, succeeded=False)
+            if number == 1:
+                await submit_batch(store, (by_hand, after_noon(8)), (put_right, after_noon(9)))
+            else:
+                await submit_batch(store, (by_hand, after_noon(8)))
+                await submit_batch(store, (put_right, after_noon(9)))
+            if number == 2:
+                (entry,) = await store.admin.suspense_of_payment(reference(2))
+                assert (entry.closed_at, entry.closed_by, entry.note) == (None, None, None)
+                await submit_batch(store, (by_hand, after_noon(10)))
+
+    async with open_store() as store:
+        (first,) = await store.admin.suspense_of_payment(reference(1))
+        assert (first.closed_at, first.closed_by, first.note) == (None, None, None)
+        (second,) = await store.admin.suspense_of_payment(reference(2))
+        assert (second.closed_at, second.closed_by) == (after_noon(10), "gateway")
+        (third,) = await store.admin.suspense_of_payment(reference(3))
+        assert (third.closed_by, third.note) == ("amina", "told")
 
 
 async def check_integrity_of_reversals(open_store: OpenStore) -> None:

@@ -78,8 +78,10 @@ def rows_written(decision: Decision) -> Iterator[Row]:
                 yield RowKind.INTENT, key
             case changes.CallbackRecorded() | changes.QrRecorded() | changes.BreakerSaved():
                 pass
-            case changes.SuspenseRecorded() | changes.SuspenseClosed() | changes.JournalEntry():
+            case changes.SuspenseRecorded() | changes.JournalEntry():
                 pass  # No decision looks at them.
+            case changes.SuspenseClosed() | changes.SuspenseReopened():
+                pass  # Nor at these.
             case _:
                 assert_never(change)
 

@@ -201,6 +201,15 @@ class SuspenseClosed:
 
 
 @frozen
+class SuspenseReopened:
+    """An entry of the suspense book that had been closed by itself needs somebody again; one that
+    staff have closed stays closed."""
+
+    entry: int
+    """Its id in the store."""
+
+
+@frozen
 class JournalEntry:
     """A journal entry is one line of a payment's timeline: the actor, the time, and the stages
     before and after."""
@@ -232,6 +241,7 @@ Change: TypeAlias = (
     | BreakerSaved
     | SuspenseRecorded
     | SuspenseClosed
+    | SuspenseReopened
     | JournalEntry
 )
 """Everything that can become true."""

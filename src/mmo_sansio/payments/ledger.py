@@ -21,6 +21,7 @@ from mmo_sansio.messages.changes import (
     ReversalChanged,
     SuspenseClosed,
     SuspenseRecorded,
+    SuspenseReopened,
     TransactionAdvanced,
     TransactionCreated,
     UsageChanged,
@@ -269,6 +270,7 @@ class Ledger:
                 | BreakerSaved()
                 | SuspenseRecorded()
                 | SuspenseClosed()
+                | SuspenseReopened()
                 | JournalEntry()
             ):
                 pass  # Kept by stores for people and for workers; no decision looks at them.

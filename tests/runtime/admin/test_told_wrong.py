@@ -317,7 +317,7 @@ async def test_what_is_told_once_more_after_all_is_back_is_not_listed() -> None:
 
 @pytest.mark.spec("S5")
 async def test_what_did_not_go_back_after_all_may_be_asked_back_again() -> None:
-    """Its entry in the suspense book is closed; the reversal knows of it."""
+    """It is told wrong as before, until it has gone back indeed."""
     async with StoreFile().open() as store:
         await play(store, a.a_wake(), PAID)
         id = await ask_back(store, amount=None)
@@ -327,8 +327,14 @@ async def test_what_did_not_go_back_after_all_may_be_asked_back_again() -> None:
             (DecideReversal(id, "brian", is_approved=True, four_eyes=True), EXPIRED),
             (ReversalWoke(id, "one"), EXPIRED),
             (ResolveReversal(id, "brian", succeeded=True, evidence="line 7"), later_on),
+        )
+        assert await listed(store) == []
+        await submit_batch(
+            store,
             (ResolveReversal(id, "brian", succeeded=False, evidence="line 8"), later_on),
         )
+        (wrong,) = await listed(store)
+        assert wrong.left == Money(7_500, "KES")
         (failed,) = await store.reversals(a.REFERENCE)
         assert failed.state is ReversalState.FAILED
         assert money_left(await _payment(store), (), [failed]) == Money(7_500, "KES")

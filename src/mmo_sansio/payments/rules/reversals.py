@@ -18,7 +18,7 @@ for payments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, assert_never
 
 from attrs import evolve, frozen
@@ -29,6 +29,7 @@ from mmo_sansio.messages.changes import (
     ReversalChanged,
     SuspenseClosed,
     SuspenseReason,
+    SuspenseReopened,
     UsageChanged,
 )
 from mmo_sansio.messages.replies import Ignored, ReversalApplied
@@ -102,19 +103,23 @@ class _Found:
         wake_at: Instant | None = None,
         **members: Any,
     ) -> Decision:
-        """Return the decision that ends the reversal, or changes how it has ended."""
+        """Return the decision that ends the reversal, or changes how it has ended, and with it
+        whether the entry of the suspense book needs anybody."""
         decision = self.move(state, wake_at=wake_at, ended_at=now.utc, source=source, **members)
-        entry = self.reversal.suspense_entry
-        if entry is None or not state.has_moved or not self._is_all_back(decision):
+        changed = decision.changes[0]
+        assert isinstance(changed, ReversalChanged)
+
+        entry, is_all_back = self.reversal.suspense_entry, self._is_all_back(changed.reversals)
+        if entry is None or is_all_back is self._is_all_back(self.known):
             return decision
+        if not is_all_back:
+            return evolve(decision, changes=(*decision.changes, SuspenseReopened(entry)))
         note = f"All of {self.paid} has gone back, by reversal {self.reversal.number} at last."
         return evolve(decision, changes=(*decision.changes, SuspenseClosed(entry, now.utc, note)))
 
-    def _is_all_back(self, decision: Decision) -> bool:
-        """Tell whether all that was paid has been moved back once this is decided."""
-        known = decision.changes[0]
-        assert isinstance(known, ReversalChanged)
-        moved = (each for each in known.reversals if each.state.has_moved)
+    def _is_all_back(self, reversals: Iterable[Reversal]) -> bool:
+        """Tell whether these have moved back all that was paid."""
+        moved = (each for each in reversals if each.state.has_moved)
         return left_of(self.paid, moved).minor <= 0
 
     def give_way(self, *, now: Moment) -> Decision:

@@ -23,6 +23,7 @@ from mmo_trio.storage.sql.serialization import (
     order_columns,
     progress_columns,
     provider_receipt_key,
+    reopened_rows,
     reversal_columns,
     serialize_breaker,
     serialize_claim,
@@ -191,6 +192,12 @@ _CLOSE_SUSPENSE = PreparedStatement("""
     WHERE s.id = done.id AND s.closed_at IS NULL
 """)
 
+_REOPEN_SUSPENSE = PreparedStatement("""
+    UPDATE suspense AS s SET closed_at = NULL, note = NULL, closed_by = NULL
+    FROM unnest(%s::bigint[], %s::text[]) AS again (id, closed_by)
+    WHERE s.id = again.id AND s.closed_by = again.closed_by
+""")
+
 _INSERT_COUNTS = InsertStatement("""
     INSERT INTO figure_deltas (began_at, brand, method, provider, status, latency_s, times)
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
@@ -327,6 +334,8 @@ def batch_statements(
         yield _UPSERT_SUSPENSE.bind_rows(sorted(suspense_rows(effect)))
     if effect.closed:
         yield _CLOSE_SUSPENSE.bind_rows(closed_rows(effect))
+    if effect.reopened:
+        yield _REOPEN_SUSPENSE.bind_rows(reopened_rows(effect))
     if effect.breakers:
         breakers = sorted(effect.breakers.items())
         yield _UPSERT_BREAKERS.bind_rows(

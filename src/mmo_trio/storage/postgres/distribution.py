@@ -282,8 +282,9 @@ async def _is_distributed(connection: PostgresConnection) -> bool:
 def commit_brand(effect: NetEffect) -> str | None:
     """Return the brand in whose shard a batch leaves its row; None when it writes the coordinator's
     tables, too."""
-    unsharded = (effect.deposits, effect.claims, effect.reversals, effect.suspense, effect.closed)
-    if any(unsharded) or effect.breakers:
+    unsharded = (effect.deposits, effect.claims, effect.reversals, effect.breakers)
+    book = (effect.suspense, effect.closed, effect.reopened)
+    if any(unsharded) or any(book):
         return None
     return next((each.brand for each in effect.journal if each.brand), None)
 

@@ -59,7 +59,9 @@ class NetEffect:
     """By brand, as they are at the end of the batch."""
     suspense: list[changes.SuspenseRecorded] = Factory(list)
     closed: dict[int, changes.SuspenseClosed] = Factory(dict)
-    """Entries of the suspense book that the batch closes, by id."""
+    """Entries of the suspense book that are to be closed at the end of the batch, by id."""
+    reopened: set[int] = Factory(set)
+    """Entries that are to be open, if they were closed by themselves."""
     journal: list[changes.JournalEntry] = Factory(list)
 
     @property
@@ -133,7 +135,11 @@ class NetEffect:
             case changes.SuspenseRecorded():
                 self.suspense.append(change)
             case changes.SuspenseClosed(entry):
+                self.reopened.discard(entry)
                 self.closed.setdefault(entry, change)
+            case changes.SuspenseReopened(entry):
+                self.closed.pop(entry, None)
+                self.reopened.add(entry)
             case _:
                 assert_never(change)
 

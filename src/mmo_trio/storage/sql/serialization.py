@@ -161,6 +161,12 @@ def closed_rows(effect: NetEffect) -> list[tuple[int, int, str, str]]:
     ]
 
 
+def reopened_rows(effect: NetEffect) -> list[tuple[int, str]]:
+    """Return id and who has closed it, for each entry of the suspense book that a batch reopens, in
+    the order of their ids."""
+    return [(id, CLOSED_BY_ITSELF) for id in sorted(effect.reopened)]
+
+
 CLOSED_BY_ITSELF = "gateway"
 """Who closes an entry that needs nobody any more."""
 

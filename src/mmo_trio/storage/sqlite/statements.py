@@ -334,6 +334,12 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
             " WHERE id = ?2 AND closed_at IS NULL",
             serialization.closed_rows(effect),
         )
+    if effect.reopened:
+        connection.executemany(
+            "UPDATE suspense SET closed_at = NULL, note = NULL, closed_by = NULL"
+            " WHERE id = ? AND closed_by = ?",
+            serialization.reopened_rows(effect),
+        )
     if effect.callbacks:
         _run_for_rows(
             connection,
