@@ -111,6 +111,13 @@ def polled(
     )
 
 
+HELD_WHERE_NOT_PERMITTED: dict[bytes, set[Type]] = {
+    b"https://api.pawapay.io/v2/deposits": {Type.PAYIN},
+    b"https://api.pawapay.io/v2/payouts": {Type.PAYOUT},
+    b"https://api.pawapay.io/v2/refunds": set(),
+}
+"""What a submission to this address holds back that the API token does not permit."""
+
 CASE = AdapterCase(
     PAWAPAY,
     {
@@ -263,16 +270,24 @@ class TestSubmissions:
         for type in (Type.PAYIN, Type.PAYOUT):
             refused = HttpResponse(status, (), body)
             assert isinstance(submitted(refused, type), ProviderNeverReceived)
-        finding = an_account().judge_answer(HttpRequest("POST", b"/"), refused)
-        assert finding is not None
-        assert (finding.part, finding.state, finding.code) == ("submissions", "refused", code)
-        assert set(finding.held) == {Type.PAYIN, Type.PAYOUT}
+        for path, held in HELD_WHERE_NOT_PERMITTED.items():
+            finding = an_account().judge_answer(HttpRequest("POST", path), refused)
+            assert finding is not None
+            assert finding.part.endswith("_submissions")
+            assert (finding.state, finding.code) == ("refused", code)
+            is_of_operation = code == "AUTHORISATION_ERROR"
+            assert set(finding.held) == (held if is_of_operation else {Type.PAYIN, Type.PAYOUT})
 
     @pytest.mark.parametrize("body", [ACCEPTED, REJECTED, DUPLICATE_IGNORED])
     def test_what_is_taken_ends_the_refusal(self, body: bytes) -> None:
-        finding = an_account().judge_answer(HttpRequest("POST", b"/"), HttpResponse(200, (), body))
-        assert finding is not None
-        assert (finding.part, finding.state, finding.held) == ("submissions", "works", ())
+        for path in HELD_WHERE_NOT_PERMITTED:
+            refusal = HttpResponse(401, (), AUTHENTICATION_ERROR)
+            refused = an_account().judge_answer(HttpRequest("POST", path), refusal)
+            taken = HttpResponse(200, (), body)
+            finding = an_account().judge_answer(HttpRequest("POST", path), taken)
+            assert finding is not None
+            assert refused is not None
+            assert (finding.part, finding.state, finding.held) == (refused.part, "works", ())
 
     @pytest.mark.parametrize(
         "answer",
@@ -286,7 +301,8 @@ class TestSubmissions:
     def test_a_firewall_and_other_faults_say_nothing_of_the_account(
         self, answer: HttpResponse
     ) -> None:
-        assert an_account().judge_answer(HttpRequest("POST", b"/"), answer) is None
+        for path in (*HELD_WHERE_NOT_PERMITTED, b"https://api.pawapay.io/other"):
+            assert an_account().judge_answer(HttpRequest("POST", path), answer) is None
 
     @pytest.mark.parametrize(
         "answer",

@@ -94,6 +94,8 @@ class Reversal:
     """What it added to the counters of its limits."""
     approved_by: str | None = None
     approved_at: Instant | None = None
+    due_since: Instant | None = None
+    """Since when it is to be sent, in the gateway's own time; None: nobody has approved it."""
     attempt: str | None = None
     """The name of the attempt that recorded it as sent, so that its repetition is known."""
     sent_at: Instant | None = None
@@ -158,7 +160,10 @@ class Reversal:
 
     def needs_person(self, now: Instant) -> bool:
         """Tell whether it was sent, and nothing can ask the provider any more what became of it, or
-        no answer has told that for a day. `now` is the gateway's own time."""
+        no answer has told that for a day; or whether it could not be sent for a day. `now` is the
+        gateway's own time."""
+        if self.state is ReversalState.APPROVED:
+            return elapsed(self.due_since or now, now) >= DAY
         if self.state not in (ReversalState.SENT, ReversalState.UNKNOWN):
             return False
         return self.wake_at is None or elapsed(self.sent_at or now, now) >= DAY

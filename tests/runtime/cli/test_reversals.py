@@ -137,6 +137,21 @@ def test_staff_are_told_what_to_do_where_nothing_can_ask_the_operator(data: Path
         assert f"mmo tx reversals resolve {FIRST} --succeeded" in said
 
 
+def test_what_could_not_be_sent_for_a_day_is_told(data: Path) -> None:
+    asked = RequestReversal(PAID, "acme", None, "Paid twice.", "amina", needs_approval=False)
+
+    async def approve_long_ago() -> None:
+        async with open_store(f"sqlite:///{data}/gateway.db", serving=True) as store:
+            (reply,) = await submit_batch(store, (asked, NOON))
+            assert isinstance(reply, ReversalApplied)
+
+    trio.run(approve_long_ago)
+    for words in (("list",), ("show", PAID)):
+        said = " ".join(mmo("tx", "reversals", *words, "--data", data).stderr.split())
+        assert f"{FIRST} could not be sent to sandbox for a day" in said
+        assert f"mmo tx reversals refuse {FIRST}" in said
+
+
 @pytest.mark.spec("S6")
 def test_a_part_that_is_asked_for_again_is_asked_for_once(data: Path) -> None:
     """A command whose outcome nobody knows is repeated."""

@@ -13,12 +13,18 @@ from mmo_provider_pawapay.configuration import (
     parse_public_keys,
 )
 from mmo_provider_pawapay.signatures import load_public_keys
-from mmo_provider_pawapay.wire import DEPOSIT, PAYOUT, operation_of, parse_failure, parse_json
+from mmo_provider_pawapay.wire import (
+    DEPOSIT,
+    PAYOUT,
+    Operation,
+    operation_of,
+    parse_failure,
+    parse_json,
+)
 from mmo_sansio.providers import AccountFinding, AccountState, HttpResponse, Type, no_answer_finding
 
 MARKET_PART = "market"
 CALLBACK_KEYS_PART = "callback_keys"
-SUBMISSIONS_PART = "submissions"
 CLOSED = "CLOSED"
 
 _REFUSALS = {
@@ -33,10 +39,14 @@ _REFUSALS = {
 _TAKEN_STATUSES = ("ACCEPTED", "REJECTED", "DUPLICATE_IGNORED")
 """The statuses of a submission whose signature and token pawaPay has accepted."""
 
+NOT_PERMITTED = "AUTHORISATION_ERROR"
+"""The code of a request that the API token does not permit: others may be permitted."""
+
 _SUBMISSION_REFUSALS = {
     "NO_AUTHENTICATION": _REFUSALS[401],
     "AUTHENTICATION_ERROR": _REFUSALS[401],
-    "AUTHORISATION_ERROR": _REFUSALS[403],
+    NOT_PERMITTED: "The API token does not permit this kind of request. Whoever manages the "
+    "account in pawaPay's dashboard looks at what it permits.",
     "HTTP_SIGNATURE_ERROR": "pawaPay refuses the signature of submissions. Whoever runs the "
     "gateway compares signing_key and signing_key_id with the public key in pawaPay's dashboard, "
     "and this machine's clock with the time: a signature lasts a minute.",
@@ -55,6 +65,11 @@ _STATUSES = {
         "The operator does not work, so nothing is sent: payments wait until it works again.",
     ),
 }
+
+
+def submissions_part(operation: Operation) -> str:
+    """Return the part of the account under which submissions of an operation are found to work."""
+    return f"{operation.key.lower()}_submissions"
 
 
 @frozen
@@ -98,9 +113,11 @@ class AnswerJudge:
             self.provider, part, state, status, words, held=(type,) if status == CLOSED else ()
         )
 
-    def submission(self, response: HttpResponse) -> AccountFinding | None:
+    def submission(self, response: HttpResponse, operation: Operation) -> AccountFinding | None:
         """Return the finding from the answer to a submission: whether pawaPay takes our signature
-        and our token. A refusal holds back all that would meet it, too."""
+        and our token for it. A refusal holds back what would meet it, too: all payments, or where
+        the token does not permit this operation, those of it. Refunds hold back nobody else."""
+        part = submissions_part(operation)
         try:
             document = parse_json(response.body)
             code, status = parse_failure(document).code, document.get("status")
@@ -108,18 +125,17 @@ class AnswerJudge:
             return None
         words = _SUBMISSION_REFUSALS.get(code or "")
         if words is not None:
-            return AccountFinding(
-                self.provider,
-                SUBMISSIONS_PART,
-                AccountState.REFUSED,
-                code or "",
-                words,
-                held=(Type.PAYIN, Type.PAYOUT),
+            held = tuple(
+                type
+                for type in (Type.PAYIN, Type.PAYOUT)
+                if code != NOT_PERMITTED or operation_of(type) is operation
             )
+            refused = AccountState.REFUSED
+            return AccountFinding(self.provider, part, refused, code or "", words, held=held)
         if response.status != 200 or status not in _TAKEN_STATUSES:
             return None
         works = "pawaPay takes submissions."
-        return AccountFinding(self.provider, SUBMISSIONS_PART, AccountState.WORKS, "", works)
+        return AccountFinding(self.provider, part, AccountState.WORKS, "", works)
 
     def public_keys(self, response: HttpResponse) -> AccountFinding:
         """Return the finding from pawaPay's public keys, of which the settings must have one."""

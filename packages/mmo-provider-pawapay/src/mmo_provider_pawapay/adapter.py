@@ -217,7 +217,10 @@ class PawapayProvider:
         """Return what the answer to a submission says about signature and token."""
         if request.method != "POST":
             return None
-        return AnswerJudge(self.name, self.account).submission(response)
+        for operation in (DEPOSIT, PAYOUT, REFUND):
+            if request.target.endswith(operation.path.encode()):
+                return AnswerJudge(self.name, self.account).submission(response, operation)
+        return None
 
     def ask_availability(self, *, now: Moment | Instant) -> AccountCheck:
         """Ask whether the operator works: for deposits and for pay-outs."""

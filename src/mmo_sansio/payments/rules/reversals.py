@@ -261,6 +261,7 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
         asked_at=now.utc,
         state=ReversalState.APPROVED if is_approved else ReversalState.REQUESTED,
         wake_at=now.time if is_approved else None,
+        due_since=now.time if is_approved else None,
         reported=reported,
         receipt=receipt,
         suspense_entry=entry,
@@ -324,6 +325,7 @@ def _decide_request(found: _Found, input_: inputs.DecideReversal, *, now: Moment
     return found.move(
         ReversalState.APPROVED,
         wake_at=now.time,
+        due_since=now.time,
         approved_by=input_.user,
         approved_at=now.utc,
         remark=input_.remark,

@@ -36,6 +36,10 @@ _NEXT_STEPS = {
 }
 _UNASKED = "The gateway can't ask {provider} about {id}."
 _UNTOLD = "{provider} has not told for a day what became of {id}."
+_UNSENT = (
+    "{id} could not be sent to {provider} for a day: see `mmo providers check {provider}`. If it "
+    "is not to be sent any more: `mmo tx reversals refuse {id} --remark WHY`."
+)
 _FIND_OUT = (
     "Look for the payment's receipt in the provider's portal or statement."
     " If the money went back: `mmo tx reversals resolve {id} --succeeded`; if the provider says "
@@ -234,8 +238,11 @@ def resolve(id: str, succeeded: bool, evidence: str, provider_reference: str | N
 def _print_advice(shown: Sequence[Reversal], *, now: Instant) -> None:
     for reversal in shown:
         if reversal.needs_person(now):
-            why = _UNASKED if reversal.wake_at is None else _UNTOLD
-            text = f"{why} {_FIND_OUT}"
+            if reversal.state is ReversalState.APPROVED:
+                text = _UNSENT
+            else:
+                why = _UNASKED if reversal.wake_at is None else _UNTOLD
+                text = f"{why} {_FIND_OUT}"
             print_status(text.format(id=reversal.id, provider=reversal.provider))
 
 

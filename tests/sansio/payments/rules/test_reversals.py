@@ -430,6 +430,31 @@ def test_what_certainly_did_not_leave_is_sent_as_often_as_it_takes() -> None:
 
 
 @pytest.mark.spec("S6")
+@pytest.mark.parametrize("is_refused", [True, False])
+@pytest.mark.parametrize("needs_approval", [True, False])
+def test_what_could_not_be_sent_for_a_day_needs_a_person(
+    is_refused: bool, needs_approval: bool
+) -> None:
+    """Its provider is closed, or refuses each request as nothing that it has received."""
+    stage = approved(needs_approval=needs_approval)
+    if needs_approval:
+        stage.now = later(stage.now, DAY)
+        assert not stage.reversal.needs_person(stage.now)
+        stage.give(DecideReversal(ID, "brian", is_approved=True, four_eyes=True))
+    approved_at = stage.now
+
+    for attempt in range(20 * is_refused):
+        stage.send(f"request {attempt}")
+        stage.give(ReversalReports(stage.reversal, "test").never_received())
+    assert stage.has(ReversalState.APPROVED)
+    assert not stage.reversal.needs_person(later(approved_at, Span(DAY - 1)))
+    assert stage.reversal.needs_person(later(approved_at, DAY))
+    withdrawal = DecideReversal(ID, "amina", is_approved=False, four_eyes=True)
+    assert isinstance(stage.give(withdrawal), ReversalApplied)
+    assert not stage.reversal.needs_person(later(approved_at, DAY))
+
+
+@pytest.mark.spec("S6")
 def test_what_has_no_result_for_a_day_needs_a_person() -> None:
     stage = sent()
     stage.give(ReversalReports(stage.reversal, "test").accepted("R-1"))
