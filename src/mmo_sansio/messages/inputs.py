@@ -107,10 +107,14 @@ class ResolveManually:
 
 @frozen
 class CorrectTimes:
-    """Staff correct the times of a payment that was taken under a wrong clock."""
+    """Staff correct the times of a payment that was taken under a wrong clock, and of its
+    reversals."""
 
     gateway_reference: str
     user: str
+    claim: tuple[str, str] | None = None
+    """The provider and the receipt of a claim of a deposit whose times are corrected, too; the
+    payment is then the one that it names or would become."""
 
 
 class WithheldReason(StrEnum):

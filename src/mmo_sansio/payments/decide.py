@@ -85,6 +85,12 @@ def reads(input_: inputs.Input) -> Reads:
             return Reads(
                 transactions=frozenset((input_.gateway_reference,)), deposits=keys, claims=keys
             )
+        case inputs.CorrectTimes(reference, _, claim):
+            return Reads(
+                transactions=frozenset((reference,)),
+                reversals=frozenset((reference,)),
+                claims=frozenset() if claim is None else frozenset((claim,)),
+            )
         case inputs.UnmatchedNotified():
             return Reads()
         case inputs.RecordLostUse(brand, merchant_reference):
@@ -95,7 +101,6 @@ def reads(input_: inputs.Input) -> Reads:
             inputs.ConfirmPage()
             | inputs.StopPayment()
             | inputs.MarkRestored()
-            | inputs.CorrectTimes()
             | inputs.ProviderAccepted()
             | inputs.ProviderFailed()
             | inputs.ProviderUnreachable()

@@ -1,20 +1,85 @@
-"""Decides the correction of what a wrong clock has dated: which payments those are, and what their
-times have to be (clause S3)."""
+"""Decides the correction of what a wrong clock has dated: which payments, reversals and claims of
+deposits those are, and what their times have to be (clause S3)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeVar
+
 from attrs import evolve
 
-from mmo_sansio.messages.changes import TransactionAdvanced
+from mmo_sansio.messages.changes import (
+    Change,
+    DepositClaimChanged,
+    ReversalChanged,
+    TransactionAdvanced,
+)
 from mmo_sansio.messages.inputs import CorrectTimes
-from mmo_sansio.messages.replies import Applied
+from mmo_sansio.messages.replies import Applied, Ignored, ReversalApplied
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.values.clock import MINUTE, Instant, Moment, Span, earlier, elapsed
-from mmo_sansio.values.model import Order, Progress, Transaction
+from mmo_sansio.values.clock import (
+    DAY,
+    HOUR,
+    MINUTE,
+    Moment,
+    Span,
+    earlier,
+    elapsed,
+    later,
+)
+from mmo_sansio.values.model import (
+    DepositClaim,
+    Evidence,
+    Order,
+    Page,
+    Progress,
+    Transaction,
+)
+from mmo_sansio.values.reversals import Reversal
+
+T = TypeVar("T", Order, Page, Progress, Evidence, Reversal, DepositClaim)
 
 MISDATED_FROM: Span = MINUTE
 """How far in the future a time must lie: more than the clocks of synchronised machines differ."""
+
+OWN_TIMES: Final[Mapping[type, tuple[str, ...]]] = {
+    Order: ("expires_at", "page"),
+    Page: ("closes_at",),
+    Progress: (
+        "wake_at",
+        "submitted_at",
+        "answered",
+        "evidence",
+        "not_found_since",
+        "receipt_awaited_since",
+    ),
+    Evidence: ("reported_at",),
+    Reversal: ("wake_at", "due_since", "sent_at"),
+    DepositClaim: ("received_at", "expires_at", "wake_at", "answered_at"),
+}
+"""The members that hold times of the gateway's own, or values with such."""
+
+WALL_TIMES: Final[Mapping[type, tuple[str, ...]]] = {
+    Order: ("created_at",),
+    Progress: ("completed_at",),
+    Reversal: ("asked_at", "approved_at", "ended_at"),
+}
+"""The members that hold wall times."""
+
+
+def shifted(value: T, excess: Span) -> T:
+    """Return the value with each of its own times this much earlier."""
+
+    def moved(member: Any) -> Any:
+        if member is None:
+            return None
+        if isinstance(member, tuple):
+            return tuple(moved(each) for each in member)
+        return shifted(member, excess) if type(member) in OWN_TIMES else earlier(member, excess)
+
+    members: dict[str, Any] = {name: moved(getattr(value, name)) for name in OWN_TIMES[type(value)]}
+    return evolve(value, **members)
 
 
 def is_misdated(transaction: Transaction, *, now: Moment) -> bool:
@@ -45,38 +110,92 @@ def _corrected(transaction: Transaction, *, now: Moment) -> Transaction:
 
 def _corrected_order(order: Order, *, excess: Span, error: Span, utc_offset: Span) -> Order:
     return evolve(
-        order,
+        shifted(order, excess),
         created_at=earlier(order.created_at, error),
         utc_offset=utc_offset,
-        expires_at=earlier(order.expires_at, excess),
-        page=order.page and evolve(order.page, closes_at=earlier(order.page.closes_at, excess)),
     )
 
 
 def _corrected_progress(progress: Progress, *, excess: Span, error: Span, now: Moment) -> Progress:
-    def own(moment: Instant | None) -> Instant | None:
-        return None if moment is None else earlier(moment, excess)
-
-    completed, evidence = progress.completed_at, progress.evidence
+    completed = progress.completed_at
     return evolve(
-        progress,
+        shifted(progress, excess),
         version=progress.version + 1,
-        wake_at=own(progress.wake_at),
-        submitted_at=own(progress.submitted_at),
-        answered=tuple(earlier(each, excess) for each in progress.answered),
-        not_found_since=own(progress.not_found_since),
-        evidence=evidence and evolve(evidence, reported_at=earlier(evidence.reported_at, excess)),
         completed_at=None if completed is None else min(earlier(completed, error), now.utc),
     )
 
 
+def is_reversal_misdated(reversal: Reversal, *, now: Moment) -> bool:
+    """Tell whether a reversal was asked for or sent in the future, or waits for longer than any
+    question does."""
+    return (
+        elapsed(now.utc, reversal.asked_at) > MISDATED_FROM
+        or _reversal_excess(reversal, now=now) > MISDATED_FROM
+        or elapsed(now.time, reversal.wake_at or now.time) > DAY
+    )
+
+
+def _reversal_excess(reversal: Reversal, *, now: Moment) -> Span:
+    """Return by how much a reversal was sent, or was to be sent, in the future."""
+    past = [reversal.due_since or now.time, reversal.sent_at or now.time]
+    return Span(max(0, elapsed(now.time, max(past))))
+
+
+def _corrected_reversal(reversal: Reversal, *, now: Moment) -> Reversal:
+    """Return the reversal with no time in the future but that of its next step, which is near."""
+    after = shifted(reversal, _reversal_excess(reversal, now=now))
+    walls: dict[str, Any] = {}
+    for name in WALL_TIMES[Reversal]:
+        wall = getattr(after, name)
+        walls[name] = None if wall is None else min(wall, now.utc)
+    wake_at, latest = after.wake_at, later(now.time, HOUR)
+    return evolve(
+        after,
+        version=reversal.version + 1,
+        wake_at=None if wake_at is None else min(wake_at, latest),
+        **walls,
+    )
+
+
+def is_claim_misdated(claim: DepositClaim, *, now: Moment) -> bool:
+    """Tell whether a claim was received in the future."""
+    return elapsed(now.time, claim.received_at) > MISDATED_FROM
+
+
 def correct_times(ledger: Ledger, input_: CorrectTimes, *, now: Moment) -> Decision:
-    """Correct the times of a payment that was created in the future. Its stage, and whatever was
-    decided, stay."""
+    """Correct the times of a payment that was created in the future, of its reversals, and of the
+    claim that is named with it. Its stage, and whatever was decided, stay."""
     before = ledger.transaction(input_.gateway_reference)
+    reversals = tuple(_reversal_changes(ledger, input_.gateway_reference, now=now))
+    others: tuple[Change, ...] = (*_claim_changes(ledger, input_, now=now), *reversals)
+
+    if before is not None and is_misdated(before, now=now):
+        after = _corrected(before, now=now)
+        return Decision(Applied(after), (*others, TransactionAdvanced(before, after)))
+    if before is not None and reversals:
+        return Decision(ReversalApplied(reversals[-1].after, before), others)
+    if others:
+        return Decision(Ignored("The times of its deposit are corrected.", before), others)
     if before is None:
         return ignore("There is no such transaction.")
-    if not is_misdated(before, now=now):
-        return ignore("Its times are right.", before)
-    after = _corrected(before, now=now)
-    return Decision(Applied(after), (TransactionAdvanced(before, after),))
+    return ignore("Its times are right.", before)
+
+
+def _reversal_changes(ledger: Ledger, payment: str, *, now: Moment) -> Iterator[ReversalChanged]:
+    """Yield the corrections of a payment's reversals, each after the one before."""
+    known = ledger.reversals_of(payment)
+    for reversal in known:
+        if is_reversal_misdated(reversal, now=now):
+            change = ReversalChanged(known, _corrected_reversal(reversal, now=now))
+            yield change
+            known = change.reversals
+
+
+def _claim_changes(
+    ledger: Ledger, input_: CorrectTimes, *, now: Moment
+) -> Iterator[DepositClaimChanged]:
+    """Yield the correction of the claim that is named."""
+    claim = None if input_.claim is None else ledger.claim(*input_.claim)
+    if claim is not None and is_claim_misdated(claim, now=now):
+        excess = elapsed(now.time, claim.received_at)
+        yield DepositClaimChanged(claim, evolve(shifted(claim, excess), version=claim.version + 1))

@@ -7,14 +7,30 @@ from collections.abc import Awaitable, Callable, Sequence
 from attrs import evolve, frozen
 
 from mmo_sansio.messages.inputs import CorrectTimes
+from mmo_sansio.messages.queries import Position
 from mmo_sansio.messages.replies import Reply
-from mmo_sansio.payments.misdated import MISDATED_FROM, is_misdated
-from mmo_sansio.values.clock import Instant, Moment, format_with_microseconds, later
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.payments.misdated import (
+    MISDATED_FROM,
+    is_claim_misdated,
+    is_misdated,
+    is_reversal_misdated,
+)
+from mmo_sansio.values.clock import (
+    LAST_INSTANT,
+    Instant,
+    Moment,
+    format_with_microseconds,
+    later,
+)
+from mmo_sansio.values.model import DepositClaim, Transaction
+from mmo_sansio.values.reversals import Reversal
 from mmo_trio.storage.interface.admin_types import PaymentFilter
 from mmo_trio.storage.sql.store import Store
 
 PAGE_SIZE = 500
+
+CLAIMS_MAX = 10_000
+"""Open claims that are looked at; what is beyond is found once these are corrected."""
 
 ROUND_SIZE = 100
 """Payments that are corrected in one commit."""
@@ -32,8 +48,26 @@ class ClockErrors:
     held_until: Instant | None
     """The wall time before which nothing new may be dated, if it lies in the future (R7)."""
 
+    reversals: Sequence[Reversal] = ()
+    """Those that were asked for, sent, or wait, in the future."""
+    claims: Sequence[DepositClaim] = ()
+    """Open claims of deposits that were received in the future."""
+
     def __bool__(self) -> bool:
-        return bool(self.payments) or self.held_until is not None
+        found = (*self.payments, *self.reversals, *self.claims)
+        return bool(found) or self.held_until is not None
+
+    @property
+    def corrections(self) -> Sequence[tuple[str, tuple[str, str] | None]]:
+        """Return the payment, and the claim where there is one, of each correction, the oldest
+        payments first."""
+        payments = [payment.reference for payment in reversed(self.payments)]
+        payments += [reversal.payment for reversal in self.reversals]
+        claims = (
+            (claim.payment or claim.gateway_reference, (claim.provider, claim.receipt))
+            for claim in self.claims
+        )
+        return (*((payment, None) for payment in dict.fromkeys(payments)), *claims)
 
     def sentences(self) -> Sequence[str]:
         """Return a sentence for each error."""
@@ -48,6 +82,15 @@ class ClockErrors:
                 f"transactions with a createdAt in the future, not named here: "
                 f"{len(self.payments) - NAMED_MAX}"
             )
+        for what, count in (
+            ("reversals", len(self.reversals)),
+            ("claims of deposits", len(self.claims)),
+        ):
+            if count:
+                found.append(
+                    f"{what} with times in the future, as a wrong clock wrote them: {count}; see "
+                    "`mmo db mend-clock`"
+                )
         if self.held_until is not None:
             found.append(
                 f"stamps reach to {format_with_microseconds(self.held_until)}, which lies in the "
@@ -68,8 +111,29 @@ async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
         misdated = [each for each in page.transactions if is_misdated(each, now=now)]
         found += misdated
         if len(misdated) < len(page.transactions) or page.next_position is None:
-            return ClockErrors(found, held_until if held_until > limit else None)
+            break
         selection = evolve(selection, before=page.next_position)
+
+    claims = await store.due_claims(LAST_INSTANT, limit=CLAIMS_MAX)
+    return ClockErrors(
+        found,
+        held_until if held_until > limit else None,
+        await _misdated_reversals(store, now=now),
+        tuple(claim for claim in claims if is_claim_misdated(claim, now=now)),
+    )
+
+
+async def _misdated_reversals(store: Store, *, now: Moment) -> Sequence[Reversal]:
+    """Return those among all reversals, as one that was asked for in time may have been sent in the
+    future."""
+    found: list[Reversal] = []
+    before: Position | None = None
+    while known := await store.list_reversals(before=before, limit=PAGE_SIZE):
+        found += [reversal for reversal in known if is_reversal_misdated(reversal, now=now)]
+        last = [reversal for reversal in known if reversal.payment == known[-1].payment]
+        newest_at = max(reversal.asked_at for reversal in last)
+        before = Position(newest_at, known[-1].payment)
+    return tuple(found)
 
 
 async def correct_clock_errors(
@@ -81,11 +145,11 @@ async def correct_clock_errors(
     user: str,
     report: Callable[[int], object] = lambda count: None,
 ) -> None:
-    """Correct the times of these payments, the oldest first, and let new ones be dated from now on.
+    """Correct these times, the oldest payments first, and let new ones be dated from now on.
     `submit` commits a round of them, `report` is called with its size. Raises StoreUnavailable and
     OutcomeUnknown; to repeat it does no harm."""
     await store.release_held(now)
-    inputs = [CorrectTimes(each.reference, user) for each in reversed(errors.payments)]
+    inputs = [CorrectTimes(payment, user, claim) for payment, claim in errors.corrections]
     for first in range(0, len(inputs), ROUND_SIZE):
         replies = await submit(inputs[first : first + ROUND_SIZE])
         report(len(replies))

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from mmo_sansio.messages.inputs import CorrectTimes
+from mmo_sansio.messages.inputs import BeginSubmission, CorrectTimes
 from mmo_sansio.messages.replies import Reply
+from mmo_sansio.messages.reversals import RequestReversal, ReversalWoke
 from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.testing import a_deposit
 from mmo_sansio.values.clock import (
     DAY,
+    HOUR,
     MINUTE,
     SECOND,
     Moment,
@@ -18,6 +21,8 @@ from mmo_sansio.values.clock import (
     Span,
     format_with_microseconds,
 )
+from mmo_sansio.values.model import DepositTrust
+from mmo_sansio.values.reversals import reversal_id
 from mmo_trio.admin import clock_repair
 from mmo_trio.admin.clock_repair import (
     NAMED_MAX,
@@ -27,7 +32,7 @@ from mmo_trio.admin.clock_repair import (
 )
 from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, after_noon, create_payments, submit_batch
-from tests.conformance.inputs import creation, reference
+from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.sqlite_store import StoreFile
 
 NOW = Moment(NOON, NOON)
@@ -70,6 +75,47 @@ async def test_everything_in_the_future_is_found_and_corrected_in_its_order(
         corrected = await store.transaction(reference(WRONG[0]))
         assert corrected is not None
         assert corrected.order.created_at == NOON
+
+
+@pytest.mark.spec("S3")
+async def test_reversals_and_claims_in_the_future_are_found_and_corrected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are those of payments that are right."""
+    monkeypatch.setattr(clock_repair, "PAGE_SIZE", 1)
+    ahead = after_noon(4 * DAY)
+    async with StoreFile().open() as store:
+        await create_payments(store, (1, 2, 3))
+        for number in (1, 2, 3):
+            begin = BeginSubmission(reference(number))
+            await submit_batch(store, (begin, NOON), (succeeded(number), NOON))
+            asked = RequestReversal(
+                reference(number), "acme", None, "Twice.", "amina", needs_approval=False
+            )
+            at = after_noon(number) if number < 3 else ahead
+            await submit_batch(store, (asked, at))
+        await submit_batch(store, (ReversalWoke(reversal_id(reference(1), 1), "one"), ahead))
+        claimed = a_deposit(
+            provider_reference="RCPT1", trust=DepositTrust.UNCONFIRMED, payment=None
+        )
+        await submit_batch(store, (claimed, ahead))
+
+        errors = await find_clock_errors(store, now=NOW)
+        assert {each.payment for each in errors.reversals} == {reference(1), reference(3)}
+        assert [each.receipt for each in errors.claims] == ["RCPT1"]
+        assert errors.payments == []
+        said = " ".join(errors.sentences())
+        assert "reversals with times in the future, as a wrong clock wrote them: 2" in said
+        assert "claims of deposits with times in the future, as a wrong clock wrote them: 1" in said
+
+        async def submit(inputs: Sequence[CorrectTimes]) -> Sequence[Reply]:
+            return await submit_batch(store, *((each, NOON) for each in inputs))
+
+        await correct_clock_errors(store, submit, errors, now=NOON, user="ada")
+        assert not await find_clock_errors(store, now=NOW)
+        soon = after_noon(HOUR)
+        assert len(await store.due_reversals(soon, limit=9)) == 3
+        assert len(await store.due_claims(soon, limit=9)) == 1
 
 
 async def test_what_cannot_be_named_is_counted() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, get_args, get_type_hints
+
 import pytest
-from attrs import evolve
+from attrs import evolve, fields
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -23,8 +25,10 @@ from mmo_sansio.messages.inputs import (
     TransactionWoke,
 )
 from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Reply
+from mmo_sansio.payments import misdated
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.misdated import is_misdated
 from mmo_sansio.resilience.clock_guard import ClockGuard, ClockRecord
@@ -33,6 +37,7 @@ from mmo_sansio.testing import (
     START,
     FakeProvider,
     World,
+    a_deposit,
     a_transaction,
     does_not_answer,
     ledger_with,
@@ -42,8 +47,20 @@ from mmo_sansio.testing import (
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Order, Source, Stage, Transaction
+from mmo_sansio.values.model import (
+    DepositClaim,
+    DepositTrust,
+    Evidence,
+    Order,
+    Page,
+    Progress,
+    Source,
+    Stage,
+    Transaction,
+)
+from mmo_sansio.values.reversals import Reversal, ReversalState
 from tests.sansio.payments.test_decide_properties import Stamped, histories
+from tests.support.reversals import a_reversal
 
 TIMEOUT = 3 * clock.DAY
 
@@ -195,6 +212,130 @@ def test_a_payment_stamped_in_the_future_ends_three_days_after_its_correction() 
     assert after.order.expires_at == NOW.time + TIMEOUT
     assert after.progress.wake_at is not None
     assert NOW.time < after.progress.wake_at <= NOW.time + clock.HOUR
+
+
+DATED = (Order, Page, Progress, Evidence, Reversal, DepositClaim)
+
+
+@pytest.mark.spec("S3")
+@pytest.mark.parametrize("kind", DATED, ids=lambda kind: kind.__name__)
+def test_every_time_of_a_payment_a_reversal_and_a_claim_is_one_that_is_corrected(
+    kind: type,
+) -> None:
+    hints = get_type_hints(kind)
+    dated = {
+        member.name
+        for member in fields(kind)
+        if not _types_in(hints[member.name]).isdisjoint({Instant, *DATED})
+    }
+    own, wall = misdated.OWN_TIMES[kind], misdated.WALL_TIMES.get(kind, ())
+    assert dated == {*own, *wall}
+    assert len(own) + len(wall) == len(dated)
+
+
+def _types_in(annotation: Any) -> set[Any]:
+    """Return a type and all that it holds, such as of `tuple[Instant, ...]`."""
+    return {annotation}.union(*(_types_in(part) for part in get_args(annotation)))
+
+
+def test_each_own_time_is_shifted() -> None:
+    progress = evolve(
+        a_transaction(Stage.AWAITING_RESULT).progress,
+        wake_at=START,
+        submitted_at=START,
+        not_found_since=START,
+        receipt_awaited_since=START,
+        answered=(START, START),
+        evidence=Evidence("R1", "0", reported_at=START),
+    )
+    after, earlier_by_a_day = misdated.shifted(progress, Span(clock.DAY)), earlier(START, clock.DAY)
+    assert (after.wake_at, after.submitted_at, after.not_found_since) == (earlier_by_a_day,) * 3
+    assert after.receipt_awaited_since == earlier_by_a_day
+    assert after.answered == (earlier_by_a_day, earlier_by_a_day)
+    assert after.evidence is not None
+    assert after.evidence.reported_at == earlier_by_a_day
+
+
+@pytest.mark.spec("S3")
+def test_a_payment_that_waits_for_its_receipt_waits_no_longer_for_a_wrong_clock() -> None:
+    ahead = later(START, AHEAD)
+    before = a_transaction(
+        Stage.AWAITING_RESULT, receipt_awaited_since=ahead, wake_at=later(ahead, clock.MINUTE)
+    )
+    order = evolve(before.order, created_at=ahead)
+    wrong = evolve(before, order=order)
+    decision = decide(ledger_with(wrong), CorrectTimes(REFERENCE, "ada"), now=NOW.time)
+    (change,) = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
+    assert change.after.progress.receipt_awaited_since == NOW.time
+    assert change.after.progress.wake_at == later(NOW.time, clock.MINUTE)
+
+
+PAST = later(START, clock.MINUTE)
+
+
+@pytest.mark.spec("S3", "S6")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"asked_at": later(START, AHEAD), "due_since": later(START, AHEAD)},
+        {"sent_at": later(START, AHEAD), "wake_at": later(START, Span(AHEAD + clock.MINUTE))},
+        {"due_since": PAST, "sent_at": PAST, "wake_at": later(START, AHEAD)},
+        {
+            "state": ReversalState.FAILED,
+            "ended_at": later(START, AHEAD),
+            "wake_at": later(START, AHEAD),
+        },
+    ],
+    ids=["asked for", "sent", "asked about", "ended"],
+)
+def test_a_reversal_of_a_right_payment_that_a_wrong_clock_has_dated_goes_on_soon(
+    wrong: dict[str, Any],
+) -> None:
+    payment = a_transaction(Stage.SUCCEEDED)
+    reversals = (
+        a_reversal(payment, wake_at=PAST),
+        a_reversal(payment, **{"number": 2, "wake_at": PAST, **wrong}),
+        a_reversal(payment, **{"number": 3, "wake_at": PAST, **wrong}),
+    )
+    ledger = ledger_with(payment)
+    ledger.reversals[REFERENCE] = reversals
+    decision = decide(ledger, CorrectTimes(REFERENCE, "ada"), now=NOW.time)
+    ledger.apply(decision.changes)
+    first, *corrected = ledger.reversals[REFERENCE]
+    assert first == reversals[0]
+    for before, after in zip(reversals[1:], corrected, strict=True):
+        assert after.version == before.version + 1
+        assert (after.state, after.amount) == (before.state, before.amount)
+        for name in misdated.WALL_TIMES[Reversal]:
+            assert getattr(after, name) is None or getattr(after, name) <= NOW.utc
+        for past in (after.due_since, after.sent_at):
+            assert past is None or past <= NOW.time
+        assert after.wake_at is not None
+        assert after.wake_at <= later(NOW.time, clock.HOUR)
+        assert not misdated.is_reversal_misdated(after, now=NOW)
+    again = decide(ledger, CorrectTimes(REFERENCE, "ada"), now=NOW.time)
+    assert again == Decision(Ignored("Its times are right.", payment))
+
+
+@pytest.mark.spec("S3", "S4")
+def test_a_claim_of_a_deposit_that_a_wrong_clock_has_dated_is_asked_about_soon() -> None:
+    gateway, ahead = Gateway(), later(START, AHEAD)
+    notified = a_deposit(provider_reference="RCPT1", trust=DepositTrust.UNCONFIRMED, payment=None)
+    gateway.receive(notified, now=ahead)
+    (claim,) = gateway.ledger.claims.values()
+    key = (claim.provider, claim.receipt)
+    for _ in range(2):
+        gateway.receive(CorrectTimes(claim.gateway_reference, "ada", key), now=NOW.time)
+    (corrected,) = gateway.ledger.claims.values()
+    by = Span(ahead - NOW.time)
+    assert claim.wake_at is not None
+    assert corrected == evolve(
+        claim,
+        version=claim.version + 1,
+        received_at=NOW.time,
+        expires_at=earlier(claim.expires_at, by),
+        wake_at=earlier(claim.wake_at, by),
+    )
 
 
 def test_times_that_are_right_are_not_corrected() -> None:

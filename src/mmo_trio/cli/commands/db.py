@@ -183,6 +183,12 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
             for each in errors.payments
         ),
     )
+    for what, count in (
+        ("reversals", len(errors.reversals)),
+        ("claims of deposits", len(errors.claims)),
+    ):
+        if count:
+            print_status(f"Times of {count} {what} lie in the future.")
     if errors.held_until is not None:
         print_status(f"Stamps reach to {format_with_microseconds(errors.held_until)}.")
     if not errors:
@@ -191,7 +197,7 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
         print_status("Is the machine's clock right now? Then `--apply` corrects them.")
     else:
         with progress_bar() as bar:
-            task = bar.add_task("correcting", total=len(errors.payments))
+            task = bar.add_task("correcting", total=len(errors.corrections))
             target.with_store(
                 lambda store: _correct(target, store, errors, partial(bar.advance, task))
             )
