@@ -118,8 +118,9 @@ def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
 
 def may_have_arrived(progress: Progress) -> bool:
     """Tell whether the provider may have the submission on record, whatever it says: a notification
-    has come since it began, or the store was restored."""
-    return progress.hint is not None or progress.evidence is not None or progress.is_restored
+    has come since it began, a confirmed receipt names the payment, or the store was restored."""
+    is_told = progress.hint is not None or progress.evidence is not None
+    return is_told or progress.named_by_receipt is not None or progress.is_restored
 
 
 def merge_evidence(

@@ -31,6 +31,7 @@ from mmo_sansio.payments.decision import (
     ignore,
     transition_changes,
 )
+from mmo_sansio.payments.evidence import receipt_entry
 from mmo_sansio.payments.ledger import DepositKey, Ledger
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
@@ -59,7 +60,9 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
     if (fault := why_not_applied(before, input_)) is not None:
         return _reject_success(ledger, before, input_, fault, now=now)
     assert before is not None
-    if input_.lacks_receipt and (named_by := before.progress.named_by_receipt) is not None:
+    named_by = before.progress.named_by_receipt
+    # A receipt that was reported for the prompt itself comes before one that only names it.
+    if input_.lacks_receipt and named_by is not None and before.progress.evidence is None:
         input_ = evolve(input_, provider_reference=named_by, lacks_receipt=False)
     final = input_.final or before.order.requested
     if final.currency != before.order.requested.currency:
@@ -108,7 +111,8 @@ def _await_receipt(before: Transaction, input_: ProviderSucceeded, *, now: Momen
 
 def end_without_receipt(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Decision:
     """End a payment that is paid, once its receipt was awaited for long enough; one that was
-    reported while the question was under way is taken for its own."""
+    reported while the question was under way is taken for its own. Where that is not claimed for
+    this payment, something else may have it: a person has to look."""
     since, known = before.progress.receipt_awaited_since, before.progress.evidence
     assert since is not None
     ends_at = min(later(since, RECEIPT_AWAITED_FOR), before.order.expires_at)
@@ -125,7 +129,9 @@ def end_without_receipt(before: Transaction, input_: TransactionWoke, *, now: Mo
         final=before.order.requested,
         receipt_awaited_since=since if known is None else None,
     )
-    return complete(before, after)
+    if known is None or known.settles:
+        return complete(before, after)
+    return complete(before, after, receipt_entry(before, known, now=now))
 
 
 def is_missing_receipt(paid: Transaction, key: DepositKey | None, amount: Money | None) -> bool:
@@ -289,7 +295,9 @@ def receipt_changes(
     key = receipt_key(input_)
     if key is not None and receipt_owner(ledger, key, paid.reference) is not None:
         return (suspense_entry(input_, SuspenseReason.CONFLICTING_DEPOSIT, paid, now=now),)
-    return claim_receipt(ledger, key, paid, amount=_reported_amount(input_), now=now)
+    is_confirmed = isinstance(input_, ProviderSucceeded)
+    amount = _reported_amount(input_)
+    return claim_receipt(ledger, key, paid, amount=amount, is_confirmed=is_confirmed, now=now)
 
 
 def _reported_amount(input_: ProviderSucceeded | ProviderHinted) -> Money | None:
@@ -304,20 +312,27 @@ def claim_receipt(
     paid: Transaction,
     *,
     amount: Money | None = None,
+    is_confirmed: bool = True,
     now: Moment,
 ) -> tuple[Change, ...]:
     """Return the change that lets a receipt without another owner settle this payment only. An open
     claim that names the payment stays: it is explained when it wakes. `amount`: what was reported;
-    None: what the payment has settled, or requested."""
-    return (
-        ()
-        if key is None or ledger.claim(*key) is not None
-        else (settle_receipt(key[1], paid, amount=amount, now=now),)
-    )
+    None: what the payment has settled, or requested. `is_confirmed`: whether the operator has
+    confirmed the receipt, and not a notification alone told it; a confirmation counts still
+    then."""
+    if key is None or ledger.claim(*key) is not None:
+        return ()
+    claimed = settle_receipt(key[1], paid, amount=amount, is_confirmed=is_confirmed, now=now)
+    return (claimed,)
 
 
 def settle_receipt(
-    receipt: str, paid: Transaction, *, amount: Money | None = None, now: Moment
+    receipt: str,
+    paid: Transaction,
+    *,
+    amount: Money | None = None,
+    is_confirmed: bool = True,
+    now: Moment,
 ) -> DepositClaimChanged:
     """Return the settled claim of the receipt, new to the gateway, with which this payment or
     deposit was paid."""
@@ -336,7 +351,7 @@ def settle_receipt(
         received_at=now.time,
         expires_at=now.time,
         wake_at=None,
-        is_confirmed=True,
+        is_confirmed=is_confirmed,
     )
     return claim_change(None, settled)
 

@@ -305,8 +305,9 @@ def _repeated_claim(
     now: Moment,
 ) -> Decision:
     """Ignore what repeats a claim, unless it is the provider's confirmation of one that waits for
-    that."""
-    if not input_.trust.is_confirmed or claim.is_confirmed or claim.wake_at is None:
+    that, or of one that rests on a notification alone."""
+    rests_on_notification = claim.wake_at is not None or claim.payment is not None
+    if not input_.trust.is_confirmed or claim.is_confirmed or not rests_on_notification:
         return ignore("The deposit is on record.", named)
     confirmed = evolve(claim, is_confirmed=True)
     return _settle(

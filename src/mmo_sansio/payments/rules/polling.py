@@ -69,7 +69,7 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     may_end = input_.evidence is not None and input_.evidence.settles
     key = receipt_key(input_) if may_end and before.order.type is Type.PAYIN else None
     is_anothers = key is not None and receipt_owner(ledger, key, before.reference) is not None
-    claims = () if is_anothers else claim_receipt(ledger, key, before, now=now)
+    claims = () if is_anothers else claim_receipt(ledger, key, before, is_confirmed=False, now=now)
     known = _merge_hint(before, input_, is_anothers=is_anothers, now=now)
     if not is_sent_again and (
         before.progress.is_unpolled or (wake_at <= soon and wake_at < expires_at)
@@ -169,7 +169,8 @@ def _poll_after_completion(
         added = add_receipt(ledger, before, input_, now=now)
         return evolve(added, intents=(poll,)) if is_by_hand else added
     if progress.stage is Stage.SUCCEEDED and not is_by_hand:
-        is_receipt = progress.completion_source is Source.WEBHOOK
+        is_named_by = progress.provider_reference == progress.named_by_receipt
+        is_receipt = progress.completion_source is Source.WEBHOOK or is_named_by
         own = progress.provider_reference if is_receipt else None
         if known is not None and own not in (None, known.receipt):
             return record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, before, now=now)

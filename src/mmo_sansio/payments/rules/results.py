@@ -82,14 +82,18 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
             f"The provider's reference {key[1]} is the receipt of {owner}. {_GIVE_ITS_OWN_RECEIPT}",
             before,
         )
-    is_without_receipt = to is Stage.SUCCEEDED and input_.provider_reference is None
+    evidence = before.progress.evidence
+    receipt = input_.provider_reference
+    if receipt is None and to is Stage.SUCCEEDED and evidence is not None and evidence.settles:
+        receipt = evidence.receipt  # It is claimed for this payment.
+    is_without_receipt = to is Stage.SUCCEEDED and receipt is None
     after = end(
         before,
         input_,
         to,
         Source.MANUAL,
         now=now,
-        provider_reference=input_.provider_reference or before.progress.provider_reference,
+        provider_reference=receipt or before.progress.provider_reference,
         final=final if to is Stage.SUCCEEDED else None,
         receipt_awaited_since=now.time if is_without_receipt else None,
         error_code=input_.error_code,

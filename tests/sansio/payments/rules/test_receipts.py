@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from mmo_sansio.messages.changes import DepositClaimChanged, SuspenseReason
-from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.inputs import DepositClaimWoke, Input
 from mmo_sansio.messages.replies import Applied, Ignored, ReversalApplied
 from mmo_sansio.messages.reversals import RequestReversal
 from mmo_sansio.payments.decide import decide
@@ -285,3 +285,71 @@ def test_a_callback_that_overtakes_an_answer_without_the_receipt_is_not_lost() -
     overtaken.wake(now=later(START, HOUR))
     progress = overtaken.transaction(REFERENCE).progress
     assert (progress.stage, progress.provider_reference) == (Stage.SUCCEEDED, RECEIPT)
+
+
+DENIED = unreachable(denies_receipt=True)
+
+
+@pytest.mark.spec("S2", "S4")
+@pytest.mark.parametrize("denial", [DENIED, failed(source=Source.POLL)], ids=["early", "failed"])
+@pytest.mark.parametrize("trust", [DepositTrust.CONFIRMED, DepositTrust.LISTED])
+def test_a_confirmation_counts_of_a_receipt_that_a_notification_alone_has_claimed(
+    denial: Input, trust: DepositTrust
+) -> None:
+    gateway = after(HINTED, denial, evolve(NAMED, trust=trust))
+    progress = gateway.transaction(REFERENCE).progress
+    assert (progress.stage, progress.provider_reference) == (Stage.SUCCEEDED, RECEIPT)
+
+
+@pytest.mark.spec("S5")
+def test_a_confirmation_after_the_expiry_says_that_the_receipt_is_confirmed() -> None:
+    gateway = after(HINTED, DENIED)
+    gateway.wake(now=later(START, Span(4 * DAY)))
+    gateway.receive(NAMED, now=later(START, Span(4 * DAY)))
+    assert gateway.transaction(REFERENCE).progress.stage is Stage.FAILED
+    assert gateway.suspense[-1].reason is SuspenseReason.CONFLICTING_DEPOSIT
+    assert '"confirmed": true' in gateway.suspense[-1].content
+
+
+@pytest.mark.spec("S4")
+def test_a_receipt_that_nobody_has_confirmed_is_shown_to_staff_where_it_is_taken() -> None:
+    told = hinted(content="{}", evidence=Evidence(RECEIPT, "0", KES(150)))
+    gateway = after(told, WITHOUT_RECEIPT)
+    gateway.wake(now=later(START, HOUR))
+    assert gateway.transaction(REFERENCE).progress.provider_reference == RECEIPT
+    assert reasons(gateway) == [SuspenseReason.UNCONFIRMED_RECEIPT]
+
+
+@pytest.mark.spec("S4", "S5")
+@pytest.mark.parametrize("is_told_in_time", [True, False])
+def test_a_prompt_that_is_paid_by_hand_too_keeps_both_receipts(is_told_in_time: bool) -> None:
+    by_hand = evolve(NAMED, provider_reference=OTHER_RECEIPT)
+    told: list[Input] = [HINTED, WITHOUT_RECEIPT]
+    if not is_told_in_time:
+        told.reverse()
+    gateway = after(by_hand, *told)
+    for waited in (HOUR, DAY):
+        gateway.wake(now=later(START, waited))
+        gateway.receive(
+            DepositClaimWoke("test", OTHER_RECEIPT, REFERENCE), now=later(START, waited)
+        )
+    progress = gateway.transaction(REFERENCE).progress
+    assert progress.stage is Stage.SUCCEEDED
+    assert progress.provider_reference == (RECEIPT if is_told_in_time else OTHER_RECEIPT)
+    (entry,) = gateway.suspense
+    assert (OTHER_RECEIPT if is_told_in_time else RECEIPT) in entry.content
+
+
+@pytest.mark.spec("S2")
+def test_staff_who_name_no_receipt_take_the_one_that_is_claimed_for_the_payment() -> None:
+    gateway = after(HINTED, a_resolution(error_code=None, provider_reference=None))
+    progress = gateway.transaction(REFERENCE).progress
+    assert (progress.stage, progress.provider_reference) == (Stage.SUCCEEDED, RECEIPT)
+
+
+@pytest.mark.spec("S6")
+def test_what_a_confirmed_receipt_names_is_not_sent_again() -> None:
+    gateway = Gateway()
+    receive(gateway, [a_create_payment(), a_begin_submission(), NAMED, never_received()])
+    assert gateway.transaction(REFERENCE).progress.submissions == 1
+    assert gateway.transaction(REFERENCE).progress.stage is not Stage.CREATED
