@@ -1,5 +1,5 @@
-"""Knows the dialling codes of the countries with mobile money (ITU-T E.164), for numbers as people
-write them."""
+"""Knows the dialling codes of the countries with mobile money (ITU-T E.164) and how long their
+mobile numbers are, for numbers as people write them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,31 @@ from types import MappingProxyType
 from typing import Final
 
 _CODES = """
-    AO 244, BD 880, BF 226, BI 257, BJ 229, BW 267, CD 243, CF 236, CG 242, CI 225, CM 237, CV 238,
-    DJ 253, EG 20, ET 251, GA 241, GH 233, GM 220, GN 224, GQ 240, GW 245, ID 62, IN 91, KE 254, KH
-    855, KM 269, LR 231, LS 266, MA 212, MG 261, ML 223, MM 95, MR 222, MU 230, MW 265, MZ 258, NA
-    264, NE 227, NG 234, NP 977, PH 63, PK 92, RW 250, SC 248, SD 249, SL 232, SN 221, SO 252, SS
-    211, ST 239, SZ 268, TD 235, TG 228, TN 216, TZ 255, UG 256, VN 84, ZA 27, ZM 260, ZW 263
+    AO 244 9, BD 880 10, BF 226 8, BI 257 8, BJ 229 10, BW 267 8, CD 243 9, CF 236 8, CG 242 9,
+    CI 225 10, CM 237 9, CV 238 7, DJ 253 8, EG 20 10, ET 251 9, GA 241 7-8, GH 233 9, GM 220 7-9,
+    GN 224 9, GQ 240 9, GW 245 9, ID 62 9-12, IN 91 10, KE 254 9, KH 855 8-9, KM 269 7, LR 231 7-9,
+    LS 266 8, MA 212 9, MG 261 9, ML 223 8, MM 95 7-10, MR 222 8, MU 230 8, MW 265 9, MZ 258 9,
+    NA 264 9, NE 227 8, NG 234 10, NP 977 10, PH 63 10, PK 92 10, RW 250 9, SC 248 7, SD 249 9,
+    SL 232 8, SN 221 9, SO 252 7-9, SS 211 9, ST 239 7, SZ 268 8, TD 235 8, TG 228 8, TN 216 8,
+    TZ 255 9, UG 256 9, VN 84 9, ZA 27 9, ZM 260 9, ZW 263 9
 """
 
+_ROW: Final = re.compile(
+    r"(?P<country>[A-Z]{2}) (?P<code>[0-9]+) (?P<least>[0-9]+)(?:-(?P<most>[0-9]+))?"
+)
+
 DIALLING_CODES: Final[Mapping[str, str]] = MappingProxyType(
-    dict(re.findall(r"([A-Z]{2}) ([0-9]+)", _CODES))
+    {row["country"]: row["code"] for row in _ROW.finditer(_CODES)}
 )
 """The dialling code of each country, by ISO 3166-1 alpha-2."""
+
+_MOBILE_DIGITS: Final = MappingProxyType(
+    {
+        row["country"]: range(int(row["least"]), int(row["most"] or row["least"]) + 1)
+        for row in _ROW.finditer(_CODES)
+    }
+)
+"""How many digits of a mobile number follow the code (the plans that the ITU publishes)."""
 
 NATIONAL_DIGITS_MAX: Final = 10
 """Digits of the longest national number, with its leading zero."""
@@ -33,3 +47,13 @@ def possible_msisdns(digits: str, countries: Iterable[str]) -> list[str]:
         codes = dict.fromkeys(DIALLING_CODES[each] for each in countries if each in DIALLING_CODES)
         found += [code + digits.removeprefix("0") for code in codes]
     return found
+
+
+def is_msisdn_of(country: str, msisdn: str) -> bool:
+    """Tell whether a number can be a mobile number of the country by its code and its length; of a
+    country that is not known, any can."""
+    code = DIALLING_CODES.get(country)
+    if code is None:
+        return True
+    digits = msisdn.removeprefix("+")
+    return digits.startswith(code) and len(digits) - len(code) in _MOBILE_DIGITS[country]
