@@ -23,7 +23,7 @@ from mmo_trio.http.asgi.host import TakeTurn, turns_of
 from mmo_trio.http.asgi.web_app import stream_response
 from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.system.display_text import guard_cell
+from mmo_sansio.values.formula_guard import guard_cell
 from mmo_trio.system.time_zones import find_zone
 
 PAYMENTS_MAX = 500_000

@@ -26,6 +26,7 @@ from mmo_sansio.values.clock import (
 )
 from mmo_sansio.values.dialling_codes import possible_msisdns
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.formula_guard import guard_cell
 from mmo_sansio.values.model import Stage, Status, Transaction
 from mmo_trio.admin.explanation import alarms, load_payment_history, remarks
 from mmo_trio.admin.reference_search import search_by_beginning, search_by_reference
@@ -69,7 +70,7 @@ from mmo_trio.storage.interface.admin_types import (
 )
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.payment_search import position_of
-from mmo_trio.system.display_text import guard_cell, indent_json, mask_number
+from mmo_trio.system.display_text import indent_json, mask_number
 
 AUDIT_ROWS_MAX = 200
 """Audit events about one payment that its page shows, views of personal data included."""

@@ -28,11 +28,6 @@ _TAGS: Final = r"\U000e0000-\U000e007f"
 """Characters without a glyph that can hide a text."""
 _INVISIBLE: Final = re.compile(f"[{_CONTROL_CHARACTERS}{_DIRECTIONS}{_LINE_ENDS}{_TAGS}\ufeff]")
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]")
-_SIGNS: Final = r"=+\-@\u207a\u207c\u208a\u208c\u2212\ufe62-\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20"
-"""With those of full, small or raised width, which mean the same to some programs."""
-_FORMULA: Final = re.compile(rf"(^|[;\t\r\n])([^\S\t\r\n]*+)(?=[{_SIGNS}])")
-"""Where a formula may begin: at the start, and behind what many programs take for the end of a
-cell."""
 
 
 def mask_number(number: str, *, visible: int = 3) -> str:
@@ -87,11 +82,6 @@ def indent_json(text: str) -> str:
         document, ensure_ascii=False, indent=2, default=lambda number: f"\0{number.text}"
     )
     return _MARKED_NUMBER.sub(r"\1", marked)
-
-
-def guard_cell(text: str) -> str:
-    """Return the text with `'` before each sign that may begin a formula."""
-    return _FORMULA.sub(r"\1\2'", text)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -28,6 +28,7 @@ from mmo_sansio.api.outgoing import (
 from mmo_sansio.messages.queries import ListRecords, Position
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import DAY, Instant, Span, earlier
+from mmo_sansio.values.formula_guard import guard_cell
 from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_sansio.values.reversals import Reversal
 from mmo_sansio.values.strict_json import JsonNumber
@@ -48,7 +49,6 @@ from mmo_trio.cli.support.output_files import open_output
 from mmo_trio.cli.support.statements import read_record
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.system.display_text import guard_cell
 
 PAGE_SIZE = 1_000
 """The number of rows in memory at one time."""

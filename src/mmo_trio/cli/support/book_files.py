@@ -18,7 +18,7 @@ from mmo_trio.cli.support.errors import UsageProblem, needs_extra
 from mmo_trio.cli.support.options import Command
 from mmo_trio.cli.support.output import print_status
 from mmo_trio.cli.support.output_files import open_output
-from mmo_trio.system.display_text import guard_cell
+from mmo_sansio.values.formula_guard import guard_cell
 from mmo_trio.system.time_zones import find_zone
 
 
