@@ -165,7 +165,8 @@ class Reconciliation:
         candidates = self._find(line)
         fee = line.amount if line.is_fee else line.fee
         if fee is not None:
-            self.fees[fee.currency] += fee.minor
+            is_returned = line.is_fee and line.is_incoming is True
+            self.fees[fee.currency] += -fee.minor if is_returned else fee.minor
         if line.is_fee:
             return _fee_differences(line, line.amount, candidates[0] if candidates else None)
         if not candidates:
@@ -174,6 +175,12 @@ class Reconciliation:
             self.unsettled += 1
             return []
         self.matched += 1
+        if line.status is Status.SUCCESS and all(
+            _is_other_direction(each, line) for each in candidates
+        ):
+            record = min(candidates, key=lambda each: _distance(each, line))
+            self._contradicted.add(record.gateway_reference)
+            return list(_differences(record, line))
         free = [each for each in candidates if each.gateway_reference not in self._settled]
         if not free and line.status is Status.SUCCESS:
             return [Difference(DifferenceKind.DUPLICATE_LINE, candidates[0], line)]

@@ -1,19 +1,22 @@
-"""Reads a statement from a CSV file whose columns a map names."""
+"""Reads a statement, or a ledger, from a table whose columns a map names."""
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from types import MappingProxyType
-from typing import Final, TextIO
+from typing import Final
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from mmo_merchant.reconciliation.comparison import StatementLine
+from mmo_merchant.tables.faults import CellFault, Fault
+from mmo_merchant.tables.numbers import NumberFormat, find_format, is_zero
+from mmo_merchant.tables.table_file import Row, Table, texts_of
+from mmo_merchant.tables.words import STATUS_WORDS, fold_word, is_total_row
 from mmo_sansio.values.model import Status
-from mmo_sansio.values.money import AmountError, Money, to_money
+from mmo_sansio.values.money import CURRENCIES, AmountError, Money, to_money
 
 FIELDS: Final = (
     "receipt",
@@ -28,6 +31,7 @@ FIELDS: Final = (
 )
 """What a map can name a column for. `paid_in` and `paid_out` are two columns for amounts, one of
 them empty; `details` is the text that tells fee lines from payments."""
+AMOUNTS: Final = ("amount", "paid_in", "paid_out", "fee")
 
 PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
@@ -59,137 +63,215 @@ PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 PREAMBLE_LINES_MAX: Final = 50
 """Lines that may stand before the headings, as in M-Pesa's statements."""
 
-_STATUSES: Final = {
-    **dict.fromkeys(
-        ("success", "successful", "succeeded", "completed", "complete", "paid", "settled", "ts"),
-        Status.SUCCESS,
-    ),
-    **dict.fromkeys(
-        (
-            "failed",
-            "failure",
-            "declined",
-            "cancelled",
-            "canceled",
-            "expired",
-            "rejected",
-            "reversed",
-            "tf",
-        ),
-        Status.FAILED,
-    ),
-    **dict.fromkeys(
-        ("pending", "in progress", "initiated", "authorized", "tip", "ta"), Status.PENDING
-    ),
-}
 _FEE: Final = re.compile(r"^charges?\b|\bcharges?\.?$", re.IGNORECASE)
 """Details of a fee line: `Pay merchant Charge`. An account name such as `school fees` is none."""
-
-
-class StatementError(ValueError):
-    """The file cannot be read as a statement; the message names the line and what would be
-    right."""
+_ONE_SIDE: Final = "Let each line have one amount: what came in, or what went out."
+_ONE_SIGN: Final = "Write all amounts of the column with a minus, or none."
 
 
 @frozen
-class StatementColumns:
-    """Says where the columns of a statement are, and what its currency is when no column says
-    so."""
+class StatementForm:
+    """Says what a statement means where it does not say it itself."""
 
-    positions: Mapping[str, int]
-    currency: str | None
-
-    def cell(self, row: list[str], name: str) -> str:
-        """Return the trimmed cell of a field; empty where the row or the statement has none."""
-        at = self.positions.get(name)
-        return row[at].strip() if at is not None and at < len(row) else ""
+    currency: str | None = None
+    """The currency of a file that has no column for it."""
+    numbers: NumberFormat | None = None
+    """None: what stands before decimals is found out."""
+    status_words: Mapping[str, Status] = MappingProxyType({})
+    """What further words mean, folded."""
 
 
-def read_statement(
-    file: TextIO, columns: Mapping[str, str], *, currency: str | None
-) -> Iterator[StatementLine]:
-    """Read the lines of a statement, one at a time; `columns` has headings by field. Raises
-    StatementError."""
-    rows = csv.reader(file)
-    where = _find_headings(rows, columns, currency)
-    try:
-        for row in rows:
-            if any(map(str.strip, row)):
-                line = _read_line(rows.line_num, row, where)
-                if line is not None:
-                    yield line
-    except csv.Error as error:
-        raise StatementError(f"line {rows.line_num} is no CSV: {error}") from None
+@define
+class _Conventions:
+    """Is what only the whole file tells of its numbers."""
+
+    numbers: NumberFormat
+    signed: set[str] = field(factory=set)
+    """The columns of amounts that have a minus or a plus."""
+    unsigned: set[str] = field(factory=set)
+    """The columns that have an amount, and not zero, without a sign."""
+
+    def has_both_signs(self, name: str) -> bool:
+        """Tell whether a column has amounts with a sign and others without one."""
+        return name in self.signed and name in self.unsigned
 
 
-def _find_headings(
-    rows: Iterator[list[str]], columns: Mapping[str, str], currency: str | None
-) -> StatementColumns:
-    missing = set(columns.values())
-    for _, row in zip(range(PREAMBLE_LINES_MAX), rows, strict=False):
-        headings = [each.strip().casefold() for each in row]
-        absent = {each for each in columns.values() if each.casefold() not in headings}
-        if not absent:
-            positions = {name: headings.index(each.casefold()) for name, each in columns.items()}
-            return StatementColumns(positions, currency)
-        missing = min(missing, absent, key=len)
-    names = ", ".join(sorted(missing))
-    raise StatementError(
-        f"none of the first {PREAMBLE_LINES_MAX} lines has the headings; missing: {names}"
-    )
+@define
+class StatementReader:
+    """Reads the lines of a statement, and keeps what it could not read."""
 
+    table: Table
+    form: StatementForm
+    faults: list[Fault] = field(factory=list)
+    """If there are any, the file is not to be used."""
+    totals: list[int] = field(factory=list)
+    """The lines that have a total or a balance, which are left out."""
+    without_reference: list[int] = field(factory=list)
+    """The lines that `references` has found to have none."""
 
-def _read_line(number: int, row: list[str], columns: StatementColumns) -> StatementLine | None:
-    """Return what a row says; None for a row without receipt, reference and amount, such as a
-    total."""
-    receipt, reference = (
-        columns.cell(row, "receipt") or None,
-        columns.cell(row, "reference") or None,
-    )
-    paid_in, paid_out = columns.cell(row, "paid_in"), columns.cell(row, "paid_out")
-    amount = columns.cell(row, "amount") or (paid_in if _is_amount(paid_in) else paid_out)
-    if not amount or (receipt is None and reference is None):
+    def lines(self) -> Iterator[StatementLine]:
+        """Yield the lines, one at a time. Raises OSError."""
+        conventions = self._survey()
+        for row in self._payment_rows():
+            try:
+                yield self._read(row, conventions)
+            except CellFault as fault:
+                self.faults.append(fault.at(row.line))
+
+    def references(self) -> Iterator[str]:
+        """Yield the references alone, for which an amount may be blank. Raises OSError."""
+        conventions = self._survey()
+        for row in self._payment_rows():
+            try:
+                self._check_amounts(row, conventions)
+                reference = self.table.key(row, "reference")
+            except CellFault as fault:
+                self.faults.append(fault.at(row.line))
+                continue
+            if reference:
+                yield reference
+            else:
+                self.without_reference.append(row.line)
+
+    def _payment_rows(self) -> Iterator[Row]:
+        for row in self.table.rows():
+            if isinstance(row, Fault):
+                self.faults.append(row)
+            elif self._is_total(row):
+                self.totals.append(row.line)
+            else:
+                yield row
+
+    def _is_total(self, row: Row) -> bool:
+        keys = [self.table.cell(row, name) for name in ("receipt", "reference", "status")]
+        texts = [key.strip() for key in keys if isinstance(key, str)]
+        has_other_keys = any(key is not None and not isinstance(key, str) for key in keys)
+        return not has_other_keys and is_total_row(texts, texts_of(row))
+
+    def _survey(self) -> _Conventions:
+        """Look through the whole file for what no line alone tells."""
+        conventions = _Conventions(self.form.numbers or find_format(self._number_texts()))
+        for row, name, cell in self._number_cells():
+            is_signed = cell < 0 if isinstance(cell, Decimal) else cell[0] in "+-"
+            names = conventions.signed if is_signed else conventions.unsigned
+            if name in names or is_zero(cell) or self._is_total(row):
+                continue
+            if name == "fee" or not self._is_fee(row):
+                names.add(name)
+        return conventions
+
+    def _number_texts(self) -> Iterator[str]:
+        return (cell for _, _, cell in self._number_cells() if isinstance(cell, str))
+
+    def _number_cells(self) -> Iterator[tuple[Row, str, str | Decimal]]:
+        """Yield the cells of all amounts that are not blank."""
+        names = [name for name in AMOUNTS if name in self.table.positions]
+        for row in self.table.rows():
+            if isinstance(row, Fault):
+                continue
+            for name in names:
+                cell = self.table.cell(row, name)
+                if isinstance(cell, str):
+                    cell = cell.strip()
+                if cell and isinstance(cell, str | Decimal):
+                    yield row, name, cell
+
+    def _is_fee(self, row: Row) -> bool:
+        details = self.table.cell(row, "details")
+        return isinstance(details, str) and _FEE.search(details.strip()) is not None
+
+    def _read(self, row: Row, conventions: _Conventions) -> StatementLine:
+        """Return what a row says. Raises CellFault."""
+        receipt = self.table.key(row, "receipt") or None
+        reference = self.table.key(row, "reference") or None
+        if receipt is None and reference is None:
+            raise CellFault("has neither receipt nor reference", "Write one, or remove the line.")
+
+        currency = self._currency(row)
+        name, amount = self._amount(row, conventions, currency)
+        fee = self._optional_amount(row, "fee", conventions, currency)
+        if fee is not None and fee.minor and conventions.has_both_signs("fee"):
+            raise CellFault("has both signs in the file", _ONE_SIGN, "fee")
+        return StatementLine(
+            row.line,
+            receipt,
+            reference,
+            Money(abs(amount.minor), amount.currency),
+            is_incoming=self._is_incoming(row, name, amount, conventions),
+            status=self._status(row),
+            fee=Money(abs(fee.minor), fee.currency) if fee is not None and fee.minor else None,
+            is_fee=self._is_fee(row),
+        )
+
+    def _currency(self, row: Row) -> str:
+        currency = self.table.text(row, "currency").upper() or self.form.currency
+        if currency is None:
+            raise CellFault("is missing", "Name that of the file by --currency.", "currency")
+        if currency not in CURRENCIES:
+            raise CellFault("is not known", "Write a code of ISO 4217, such as KES.", "currency")
+        return currency
+
+    def _amount(self, row: Row, conventions: _Conventions, currency: str) -> tuple[str, Money]:
+        """Return the column that has the amount, and the amount with its sign. Raises CellFault."""
+        found = {
+            name: amount
+            for name in ("amount", "paid_in", "paid_out")
+            if (amount := self._optional_amount(row, name, conventions, currency)) is not None
+        }
+        moved = {name: amount for name, amount in found.items() if amount.minor}
+        if len(moved) > 1:
+            raise CellFault("is in two columns", _ONE_SIDE, "amount")
+        if not found:
+            raise CellFault("is blank", "Write it, or remove the line.", "amount")
+        return next(iter((moved or found).items()))
+
+    def _optional_amount(
+        self, row: Row, name: str, conventions: _Conventions, currency: str
+    ) -> Money | None:
+        """Return the amount of a column with its sign; None for a blank cell. Raises CellFault."""
+        cell = self.table.number(row, name)
+        if cell == "":
+            return None
+        try:
+            return to_money(conventions.numbers.read(cell, currency), currency)
+        except CellFault as fault:
+            raise fault.of(name) from None
+        except AmountError as error:
+            raise CellFault(str(error), "Correct the amount.", name) from None
+
+    def _check_amounts(self, row: Row, conventions: _Conventions) -> None:
+        """Raise CellFault where an amount is none: the row may be another one than it seems."""
+        if self.form.currency is None and "currency" not in self.table.positions:
+            return
+        currency = self._currency(row)
+        for name in AMOUNTS:
+            self._optional_amount(row, name, conventions, currency)
+
+    def _is_incoming(
+        self, row: Row, name: str, amount: Money, conventions: _Conventions
+    ) -> bool | None:
+        """Return whether money came to the merchant; None where the file does not say.
+
+        Money that went out may have a minus, as in M-Pesa's statements, or none; where the column
+        has both, some of it came back, and nothing tells which. Raises CellFault."""
+        is_negative = amount.minor < 0
+        if name == "paid_out":
+            if conventions.has_both_signs(name) and not self._is_fee(row):
+                raise CellFault("has both signs in the file", _ONE_SIGN, name)
+            return False
+        if name == "amount" and self._is_fee(row):
+            return False if is_negative else None
+        if name == "paid_in" or is_negative or "amount" in conventions.signed:
+            return not is_negative
         return None
-    currency = columns.cell(row, "currency").upper() or columns.currency
-    if currency is None:
-        raise StatementError(f"line {number} has no currency; name it with --currency")
-    status = columns.cell(row, "status")
-    known = _STATUSES.get(status.casefold()) if status else Status.SUCCESS
-    if known is None:
-        raise StatementError(f"line {number} has the status {status!r}, which is not known")
-    fee = columns.cell(row, "fee")
-    is_split = "paid_in" in columns.positions or "paid_out" in columns.positions
-    return StatementLine(
-        number,
-        receipt,
-        reference,
-        _read_money(number, amount, currency),
-        is_incoming=_is_amount(paid_in) if is_split else None,
-        status=known,
-        fee=_read_money(number, fee, currency) if _is_amount(fee) else None,
-        is_fee=_FEE.search(columns.cell(row, "details")) is not None,
-    )
 
-
-def _is_amount(text: str) -> bool:
-    """Tell whether a cell has an amount other than zero."""
-    return bool(text.strip("+-0.,"))
-
-
-def _read_money(number: int, text: str, currency: str) -> Money:
-    """Return an amount without its sign; commas may part thousands."""
-    try:
-        value = Decimal(text.replace(",", ""))
-        if not value.is_finite() or len(text) > 40:
-            raise InvalidOperation
-        return to_money(abs(value), currency)
-    except InvalidOperation:
-        raise StatementError(
-            f"line {number} has the amount {text!r}; write it as 1,234.50"
-        ) from None
-    except AmountError as error:
-        raise StatementError(f"line {number} has the amount {text}, which {error}") from None
-    except KeyError:
-        raise StatementError(
-            f"line {number} has the currency {currency!r}, which ISO 4217 does not have"
-        ) from None
+    def _status(self, row: Row) -> Status:
+        if "status" not in self.table.positions:
+            return Status.SUCCESS
+        written = self.table.text(row, "status")
+        word = fold_word(written)
+        known = self.form.status_words.get(word) or STATUS_WORDS.get(word)
+        if known is None:
+            remedy = f'Say what it means by --status-word "{written}=success", failed or pending.'
+            raise CellFault(f"is {written!r}, which is not known", remedy, "status")
+        return known

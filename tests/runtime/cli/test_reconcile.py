@@ -170,7 +170,7 @@ def test_a_ledger_is_read_by_its_own_columns(data: Path) -> None:
 
 def test_a_fee_may_have_a_sign_as_an_amount_may(data: Path) -> None:
     file = data / "export.csv"
-    file.write_text("Receipt,Sum,Fee\nRCPT1,-149.00,-1.50\n", encoding="utf-8")
+    file.write_text("Receipt,Sum,Fee\nRCPT1,149.00,-1.50\n", encoding="utf-8")
     maps = [
         each for pair in ("receipt=Receipt", "amount=Sum", "fee=Fee") for each in ("--map", pair)
     ]
@@ -213,15 +213,23 @@ def test_a_merchant_compares_with_objects_from_the_api(data: Path) -> None:
         (
             [PAID_ROW.replace("Completed", "Unheard of")],
             ["--preset", "mpesa"],
-            "line 4 has the status 'Unheard of'",
+            "line 4, status: is 'Unheard of', which is not known",
         ),
         (
             [PAID_ROW.replace("149.00,,", "1x,,")],
             ["--preset", "mpesa"],
-            "line 4 has the amount '1x'",
+            "line 4, paid_in: is no number",
         ),
-        ([PAID_ROW.replace("149.00,,", "149.001,,")], ["--preset", "mpesa"], "at most 2 decimals"),
-        ([PAID_ROW], ["--preset", "mtn"], "missing: "),
+        (
+            [PAID_ROW.replace("149.00,,", "149.001,,")],
+            ["--preset", "mpesa"],
+            "line 4, paid_in: has more decimals than KES",
+        ),
+        (
+            [PAID_ROW],
+            ["--preset", "mtn"],
+            "line 1, reference: no heading is 'External Transaction Id'. Name its",
+        ),
         ([PAID_ROW], ["--map", "amount=Paid In"], "a receipt or reference"),
         ([PAID_ROW], ["--map", "sum=Paid In"], "FIELD=HEADING"),
     ],
@@ -310,3 +318,56 @@ def test_a_day_has_a_digest_that_another_program_computes_from_the_records(data:
     )
     assert before["sha256"] == sha256(b"").hexdigest()
     assert PAID in exported
+
+
+@pytest.mark.parametrize(
+    ("lines", "kinds"),
+    [
+        ("RCPT1,149.00\n", []),
+        ("RCPT1,+149.00\n", []),
+        ("RCPT1,-149.00\n", ["direction_differs"]),
+        ("RCPT1,149.00\nRCPT1,-149.00\n", ["direction_differs"]),
+    ],
+)
+def test_the_sign_of_an_amount_says_where_money_went(
+    data: Path, lines: str, kinds: list[str]
+) -> None:
+    file = data / "statement.csv"
+    file.write_text(f"Id,Amount\n{lines}", encoding="utf-8")
+    maps = ("--map", "receipt=Id", "--map", "amount=Amount", "--json")
+    found = json.loads(mmo(*words(data, file, *maps)).stdout)
+    assert [row["kind"] for row in found["rows"]] == kinds
+
+
+def test_money_that_went_out_has_one_sign_in_its_column(data: Path) -> None:
+    file = data / "statement.csv"
+    file.write_text("Id,In,Out\nRCPT1,,-149.00\nA2,,149.00\n", encoding="utf-8")
+    maps = ("--map", "receipt=Id", "--map", "paid_in=In", "--map", "paid_out=Out")
+    assert "lines 2, 3, paid_out (2 times): has both signs" in refusal(2, *words(data, file, *maps))
+    file.write_text("Id,In,Out\nRCPT1,-149.00,\n", encoding="utf-8")
+    found = json.loads(mmo(*words(data, file, *maps, "--json")).stdout)
+    assert [row["kind"] for row in found["rows"]] == ["direction_differs"]
+    file.write_text("Id,In,Out\nRCPT1,149.00,1.00\n", encoding="utf-8")
+    assert "line 2, amount: is in two columns" in refusal(2, *words(data, file, *maps))
+
+
+def test_words_that_are_not_known_can_be_named(data: Path) -> None:
+    file = data / "statement.csv"
+    file.write_text("Id,Amount,State\nRCPT1,149.00,Traité\n", encoding="utf-8")
+    maps = ("--map", "receipt=Id", "--map", "amount=Amount", "--map", "status=State")
+    assert '--status-word "Traité=success"' in refusal(2, *words(data, file, *maps))
+    assert mmo(*words(data, file, *maps, "--status-word", "TRAITE=success")).exit_code == 0
+    assert "write WORD=STATUS" in refusal(
+        2, *words(data, file, *maps, "--status-word", "Traité=ok")
+    )
+
+
+def test_the_notation_of_a_statement_is_declared_where_nothing_proves_it(data: Path) -> None:
+    file = data / "statement.csv"
+    file.write_text('Id;Amount\nRCPT1;"149.000"\n', encoding="utf-8")
+    maps = ("--map", "receipt=Id", "--map", "amount=Amount")
+    assert "line 2, amount: has more decimals" in refusal(2, *words(data, file, *maps))
+    declared = mmo(*words(data, file, *maps, "--decimal", ",", "--json"))
+    assert [row["statement"] for row in json.loads(declared.stdout)["rows"]] == [
+        "149000.00 KES success"
+    ]

@@ -177,3 +177,50 @@ def test_a_restored_copy_says_its_age_and_what_it_holds(data: Path) -> None:
     assert 0 <= found["ageSeconds"] < 3600
     assert found["epoch"] == 1
     assert mmo("db", "check", "--copy", data / "nowhere.db", "--data", data).exit_code == 3
+
+
+@pytest.mark.spec("C12")
+@pytest.mark.parametrize(
+    ("ledger", "told"),
+    [
+        ('order,note,total\na-1,"x,150\na-2,x,150\n', "line 2: is no CSV"),
+        ("order,note,total\na-1,x,150\na-2,x,on account\n", "line 3, amount: is no number"),
+        ("order,note,total\na-1,x,150\n,x,150\n", "line 3, reference: is blank"),
+        ("order,note,total\na-1,x,150,\n", "line 2: has 4 cells"),
+    ],
+)
+def test_a_ledger_that_is_not_understood_closes_no_part_of_the_gap(
+    data: Path, ledger: str, told: str
+) -> None:
+    mmo("db", "restored", "--data", data)
+    (data / "ledger.csv").write_text(ledger)
+    columns = ("--map", "reference=order", "--map", "amount=total", "--currency", "KES")
+    words = ("db", "restored", "--statement", data / "ledger.csv", *columns, "--brand", "acme")
+    done = mmo(*words, "--data", data)
+    assert (done.exit_code, told in done.output) == (2, True), done.output
+    assert "count as used" not in done.output
+
+
+@pytest.mark.spec("C12")
+def test_what_a_spreadsheet_adds_and_a_blank_amount_lose_no_reference(data: Path) -> None:
+    mmo("db", "restored", "--data", data)
+    ledger = data / "ledger.csv"
+    ledger.write_text('order,total\n="a-1",150\n\'-2,150\na-3,\nTotal,450\n,0\n')
+    columns = ("--map", "reference=order", "--map", "amount=total", "--currency", "KES")
+    words = ("db", "restored", "--statement", ledger, *columns, "--brand", "acme", "--data", data)
+    done = mmo(*words, "--skip-without-reference")
+    assert "References that count as used: 3." in done.output, done.output
+    assert "Line 5 with a total: left out." in done.output
+    assert "Line 6 without a reference: skipped." in done.output
+
+    async def repeat(store: Store) -> list[str]:
+        again = [
+            creation(number, merchant_reference=each)
+            for number, each in enumerate(("a-1", "-2", "a-3"), 90)
+        ]
+        replies = await submit_batch(
+            store, *((each, after_noon(nth)) for nth, each in enumerate(again, 1))
+        )
+        return [type(each).__name__ for each in replies]
+
+    assert read(data, repeat) == ["Rejected"] * 3

@@ -16,6 +16,14 @@ from tests.support.expressions import FoundExpression, find_expressions, superli
 PACKAGES = (mmo_sansio, mmo_trio, mmo_merchant, mmo_simulators, mmo_provider_pawapay)
 BUILT_FROM_VALUES = {
     "mmo_sansio.providers.common.redaction": (r"(?<!\w)s3cret(?!\w)", r"(?<!\w)1234(?!\w)"),
+    "mmo_merchant.tables.csv_rows": (
+        r'(?>"(?:[^"]|"")*+"|="[^"\r\n]*+"|[^"\r\n,]*+)'
+        r'(?:,(?>"(?:[^"]|"")*+"|="[^"\r\n]*+"|[^"\r\n,]*+))*+[\r\n]*+',
+    ),
+    "mmo_merchant.tables.numbers": (
+        r"(?P<sign>[+-]?)(?P<whole>[1-9][0-9]{0,2}(?P<separator>[ ',])[0-9]{3}"
+        r"(?:(?P=separator)[0-9]{3})*+|[0-9]++)(?:\.(?P<decimals>[0-9]++))?",
+    ),
     "mmo_trio.brands.file": (
         r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
         r"[^\x00-\x20\x7f-\x9f/]([^\x00-\x1f\x7f-\x9f/]{0,98}[^\x00-\x20\x7f-\x9f/])?",

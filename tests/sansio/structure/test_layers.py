@@ -17,6 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_sansio.messages",),
     ("mmo_sansio.providers", "mmo_sansio.api", "mmo_sansio.payments", "mmo_sansio.accounting"),
     ("mmo_sansio.testing",),
+    ("mmo_merchant.tables",),
     ("mmo_merchant.api", "mmo_merchant.reconciliation", "mmo_merchant.endpoint_check"),
     ("mmo_merchant.clients",),
     ("mmo_merchant.inbox", "mmo_merchant.payroll"),
@@ -99,9 +100,10 @@ MERCHANTS_PACKAGES = frozenset({"mmo_merchant", "mmo_sansio", "anyio", "attrs", 
 FURTHER_PACKAGES = {
     "mmo_merchant.inbox.sql_inbox": {"psycopg"},
     "mmo_merchant.payroll.command": {"click", "rich"},
+    "mmo_merchant.tables.sheet_rows": {"openpyxl"},
 }
-"""The modules that import more: the inbox names psycopg's types, and a command has the extra
-`tools`."""
+"""The modules that import more: the inbox names psycopg's types, a command has the extra `tools`,
+and sheets need `xlsx`."""
 
 PURE_ROOMS = (
     "mmo_sansio",
@@ -109,6 +111,11 @@ PURE_ROOMS = (
     "mmo_merchant.reconciliation",
     "mmo_merchant.endpoint_check.situations",
     "mmo_merchant.payroll.pay_roll",
+    "mmo_merchant.tables.cells",
+    "mmo_merchant.tables.csv_rows",
+    "mmo_merchant.tables.faults",
+    "mmo_merchant.tables.numbers",
+    "mmo_merchant.tables.words",
 )
 """The packages and modules without I/O."""
 

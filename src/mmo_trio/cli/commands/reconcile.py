@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@statement_options("The CSV file to compare.", is_required=True)
+@statement_options("The table to compare, CSV or .xlsx.", is_required=True)
 @click.option(
     "--records",
     "records_file",

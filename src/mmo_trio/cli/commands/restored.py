@@ -53,7 +53,7 @@ _EVERY_BRAND = "*"
     multiple=True,
     help="The number of a key that holds no more.",
 )
-@statement_options("A CSV file: the references in it count as used.")
+@statement_options("A table, CSV or .xlsx: the references in it count as used.")
 @click.option(
     "--records",
     type=file_type,
@@ -73,6 +73,12 @@ _EVERY_BRAND = "*"
     is_flag=True,
     help="Begin once more: a backup was restored that has an earlier restoration under way.",
 )
+@click.option(
+    "--skip-without-reference",
+    "skips_blank",
+    is_flag=True,
+    help="Skip lines of the statement that have no reference.",
+)
 @target_options
 def restored(
     retired: Sequence[int],
@@ -81,6 +87,7 @@ def restored(
     brand: str | None,
     finished: str | None,
     begins_again: bool,
+    skips_blank: bool,
     target: CommandTarget,
 ) -> None:
     """Prepare a store that was restored from a backup, so that nothing is paid twice.
@@ -93,6 +100,7 @@ def restored(
         raise UsageProblem("--again holds every brand, and --finish releases: give one of them.")
     is_first = not (retired or statement or records or finished)
     user = machine_user().name
+    ledger = [] if statement is None else statement.references(skips_blank=skips_blank)
 
     async def run(store: Store) -> None:
         submit = partial(submit_batch_once, store, clock=target.clock())
@@ -109,7 +117,7 @@ def restored(
             for key in retired:
                 await _retire_key(target, store, key)
             if statement is not None or records is not None:
-                await _close_gap(store, submit, _read_uses(statement, records, brand, user))
+                await _close_gap(store, submit, _read_uses(ledger, records, brand, user))
             if finished is not None:
                 await _finish(target, store, finished)
         await _report(store)
@@ -205,13 +213,12 @@ async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
 
 
 def _read_uses(
-    statement: Statement | None, records: Path | None, brand: str | None, user: str
+    ledger: Sequence[str], records: Path | None, brand: str | None, user: str
 ) -> Iterator[RecordLostUse]:
-    """Yield the use of each reference that a statement or records have, also of a failed payment: a
+    """Yield the use of each reference that a ledger or records have, also of a failed payment: a
     second one under it may be missing. Raises UsageProblem."""
-    for line in () if statement is None else statement.lines():
-        if line.reference is not None:
-            yield RecordLostUse(brand or "", line.reference, line.reference, user)
+    for reference in ledger:
+        yield RecordLostUse(brand or "", reference, reference, user)
     for text in () if records is None else lines_of(records):
         found = read_record(text)
         if found.merchant_reference is not None:

@@ -20,12 +20,23 @@ from mmo_merchant.reconciliation.recorded_payments import (
 )
 from mmo_merchant.reconciliation.statement_file import (
     FIELDS,
+    PREAMBLE_LINES_MAX,
     PRESETS,
-    StatementError,
-    read_statement,
+    StatementForm,
+    StatementReader,
 )
+from mmo_merchant.tables.csv_rows import DELIMITER_NAMES
+from mmo_merchant.tables.faults import Fault, describe_faults, name_lines
+from mmo_merchant.tables.numbers import Notation, declared_format
+from mmo_merchant.tables.table_file import Columns, Table, TableForm, open_table
+from mmo_merchant.tables.words import fold_word
+from mmo_sansio.values.model import Status
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.options import Command, file_type
+from mmo_trio.cli.support.output import print_status
+
+FAULTS_MAX = 20
+"""Kinds of faults that are told."""
 
 
 @frozen
@@ -35,20 +46,52 @@ class Statement:
     file: Path
     headings: Mapping[str, str]
     """The headings of its columns by field."""
-    currency: str | None
-    """The currency of a file that has no column for it."""
+    table_form: TableForm
+    form: StatementForm
 
     def lines(self) -> Iterator[StatementLine]:
-        """Yield its lines. Raises UsageProblem for a file that is no statement."""
-        try:
-            with self.file.open(encoding="utf-8-sig", newline="") as file:
-                yield from read_statement(file, self.headings, currency=self.currency)
-        except UnicodeDecodeError as error:
+        """Yield its lines, and say which were left out. Raises UsageProblem at the end if the file
+        can't be read in one way."""
+        reader = self._reader()
+        yield from reader.lines()
+        self._end(reader)
+
+    def references(self, *, skips_blank: bool) -> list[str]:
+        """Return its references. Raises UsageProblem if the file can't be read in one way, or for a
+        line without a reference, unless these are to be skipped."""
+        if "reference" not in self.headings:
             raise UsageProblem(
-                f"{self.file}: byte {error.start} is not UTF-8. Save the file as CSV in UTF-8."
-            ) from None
-        except StatementError as error:
-            raise UsageProblem(f"{self.file}: {error}.") from None
+                "Name the column of the merchant's references: --map reference=HEADING."
+            )
+        reader = self._reader()
+        references = list(reader.references())
+        blank = reader.without_reference
+        if blank and not skips_blank:
+            remedy = "Write it, or skip such lines by --skip-without-reference."
+            reader.faults += [Fault(line, "reference", "is blank", remedy) for line in blank]
+        self._end(reader)
+        if blank:
+            print_status(f"{name_lines(blank)} without a reference: skipped.".capitalize())
+        return references
+
+    def _reader(self) -> StatementReader:
+        columns = Columns(self.headings, preamble_max=PREAMBLE_LINES_MAX)
+        table = open_table(self.file, self.table_form, columns)
+        if not isinstance(table, Table):
+            raise self._problem(table)
+        return StatementReader(table, self.form)
+
+    def _end(self, reader: StatementReader) -> None:
+        if reader.faults:
+            raise self._problem(reader.faults)
+        if reader.totals:
+            print_status(f"{name_lines(reader.totals)} with a total: left out.".capitalize())
+
+    def _problem(self, faults: Sequence[Fault]) -> UsageProblem:
+        told = describe_faults(faults)
+        more = len(told) - FAULTS_MAX
+        remark = [f"And {more} more kinds of faults."] if more > 0 else []
+        return UsageProblem(f"{self.file}: " + "\n".join([*told[:FAULTS_MAX], *remark]))
 
 
 def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[Command], Command]:
@@ -69,6 +112,25 @@ def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[C
             help=f"FIELD=HEADING of a column; FIELD is {', '.join(FIELDS)}.",
         )
         @click.option("--currency", help="The currency of a statement that has no column for it.")
+        @click.option(
+            "--decimal",
+            type=click.Choice([each.value for each in Notation]),
+            help="What stands before decimals, where the file does not prove it.",
+        )
+        @click.option(
+            "--status-word",
+            "status_words",
+            multiple=True,
+            metavar="WORD=STATUS",
+            help="What a word of the status column means: success, failed or pending.",
+        )
+        @click.option(
+            "--delimiter",
+            type=click.Choice(sorted(DELIMITER_NAMES)),
+            help="What stands between cells, where it is not found.",
+        )
+        @click.option("--encoding", help="The encoding of a CSV file, such as cp1252.")
+        @click.option("--sheet", help="The sheet of an .xlsx file that has several.")
         @wraps(command)
         def run(
             *,
@@ -76,16 +138,44 @@ def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[C
             preset: str | None,
             columns: Sequence[str],
             currency: str | None,
+            decimal: str | None,
+            status_words: Sequence[str],
+            delimiter: str | None,
+            encoding: str | None,
+            sheet: str | None,
             **arguments: Any,
         ) -> None:
-            statement = (
-                None if file is None else Statement(file, _read_columns(preset, columns), currency)
-            )
+            statement = None
+            if file is not None:
+                mark = None if delimiter is None else DELIMITER_NAMES[delimiter]
+                statement = Statement(
+                    file,
+                    _read_columns(preset, columns),
+                    TableForm(mark, encoding, sheet),
+                    StatementForm(
+                        currency and currency.upper(),
+                        declared_format(decimal),
+                        _read_status_words(status_words),
+                    ),
+                )
             command(statement=statement, **arguments)
 
         return run
 
     return add
+
+
+def _read_status_words(words: Sequence[str]) -> dict[str, Status]:
+    """Return what words mean, folded. Raises UsageProblem."""
+    meanings = dict[str, Status]()
+    for each in words:
+        word, _, status = each.rpartition("=")
+        if not fold_word(word) or status not in [known.value for known in Status]:
+            raise UsageProblem(
+                f"--status-word {each}: write WORD=STATUS, with success, failed or pending."
+            )
+        meanings[fold_word(word)] = Status(status)
+    return meanings
 
 
 def _read_columns(preset: str | None, columns: Sequence[str]) -> dict[str, str]:

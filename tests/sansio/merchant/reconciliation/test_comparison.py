@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from itertools import count
 from random import Random
@@ -170,7 +171,8 @@ def test_fees_are_summed_by_currency() -> None:
     reconciliation.add_record(a_record(1))
     line = the_line_of(a_record(1), fee=Money(3, "KES"))
     assert reconciliation.check_line(line) == []
-    assert reconciliation.check_line(evolve(line, is_fee=True, amount=Money(4, "KES"))) == []
+    fee_line = evolve(line, is_fee=True, is_incoming=False, amount=Money(4, "KES"), fee=None)
+    assert reconciliation.check_line(fee_line) == []
     assert reconciliation.fees == {"KES": 7}
     assert reconciliation.matched == 1
     reconciliation.check_line(line)
@@ -178,6 +180,8 @@ def test_fees_are_summed_by_currency() -> None:
     assert reconciliation.fees == {"KES": 15}, (
         "of the line that is there twice, and of the one without a record"
     )
+    reconciliation.check_line(evolve(fee_line, is_incoming=True))
+    assert reconciliation.fees == {"KES": 11}, "a fee came back"
 
 
 def a_reversal(payment: RecordedPayment, number: int = 1, **changes: Any) -> RecordedPayment:
@@ -246,7 +250,8 @@ def test_money_back_on_one_side_only_is_named() -> None:
         assert kinds([paid, held], [the_line_of(paid)]) == []
         [differs] = compared([paid, held], [the_line_of(paid), the_line_of(back, 2)])
         assert (differs.kind, differs.record) == (DifferenceKind.STATUS_DIFFERS, held)
-    assert kinds([paid], [the_line_of(paid), the_line_of(back, 2)]) == ["duplicate_line"]
+    for lines in itertools.permutations([the_line_of(paid), the_line_of(back, 2)]):
+        assert kinds([paid], [*lines]) == ["direction_differs"]
     assert kinds([paid], [the_line_of(paid), the_line_of(back, 2, reference=None)]) == [
         "missing_in_records"
     ]

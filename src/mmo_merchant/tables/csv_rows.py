@@ -1,0 +1,68 @@
+"""Reads the rows of a CSV file strictly (RFC 4180): what is no CSV is a fault with its line."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from attrs import define, field
+
+from mmo_merchant.tables.faults import Fault
+
+DELIMITER_NAMES: Final = MappingProxyType({",": ",", ";": ";", "tab": "\t", "|": "|"})
+"""What may stand between cells, by the word of an option."""
+_REMEDY: Final = "Put cells with quotation marks into quotation marks, and double those in a cell."
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85\u2028\u2029]")
+
+
+@define
+class _Lines:
+    """Hands out lines and remembers those of the row that is being read."""
+
+    source: Iterator[str]
+    of_row: list[str] = field(factory=list)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self.source)
+        self.of_row.append(line)
+        return line
+
+
+def read_csv(text: Iterable[str], delimiter: str) -> Iterator[tuple[int, Sequence[str]] | Fault]:
+    """Yield each row with the number of its first line, from 1. Nothing can be read behind a row
+    that is no CSV, so a fault of one is the last."""
+    lines = _Lines(iter(text))
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    quoted = _row_expression(delimiter)
+    number = 1
+    try:
+        for row in rows:
+            # The parser takes a quotation mark within a cell for a letter of it.
+            written = lines.of_row
+            if len(written) > 1 or '"' in written[0]:
+                text_of_row = "".join(written)
+                if '"' in text_of_row and quoted.fullmatch(text_of_row) is None:
+                    yield Fault(number, "", "has a stray quotation mark", _REMEDY)
+                    return
+            if any(map(_CONTROL.search, written)):
+                remedy = "Remove it, or save the file as CSV in UTF-8."
+                yield Fault(number, "", "has a control character", remedy)
+                return
+            yield number, row
+            written.clear()
+            number = rows.line_num + 1
+    except csv.Error as error:
+        yield Fault(number, "", f"is no CSV ({error})", _REMEDY)
+
+
+def _row_expression(delimiter: str) -> re.Pattern[str]:
+    """Return the expression of a row: each cell is quoted, a text that Excel keeps, or bare."""
+    mark = re.escape(delimiter)
+    cell = rf'(?>"(?:[^"]|"")*+"|="[^"\r\n]*+"|[^"\r\n{mark}]*+)'
+    return re.compile(rf"{cell}(?:{mark}{cell})*+[\r\n]*+")

@@ -1,0 +1,267 @@
+"""Reads a file of people, CSV or .xlsx, to rows of cells below headings.
+
+A row that can't be read in one way is a fault with its line: nothing is left out in silence."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from mmo_merchant.tables.cells import Cell, cell_text, key_text, number_cell
+from mmo_merchant.tables.csv_rows import DELIMITER_NAMES, read_csv
+from mmo_merchant.tables.encodings import Encoding, find_encoding
+from mmo_merchant.tables.faults import CellFault, Fault
+from mmo_merchant.tables.sheet_rows import read_sheet
+
+_XLSX: Final = b"PK\x03\x04"
+_OLD_EXCEL: Final = b"\xd0\xcf\x11\xe0"
+_IN_A_SHEET: Final = Encoding("utf-8")
+_SEPARATOR: Final = re.compile(r"sep=(.)[\r\n]*")
+"""The first line by which Excel is told the delimiter."""
+_WIDTH: Final = "Put cells that have the delimiter into quotation marks, and leave no cell out."
+_Rows: TypeAlias = Iterator[tuple[int, Sequence[Cell]] | Fault]
+
+
+@frozen
+class TableForm:
+    """Says how a file is written, where that is not to be found out."""
+
+    delimiter: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+    """The sheet of an .xlsx file."""
+
+
+@frozen
+class Columns:
+    """Says which columns a table needs, and which it may have."""
+
+    required: Mapping[str, str]
+    """Headings by field."""
+    optional: Mapping[str, str] = MappingProxyType({})
+    preamble_max: int = 0
+    """How many lines may stand before the headings."""
+
+
+@frozen
+class Row:
+    """Is a row below the headings; at the end of that of a sheet cells may be missing."""
+
+    line: int
+    cells: Sequence[Cell]
+
+
+@frozen
+class _Source:
+    """Is a file whose rows can be read."""
+
+    path: Path
+    form: TableForm
+    is_sheet: bool
+    encoding: Encoding
+    delimiter: str = ","
+
+    def rows(self) -> _Rows:
+        """Yield all rows. Raises OSError."""
+        if self.is_sheet:
+            yield from read_sheet(self.path, self.form.sheet)
+            return
+        with self.path.open(encoding=self.encoding.name, newline="") as text:
+            yield from read_csv(text, self.delimiter)
+
+
+@frozen
+class Table:
+    """Is a table whose headings were found. It can be read several times."""
+
+    source: _Source
+    headings: Sequence[str]
+    headings_line: int
+    positions: Mapping[str, int]
+    """The columns of the fields that have one."""
+
+    def rows(self) -> Iterator[Row | Fault]:
+        """Yield the rows that are not blank. Raises OSError."""
+        width = len(self.headings)
+        for row in self.source.rows():
+            if isinstance(row, Fault):
+                yield row
+                continue
+            line, cells = row
+            if line <= self.headings_line or all(map(_is_blank, cells)):
+                continue
+            if self.source.is_sheet:
+                cells = _without_blank_end(cells)
+            if len(cells) > width or (len(cells) < width and not self.source.is_sheet):
+                yield Fault(line, "", f"has {len(cells)} cells, and {width} headings", _WIDTH)
+            elif _fold(cells[0]) == self.headings[0] and self._is_headings(cells):
+                yield Fault(line, "", "repeats the headings", "Remove the line.")
+            else:
+                yield Row(line, cells)
+
+    def _is_headings(self, cells: Sequence[Cell]) -> bool:
+        return [_fold(cell) for cell in cells] == [*self.headings]
+
+    def cell(self, row: Row, field: str) -> Cell:
+        """Return the cell of a field; None where the table has no column for it."""
+        at = self.positions.get(field)
+        return row.cells[at] if at is not None and at < len(row.cells) else None
+
+    def text(self, row: Row, field: str) -> str:
+        """Return the text of a field; empty where there is none. Raises CellFault."""
+        try:
+            return cell_text(self.cell(row, field))
+        except CellFault as fault:
+            raise fault.of(field) from None
+
+    def key(self, row: Row, field: str) -> str:
+        """Return the text of a field by which a payment or a person is known. Raises CellFault."""
+        try:
+            return key_text(self.cell(row, field), is_guessed=self.source.encoding.is_guessed)
+        except CellFault as fault:
+            raise fault.of(field) from None
+
+    def number(self, row: Row, field: str) -> str | Decimal:
+        """Return what the cell of a number has. Raises CellFault for what can be none."""
+        try:
+            return number_cell(self.cell(row, field))
+        except CellFault as fault:
+            raise fault.of(field) from None
+
+
+def texts_of(row: Row) -> list[str]:
+    """Return the texts of all cells of a row."""
+    return [cell.strip() for cell in row.cells if isinstance(cell, str)]
+
+
+def open_table(path: Path, form: TableForm, columns: Columns) -> Table | list[Fault]:
+    """Find the headings of a table and, by them, its delimiter. Raises OSError."""
+    sources = _find_sources(path, form)
+    if isinstance(sources, Fault):
+        return [sources]
+
+    # By another delimiter than its own a file has fewer of the headings.
+    found = [_find_headings(source, columns) for source in sources]
+    tables = [each for each in found if isinstance(each, Table)]
+    if not tables:
+        return next(each for each in found if isinstance(each, list))
+    best = min(
+        tables, key=lambda each: (len(_missing(each.headings, columns)), -len(each.headings))
+    )
+    faults = [*_heading_faults(best, columns)]
+    return faults or best
+
+
+def _find_sources(path: Path, form: TableForm) -> list[_Source] | Fault:
+    """Return the file with each delimiter that it may have."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    if start.startswith(_OLD_EXCEL):
+        remedy = "Save it as .xlsx, or as CSV in UTF-8."
+        return Fault(1, "", "is a file of Excel 2003 or older, or is locked", remedy)
+    if start.startswith(_XLSX):
+        return [_Source(path, form, is_sheet=True, encoding=_IN_A_SHEET)]
+
+    try:
+        encoding = find_encoding(path, form.encoding)
+    except LookupError:
+        return Fault(1, "", f"has no encoding {form.encoding!r}", "Name one such as cp1252.")
+    if isinstance(encoding, Fault):
+        return encoding
+    delimiters = tuple(DELIMITER_NAMES.values())
+    if form.delimiter is not None:
+        delimiters = (form.delimiter,)
+    with path.open(encoding=encoding.name, newline="") as text:
+        told = _SEPARATOR.fullmatch(text.readline(8))
+    if told is not None and form.delimiter is None:
+        delimiters = (told[1],)
+    return [_Source(path, form, False, encoding, each) for each in delimiters]
+
+
+def _find_headings(source: _Source, columns: Columns) -> Table | list[Fault]:
+    """Return the table below the row that has most of the required headings."""
+    best: Table | None = None
+    seen = 0
+    for row in source.rows():
+        if isinstance(row, Fault):
+            return best or [row]
+        line, cells = row
+        if all(map(_is_blank, cells)) or _is_separator(line, cells):
+            continue
+        headings = [_fold(cell) for cell in _without_blank_end(cells)]
+        missing = _missing(headings, columns)
+        if best is None or len(missing) < len(_missing(best.headings, columns)):
+            if not source.is_sheet:
+                headings = [_fold(cell) for cell in cells]
+            best = Table(source, headings, line, _find_positions(headings, columns))
+        seen += 1
+        if not missing or seen > columns.preamble_max:
+            break
+    return best or [Fault(1, "", "has no headings", "Write them into the first line.")]
+
+
+def _is_separator(line: int, cells: Sequence[Cell]) -> bool:
+    return line == 1 and len(cells) <= 2 and isinstance(cells[0], str) and cells[0] == "sep="
+
+
+def _missing(headings: Sequence[str], columns: Columns) -> list[str]:
+    return [name for name, each in columns.required.items() if _fold(each) not in headings]
+
+
+def _find_positions(headings: Sequence[str], columns: Columns) -> dict[str, int]:
+    """Return the columns of the fields. MTN's report has a currency behind each of its amounts."""
+    wanted = {**columns.optional, **columns.required}
+    positions = {
+        name: headings.index(_fold(each))
+        for name, each in wanted.items()
+        if _fold(each) in headings
+    }
+    if "currency" in positions and "amount" in positions:
+        behind = positions["amount"] + 1
+        if headings[behind : behind + 1] == [_fold(wanted["currency"])]:
+            positions["currency"] = behind
+    return positions
+
+
+def _heading_faults(table: Table, columns: Columns) -> Iterator[Fault]:
+    line = table.headings_line
+    for name in _missing(table.headings, columns):
+        problem = f"no heading is {columns.required[name]!r}"
+        yield Fault(line, name, problem, f"Name its column by --map {name}=HEADING.")
+    for name, heading in {**columns.optional, **columns.required}.items():
+        count = table.headings.count(_fold(heading))
+        is_behind_amount = (
+            name == "currency"
+            and "amount" in table.positions
+            and table.positions["currency"] == table.positions["amount"] + 1
+        )
+        if count > 1 and not is_behind_amount:
+            problem = f"has {count} columns {heading!r}"
+            yield Fault(line, name, problem, "Rename those that are not meant.")
+
+
+def _is_blank(cell: Cell) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
+
+
+def _without_blank_end(cells: Sequence[Cell]) -> Sequence[Cell]:
+    end = len(cells)
+    while end and _is_blank(cells[end - 1]):
+        end -= 1
+    return cells[:end]
+
+
+def _fold(cell: Cell) -> str:
+    """Return a heading as it is compared."""
+    return (
+        unicodedata.normalize("NFC", " ".join(cell.split())).casefold()
+        if isinstance(cell, str)
+        else ""
+    )
