@@ -14,6 +14,7 @@ from mmo_sansio.accounting.book_rows import BOOK_COLUMNS, book_rows, cell_text
 from mmo_sansio.accounting.calendar_months import CalendarError, Month, calendar_month
 from mmo_sansio.accounting.month_books import MonthBook
 from mmo_sansio.values.clock import DAY, Instant, Span, later
+from mmo_sansio.values.formula_guard import guard_cell
 from mmo_sansio.values.model import Status
 from mmo_trio.admin.month_books import fill_book
 from mmo_trio.console.context import console
@@ -23,7 +24,6 @@ from mmo_trio.http.asgi.host import TakeTurn, turns_of
 from mmo_trio.http.asgi.web_app import stream_response
 from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery
 from mmo_trio.storage.sql.store import Store
-from mmo_sansio.values.formula_guard import guard_cell
 from mmo_trio.system.time_zones import find_zone
 
 PAYMENTS_MAX = 500_000

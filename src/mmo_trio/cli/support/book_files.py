@@ -14,11 +14,11 @@ from mmo_sansio.accounting.book_rows import BOOK_COLUMNS, book_rows, cell_text
 from mmo_sansio.accounting.calendar_months import CalendarError, Month, calendar_month
 from mmo_sansio.accounting.month_books import MonthBook
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.formula_guard import guard_cell
 from mmo_trio.cli.support.errors import UsageProblem, needs_extra
 from mmo_trio.cli.support.options import Command
 from mmo_trio.cli.support.output import print_status
 from mmo_trio.cli.support.output_files import open_output
-from mmo_sansio.values.formula_guard import guard_cell
 from mmo_trio.system.time_zones import find_zone
 
 
