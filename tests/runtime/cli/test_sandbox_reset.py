@@ -29,7 +29,13 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     trio.run(fill)
     write_offset(tmp_path / "clock-offset", Span(DAY))
-    for name in ("sandbox-provider.ndjson", "ca.pem", "master.key", "notes.txt"):
+    for name in (
+        "sandbox-provider.ndjson",
+        "gateway.db.hints",
+        "ca.pem",
+        "master.key",
+        "notes.txt",
+    ):
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(serve, "run", lambda *_, **__: None)
     return tmp_path
@@ -50,6 +56,7 @@ def test_a_reset_removes_the_payments_and_what_belongs_to_them(data: Path) -> No
     assert trio.run(brands_in, data) == []
     assert read_offset(data / "clock-offset") == 0
     assert not (data / "sandbox-provider.ndjson").exists()
+    assert not (data / "gateway.db.hints").exists()
     assert all((data / name).read_text() == name for name in ("ca.pem", "master.key", "notes.txt"))
 
 

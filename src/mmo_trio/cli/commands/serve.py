@@ -54,9 +54,9 @@ THREAD_SWITCH_INTERVAL_S = 0.001
 A request changes threads a few times, and would wait each time.
 """
 
-DATABASE_FILES = ("gateway.db-wal", "gateway.db-shm", "gateway.db")
-"""The files of the store, in the order of their removal: the database itself, which carries the
-lock, comes last."""
+DATABASE_FILES = ("gateway.db.hints", "gateway.db-wal", "gateway.db-shm", "gateway.db")
+"""The files of the store and the hints that wait for it, in the order of their removal: the
+database itself, which carries the lock, comes last."""
 
 brands_option = click.option(
     "--brands", "brands_file", type=file_type, help="brands.toml, applied before serving."

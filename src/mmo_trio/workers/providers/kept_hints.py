@@ -34,13 +34,17 @@ LINE_BYTES_MAX: Final = 65_536
 RunCall = Callable[[Callable[[], None]], Awaitable[None]]
 
 
+async def _run_in_thread(call: Callable[[], None]) -> None:
+    await trio.to_thread.run_sync(call)
+
+
 @define(eq=False)
 class HintFile:
     """Holds the hints that the store does not have yet. One process uses it at a time: the one that
     serves the store."""
 
     path: Path
-    run_call: RunCall = trio.to_thread.run_sync
+    run_call: RunCall = _run_in_thread
     """Makes a call that waits for the disk."""
     _open: dict[int, bytes] = Factory(dict)
     """The lines of the hints that the store lacks, by their numbers."""

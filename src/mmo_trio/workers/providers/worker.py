@@ -320,12 +320,10 @@ class ProviderWorker:
         except OSError as error:
             logger.error("kept_hint_not_removed", fault=describe_fault(error), once_a_minute=True)
 
-    async def _record_kept_hints(self) -> None:
+    async def _record_kept_hints(self, file: HintFile) -> None:
         """Record what an earlier process has left on disk."""
-        if self.hint_file is None:
-            return
         try:
-            left = await self.hint_file.load()
+            left = await file.load()
         except OSError as error:
             logger.error("kept_hints_unreadable", fault=describe_fault(error))
             return
@@ -369,7 +367,8 @@ class ProviderWorker:
                 self._conversations, self._timers = conversations, timers
                 for queue in self._queues.values():
                     self._start_conversations(queue)
-                timers.start_soon(self._record_kept_hints)
+                if self.hint_file is not None and self.hint_file.path.exists():
+                    timers.start_soon(self._record_kept_hints, self.hint_file)
                 task_status.started()
                 try:
                     await drain.wait()
