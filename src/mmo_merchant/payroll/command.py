@@ -14,24 +14,53 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from mmo_merchant.payroll.journal import Journal, JournalError, Phase, open_journal, write_results
+from mmo_merchant.payroll.earlier_journals import (
+    find_repeats,
+    read_journal,
+    read_journals,
+    tell_paid,
+)
+from mmo_merchant.payroll.journal import (
+    SUFFIX,
+    Journal,
+    JournalError,
+    Phase,
+    open_journal,
+    write_failed,
+    write_results,
+)
 from mmo_merchant.payroll.pay_roll import (
     CONSTANTS,
     REMEDIES,
     Layout,
     PayLine,
-    read_pay_roll,
+    read_lines,
     totals,
 )
 from mmo_merchant.payroll.payment_run import Pace, PaymentRun, PayrollClient
+from mmo_merchant.tables.csv_rows import DELIMITER_NAMES
+from mmo_merchant.tables.faults import describe_faults, name_lines
+from mmo_merchant.tables.numbers import Notation, declared_format
+from mmo_merchant.tables.table_file import Table, TableForm, open_table
 from mmo_sansio.http.egress_rules import EgressRules, delivery_url_error
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.money import Money, to_money
 from mmo_sansio.values.number_format import format_amount
 
+_NO_NAME: Final = (
+    "To pay, give the pay-roll a --name, such as 2026-11, and best each line a key by --map "
+    "key=HEADING, such as its staff number (without one the phone number is the key); or give each "
+    "line a merchantReference."
+)
 _SETTINGS: Final = (
     "TOML with options that are not given here, and the table `columns`: heading by field."
 )
+
+
+class NothingSent(click.ClickException):
+    """The file can't be paid as it is."""
+
+    exit_code = 2
 
 
 class LinesNotEnded(click.ClickException):
@@ -80,7 +109,16 @@ positive = click.FloatRange(0.05)
     help=f"FIELD is {', '.join(REMEDIES)}.",
 )
 @click.option(
-    "--delimiter", type=click.Choice([",", ";", "|"]), default=",", help="Stands between cells."
+    "--delimiter",
+    type=click.Choice(list(DELIMITER_NAMES)),
+    help="What stands between cells, where it is not found.",
+)
+@click.option("--encoding", help="The encoding of a CSV file, such as cp1252.")
+@click.option("--sheet", help="The sheet of an .xlsx file that has several.")
+@click.option(
+    "--decimal",
+    type=click.Choice([each.value for each in Notation]),
+    help="What stands before decimals; allows separators of thousands, too.",
 )
 @click.option("--currency", help="The currency of all lines.")
 @click.option("--country", help="The country of all lines.")
@@ -91,7 +129,12 @@ positive = click.FloatRange(0.05)
 @click.option(
     "--name",
     default="",
-    help="Tells it from another pay-roll with the same payments, such as 2026-11.",
+    help="Names the pay-roll, such as 2026-11. A reference is made of it and of the line's key.",
+)
+@click.option(
+    "--allow-repeats",
+    is_flag=True,
+    help="Pay what looks as if it were paid twice, or by another journal in the folder.",
 )
 @click.option(
     "--per-second",
@@ -131,11 +174,61 @@ positive = click.FloatRange(0.05)
 def pay_outs(
     file: Path, gateway: str, key: str, dry_run: bool, status: bool, **options: Any
 ) -> None:
-    """Pay each line of the CSV file FILE, and write what became of it to FILE.results.csv.
+    """Pay each line of the table FILE, CSV or .xlsx, and write what became of it to
+    FILE.results.csv, and what has failed to FILE.failed.csv, ready to be mended and paid.
 
     Run the same command again whenever it has ended early: it goes on by its journal, FILE.journal,
     and pays no line twice. Exit code 0: every line is paid; 1: some have failed; 2: the file or the
     options can't be used; 3: some have not ended."""
+    layout = _layout(options)
+    delimiter = options["delimiter"]
+    form = TableForm(
+        None if delimiter is None else DELIMITER_NAMES[delimiter],
+        options["encoding"],
+        options["sheet"],
+    )
+    table = open_table(file, form, layout.columns)
+    found = read_lines(table, layout)
+    for sentence in describe_faults(found.faults):
+        click.echo(sentence)
+    if found.faults or not isinstance(table, Table):
+        raise NothingSent(f"The file has {len(found.faults)} faults. Nothing was sent.")
+    lines = found.lines
+    if found.totals:
+        click.echo(f"{name_lines(found.totals).capitalize()} with a total: left out.")
+    _report("in the file", [each.payment.amount for each in lines])
+
+    path = file.with_name(f"{file.name}{SUFFIX}")
+    _refuse_repeats(path, gateway, lines, layout)
+    if dry_run:
+        if found.needs_name:
+            click.echo(_NO_NAME)
+        return
+    if found.needs_name:
+        raise click.UsageError(_NO_NAME)
+    if not gateway or not key:
+        raise click.UsageError("Give --gateway, and the API key in the variable API_KEY.")
+    try:
+        with open_journal(path, gateway, lines, layout.name) as journal:
+            if not status:
+                click.echo(
+                    f"Sending. After {options['poll_s']:g} s the ends are asked for; {path} has "
+                    f"each state."
+                )
+            remark = "" if status else _pay(journal, lines, gateway, key, options)
+            try:
+                _write(file, table, options["encoding"], lines, journal)
+            except OSError as error:
+                raise LinesNotEnded(
+                    f"The result file can't be written: {error}. Run the same command again."
+                ) from None
+            _report_end(file, lines, journal, remark)
+    except JournalError as fault:
+        raise NothingSent(f"{path}: {fault}") from None
+
+
+def _layout(options: dict[str, Any]) -> Layout:
+    """Return what the options say of the file. Raises UsageError."""
     headings = {
         name: heading.strip()
         for name, _, heading in (each.partition("=") for each in options["columns"])
@@ -144,43 +237,65 @@ def pay_outs(
         raise click.UsageError(
             f"--map: write FIELD=HEADING, with one of the fields {', '.join(REMEDIES)}."
         )
-    if (
-        error := delivery_url_error(options["result_url"], rules=EgressRules(allow_private=True))
-    ) is not None:
+    result_url = options["result_url"]
+    error = delivery_url_error(result_url, rules=EgressRules(allow_private=True))
+    if error is not None:
         raise click.UsageError(f"--result-url: {error}")
     constants = {name: options[name] for name in CONSTANTS if options[name] is not None}
-    layout = Layout(
-        headings, constants, options["result_url"], options["name"], options["delimiter"]
+    return Layout(
+        headings,
+        constants,
+        result_url,
+        options["name"],
+        declared_format(options["decimal"]),
+        options["allow_repeats"],
     )
-    with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
-        lines, faults = read_pay_roll(text, layout)
-    for each in faults:
-        click.echo(each)
-    if faults:
-        raise click.UsageError(f"The file has {len(faults)} faults. Nothing was sent.")
-    _report("in the file", [each.payment.amount for each in lines])
-    if dry_run:
+
+
+def _refuse_repeats(path: Path, gateway: str, lines: Sequence[PayLine], layout: Layout) -> None:
+    """Say what journals have paid of the lines. Raises NothingSent for what would be paid again."""
+    own = list(read_journal(path)) if path.exists() else []
+    for sentence in tell_paid(lines, own):
+        click.echo(sentence)
+    if own:
+        return  # It has taken these lines, and goes on with them.
+    earlier = read_journals(path.parent, gateway=gateway)
+    for sentence in tell_paid(lines, earlier):
+        click.echo(sentence)
+    forbidden, doubtful = find_repeats(layout.name, lines, earlier)
+    for sentence in [*forbidden, *doubtful]:
+        click.echo(sentence)
+    if forbidden:
+        raise NothingSent("Wait for the first try to end. Nothing was sent.")
+    if doubtful and not layout.allows_repeats:
+        raise NothingSent(
+            "Somebody could be paid twice. Nothing was sent. If all of it is meant, give "
+            "--allow-repeats."
+        )
+
+
+def _write(
+    file: Path, table: Table, encoding: str | None, lines: Sequence[PayLine], journal: Journal
+) -> None:
+    """Write the result file and, once all lines have ended, the file of those that have failed.
+    Raises OSError."""
+    write_results(file.with_name(f"{file.name}.results.csv"), table.names, lines, journal)
+    states = [journal.state(line) for line in lines]
+    if any(state is None or state.phase in (Phase.SENT, Phase.ACCEPTED) for state in states):
         return
-    if not gateway or not key:
-        raise click.UsageError("Give --gateway, and the API key in the variable API_KEY.")
-    path = file.with_name(f"{file.name}.journal")
-    try:
-        with open_journal(path, gateway, lines) as journal:
-            if not status:
-                click.echo(
-                    f"Sending. After {options['poll_s']:g} s the ends are asked for; {path} has "
-                    f"each state."
-                )
-            remark = "" if status else _pay(journal, lines, gateway, key, options)
-            try:
-                write_results(file.with_name(f"{file.name}.results.csv"), lines, journal)
-            except OSError as error:
-                raise LinesNotEnded(
-                    f"The result file can't be written: {error}. Run the same command again."
-                ) from None
-            _report_end(lines, journal, remark)
-    except JournalError as fault:
-        raise click.UsageError(f"{path}: {fault}") from None
+    write_failed(
+        _failed_file(file),
+        table.names,
+        lines,
+        journal,
+        reference_at=table.positions.get("merchantReference"),
+        delimiter=table.source.delimiter,
+        encoding=encoding or "utf-8-sig",
+    )
+
+
+def _failed_file(file: Path) -> Path:
+    return file.with_name(f"{file.name}.failed.csv")
 
 
 def _report(title: str, amounts: Sequence[Money]) -> None:
@@ -218,7 +333,7 @@ def _pay(
     return remark
 
 
-def _report_end(lines: Sequence[PayLine], journal: Journal, remark: str) -> None:
+def _report_end(file: Path, lines: Sequence[PayLine], journal: Journal, remark: str) -> None:
     """Print what became of the lines. Raises ClickException unless all are paid."""
     amounts: dict[Status | None, list[Money]] = {
         Status.SUCCESS: [],
@@ -236,7 +351,7 @@ def _report_end(lines: Sequence[PayLine], journal: Journal, remark: str) -> None
     if earlier := sum(each.is_earlier for each in journal.states.values()):
         click.echo(
             f"{earlier} of them were there before this journal began. Another pay-roll needs "
-            f"another --name."
+            "another --name."
         )
     taken = [state for state in journal.states.values() if state.phase is Phase.TAKEN]
     if amounts[None] or len(amounts[Status.PENDING]) > len(taken):
@@ -249,4 +364,7 @@ def _report_end(lines: Sequence[PayLine], journal: Journal, remark: str) -> None
             "the same people. See the result file, and look at each before you pay anybody again."
         )
     if amounts[Status.FAILED]:
-        raise click.ClickException("Some lines have failed. Pay them by a file of their own.")
+        raise click.ClickException(
+            f"Some lines have failed. Mend them in {_failed_file(file)}, and pay that file in the "
+            "same way."
+        )

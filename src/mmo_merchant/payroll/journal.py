@@ -11,8 +11,9 @@ import csv
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from enum import StrEnum
 from pathlib import Path
@@ -21,10 +22,12 @@ from typing import Any, Final
 from attrs import asdict, astuple, define, evolve, frozen
 
 from mmo_merchant.api.transaction_objects import TransactionObject
-from mmo_merchant.payroll.pay_roll import PayLine
+from mmo_merchant.payroll.pay_roll import PayLine, next_try
+from mmo_sansio.values.formula_guard import guard_cell
 from mmo_sansio.values.model import Status
 
 CHANGES_LISTED_MAX: Final = 20
+SUFFIX: Final = ".journal"
 RESULT_COLUMNS: Final = (
     *("line", "merchantReference", "status", "amount", "currency"),
     *(
@@ -37,6 +40,8 @@ RESULT_COLUMNS: Final = (
         "message",
     ),
 )
+_REASONS: Final = ("errorCode", "message")
+"""What a file of failed lines has behind the columns of the pay-roll."""
 _CHANGES: Final = {"delete": "gone", "insert": "new", "replace": "not as it was"}
 _UNCLEAR: Final = "It is not known whether the gateway has it. Run the same command again."
 _EARLIER: Final = "The payment was there before this journal began."
@@ -99,20 +104,22 @@ def known_state(found: TransactionObject) -> LineState:
     )
 
 
-def changes(before: Sequence[tuple[int, str, str]], lines: Sequence[PayLine]) -> list[str]:
-    """Return how a pay-roll differs from the numbers, references and fingerprints with which its
-    journal began: a sentence for each of the first changes."""
-    found, kept, present = (
-        list[str](),
-        [each for _, _, each in before],
-        [each.fingerprint for each in lines],
-    )
+def changes(before: Sequence[tuple[int, str, str, str]], lines: Sequence[PayLine]) -> list[str]:
+    """Return how a pay-roll differs from the numbers, references and digests with which its journal
+    began: a sentence for each of the first changes."""
+    found = list[str]()
+    kept = [fingerprint for _, _, fingerprint, _ in before]
+    present = [line.fingerprint for line in lines]
+    references = [line.payment.merchant_reference for line in lines]
+    begun_with = [reference for _, reference, _, _ in before]
+    if sorted(zip(begun_with, kept, strict=True)) == sorted(zip(references, present, strict=True)):
+        return []  # The file was sorted, which changes no payment.
     for kind, begin, end, new_begin, new_end in SequenceMatcher(
         None, kept, present, autojunk=False
     ).get_opcodes():
         if kind != "equal":
             numbers = [each.number for each in lines[new_begin:new_end]] or [
-                each for each, _, _ in before[begin:end]
+                number for number, _, _, _ in before[begin:end]
             ]
             span = (
                 f"Line {numbers[0]}"
@@ -120,9 +127,7 @@ def changes(before: Sequence[tuple[int, str, str]], lines: Sequence[PayLine]) ->
                 else f"What is in lines {numbers[0]} to {numbers[-1]}"
             )
             found.append(f"{span} is {_CHANGES[kind]}.")
-    if not found and [each for _, each, _ in before] != [
-        each.payment.merchant_reference for each in lines
-    ]:
+    if not found:
         found.append("The references are not what they were: --name, or their column, has changed.")
     return found[:CHANGES_LISTED_MAX]
 
@@ -163,10 +168,12 @@ class Journal:
 
 
 @contextmanager
-def open_journal(path: Path, gateway: str, lines: Sequence[PayLine]) -> Iterator[Journal]:
-    """Open the journal, or begin it, for this program and its owner alone. Raises JournalError when
-    another program has it open, when it is damaged, or when it was begun for something else;
-    OSError when it cannot be written."""
+def open_journal(
+    path: Path, gateway: str, lines: Sequence[PayLine], name: str = ""
+) -> Iterator[Journal]:
+    """Open a pay-roll's journal, or begin it, for this program and its owner alone. Raises
+    JournalError when another program has it open, when it is damaged, or when it was begun for
+    something else; OSError when it cannot be written."""
     journal = Journal(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), {})
     try:
         fcntl.flock(journal.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,9 +183,12 @@ def open_journal(path: Path, gateway: str, lines: Sequence[PayLine]) -> Iterator
             journal.states = _read(whole, gateway, lines)
         else:
             kept = [
-                (each.number, each.payment.merchant_reference, each.fingerprint) for each in lines
+                (line.number, line.payment.merchant_reference, line.fingerprint, line.payee)
+                for line in lines
             ]
-            journal.append({"gateway": gateway, "lines": kept})
+            begun_at = datetime.now(UTC).isoformat()
+            begun = {"gateway": gateway, "name": name, "begun_at": begun_at, "lines": kept}
+            journal.append(begun)
             folder = os.open(path.parent, os.O_RDONLY)
             os.fsync(folder)  # A journal whose name is lost with the power would begin anew.
             os.close(folder)
@@ -202,7 +212,10 @@ def _read(text: bytes, gateway: str, lines: Sequence[PayLine]) -> dict[str, Line
             f"it is damaged ({error!r}). Restore it, and never begin anew."
         ) from None
     if differences:
-        advice = "Restore the file, and put what is new into a file of its own."
+        advice = (
+            "Restore the file. Mend lines that have failed in its .failed.csv, and put what is new "
+            "into a file of its own."
+        )
         raise JournalError(f"the file has changed since it began. {' '.join(differences)} {advice}")
     if begun_for != gateway:
         raise JournalError(
@@ -212,22 +225,68 @@ def _read(text: bytes, gateway: str, lines: Sequence[PayLine]) -> dict[str, Line
     return states
 
 
-def write_results(path: Path, lines: Sequence[PayLine], journal: Journal) -> None:
-    """Put a new result file, readable by its owner alone, in the place of the last one. A line that
-    was never sent is not in it, so that it is a ledger of what may have been paid. Raises
-    OSError."""
+def write_results(
+    path: Path, names: Sequence[str], lines: Sequence[PayLine], journal: Journal
+) -> None:
+    """Put a new result file, readable by its owner alone, in the place of the last one; behind the
+    results are the columns of the pay-roll, by these names. A line that was never sent is not in
+    it, so that it is a ledger of what may have been paid. Raises OSError."""
+    taken = {column.casefold() for column in RESULT_COLUMNS}
+    own = [f"file {name}" if name.casefold() in taken else name for name in names]
+    rows = [
+        [*_row(line, state), *line.cells]
+        for line in lines
+        if (state := journal.state(line)) is not None
+    ]
+    _write_table(path, [[*RESULT_COLUMNS, *own], *rows], delimiter=",", encoding="utf-8")
+
+
+def write_failed(
+    path: Path,
+    names: Sequence[str],
+    lines: Sequence[PayLine],
+    journal: Journal,
+    *,
+    reference_at: int | None,
+    delimiter: str,
+    encoding: str,
+) -> int:
+    """Write the lines that have failed as a pay-roll of its own, with the references of their next
+    tries, and return how many there are. What is there already is left: people may have mended
+    it. Raises OSError."""
+    failed = [
+        (line, state)
+        for line in lines
+        if (state := journal.state(line)) is not None and state.status is Status.FAILED
+    ]
+    if not failed or path.exists():
+        return len(failed)
+
+    rows = [[*names, *(() if reference_at is not None else ("merchantReference",)), *_REASONS]]
+    for line, state in failed:
+        cells = [*line.cells, *([""] * (len(names) - len(line.cells)))]
+        if reference_at is None:
+            reference_at = len(names)
+        cells[reference_at : reference_at + 1] = [next_try(line.payment.merchant_reference)]
+        rows.append([*cells, state.error_code, state.message])
+    _write_table(path, rows, delimiter=delimiter, encoding=encoding)
+    return len(failed)
+
+
+def _write_table(
+    path: Path, rows: Iterable[Sequence[object]], *, delimiter: str, encoding: str
+) -> None:
+    """Put a new CSV file, readable by its owner alone, in the place of the last one."""
     draft = path.with_name(f"{path.name}.new")
     with open(
         os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
         "w",
-        encoding="utf-8",
+        encoding=encoding,
+        errors="replace",
         newline="",
     ) as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(RESULT_COLUMNS)
-        rows.writerows(
-            _row(each, state) for each in lines if (state := journal.state(each)) is not None
-        )
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        writer.writerows([guard_cell(str(cell)) for cell in row] for row in rows)
     draft.replace(path)
 
 

@@ -1,40 +1,49 @@
-"""Reads a pay-roll, a CSV file with a pay-out in each line, and names every fault by its line with
-a remedy.
+"""Reads a pay-roll, a table with a pay-out in each line, and names every fault by its line with a
+remedy.
 
-The merchantReference of a line is taken from a column, or derived from who is paid what in the
-whole file and from the position of the line. So a copy of the file, or one that was saved with
-other quotation marks, has the same references; and a file with the same payments for the next month
-needs another name of its pay-roll."""
+The merchantReference of a line is taken from a column, or made of the name of the pay-roll and of a
+key of the line, such as the staff number: never of the rest of the file. So a file that was
+corrected, sorted, shortened or saved under another name has the same references, and pays nobody
+again."""
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from hashlib import sha256
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from mmo_merchant.api.new_payments import PayOut, creation_body
+from mmo_merchant.tables.cells import shown_text
+from mmo_merchant.tables.faults import CellFault, Fault
+from mmo_merchant.tables.numbers import NumberFormat
+from mmo_merchant.tables.table_file import Columns, Row, Table, TableForm, read_text, texts_of
+from mmo_merchant.tables.words import is_total_row
 from mmo_sansio.api.incoming.creation_body import FieldErrors, Members, parse_draft
 from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.dialling_codes import is_msisdn_of
 from mmo_sansio.values.model import Brand, Operation
 from mmo_sansio.values.money import CURRENCIES, AmountError, Money, decimals_of, to_money
 from mmo_sansio.values.strict_json import JsonNumber, JsonValue
 
+KEY: Final = "key"
+"""The field that tells a line from all others of the pay-roll, whatever else is corrected."""
 REMEDIES: Final[Mapping[str, str]] = {
     "msisdn": "Write all digits, from the country's code on; format the column as text, not as "
     "a number.",
     "amount": "Write digits, with a point before decimals, such as 1234.50: no comma, "
     "space, sign or "
-    "currency, and no point between thousands.",
+    "currency, and no point between thousands. --decimal allows another notation.",
     "currency": "Write the code of ISO 4217 in capitals, such as KES.",
     "country": "Write the code of ISO 3166-1 in capitals, such as KE.",
     "method": "Write the method's key, such as mpesa_ke.",
     "merchantReference": "Give every line a short reference of its own, without line breaks "
     "and tabs.",
+    KEY: "Give every line a key of its own, such as the staff number.",
     "id": "Write your own short name of the payee, or leave the cell empty.",
     "email": "Correct it, or leave the cell empty.",
     **dict.fromkeys(
@@ -42,13 +51,16 @@ REMEDIES: Final[Mapping[str, str]] = {
         "Shorten it, without line breaks and tabs.",
     ),
 }
-"""What to do about a fault, by field: all members of the API that a column can hold. `id` is by
-default the msisdn."""
+"""What to do about a fault, by field: all members of the API that a column can hold, and the key.
+`id` is by default the msisdn, and so is the key."""
 CONSTANTS: Final = ("currency", "country", "method")
 REQUIRED: Final = ("msisdn", "amount", *CONSTANTS)
 DIGEST_DIGITS: Final = 24
+_KEYS: Final = frozenset(("msisdn", "merchantReference", KEY))
+"""The fields by which a line or a person is known."""
 _AMOUNT: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _COUNTRY: Final = re.compile(r"[A-Z]{2}", re.ASCII)
+_TRY: Final = re.compile(r"(?P<before>.*)-try(?P<number>[0-9]{1,3})", re.ASCII | re.DOTALL)
 _BRAND: Final = Brand("", "", ())
 _EGRESS_RULES: Final = EgressRules()
 
@@ -64,22 +76,21 @@ class Layout:
     """The values, by field, that are the same for all lines."""
     result_url: str
     name: str = ""
-    """Tells this pay-roll from another one that pays the same."""
-    delimiter: str = ","
+    """Names this pay-roll, such as 2026-11."""
+    numbers: NumberFormat | None = None
+    """How amounts are written; None: plain digits, with a point before decimals."""
+    allows_repeats: bool = False
+    """Whether two lines may pay the same number the same amount."""
 
-
-@frozen
-class Fault:
-    """Says what is wrong in a line, or in a field of it, and how to mend it; it repeats no personal
-    data."""
-
-    line: int
-    field: str
-    problem: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"line {self.line}{self.field and f', {self.field}'}: {self.problem}. {self.remedy}"
+    @property
+    def columns(self) -> Columns:
+        """The columns that the file must have, and those that it may have."""
+        required = {
+            name: self.headings.get(name, name)
+            for name in REMEDIES
+            if name in self.headings or (name in REQUIRED and name not in self.constants)
+        }
+        return Columns(required, {name: name for name in REMEDIES if name not in required})
 
 
 @frozen
@@ -90,6 +101,25 @@ class PayLine:
     payment: PayOut
     fingerprint: str
     """Digests what is paid, and the reference where a column has it."""
+    cells: tuple[str, ...] = ()
+    """What the file has in all of its columns."""
+
+    @property
+    def payee(self) -> str:
+        """Digests who is paid how much."""
+        return _digest(_who_and_what(self.payment))
+
+
+@define
+class PayRoll:
+    """Is what was read of a file. If there is a fault, no line is to be paid."""
+
+    lines: list[PayLine] = field(factory=list)
+    faults: list[Fault] = field(factory=list)
+    totals: list[int] = field(factory=list)
+    """The lines that have a total, which are left out."""
+    needs_name: bool = False
+    """Whether references are made of the name, and there is none."""
 
 
 def totals(amounts: Iterable[Money]) -> list[Money]:
@@ -100,131 +130,160 @@ def totals(amounts: Iterable[Money]) -> list[Money]:
     return [Money(minor, currency) for currency, minor in sorted(sums.items())]
 
 
+def next_try(reference: str) -> str:
+    """Return the reference under which a line that has failed is paid again."""
+    found = _TRY.fullmatch(reference)
+    before, number = (found["before"], int(found["number"])) if found else (reference, 1)
+    return f"{before}-try{number + 1}"
+
+
+def earlier_try(reference: str) -> str | None:
+    """Return the reference under which a line must have failed before; None for a first one."""
+    found = _TRY.fullmatch(reference)
+    if found is None or int(found["number"]) < 2:
+        return None
+    before, number = found["before"], int(found["number"])
+    return before if number == 2 else f"{before}-try{number - 1}"
+
+
 def read_pay_roll(text: Iterable[str], layout: Layout) -> tuple[list[PayLine], list[Fault]]:
-    """Read the lines of a CSV file with headings; what is not UTF-8 in it is expected as
-    surrogates. If there is a fault, no line is to be paid."""
-    payments, faults, first = list[tuple[int, PayOut]](), list[Fault](), dict[str, int]()
-    for number, each in _read_rows(text, layout):
-        if isinstance(each, Fault):
-            faults.append(each)
-        elif (
-            used := first.setdefault(each.merchant_reference or f"line {number}", number)
-        ) != number:
-            faults.append(
-                Fault(
-                    number,
-                    "merchantReference",
-                    f"is that of line {used}",
-                    REMEDIES["merchantReference"],
-                )
-            )
-        else:
-            payments.append((number, each))
-    if not payments and not faults:
-        faults.append(
-            Fault(1, "", "has no pay-out below it", "Write one a line, below the headings.")
+    """Read the lines and the faults of a CSV file."""
+    found = read_lines(read_text(text, TableForm(), layout.columns), layout)
+    return found.lines, found.faults
+
+
+def read_lines(table: Table | list[Fault], layout: Layout) -> PayRoll:
+    """Read a table with the columns of the layout, or tell why it is none. Raises OSError."""
+    if not isinstance(table, Table):
+        return PayRoll(faults=[_with_option(fault) for fault in table])
+    found = PayRoll(faults=list(_heading_faults(table, layout)))
+    if found.faults:
+        return found
+
+    first: dict[tuple[str, str], int] = {}
+    above = list[Money]()
+    for row in table.rows():
+        if isinstance(row, Fault):
+            found.faults.append(row)
+            continue
+        if _is_total(table, row):
+            found.totals.append(row.line)
+            found.faults += _total_faults(table, row, layout, above)
+            continue
+        for each in _read_row(table, row, layout):
+            if isinstance(each, Fault):
+                found.faults.append(each)
+                continue
+            above.append(each.payment.amount)
+            repeats = list(_repeats(each, table, row, layout, first))
+            found.faults += repeats
+            if not repeats:
+                found.lines.append(each)
+
+    found.needs_name = not layout.name and "merchantReference" not in table.positions
+    if not found.lines and not found.faults:
+        remedy = "Write one a line, below the headings."
+        found.faults.append(Fault(1, "", "has no pay-out below it", remedy))
+    return found
+
+
+def _with_option(fault: Fault) -> Fault:
+    """Return a fault of the headings, with the option that may stand for a column."""
+    if fault.field not in CONSTANTS or not fault.problem.startswith("no heading"):
+        return fault
+    return evolve(fault, remedy=f"{fault.remedy[:-1]}, or give --{fault.field}.")
+
+
+def _heading_faults(table: Table, layout: Layout) -> Iterator[Fault]:
+    for name in layout.constants:
+        if name in table.positions:
+            problem = f"has the column {table.names[table.positions[name]]!r} beside --{name}"
+            remedy = "Leave the option out, or rename it."
+            yield Fault(table.headings_line, name, problem, remedy)
+
+
+def _is_total(table: Table, row: Row) -> bool:
+    keys = [table.cell(row, name) for name in _KEYS]
+    texts = [key.strip() for key in keys if isinstance(key, str)]
+    has_other_keys = any(key is not None and not isinstance(key, str) for key in keys)
+    return not has_other_keys and is_total_row(texts, texts_of(row))
+
+
+def _total_faults(
+    table: Table, row: Row, layout: Layout, above: Sequence[Money]
+) -> Iterator[Fault]:
+    """Yield a fault where a total is not that of the lines above."""
+    currencies = {each.currency for each in above}
+    if len(currencies) != 1:
+        return
+    currency = currencies.pop()
+    try:
+        cell = table.number(row, "amount")
+        told = (layout.numbers or NumberFormat()).read(cell, currency) if cell != "" else None
+    except CellFault:
+        return
+    if told is not None and told != _major(totals(above)[0]):
+        remedy = "Correct the total or the lines, or remove the total."
+        yield Fault(row.line, "amount", "is not the sum of the lines above", remedy)
+
+
+def _major(amount: Money) -> Decimal:
+    return Decimal(amount.text)
+
+
+def _repeats(
+    line: PayLine, table: Table, row: Row, layout: Layout, first: dict[tuple[str, str], int]
+) -> Iterator[Fault]:
+    """Yield what a line has that an earlier one has, and only one may."""
+    key = next(name for name in ("merchantReference", KEY, "msisdn") if name in table.positions)
+    used = first.setdefault(("reference", line.payment.merchant_reference), line.number)
+    if used != line.number:
+        remedy = REMEDIES[KEY] + " Name its column by --map key=HEADING."
+        yield Fault(
+            line.number,
+            key,
+            f"is that of line {used}",
+            REMEDIES[key] if key != "msisdn" else remedy,
         )
-    digest = _digest(
-        "\n".join([layout.name, *(_who_and_what(each) for _, each in payments)]).encode()
-    )
-    lines = [
-        PayLine(
-            number,
-            evolve(
-                each, merchant_reference=each.merchant_reference or f"payroll-{digest}-{position}"
-            ),
-            _digest(each.method.encode() + creation_body(evolve(each, result_url=""))),
-        )
-        for position, (number, each) in enumerate(payments, 1)
-    ]
-    return lines, faults
+        return
+    used = first.setdefault(("payee", line.payee), line.number)
+    if used != line.number and not layout.allows_repeats:
+        problem = f"pays the same number the same amount as line {used}"
+        remedy = "Remove it. If both are meant, give each a key of its own, and --allow-repeats."
+        yield Fault(line.number, "", problem, remedy)
 
 
 def _who_and_what(payment: PayOut) -> str:
     return f"{payment.payee.msisdn.removeprefix('+')} {payment.amount}"
 
 
-def _digest(text: bytes) -> str:
-    return sha256(text).hexdigest()[:DIGEST_DIGITS]
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
 
-def _read_rows(text: Iterable[str], layout: Layout) -> Iterator[tuple[int, PayOut | Fault]]:
-    rows, number = csv.reader(text, delimiter=layout.delimiter, strict=True), 1
-    try:
-        headings = [each.strip().casefold() for each in next(rows, [])]
-        columns = {name: layout.headings.get(name, name) for name in REMEDIES}
-        faults = list(_heading_faults(headings, columns, layout))
-        yield from ((1, each) for each in faults)
-        number = rows.line_num + 1
-        for row in rows if not faults else ():
-            cells = [each.strip() for each in row]
-            if len(row) != len(headings) and any(cells):
-                remedy = (
-                    "Put cells that have the delimiter into quotation marks, and leave no cell out."
-                )
-                yield (
-                    number,
-                    Fault(
-                        number, "", f"has {len(row)} cells, and {len(headings)} headings", remedy
-                    ),
-                )
-            elif any(cells):
-                named = dict(zip(headings, cells, strict=True))
-                values = {
-                    name: named[each.casefold()]
-                    for name, each in columns.items()
-                    if each.casefold() in named
-                }
-                yield from (
-                    (number, each)
-                    for each in _read_row(number, {**values, **layout.constants}, layout)
-                )
-            number = rows.line_num + 1
-    except csv.Error as error:
-        yield (
-            number,
-            Fault(
-                number,
-                "",
-                f"is no CSV ({error})",
-                "Close quotation marks, and double those in a cell.",
-            ),
-        )
+def _derive_reference(name: str, key: str) -> str:
+    """Return the reference of a line without one of its own."""
+    return f"payroll-{_digest(chr(10).join((name, key)))}"
 
 
-def _heading_faults(
-    headings: Sequence[str], columns: Mapping[str, str], layout: Layout
-) -> Iterator[Fault]:
-    for name, heading in columns.items():
-        count, is_constant = headings.count(heading.casefold()), name in layout.constants
-        if count and is_constant:
-            yield Fault(
-                1,
-                name,
-                f"has the column {heading!r} beside --{name}",
-                "Leave the option out, or rename it.",
-            )
-        elif count > 1:
-            yield Fault(
-                1, name, f"has {count} columns {heading!r}", "Rename those that are not meant."
-            )
-        elif not count and not is_constant and (name in layout.headings or name in REQUIRED):
-            remedy = (
-                f"Name its column by --map "
-                f"{name}=HEADING{f', or give --{name}' if name in CONSTANTS else ''}."
-            )
-            yield Fault(1, name, f"has no column {heading!r}", remedy)
-
-
-def _read_row(number: int, given: Mapping[str, str], layout: Layout) -> Iterator[PayOut | Fault]:
+def _read_row(table: Table, row: Row, layout: Layout) -> Iterator[PayLine | Fault]:
     """Yield the pay-out of a line, or its faults: those that the gateway would find, and what may
     not be meant."""
-    try:
-        "".join(given.values()).encode()
-    except UnicodeEncodeError:
-        yield Fault(number, "", "is not UTF-8", "Save the file as CSV in UTF-8.")
-        return
-    cells, errors = {**dict.fromkeys(REMEDIES, ""), **given}, FieldErrors()
+    cells = {**dict.fromkeys(REMEDIES, ""), **layout.constants}
+    unread: dict[str, str] = {}
+    for name in table.positions:
+        try:
+            cells[name] = table.key(row, name) if name in _KEYS else table.text(row, name)
+        except CellFault as fault:
+            unread[name] = fault.problem
+    if layout.numbers is not None and isinstance(table.cell(row, "amount"), str):
+        try:
+            cells["amount"] = _rewrite_amount(cells, layout.numbers)
+        except CellFault as fault:
+            unread["amount"] = fault.problem
+
+    # The gateway's own checks, and then what it would take and the merchant may not mean.
+    errors = FieldErrors()
     members: dict[str, JsonValue] = {
         **cells,
         "amount": {"value": JsonNumber(cells["amount"]), "currency": cells["currency"]},
@@ -239,40 +298,75 @@ def _read_row(number: int, given: Mapping[str, str], layout: Layout) -> Iterator
         brand=_BRAND,
         egress_rules=_EGRESS_RULES,
     )
-    problems = {
-        "amount"
-        if each.field == "amount.value"
-        else each.field.rpartition(".")[2]: each.detail.partition("' ")[2][:-1]
+    needed = {*REQUIRED, *({"merchantReference", KEY} & table.positions.keys())}
+    blank = {name: "is blank" for name in needed if not cells[name]}
+    found = _problems_of(errors)
+    problems = {**found, **_plain_problems(cells, found), **blank, **unread}
+    for name in REMEDIES:
+        if name in problems:
+            yield Fault(row.line, name, problems[name], REMEDIES[name])
+    if problems or draft.party is None:
+        return
+
+    payment = PayOut(
+        method=draft.method,
+        amount=to_money(draft.amount, draft.currency),
+        country=draft.country,
+        result_url=layout.result_url,
+        merchant_reference=cells["merchantReference"],
+        payee=draft.party,
+        reconciliation_reference=draft.reconciliation_reference,
+    )
+    mark = "." if layout.numbers is None else layout.numbers.notation.value
+    key = cells[KEY] or cells["msisdn"].removeprefix("+")
+    reference = cells["merchantReference"] or _derive_reference(layout.name, key)
+    body = creation_body(evolve(payment, result_url="")).decode()
+    yield PayLine(
+        row.line,
+        evolve(payment, merchant_reference=reference),
+        _digest(payment.method + body),
+        tuple(shown_text(cell, mark) for cell in row.cells),
+    )
+
+
+def _rewrite_amount(cells: Mapping[str, str], numbers: NumberFormat) -> str:
+    """Return an amount of a declared notation in the notation of JSON. Raises CellFault."""
+    text, currency = cells["amount"], cells["currency"]
+    if not text or currency not in CURRENCIES or text[0] in "+-":
+        return text
+    return f"{numbers.read(text, currency):f}"
+
+
+def _problems_of(errors: FieldErrors) -> dict[str, str]:
+    """Return what the gateway would find, by field."""
+    return {
+        "amount" if each.field == "amount.value" else each.field.rpartition(".")[2]: (
+            each.detail.partition("' ")[2][:-1]
+        )
         for each in errors.errors
     }
-    if not _AMOUNT.fullmatch(cells["amount"]):
+
+
+def _plain_problems(cells: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
+    """Return what may not be meant, by field, beside what was found."""
+    problems: dict[str, str] = {}
+    amount, currency, country = cells["amount"], cells["currency"], cells["country"]
+    if not _AMOUNT.fullmatch(amount):
         problems["amount"] = "is no plain number"
-    if cells["currency"] not in CURRENCIES:
-        problems["currency"] = "is not known"
-    elif "amount" not in problems:
-        written, decimals = len(cells["amount"].partition(".")[2]), decimals_of(draft.currency)
+    elif currency in CURRENCIES:
+        written, decimals = len(amount.partition(".")[2]), decimals_of(currency)
+        # In many countries a point parts thousands: 15.000 would be paid as 15.
+        if written > decimals:
+            problems["amount"] = f"has {written} decimals, and {currency} has {decimals}"
         try:
-            amount = to_money(draft.amount, draft.currency)
+            to_money(Decimal(amount), currency)
         except AmountError as error:
             problems["amount"] = str(error)
-        else:
-            # In many countries a point parts thousands: 15.000 would be paid as 15.
-            if written > decimals:
-                problems["amount"] = f"has {written} decimals, and {draft.currency} has {decimals}"
-    if not _COUNTRY.fullmatch(cells["country"]):
+    if currency not in CURRENCIES:
+        problems["currency"] = "is not known"
+
+    if not _COUNTRY.fullmatch(country):
         problems["country"] = "is not known"
-    problems |= {
-        name: "is blank" for name in (*REQUIRED, "merchantReference") if given.get(name) == ""
-    }
-    for name, problem in problems.items():
-        yield Fault(number, name, problem, REMEDIES[name])
-    if not problems and draft.party is not None:
-        yield PayOut(
-            method=draft.method,
-            amount=amount,
-            country=draft.country,
-            result_url=layout.result_url,
-            merchant_reference=cells["merchantReference"],
-            payee=draft.party,
-            reconciliation_reference=draft.reconciliation_reference,
-        )
+    elif "msisdn" not in found and not is_msisdn_of(country, cells["msisdn"]):
+        problems["msisdn"] = f"is no mobile number of {country}"
+    return problems

@@ -68,6 +68,16 @@ def key_text(cell: Cell, *, is_guessed: bool) -> str:
     return text
 
 
+def shown_text(cell: Cell, mark: str) -> str:
+    """Return what people see in a cell, for another table, with this before decimals; empty for
+    what has no value."""
+    if cell is None or isinstance(cell, Unreadable):
+        return ""
+    if isinstance(cell, Decimal):
+        return f"{cell:f}".replace(".", mark)
+    return _undo(cell) if isinstance(cell, str) else str(cell)
+
+
 def number_cell(cell: Cell) -> str | Decimal:
     """Return what a cell of a number has: a text, or the number of a sheet. Raises CellFault for
     another value."""

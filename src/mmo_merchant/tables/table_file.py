@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -22,7 +23,6 @@ from mmo_merchant.tables.sheet_rows import read_sheet
 
 _XLSX: Final = b"PK\x03\x04"
 _OLD_EXCEL: Final = b"\xd0\xcf\x11\xe0"
-_IN_A_SHEET: Final = Encoding("utf-8")
 _SEPARATOR: Final = re.compile(r"sep=(.)[\r\n]*")
 """The first line by which Excel is told the delimiter."""
 _WIDTH: Final = "Put cells that have the delimiter into quotation marks, and leave no cell out."
@@ -59,30 +59,25 @@ class Row:
 
 
 @frozen
-class _Source:
-    """Is a file whose rows can be read."""
+class Source:
+    """Is a file, or a text, whose rows can be read, by one delimiter."""
 
-    path: Path
-    form: TableForm
-    is_sheet: bool
-    encoding: Encoding
-    delimiter: str = ","
-
-    def rows(self) -> _Rows:
-        """Yield all rows. Raises OSError."""
-        if self.is_sheet:
-            yield from read_sheet(self.path, self.form.sheet)
-            return
-        with self.path.open(encoding=self.encoding.name, newline="") as text:
-            yield from read_csv(text, self.delimiter)
+    rows: Callable[[], _Rows]
+    """Yields all rows. Raises OSError."""
+    delimiter: str
+    is_sheet: bool = False
+    is_encoding_guessed: bool = False
 
 
 @frozen
 class Table:
     """Is a table whose headings were found. It can be read several times."""
 
-    source: _Source
+    source: Source
+    names: Sequence[str]
+    """The headings as they are written."""
     headings: Sequence[str]
+    """The headings as they are compared."""
     headings_line: int
     positions: Mapping[str, int]
     """The columns of the fields that have one."""
@@ -124,7 +119,7 @@ class Table:
     def key(self, row: Row, field: str) -> str:
         """Return the text of a field by which a payment or a person is known. Raises CellFault."""
         try:
-            return key_text(self.cell(row, field), is_guessed=self.source.encoding.is_guessed)
+            return key_text(self.cell(row, field), is_guessed=self.source.is_encoding_guessed)
         except CellFault as fault:
             raise fault.of(field) from None
 
@@ -144,9 +139,18 @@ def texts_of(row: Row) -> list[str]:
 def open_table(path: Path, form: TableForm, columns: Columns) -> Table | list[Fault]:
     """Find the headings of a table and, by them, its delimiter. Raises OSError."""
     sources = _find_sources(path, form)
-    if isinstance(sources, Fault):
-        return [sources]
+    return [sources] if isinstance(sources, Fault) else _choose_table(sources, columns)
 
+
+def read_text(lines: Iterable[str], form: TableForm, columns: Columns) -> Table | list[Fault]:
+    """Find the headings of a table in the lines of a text."""
+    kept = list(lines)
+    delimiters = DELIMITER_NAMES.values() if form.delimiter is None else (form.delimiter,)
+    sources = [Source(partial(read_csv, kept, each), each) for each in delimiters]
+    return _choose_table(sources, columns)
+
+
+def _choose_table(sources: Sequence[Source], columns: Columns) -> Table | list[Fault]:
     # By another delimiter than its own a file has fewer of the headings.
     found = [_find_headings(source, columns) for source in sources]
     tables = [each for each in found if isinstance(each, Table)]
@@ -159,7 +163,7 @@ def open_table(path: Path, form: TableForm, columns: Columns) -> Table | list[Fa
     return faults or best
 
 
-def _find_sources(path: Path, form: TableForm) -> list[_Source] | Fault:
+def _find_sources(path: Path, form: TableForm) -> list[Source] | Fault:
     """Return the file with each delimiter that it may have."""
     with path.open("rb") as file:
         start = file.read(8)
@@ -167,7 +171,7 @@ def _find_sources(path: Path, form: TableForm) -> list[_Source] | Fault:
         remedy = "Save it as .xlsx, or as CSV in UTF-8."
         return Fault(1, "", "is a file of Excel 2003 or older, or is locked", remedy)
     if start.startswith(_XLSX):
-        return [_Source(path, form, is_sheet=True, encoding=_IN_A_SHEET)]
+        return [Source(partial(read_sheet, path, form.sheet), ",", is_sheet=True)]
 
     try:
         encoding = find_encoding(path, form.encoding)
@@ -182,10 +186,22 @@ def _find_sources(path: Path, form: TableForm) -> list[_Source] | Fault:
         told = _SEPARATOR.fullmatch(text.readline(8))
     if told is not None and form.delimiter is None:
         delimiters = (told[1],)
-    return [_Source(path, form, False, encoding, each) for each in delimiters]
+    return [
+        Source(
+            partial(_read_file, path, encoding, each),
+            each,
+            is_encoding_guessed=encoding.is_guessed,
+        )
+        for each in delimiters
+    ]
 
 
-def _find_headings(source: _Source, columns: Columns) -> Table | list[Fault]:
+def _read_file(path: Path, encoding: Encoding, delimiter: str) -> _Rows:
+    with path.open(encoding=encoding.name, newline="") as text:
+        yield from read_csv(text, delimiter)
+
+
+def _find_headings(source: Source, columns: Columns) -> Table | list[Fault]:
     """Return the table below the row that has most of the required headings."""
     best: Table | None = None
     seen = 0
@@ -195,12 +211,13 @@ def _find_headings(source: _Source, columns: Columns) -> Table | list[Fault]:
         line, cells = row
         if all(map(_is_blank, cells)) or _is_separator(line, cells):
             continue
-        headings = [_fold(cell) for cell in _without_blank_end(cells)]
+        if source.is_sheet:
+            cells = _without_blank_end(cells)
+        names = [cell.strip() if isinstance(cell, str) else "" for cell in cells]
+        headings = [_fold(cell) for cell in cells]
         missing = _missing(headings, columns)
         if best is None or len(missing) < len(_missing(best.headings, columns)):
-            if not source.is_sheet:
-                headings = [_fold(cell) for cell in cells]
-            best = Table(source, headings, line, _find_positions(headings, columns))
+            best = Table(source, names, headings, line, _find_positions(headings, columns))
         seen += 1
         if not missing or seen > columns.preamble_max:
             break
@@ -223,11 +240,14 @@ def _find_positions(headings: Sequence[str], columns: Columns) -> dict[str, int]
         for name, each in wanted.items()
         if _fold(each) in headings
     }
-    if "currency" in positions and "amount" in positions:
-        behind = positions["amount"] + 1
-        if headings[behind : behind + 1] == [_fold(wanted["currency"])]:
-            positions["currency"] = behind
+    if "currency" in positions and _has_currency_behind_amount(headings, positions):
+        positions["currency"] = positions["amount"] + 1
     return positions
+
+
+def _has_currency_behind_amount(headings: Sequence[str], positions: Mapping[str, int]) -> bool:
+    behind = positions.get("amount", -1) + 1
+    return 0 < behind < len(headings) and headings[behind] == headings[positions["currency"]]
 
 
 def _heading_faults(table: Table, columns: Columns) -> Iterator[Fault]:
@@ -235,15 +255,13 @@ def _heading_faults(table: Table, columns: Columns) -> Iterator[Fault]:
     for name in _missing(table.headings, columns):
         problem = f"no heading is {columns.required[name]!r}"
         yield Fault(line, name, problem, f"Name its column by --map {name}=HEADING.")
-    for name, heading in {**columns.optional, **columns.required}.items():
-        count = table.headings.count(_fold(heading))
-        is_behind_amount = (
-            name == "currency"
-            and "amount" in table.positions
-            and table.positions["currency"] == table.positions["amount"] + 1
+    for name, at in table.positions.items():
+        count = table.headings.count(table.headings[at])
+        is_told = name == "currency" and _has_currency_behind_amount(
+            table.headings, table.positions
         )
-        if count > 1 and not is_behind_amount:
-            problem = f"has {count} columns {heading!r}"
+        if count > 1 and not is_told:
+            problem = f"has {count} columns {table.names[at]!r}"
             yield Fault(line, name, problem, "Rename those that are not meant.")
 
 

@@ -7,7 +7,9 @@ import csv
 import fcntl
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -16,12 +18,15 @@ import pytest
 import trio
 from click.testing import Result
 
+from mmo_merchant.api.gateway_requests import RecordsWindow
+from mmo_merchant.clients.async_client import AsyncMerchantClient
 from mmo_merchant.payroll import command
 from mmo_merchant.payroll.payment_run import PaymentRun, PayrollClient
 from tests.runtime.cli.test_brands import mmo
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.sandbox_gateway import Running, serving
 from tests.support.time_limits import HANGS_AFTER_S
+from tests.support.written_tables import write_xlsx
 
 BRANDS = """
 [[brand]]
@@ -44,6 +49,7 @@ currency = "KES"
 country = "KE"
 method = "mpesa_ke"
 result_url = "https://localhost:9/results"
+name = "2026-11"
 poll_s = 0.05
 patience_s = 60
 """
@@ -151,6 +157,7 @@ async def test_a_copy_of_a_file_is_looked_up_and_not_paid_again(
     )
     copied = await pay(tmp_path / "copy.csv", gateway)
     assert copied.exit_code == 0
+    assert "2 of 2 lines were paid on " in copied.output
     assert "2 of them were there before this journal began" in copied.output
     first, second = results(file), results(tmp_path / "copy.csv")
     assert [each["gatewayReference"] for each in first] == [
@@ -160,7 +167,10 @@ async def test_a_copy_of_a_file_is_looked_up_and_not_paid_again(
         "The payment was there before this journal began."
     }
     write(tmp_path / "next.csv", "254712345001,1500", "254712345002,1500", headings="msisdn,amount")
-    assert (await pay(tmp_path / "next.csv", gateway, "--name", "2026-12")).exit_code == 0
+    december = ("--name", "2026-12")
+    refused = await pay(tmp_path / "next.csv", gateway, *december)
+    assert (refused.exit_code, "lately got the same amount" in refused.output) == (2, True)
+    assert (await pay(tmp_path / "next.csv", gateway, *december, "--allow-repeats")).exit_code == 0
     new = {each["gatewayReference"] for each in results(tmp_path / "next.csv")}
     assert not new & {each["gatewayReference"] for each in first}
 
@@ -175,7 +185,10 @@ async def test_another_payment_under_a_used_reference_is_named_and_never_called_
     write(file, "254712345001,1500,a")
     assert (await pay(file, gateway)).exit_code == 0
     write(tmp_path / "other.csv", other, "254712345003,20,b")
-    done = await pay(tmp_path / "other.csv", gateway)
+    refused = await pay(tmp_path / "other.csv", gateway)
+    assert refused.exit_code == 2
+    assert "Line 2 is not as in salaries.csv.journal, which has paid another" in refused.output
+    done = await pay(tmp_path / "other.csv", gateway, "--allow-repeats")
     assert done.exit_code == 3
     assert "look at each before you pay anybody again" in done.output
     assert statuses(tmp_path / "other.csv") == [("pending", "reference_mismatch"), ("success", "")]
@@ -364,3 +377,177 @@ async def test_columns_are_named_by_the_settings_and_by_options(file: Path) -> N
     assert (
         await pay(file, "https://acme.example", "--dry-run", "--result-url", "http://a.example")
     ).exit_code == 2
+
+
+STAFF = "Staff,Phone,Net pay"
+WALK = f"""{SETTINGS}
+[columns]
+msisdn = "Phone"
+amount = "Net pay"
+key = "Staff"
+"""
+PAID, BLOCKED = 19, 11
+"""Lines of the accountant's pay-roll that are paid at first, and that fail."""
+
+
+def salaries() -> list[list[str]]:
+    """Thirty lines; the accounts of some are blocked, and they have other numbers by now."""
+    numbers = [f"2547123{nth:02d}{'001' if nth < PAID else '107'}" for nth in range(PAID + BLOCKED)]
+    return [[f"S{nth:02d}", number, f"{100 + nth}.00"] for nth, number in enumerate(numbers)]
+
+
+def corrected() -> list[list[str]]:
+    """The same, with the numbers at which the payees of the failed lines are paid."""
+    return [[staff, f"{number[:-3]}001", amount] for staff, number, amount in salaries()]
+
+
+def put(file: Path, rows: list[list[str]]) -> None:
+    write(file, *(",".join(row) for row in rows), headings=STAFF)
+
+
+async def payments_of(roomy: Running) -> Counter[str]:
+    """How often each number was paid, by the records."""
+    window = RecordsWindow(
+        begin=datetime.now(UTC) - timedelta(days=30), end=datetime.now(UTC) + timedelta(days=30)
+    )
+    client = AsyncMerchantClient(roomy.merchant.api, KEY)
+    return Counter(
+        [
+            each.party.msisdn
+            async for each in client.records(window)
+            if each.party is not None and each.status == "success"
+        ]
+    )
+
+
+@pytest.fixture
+async def roomy(tmp_path: Path) -> AsyncIterator[Running]:
+    """A gateway whose limits hold no pay-roll up."""
+    (tmp_path / "gateway").mkdir()
+    brands = BRANDS.replace("= 20,", "= 500,").replace("= 4 }", "= 100 }")
+    async with serving(tmp_path / "gateway", brands=brands, api_key=KEY) as running:
+        yield running
+
+
+@pytest.fixture
+async def paid(roomy: Running, file: Path) -> Path:
+    """A pay-roll of which some lines have failed."""
+    (file.parent / "settings.toml").write_text(WALK)
+    put(file, salaries())
+    assert (await pay(file, roomy)).exit_code == 1
+    return file
+
+
+@pytest.mark.spec("C12")
+async def test_what_has_failed_is_mended_in_a_file_of_its_own_and_paid(
+    roomy: Running, paid: Path
+) -> None:
+    failed = paid.with_name("salaries.csv.failed.csv")
+    assert failed.stat().st_mode & 0o777 == 0o600
+    text = failed.read_text("utf-8-sig")
+    rows = list(csv.DictReader(text.splitlines()))
+    assert [row["Staff"] for row in rows] == [row[0] for row in salaries()[PAID:]]
+    assert {row["errorCode"] for row in rows} == {"user_account_blocked"}
+    again = await pay(failed, roomy, "--dry-run")
+    assert again.exit_code == 0, again.output
+    failed.write_text(text.replace("107,", "001,"), "utf-8")
+    assert (await pay(paid, roomy)).exit_code == 1
+    assert "001," in failed.read_text("utf-8"), "what was mended is not written over"
+    done = await pay(failed, roomy)
+    assert done.exit_code == 0, done.output
+    counts = await payments_of(roomy)
+    assert (len(counts), max(counts.values())) == (PAID + BLOCKED, 1)
+    told = await pay(paid, roomy, "--dry-run")
+    assert f"{PAID} of 30 lines were paid on " in told.output
+    whole = paid.with_name("whole.csv")
+    put(whole, corrected())
+    refused = await pay(whole, roomy)
+    assert refused.exit_code == 2, "the mended lines were paid by the file of failed ones"
+    assert await payments_of(roomy) == counts
+
+
+@pytest.mark.spec("C12")
+@pytest.mark.parametrize(
+    ("name", "rows", "options", "code"),
+    [
+        ("corrected.csv", corrected(), (), 2),
+        ("corrected.csv", corrected(), ("--allow-repeats",), 3),
+        ("salaries.csv", corrected(), (), 2),
+        ("renamed.csv", corrected(), ("--name", "2026-11b"), 2),
+        ("shorter.csv", corrected()[PAID:], (), 2),
+        ("shorter.csv", corrected()[PAID:], ("--allow-repeats",), 3),
+        ("shorter.csv", corrected()[PAID:], ("--name", "2026-11b"), 0),
+        ("sorted.csv", sorted(salaries(), key=lambda row: row[2], reverse=True), (), 1),
+        ("salaries.csv", sorted(salaries(), key=lambda row: row[2], reverse=True), (), 1),
+        ("same.csv", salaries(), (), 1),
+    ],
+    ids=[
+        *("another file", "another file, allowed", "in place", "another name"),
+        *("lines removed", "lines removed, allowed", "lines removed, another name"),
+        *("sorted", "sorted in place", "a copy"),
+    ],
+)
+async def test_however_an_accountant_goes_on_nobody_is_paid_twice(
+    roomy: Running,
+    paid: Path,
+    name: str,
+    rows: list[list[str]],
+    options: tuple[str, ...],
+    code: int,
+) -> None:
+    before = await payments_of(roomy)
+    assert (len(before), max(before.values())) == (PAID, 1)
+    file = paid.with_name(name)
+    put(file, rows)
+    done = await pay(file, roomy, *options)
+    assert done.exit_code == code, done.output
+    after = await payments_of(roomy)
+    assert max(after.values()) == 1
+    assert len(after) == (PAID + BLOCKED if code == 0 else PAID)
+    if name == "corrected.csv":
+        assert f"{PAID} of 30 lines were paid on " in done.output
+        assert "where it has failed: mend and pay salaries.csv.failed.csv" in done.output
+
+
+@pytest.mark.spec("C12")
+async def test_a_second_try_waits_for_the_end_of_the_first(roomy: Running, paid: Path) -> None:
+    failed = paid.with_name("salaries.csv.failed.csv")
+    journal = paid.with_name("salaries.csv.journal")
+    journal.write_bytes(journal.read_bytes().replace(b'"phase":"failed"', b'"phase":"accepted"'))
+    refused = await pay(failed, roomy, "--allow-repeats")
+    assert refused.exit_code == 2
+    assert "by salaries.csv.journal the first try may have been paid" in refused.output
+
+
+async def test_results_have_the_columns_of_the_file_as_well(roomy: Running, file: Path) -> None:
+    (file.parent / "settings.toml").write_text(WALK)
+    write(file, "S1,254712345001,20,=x", headings=f"{STAFF},Status")
+    assert (await pay(file, roomy)).exit_code == 0
+    (row,) = results(file)
+    assert (row["Staff"], row["Net pay"], row["status"]) == ("S1", "20", "success")
+    assert row["file Status"] == "'=x"
+    assert not file.with_name("salaries.csv.failed.csv").exists()
+
+
+async def test_a_sheet_is_paid_as_a_csv_file_is(roomy: Running, file: Path) -> None:
+    (file.parent / "settings.toml").write_text(WALK)
+    sheet = file.with_name("salaries.xlsx")
+    write_xlsx(
+        sheet,
+        [["Staff", "Phone", "Net pay"], ["S1", 254712345001, 20], ["S2", "254712345107", 30]],
+    )
+    assert (await pay(sheet, roomy)).exit_code == 1
+    assert [row["amount"] for row in results(sheet)] == ["20.00", "30.00"]
+    failed = sheet.with_name("salaries.xlsx.failed.csv").read_text("utf-8-sig")
+    assert "S2,254712345107,30,payroll-" in failed
+
+
+async def test_without_a_name_a_pay_roll_is_checked_and_not_paid(
+    roomy: Running, file: Path
+) -> None:
+    write(file, "254712345001,20", headings="msisdn,amount")
+    checked = await pay(file, roomy, "--dry-run", "--name", "")
+    assert (checked.exit_code, "give the pay-roll a --name" in checked.output) == (0, True)
+    refused = await pay(file, roomy, "--name", "")
+    assert (refused.exit_code, "give the pay-roll a --name" in refused.output) == (2, True)
+    assert not file.with_name("salaries.csv.journal").exists()

@@ -77,6 +77,7 @@ class PayRollFile:
             "--country": "KE",
             "--method": "mpesa_ke",
             "--result-url": "https://localhost:9/results",
+            "--name": "2026-11",
             "--per-second": "500",
             "--poll-s": "1",
             "--patience-s": "15",

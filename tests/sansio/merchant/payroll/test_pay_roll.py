@@ -6,7 +6,19 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from mmo_merchant.payroll.pay_roll import REMEDIES, Fault, Layout, PayLine, read_pay_roll, totals
+from mmo_merchant.payroll.pay_roll import (
+    REMEDIES,
+    Layout,
+    PayLine,
+    earlier_try,
+    next_try,
+    read_lines,
+    read_pay_roll,
+    totals,
+)
+from mmo_merchant.tables.faults import Fault
+from mmo_merchant.tables.numbers import declared_format
+from mmo_merchant.tables.table_file import TableForm, read_text
 from mmo_sansio.values.money import Money
 
 HEADINGS = (
@@ -18,7 +30,10 @@ GOOD = "254712345001,1500.00,KES,salary-1,,Zuhura,,,"
 WRONG_LINES = [
     (",1500,KES,a,,,,,", "msisdn", "is blank"),
     ("0712345678,1500,KES,a,,,,,", "msisdn", "must be digits"),
-    ("2.54712E+11,1500,KES,a,,,,,", "msisdn", "must be digits"),
+    ("2.54712E+11,1500,KES,a,,,,,", "msisdn", "shortened by a spreadsheet program"),
+    ("712345678,1500,KES,a,,,,,", "msisdn", "is no mobile number of KE"),
+    ("25471234567,1500,KES,a,,,,,", "msisdn", "is no mobile number of KE"),
+    ("256712345678,1500,KES,a,,,,,", "msisdn", "is no mobile number of KE"),
     ("254 712 345 678,1500,KES,a,,,,,", "msisdn", "must be digits"),
     ("25,1500,KES,a,,,,,", "msisdn", "at least 3 characters"),
     ("254712345678254712345678,1500,KES,a,,,,,", "msisdn", "at most 20 characters"),
@@ -55,7 +70,8 @@ WRONG_LINES = [
     ),
     ("254712345678,1,500,KES,a,,,,,", "", "has 10 cells, and 9 headings"),
     ("254712345678,1500,KES", "", "has 3 cells, and 9 headings"),
-    ("254712345678,1500,KES,a,,Z\udce9,,,", "", "is not UTF-8"),
+    ("254712345001,1500.00,KES,b,,,,,", "", "pays the same number the same amount as line 2"),
+    (f"{HEADINGS}", "", "repeats the headings"),
 ]
 
 
@@ -150,7 +166,7 @@ def test_lines_keep_their_numbers_and_totals_are_exact() -> None:
         "254712345001,0.10,KES,a,,,,,",
         "",
         "+254712345002,0.20,KES,b,7,Zuhura,,,r-1",
-        "256712345003,3,UGX,c,,,,,",
+        "254712345003,3,UGX,c,,,,,",
     )
     read_lines, _ = read(*lines)
     assert [each.number for each in read_lines] == [2, 4, 5]
@@ -173,18 +189,91 @@ def test_lines_keep_their_numbers_and_totals_are_exact() -> None:
     )
 
 
+NAMED = evolve(LAYOUT, constants={**LAYOUT.constants, "currency": "KES"}, name="2026-11")
+FIRST, SECOND = "7,254712345001,1500.00", "8,254712345002,20.00"
+
+
 @pytest.mark.spec("C12")
-def test_a_copy_has_the_same_references_and_another_pay_roll_has_others() -> None:
-    headings, lines = (
-        "msisdn,amount,currency",
-        ("254712345001,1500.00,KES", "254712345001,1500.00,KES"),
+def test_a_reference_is_made_of_the_name_and_of_the_key_and_of_nothing_else() -> None:
+    headings = "Staff,msisdn,amount"
+    keyed = evolve(NAMED, headings={"key": "Staff"})
+    by_staff = references(read(FIRST, SECOND, headings=headings, layout=keyed))
+    corrected = ("8,254712345003,21", '"7","254712345009",1.50')
+    assert references(read(*corrected, headings=headings, layout=keyed)) == by_staff[::-1]
+    assert references(read(FIRST, headings=headings, layout=keyed)) == by_staff[:1]
+    by_phone = references(read(FIRST, SECOND, headings=headings, layout=NAMED))
+    other_staff = "9,+254712345001,2"
+    assert references(read(other_staff, headings=headings, layout=NAMED)) == by_phone[:1]
+    december = evolve(keyed, name="2026-12")
+    others = references(read(FIRST, SECOND, headings=headings, layout=december))
+    assert len({*by_staff, *by_phone, *others}) == 6
+
+
+@pytest.mark.spec("C12")
+def test_without_a_name_or_references_a_pay_roll_can_only_be_checked() -> None:
+    headings = "msisdn,amount"
+    for layout, lines, needs_name in (
+        (evolve(NAMED, name=""), ["254712345001,1"], True),
+        (NAMED, ["254712345001,1"], False),
+    ):
+        text = (f"{each}\n" for each in (headings, *lines))
+        table = read_text(text, TableForm(), layout.columns)
+        assert read_lines(table, layout).needs_name is needs_name
+    table = read_text(
+        ["msisdn,amount,merchantReference\n", "254712345001,1,a\n"], TableForm(), NAMED.columns
     )
-    derived = references(read(*lines, headings=headings))
-    assert len(set(derived)) == 2
-    saved_again = read(
-        "", '"254712345001", 1500 ,"KES"', "+254712345001,1500.0,KES", headings=f"{headings}"
-    )
-    assert references(saved_again) == derived
-    named = read(*lines, headings=headings, layout=evolve(LAYOUT, name="2026-12"))
-    changed = read(lines[0], "254712345001,1500.01,KES", headings=headings)
-    assert not set(derived) & {*references(named), *references(changed)}
+    assert not read_lines(table, evolve(NAMED, name="")).needs_name
+
+
+def test_two_lines_have_two_keys() -> None:
+    (fault,) = faults_of(FIRST, "7,254712345002,1", headings="key,msisdn,amount", layout=NAMED)
+    assert (fault.line, fault.field, fault.problem) == (3, "key", "is that of line 2")
+    two_shifts = ("254712345001,1500", "254712345001,1600")
+    (fault,) = faults_of(*two_shifts, headings="msisdn,amount", layout=NAMED)
+    assert (fault.field, fault.problem) == ("msisdn", "is that of line 2")
+    assert "--map key=HEADING" in fault.remedy
+
+
+def test_equal_lines_are_paid_where_both_are_meant() -> None:
+    lines, headings = (FIRST, "8,254712345001,1500"), "key,msisdn,amount"
+    (fault,) = faults_of(*lines, headings=headings, layout=NAMED)
+    assert "--allow-repeats" in fault.remedy
+    allowed = evolve(NAMED, allows_repeats=True)
+    assert len(references(read(*lines, headings=headings, layout=allowed))) == 2
+
+
+def test_a_total_is_left_out_if_it_is_the_sum_of_the_lines() -> None:
+    lines, headings = (FIRST, SECOND), "key,msisdn,amount"
+    assert len(references(read(*lines, "Total,,1520.00", headings=headings, layout=NAMED))) == 2
+    assert len(references(read(*lines, ",Jumla,", headings=headings, layout=NAMED))) == 2
+    (fault,) = faults_of(*lines, "Total,,1521.00", headings=headings, layout=NAMED)
+    assert (fault.line, fault.problem) == (4, "is not the sum of the lines above")
+
+
+def test_a_declared_notation_is_read_with_its_separators() -> None:
+    layout = evolve(NAMED, numbers=declared_format(","))
+    lines = ('254712345001,"1.500,50"', '254712345002,"20,5"')
+    found, faults = read(*lines, headings="msisdn,amount", layout=layout)
+    assert faults == []
+    assert [line.payment.amount.minor for line in found] == [150_050, 20_50]
+    for wrong in ("1500.50", "-20", "1.50"):
+        assert faults_of(f"254712345001,{wrong}", headings="msisdn,amount", layout=layout)
+
+
+def test_the_next_try_of_a_reference_knows_the_one_before() -> None:
+    assert [next_try("a"), next_try("a-try2"), next_try("a-try9")] == [
+        "a-try2",
+        "a-try3",
+        "a-try10",
+    ]
+    assert [
+        earlier_try("a-try3"),
+        earlier_try("a-try2"),
+        earlier_try("a"),
+        earlier_try("a-try1"),
+    ] == [
+        "a-try2",
+        "a",
+        None,
+        None,
+    ]

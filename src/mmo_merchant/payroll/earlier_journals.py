@@ -1,0 +1,170 @@
+"""Knows what other pay-rolls in a folder have paid, by their journals, and what of it a new one
+would pay once more."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import frozen
+
+from mmo_merchant.payroll.journal import SUFFIX, Phase
+from mmo_merchant.payroll.pay_roll import PayLine, earlier_try
+from mmo_merchant.tables.faults import name_lines
+
+RECENT: Final = timedelta(days=6)
+"""The same number is rarely meant to get the same amount again within this time; wages are paid by
+the week, if not by the month."""
+_NOT_PAID: Final = (Phase.FAILED, Phase.REJECTED)
+
+
+@frozen
+class EarlierLine:
+    """Is a line of another journal."""
+
+    journal: str
+    """The name of its file."""
+    name: str
+    """That of its pay-roll."""
+    reference: str
+    payee: str
+    """Digests who was to be paid how much."""
+    phase: Phase | None
+    """None: it was not sent, by its journal."""
+    at: datetime
+    """When it ended, or its journal began."""
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether the payee has the money."""
+        return self.phase is Phase.SUCCESS
+
+    @property
+    def may_be_paid(self) -> bool:
+        """Whether the payee has the money, or may get it."""
+        return self.phase not in _NOT_PAID
+
+
+def read_journals(folder: Path, *, gateway: str, besides: Path | None = None) -> list[EarlierLine]:
+    """Return the lines of all journals in a folder that are about a gateway; an empty text stands
+    for any. Raises OSError."""
+    return [
+        line
+        for path in sorted(folder.glob(f"*{SUFFIX}"))
+        if path != besides
+        for line in read_journal(path, gateway=gateway)
+    ]
+
+
+def read_journal(path: Path, *, gateway: str = "") -> Iterator[EarlierLine]:
+    """Yield the lines of a journal; none for another kind of file. What can't be read of it may
+    have been paid. Raises OSError."""
+    begun, *entries = path.read_bytes().splitlines() or [b""]
+    head = _members(begun)
+    try:
+        name, lines = head["name"], head["lines"]
+        begun_at = datetime.fromisoformat(head["begun_at"])
+        if gateway not in ("", head["gateway"]):
+            return
+        states = {each["reference"]: each for each in map(_members, entries) if "reference" in each}
+        for _, reference, _, payee in lines:
+            phase, ended_at = _state(states.get(reference, {}))
+            at = ended_at or begun_at
+            yield EarlierLine(path.name, name, reference, payee, phase, at)
+    except (KeyError, TypeError, ValueError):
+        return
+
+
+def _members(text: bytes) -> dict[str, Any]:
+    try:
+        members = json.loads(text)
+    except ValueError:
+        return {}
+    return members if isinstance(members, dict) else {}
+
+
+def _state(members: Mapping[str, Any]) -> tuple[Phase | None, datetime | None]:
+    try:
+        phase = Phase(members["phase"])
+        text = members.get("completed_at") or members.get("created_at")
+        return phase, datetime.fromisoformat(text) if text else None
+    except (KeyError, TypeError, ValueError):
+        return None, None
+
+
+def tell_paid(lines: Sequence[PayLine], earlier: Sequence[EarlierLine]) -> list[str]:
+    """Return a sentence for each journal that has paid some of these lines."""
+    keys = {(line.payment.merchant_reference, line.payee) for line in lines}
+    paid = [each for each in earlier if each.is_paid and (each.reference, each.payee) in keys]
+    counts = Counter(each.journal for each in paid)
+    return [
+        f"{count} of {len(lines)} lines were paid {_tell_days(paid, journal)}, by {journal}."
+        for journal, count in counts.items()
+    ]
+
+
+def _tell_days(paid: Sequence[EarlierLine], journal: str) -> str:
+    days = sorted({each.at.date() for each in paid if each.journal == journal})
+    if len(days) == 1:
+        return f"on {days[0]}"
+    return f"from {days[0]} to {days[-1]}"
+
+
+def find_repeats(
+    name: str, lines: Sequence[PayLine], earlier: Sequence[EarlierLine]
+) -> tuple[list[str], list[str]]:
+    """Return what must not be paid, and what may be meant all the same, in sentences."""
+    by_reference = dict[str, list[EarlierLine]]()
+    for each in earlier:
+        by_reference.setdefault(each.reference, []).append(each)
+    forbidden, doubtful = _Sentences(), _Sentences()
+    recent = datetime.now(UTC) - RECENT
+    paid_lately = {each.payee: each for each in earlier if each.may_be_paid and each.at >= recent}
+    same_name = [each.journal for each in earlier if name and each.name == name]
+
+    for line in lines:
+        reference = line.payment.merchant_reference
+        known = by_reference.get(reference, [])
+        before = by_reference.get(earlier_try(reference) or "", [])
+        running = next((each for each in before if each.may_be_paid), None)
+        changed = next((each for each in known if each.payee != line.payee), None)
+        if running is not None:
+            what = f"paid again, and by {running.journal} the first try may have been paid"
+            forbidden.add(what, line)
+        elif changed is not None and changed.may_be_paid:
+            what = f"not as in {changed.journal}, which has paid another amount or number, or may"
+            doubtful.add(what, line)
+        elif changed is not None:
+            what = (
+                f"not as in {changed.journal}, where it has failed: mend and pay "
+                f"{changed.journal.removesuffix(SUFFIX)}.failed.csv"
+            )
+            doubtful.add(what, line)
+        elif not known and not before and same_name:
+            what = f"new, and {same_name[0]} has the same --name: it may be the same pay-roll"
+            doubtful.add(what, line)
+        elif not known and line.payee in paid_lately:
+            journal = paid_lately[line.payee].journal
+            what = f"about a number that lately got the same amount, or may have, by {journal}"
+            doubtful.add(what, line)
+    return forbidden.tell(), doubtful.tell()
+
+
+class _Sentences:
+    """Collects what lines have in common."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[int]] = {}
+
+    def add(self, what: str, line: PayLine) -> None:
+        self._lines.setdefault(what, []).append(line.number)
+
+    def tell(self) -> list[str]:
+        return [
+            f"{name_lines(numbers).capitalize()} {'is' if len(numbers) == 1 else 'are'} {what}."
+            for what, numbers in self._lines.items()
+        ]
