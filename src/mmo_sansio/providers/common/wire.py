@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -18,6 +19,17 @@ STORED_CHARACTERS_MAX: Final = 2_000
 
 TOKEN_LIFETIME_MAX: Final = Span(7 * DAY)
 
+FREE_TEXTS: Final = frozenset(
+    (
+        *("ResultDesc", "ResponseDescription", "CustomerMessage"),  # M-Pesa
+        *("payeeNote", "payerMessage"),  # MTN MoMo
+        "message",  # Airtel Money
+        "failureMessage",  # pawaPay
+    )
+)
+"""The members that operators fill with texts for people."""
+_UNSTORABLE: Final = re.compile("[\\x00\\ud800-\\udfff]")
+
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _to_json_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -30,8 +42,9 @@ def to_json(document: Mapping[str, Any]) -> bytes:
 def parse_json(body: bytes, *, number: Callable[[str], Any] | None = None) -> dict[str, Any]:
     """Return the JSON object in a body; the function makes numbers from their text. Raises
     ValueError for any other body, for one that can be read in two ways (RFC 8259 section 4: two
-    members of one name), for one with too much structure, and for text that no store can hold. A
-    byte order mark in front is ignored (RFC 8259 section 8.1)."""
+    members of one name), for one with too much structure, and for text that no store can hold,
+    unless it stands in FREE_TEXTS, which decide nothing. A byte order mark in front is ignored (RFC
+    8259 section 8.1)."""
     excess = structure_error(body)
     if excess is not None:
         raise ValueError(excess)
@@ -39,10 +52,25 @@ def parse_json(body: bytes, *, number: Callable[[str], Any] | None = None) -> di
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
     if b"\\u" in body:  # Escapes can spell U+0000 and lone surrogates.
+        _replace_in_free_texts(document)
         if b"\\u0000" in json.dumps(document).encode():
             raise ValueError("it holds U+0000")
         to_json(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
     return document
+
+
+def _replace_in_free_texts(value: Any) -> None:
+    """Replace what no store can hold by U+FFFD: an emoji that an operator has cut in two makes no
+    plain success unreadable."""
+    if isinstance(value, list):
+        for each in value:
+            _replace_in_free_texts(each)
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            if name in FREE_TEXTS and isinstance(member, str):
+                value[name] = _UNSTORABLE.sub("\ufffd", member)
+            else:
+                _replace_in_free_texts(member)
 
 
 @lru_cache(maxsize=16)

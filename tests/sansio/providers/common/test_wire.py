@@ -65,3 +65,16 @@ def test_a_token_lives_as_long_as_is_said_in_any_way_or_as_usual(
 def test_a_lifetime_that_makes_no_sense_is_refused(value: object) -> None:
     with pytest.raises(ValueError):
         parse_token_lifetime(value, default=HOUR)
+
+
+@pytest.mark.parametrize("name", ["ResultDesc", "payeeNote", "payerMessage", "message"])
+@pytest.mark.parametrize("text", [b"\\ud83d", b"\\u0000", b"\\ude00"])
+def test_a_text_for_people_that_was_cut_makes_nothing_unreadable(name: str, text: bytes) -> None:
+    body = b'{"data":[{"%s":"ok %s","code":"0"}]}' % (name.encode(), text)
+    assert parse_json(body) == {"data": [{name: "ok \ufffd", "code": "0"}]}
+    with pytest.raises(ValueError):
+        parse_json(body.replace(b'"code":"0', b'"code":"0' + text))
+
+
+def test_a_whole_pair_in_a_text_for_people_stays() -> None:
+    assert parse_json(b'{"message":"\\ud83d\\ude00"}') == {"message": "\U0001f600"}
