@@ -144,11 +144,32 @@ def _encode_objects(objects: Iterable[tuple[str, str | None]]) -> str:
 def _to_ascii(text: str) -> str:
     """Return the text in ASCII, letters without their marks; if nothing would be left, the text as
     it is."""
-    spelled = unicodedata.normalize("NFKD", text)
+    spelled = unicodedata.normalize("NFKD", text.translate(_SPELLINGS))
     return (
         "".join(each for each in spelled if each.isascii() and each.isprintable()).strip() or text
     )
 
+
+_SPELLINGS = str.maketrans(
+    {
+        **dict(
+            zip(
+                "ƆɔƐɛƉɖĐđÐðŊŋƁɓƊɗƘƙƳƴƑƒƔɣƲʋƖɩƱʊƎǝŁłØøı",
+                "OoEeDdDdDdNnBbDdKkYyFfGgVvIiUuEeLlOoi",
+                strict=True,
+            )
+        ),
+        "ß": "ss",
+        "ẞ": "SS",
+        "Æ": "AE",
+        "æ": "ae",
+        "Œ": "OE",
+        "œ": "oe",
+        "Þ": "Th",
+        "þ": "th",
+    }
+)
+"""How letters are spelled that Unicode does not take apart, as those of Akan, Ewe and Hausa."""
 
 _ANY_AMOUNT = Money(100, "KES")
 _ANY_REFERENCE = "0" * 26

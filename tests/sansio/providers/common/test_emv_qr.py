@@ -192,3 +192,18 @@ def test_what_has_no_room_is_refused(change: dict[str, object]) -> None:
 def test_an_amount_that_cannot_be_written_is_refused(amount: Money) -> None:
     with pytest.raises(QrError):
         dynamic_payload(SHOP, amount, REFERENCE)
+
+
+@pytest.mark.parametrize(
+    ("name", "spelled"),
+    [
+        ("Ɔdɔ Ɛna", "Odo Ena"),
+        ("Keɖi Ŋutɔ", "Kedi Nuto"),
+        ("Ɓangaren Ɗan", "Bangaren Dan"),
+        ("Straße Łódź", "Strasse Lodz"),
+    ],
+)
+def test_letters_that_unicode_does_not_take_apart_are_spelled(name: str, spelled: str) -> None:
+    merchant = QrMerchant((("00", "com.x"), ("01", "1")), name, "Kumasi", "GH")
+    payload = dynamic_payload(merchant, Money(15000, "GHS"), "0" * 26)
+    assert f"59{len(spelled):02}{spelled}" in payload
