@@ -223,7 +223,7 @@ class CallThreads:
     _waiting: deque[ParkingSpot[None]] = Factory(deque)
     """Where tasks wait for a place."""
     _idle_paths: list[_ReturnPath] = Factory(list)
-    """The ways back of calls that have ended, for the next ones."""
+    """The ways back of calls that have ended, for the next ones: one for each thread."""
 
     async def run(self, call: Callable[[], T], *, turn_within_s: float = math.inf) -> T:
         """Return what the call returns, or raise what it raises; see `CallRunner`."""
@@ -250,7 +250,8 @@ class CallThreads:
             if not placed.abandon():
                 self._leave_place()
             raise
-        self._idle_paths.append(path)
+        if len(self._idle_paths) < self.threads_max:
+            self._idle_paths.append(path)
         self._leave_place()
         assert placed.result is not None
         return placed.result.unwrap()

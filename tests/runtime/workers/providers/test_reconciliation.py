@@ -202,7 +202,7 @@ def lets_answers_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         ("pawapay", makes_up_ids, 0, "was paid twice"),
         ("mpesa", trusts_confirmations, 0, "of seed"),
         ("mpesa", lets_answers_count_twice, 3, "of seed"),
-        ("mpesa", forgets_payments_past_prompts, 0, "of own accord in seed 0 is not in the books"),
+        ("mpesa", forgets_payments_past_prompts, 2, "of own accord in seed 2 is not in the books"),
     ],
 )
 def test_these_worlds_can_see_what_is_wrong(
