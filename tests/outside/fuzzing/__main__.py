@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from tests.support.mmo_process import environment_without_settings
+
 PATIENCE_S = 60
 EXAMPLES = 50
 """For each operation and phase; `--max-examples` says otherwise."""
@@ -43,7 +45,13 @@ def sandbox(directory: Path) -> Iterator[dict[str, str]]:
     command = [sys.executable, "-m", "mmo_trio.cli", "sandbox", "--data", str(directory), *places]
     with (
         (directory / "log").open("wb") as log,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environment_without_settings(),
+        ) as process,
     ):
         assert process.stdout is not None
         try:
