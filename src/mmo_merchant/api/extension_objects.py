@@ -19,6 +19,7 @@ from mmo_merchant.api.tolerant_json import (
     read_optional_money,
     read_optional_text,
     read_optional_time,
+    read_status,
     read_text,
     read_time,
 )
@@ -133,7 +134,7 @@ def reversed_payment_from(members: JsonObject) -> ReversedPayment:
         type=read_text(members, "type"),
         method=read_text(members, "method"),
         country=read_text(members, "country"),
-        status=_read_status(members),
+        status=read_status(members),
         final_amount=read_optional_money(members, "finalAmount"),
         late_amount=read_optional_money(members, "lateAmount"),
         changed_at=read_time(members, "changedAt"),
@@ -144,7 +145,7 @@ def reversed_payment_from(members: JsonObject) -> ReversedPayment:
 def _read_reversal(members: JsonObject) -> ReversalObject:
     return ReversalObject(
         id=read_text(members, "id"),
-        status=_read_status(members),
+        status=read_status(members),
         amount=read_money(members, "amount"),
         provider_reference=read_optional_text(members, "providerReference"),
         asked_at=read_time(members, "askedAt"),
@@ -191,13 +192,6 @@ def _read_amount(value: object, name: str, currency: str) -> Money:
         return to_money(parse_number(value.text), currency)
     except (ValueError, KeyError):
         raise UnreadableBody(f"{name} is no amount of {currency}.") from None
-
-
-def _read_status(members: JsonObject) -> Status:
-    try:
-        return Status(read_text(members, "status"))
-    except ValueError:
-        raise UnreadableBody("status is none of pending, success and failed.") from None
 
 
 def _objects(members: JsonObject, name: str) -> Sequence[JsonObject]:

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from mmo_sansio.values.clock import parse_timestamp, to_datetime
+from mmo_sansio.values.model import Status
 from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_sansio.values.strict_json import JsonNumber
 
@@ -55,6 +56,14 @@ def read_text(members: JsonObject, name: str) -> str:
 def read_optional_text(members: JsonObject, name: str) -> str | None:
     """Return a string member; None when it is null or absent. Raises UnreadableBody."""
     return None if members.get(name) is None else read_text(members, name)
+
+
+def read_status(members: JsonObject) -> Status:
+    """Return the member `status` (S1). Raises UnreadableBody."""
+    try:
+        return Status(read_text(members, "status"))
+    except ValueError:
+        raise UnreadableBody("status is none of pending, success and failed.") from None
 
 
 def read_gateway_reference(members: JsonObject) -> str:

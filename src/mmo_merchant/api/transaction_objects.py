@@ -10,7 +10,6 @@ from attrs import field, frozen
 
 from mmo_merchant.api.tolerant_json import (
     JsonObject,
-    UnreadableBody,
     checked_object,
     plain_value,
     read_gateway_reference,
@@ -19,6 +18,7 @@ from mmo_merchant.api.tolerant_json import (
     read_optional_money,
     read_optional_text,
     read_optional_time,
+    read_status,
     read_text,
     read_time,
 )
@@ -87,7 +87,7 @@ def transaction_from(members: JsonObject) -> TransactionObject:
     labels = members.get("labels")
     provider_data = members.get("providerData")
     return TransactionObject(
-        status=_read_status(members),
+        status=read_status(members),
         type=read_text(members, "type"),
         flow=read_text(members, "flow"),
         gateway_reference=read_gateway_reference(members),
@@ -109,13 +109,6 @@ def transaction_from(members: JsonObject) -> TransactionObject:
         if provider_data is None
         else _read_details(checked_object(provider_data, "providerData")),
     )
-
-
-def _read_status(members: JsonObject) -> Status:
-    try:
-        return Status(read_text(members, "status"))
-    except ValueError:
-        raise UnreadableBody("status is none of pending, success and failed.") from None
 
 
 def _read_party(members: JsonObject) -> Party:
