@@ -15,12 +15,15 @@ from attrs import frozen
 from mmo_trio.settings.load import load_settings
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.settings.service import ServiceConfig
+from mmo_trio.workers.providers.kept_hints import hint_file_of
 
 GATEWAY_HOST: Final = "gateway.example"
 """The name of all gateways; each has an address of its own."""
 API_PORT: Final = 8080
 PAGES_PORT: Final = 8081
 CONSOLE_PORT: Final = 8082
+SHARED_DATABASE: Final = "postgresql://gateway@store.example/gateway?sslmode=verify-full"
+"""What the settings of several gateways name."""
 MASTER_KEY: Final = bytes(range(32))
 OPERATORS_MAX: Final = 3
 MERCHANTS_MAX: Final = 6
@@ -86,11 +89,15 @@ def world_directory() -> Path:
 
 
 def world_config(
-    methods: Sequence[WorldMethod], *, options: Mapping[str, str] | None = None
+    methods: Sequence[WorldMethod],
+    *,
+    is_store_shared: bool,
+    options: Mapping[str, str] | None = None,
 ) -> ServiceConfig:
     """Return how each gateway of a world is started; `options` are settings by dotted key, which
     replace the world's own."""
     directory = world_directory()
+    hint_file().unlink(missing_ok=True)  # An earlier world may have broken off.
     master_key, brands = directory / "master.key", directory / "brands.toml"
     if not master_key.exists():
         master_key.touch(mode=0o600)
@@ -110,10 +117,23 @@ def world_config(
             "gateway.base_url": f"http://{GATEWAY_HOST}:{API_PORT}",
             "gateway.hpp_url": f"http://{GATEWAY_HOST}:{PAGES_PORT}",
             "listen.allow_clear": "true",
+            "database.url": SHARED_DATABASE if is_store_shared else _own_database(),
             **(options or {}),
         },
     )
     return ServiceConfig(settings, brands_file=brands)
+
+
+def hint_file() -> Path:
+    """Return where the gateway of a world keeps the hints that its store lacks: beside the database
+    that its settings name, though the world opens the store itself."""
+    path = hint_file_of(_own_database(), None)
+    assert path is not None
+    return path
+
+
+def _own_database() -> str:
+    return f"sqlite:///{world_directory() / 'gateway.db'}"
 
 
 def _brands(methods: Sequence[WorldMethod]) -> str:

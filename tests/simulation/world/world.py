@@ -22,7 +22,13 @@ from tests.simulation.network.machines import SimulatedMachine, SimulatedNetwork
 from tests.simulation.world.books import WorldBooks, read_books
 from tests.simulation.world.commits import WorldCommits
 from tests.simulation.world.faults import FaultPeriod, FaultRunner
-from tests.simulation.world.files import GATEWAY_HOST, merchant_name, world_config, world_directory
+from tests.simulation.world.files import (
+    GATEWAY_HOST,
+    hint_file,
+    merchant_name,
+    world_config,
+    world_directory,
+)
 from tests.simulation.world.gateway import WorldGateway, WorldLife, run_gateway
 from tests.simulation.world.merchant import WorldMerchant
 from tests.simulation.world.operator import WorldOperator
@@ -125,7 +131,9 @@ class SimulatedWorld:
         """Run the plan from its beginning until everything is at rest, and return the gateway's
         books."""
         self.config = world_config(
-            [each.method for each in self.kinds.values()], options=self.options
+            [each.method for each in self.kinds.values()],
+            is_store_shared=self.plan.is_store_shared,
+            options=self.options,
         )
         self._build()
         await self.staff.sign_up()
@@ -186,6 +194,8 @@ class SimulatedWorld:
                 yield f"{name} has deliveries that have not ended"
             if workers.providers.active or workers.providers.waiting:
                 yield f"{name} has conversations with operators that have not ended"
+        if hint_file().exists():
+            yield "hints of operators are kept that the store lacks"
 
     def _build(self) -> None:
         names, choices = self.network.names, self.simulation.choices
