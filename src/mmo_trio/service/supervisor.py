@@ -1,8 +1,9 @@
 """Runs the gateway as a service of several processes: a supervisor and its workers, each of which
 is a complete gateway with engine and store.
 
-The supervisor opens the listening sockets, lets a child prepare the store, and from then on only
-watches. It has imported everything that a worker needs, and has neither a connection nor a thread.
+The supervisor opens the listening sockets, and from then on only watches: first a child that
+prepares the store, then the workers. It has imported everything that a worker needs, and has
+neither a connection nor a thread.
 """
 
 from __future__ import annotations
@@ -74,13 +75,10 @@ def supervise(
     open_certificates(config.settings.listen)
     listening_sockets = open_listening_sockets(config.settings.listen)
     addresses = listener_urls(config, listening_sockets)
-    prepare = partial(_prepare_store, config, addresses)
-    exit_code = run_in_child(partial(run_reporting_errors, prepare))
-    if exit_code != 0:
-        return exit_code
     with TemporaryDirectory(prefix="mmo-metrics-") as metrics_directory:
         jobs = _ProcessJobs(
             config,
+            addresses,
             listening_sockets,
             read_settings,
             run_reporting_errors,
@@ -93,13 +91,22 @@ def supervise(
         return Supervisor(jobs, state, partial(on_ready, addresses)).run()
 
 
-def _prepare_store(config: ServiceConfig, addresses: ServiceAddresses) -> None:
-    async def prepare() -> None:
+async def _prepare_store(
+    config: ServiceConfig, addresses: ServiceAddresses, parent_pipe: int
+) -> None:
+    """Make the store ready for the workers; end at once when the supervisor is gone."""
+    async with trio.open_nursery() as preparation:
+        preparation.start_soon(_end_with_parent, parent_pipe, preparation.cancel_scope)
         async with open_store(config.settings.database.url, serving=True) as store:
             await recognise_store(store, config)
             await prepare_store(await build_resources(config, store, addresses))
+        preparation.cancel_scope.cancel()
 
-    trio.run(prepare)
+
+async def _end_with_parent(parent_pipe: int, preparation: trio.CancelScope) -> None:
+    await trio.lowlevel.wait_readable(parent_pipe)
+    logger.warning("supervisor_lost")
+    preparation.cancel()
 
 
 @define(eq=False)
@@ -247,6 +254,7 @@ class _ProcessJobs:
     """Runs as each kind of process, with the settings that were read last."""
 
     config: ServiceConfig
+    addresses: ServiceAddresses
     listening_sockets: Mapping[str, socket.socket]
     read_settings: Callable[[], Settings]
     run_reporting_errors: RunReportingErrors
@@ -274,7 +282,14 @@ class _ProcessJobs:
         return True
 
     def run(self, link: SupervisorLink) -> int:
-        """Run as the worker of this slot, and return its exit code."""
+        """Run as the process of this slot, and return its exit code."""
+        if link.slot == policy.PREPARATION:
+            self.close_listeners()
+            prepare = partial(_prepare_store, self.config, self.addresses, link.parent_pipe)
+            return self.run_reporting_errors(partial(trio.run, prepare))
+        return self._serve(link)
+
+    def _serve(self, link: SupervisorLink) -> int:
         metrics_files = (self.metrics_directory, link.slot)
         config = evolve(self.config, brands_file=None, metrics_files=metrics_files)
         inherited = Inherited(self.listening_sockets, link.parent_pipe)
@@ -288,14 +303,6 @@ class _ProcessJobs:
 
         with logs_in_background():
             return self.run_reporting_errors(partial(trio.run, serve, clock=BootClock()))
-
-
-def run_in_child(job: Callable[[], int]) -> int:
-    """Do the job in a process of its own, wait for it, and return its exit code."""
-    pid = _fork()
-    if pid == 0:
-        _run_and_exit(job)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _fork() -> int:

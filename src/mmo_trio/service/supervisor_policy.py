@@ -2,9 +2,10 @@
 
     state, actions = transition(state, event, now=now)
 
-A *slot* is a place that one process fills: `worker-1`, `worker-2`, and so on. A process is
-*starting* until it reports that it serves, then *serving*, and *stopping* once it was sent a
-command to end. `now` is monotonic, in seconds; `next_due` says when to call again without an event.
+A *slot* is a place that one process fills: `worker-1`, `worker-2`, and so on, and before all of
+them `preparation`, whose process makes the store ready and ends. A process is *starting* until it
+reports that it serves, then *serving*, and *stopping* once it was sent a command to end. `now` is
+monotonic, in seconds; `next_due` says when to call again without an event.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from types import MappingProxyType
 from typing import TypeAlias, assert_never
 
 from attrs import evolve, frozen
+
+PREPARATION = "preparation"
+"""The slot of the process that makes the store ready: workers begin when it has ended well."""
 
 UPTIME_MIN_S = 1.0
 """A process that ends sooner than this after it began to serve counts as a failed start."""
@@ -33,7 +37,8 @@ FORK_RETRY_DELAY_S = 1.0
 """Seconds before the next start after the system could start no process."""
 
 START_TIMEOUT_S = 60.0
-"""Seconds that a process has to begin to serve before it is killed."""
+"""Seconds that a worker has to begin to serve before it is killed. A preparation has no such end: a
+large store takes its time."""
 
 
 class ProcessCommand(Enum):
@@ -206,9 +211,9 @@ class SupervisorState:
             if each.slot == slot and each.phase in phases
         ]
 
-    def worker_pids(self, *phases: ProcessPhase) -> list[int]:
-        """Return the workers' processes that are in one of these phases."""
-        return [pid for slot in self.workers for pid in self.pids_in(slot, *phases)]
+    def pids(self, *phases: ProcessPhase) -> list[int]:
+        """Return the processes that are in one of these phases, by the order of their slots."""
+        return [pid for slot in (PREPARATION, *self.workers) for pid in self.pids_in(slot, *phases)]
 
     @property
     def all_workers_serve(self) -> bool:
@@ -219,8 +224,8 @@ Transition: TypeAlias = tuple[SupervisorState, tuple[SupervisorAction, ...]]
 
 
 def begin(state: SupervisorState, *, now: float) -> Transition:
-    """Return the first actions, which start a process for every slot."""
-    backoffs = {slot: RestartBackoff(start_at=now) for slot in state.workers}
+    """Return the first action, which starts the preparation."""
+    backoffs = {PREPARATION: RestartBackoff(start_at=now)}
     return transition(evolve(state, backoffs=backoffs), TimePassed(), now=now)
 
 
@@ -257,7 +262,7 @@ def _apply_event(state: SupervisorState, event: SupervisorEvent, now: float) -> 
             started = LogMessage("rolling_restart_started")
             return evolve(state, workers_to_restart=state.workers), (started,)
         case ReloadRequested():
-            serving = state.worker_pids(ProcessPhase.SERVING)
+            serving = state.pids(ProcessPhase.SERVING)
             commands = tuple(SendCommand(pid, ProcessCommand.RELOAD) for pid in serving)
             return evolve(state, reload_requested_at=now), commands
         case ProcessForked(slot, pid):
@@ -296,6 +301,9 @@ def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> 
     others = {other: each for other, each in state.processes.items() if other != pid}
     state = evolve(state, processes=others)
     exited = LogMessage("process_exited", process.slot, pid, exit_code)
+    if process.slot == PREPARATION and not state.is_stopping:
+        state, further = _on_prepared(state, exit_code, now)
+        return state, (exited, *further)
     if process.phase is ProcessPhase.STOPPING:
         is_failure = exit_code not in (0, -15) and state.is_stopping
         return evolve(state, exit_code=state.exit_code or int(is_failure)), (exited,)
@@ -305,6 +313,19 @@ def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> 
         state, aborted = _abort_rolling_restart(state)
         return state, (exited, *aborted)
     return _schedule_restart(state, process, exit_code, now, exited)
+
+
+def _on_prepared(state: SupervisorState, exit_code: int, now: float) -> Transition:
+    """Start a process for every worker, or end the service; who prepared has said why."""
+    if exit_code == 0:
+        backoffs = {slot: RestartBackoff(start_at=now) for slot in state.workers}
+        return evolve(state, backoffs=backoffs), ()
+
+    reason = None
+    if exit_code < 0:
+        reason = f"the preparation of the store was ended by signal {-exit_code}."
+    failed = evolve(state, exit_code=exit_code if exit_code > 0 else 1, reason=reason)
+    return _begin_stop(failed, now)
 
 
 def _abort_rolling_restart(state: SupervisorState) -> Transition:
@@ -318,7 +339,7 @@ def _schedule_restart(
     served: what it needs may come back later, and until then connections wait for it."""
     is_failure = process.phase is ProcessPhase.STARTING or now - process.since < UPTIME_MIN_S
     failures = state.backoffs[process.slot].failures + 1 if is_failure else 0
-    serving = state.worker_pids(ProcessPhase.SERVING)
+    serving = state.pids(ProcessPhase.SERVING)
     is_hopeless = failures >= START_FAILURES_MAX and not serving and not state.is_announced
     if is_hopeless:
         last = (
@@ -341,8 +362,8 @@ def _begin_stop(state: SupervisorState, now: float) -> Transition:
         return state, ()
     backoffs = {slot: evolve(each, start_at=None) for slot, each in state.backoffs.items()}
     state = evolve(state, is_stopping=True, workers_to_restart=(), backoffs=backoffs)
-    retiring = state.worker_pids(ProcessPhase.STOPPING)
-    running = state.worker_pids(ProcessPhase.STARTING, ProcessPhase.SERVING)
+    retiring = state.pids(ProcessPhase.STOPPING)
+    running = state.pids(ProcessPhase.STARTING, ProcessPhase.SERVING)
     state, commands = _stop_processes(state, running, ProcessCommand.DRAIN, now)
     hurry = (SendCommand(pid, ProcessCommand.DRAIN) for pid in retiring)
     return state, (LogMessage("drain_started"), *commands, *hurry)
@@ -379,7 +400,7 @@ def _announce_ready(state: SupervisorState, now: float) -> Transition:
 def _continue_rolling_restart(state: SupervisorState, now: float) -> Transition:
     """Replace the next worker once all slots are filled and no process is stopping, so that there
     is never more than one process too many."""
-    is_changing = state.worker_pids(ProcessPhase.STARTING, ProcessPhase.STOPPING)
+    is_changing = state.pids(ProcessPhase.STARTING, ProcessPhase.STOPPING)
     if not state.workers_to_restart or not state.all_workers_serve or is_changing:
         return state, ()
     slot, *others = state.workers_to_restart
@@ -409,7 +430,7 @@ def _phase_deadline(state: SupervisorState, process: Process) -> float | None:
     """Return when the process has to leave its phase; None for no limit."""
     match process.phase:
         case ProcessPhase.STARTING:
-            return process.since + START_TIMEOUT_S
+            return None if process.slot == PREPARATION else process.since + START_TIMEOUT_S
         case ProcessPhase.STOPPING:
             return process.since + state.stop_timeout_s
         case ProcessPhase.SERVING:

@@ -365,6 +365,29 @@ async def test_a_service_that_cannot_start_says_why_and_ends(directory: Path) ->
     assert "workers in a row couldn't start; the last one ended with exit code 3." in said
 
 
+async def test_a_stop_while_the_store_is_prepared_leaves_no_process(directory: Path) -> None:
+    database = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = database[0].socket.getsockname()[1]
+    settings = directory / "mmo.toml"
+    url = f"postgresql://gateway@127.0.0.1:{port}/gateway"
+    settings.write_text(
+        f'{settings.read_text("utf-8")}\n[database]\nurl = "{url}"\nallow_clear = true\n', "utf-8"
+    )
+    process = await trio.lowlevel.open_process(
+        [*COMMAND, str(directory), str(WORKERS)],
+        env=environment_without_settings(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    with trio.fail_after(HANGS_AFTER_S):
+        async with database[0], await database[0].accept():  # It accepts, and says nothing.
+            process.terminate()
+            assert process.stdout is not None
+            while await process.stdout.receive_some():
+                pass  # The pipe ends when the last process that has it is gone.
+            assert await process.wait() == 0
+
+
 async def test_workers_do_not_outlive_their_supervisor(directory: Path) -> None:
     async with service(directory) as running:
         running.process.kill()

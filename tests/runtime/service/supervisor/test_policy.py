@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mmo_trio.service.supervisor_policy import (
+    PREPARATION,
     RESTART_DELAY_MAX_S,
     RESTART_DELAY_S,
     START_FAILURES_MAX,
@@ -235,10 +236,37 @@ def test_actions_that_follow_from_events(
     assert after_events(before, *events)[1] == list(expected)
 
 
-def test_the_supervisor_begins_with_a_process_for_every_slot() -> None:
+def prepared() -> SupervisorState:
+    """Return the state while a process prepares the store."""
     before, actions = begin(SupervisorState(("w1", "w2")), now=NOW)
-    assert actions == (StartProcess("w1"), StartProcess("w2"))
+    assert actions == (StartProcess(PREPARATION),)
+    before, done = after_events(before, TimePassed(), ProcessForked(PREPARATION, 10))
+    assert done == []
+    return before
+
+
+def test_the_supervisor_begins_with_the_preparation_and_then_starts_every_worker() -> None:
+    before, done = after_events(prepared(), ProcessExited(10, 0))
+    assert done == [StartProcess("w1"), StartProcess("w2")]
     assert after_events(before, TimePassed())[1] == []
+
+
+def test_the_preparation_of_a_large_store_takes_its_time() -> None:
+    assert next_due(prepared()) is None
+    assert after_events(prepared(), TimePassed(), now=NOW + 100 * START_TIMEOUT_S)[1] == []
+
+
+def test_a_store_that_cannot_be_prepared_ends_the_service() -> None:
+    assert after_events(prepared(), ProcessExited(10, 3))[1] == [ExitService(3)]
+    (end,) = after_events(prepared(), ProcessExited(10, -9))[1]
+    assert end == ExitService(1, "the preparation of the store was ended by signal 9.")
+
+
+def test_a_stop_ends_the_preparation_and_starts_no_worker() -> None:
+    before, done = after_events(prepared(), StopRequested())
+    assert done == [SendCommand(10, ProcessCommand.DRAIN)]
+    assert after_events(before, ProcessExited(10, -15))[1] == [ExitService(0)]
+    assert after_events(before, ProcessExited(10, 0))[1] == [ExitService(0)]
 
 
 def test_restarts_of_a_worker_that_fails_repeatedly_are_delayed() -> None:
