@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.server.connection_limits import ConnectionTable
@@ -106,6 +108,35 @@ def test_who_has_waited_longest_of_those_who_hold_most_makes_room() -> None:
         table.remove(leaving)
     assert not table.make_room(), "nobody who has sent a request is ended"
     assert len(table) == 1
+
+
+def test_a_full_listener_looks_through_its_connections_once_for_many_newcomers() -> None:
+    table, asked = ConnectionTable(evolve(LIMITS, connections=300)), Counter[str]()
+
+    class Waiting(Guest):
+        def __getattribute__(self, name: str) -> Any:
+            asked[name] += 1
+            return super().__getattribute__(name)
+
+    for number in range(300):
+        table.add(Waiting(f"10.0.{number}.1", waiting_since=number))
+    asked.clear()
+    for number in range(300):
+        assert table.make_room()
+        table.add(Waiting(f"10.1.{number}.1", waiting_since=1_000 + number))
+
+    assert asked["waiting_since"] < 300 * 50
+
+
+def test_who_sends_a_request_after_all_is_not_ended_to_make_room() -> None:
+    table = ConnectionTable(evolve(LIMITS, connections=4))
+    guests = [Guest(f"10.0.{number}.1", waiting_since=number) for number in range(4)]
+    for guest in guests:
+        table.add(guest)
+    assert table.make_room()
+    guests[1].waiting_since = math.inf
+    assert table.make_room()
+    assert [each.leaves_at for each in guests] == [0, math.inf, 0, math.inf]
 
 
 def test_the_addresses_of_one_ipv6_subscriber_count_as_one() -> None:
