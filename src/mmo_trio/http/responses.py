@@ -127,6 +127,8 @@ class PieceWriter:
     """Sends a head or framing and then a piece; the flag says whether the piece has a deadline of
     its own."""
     _receive: Callable[[], Awaitable[bytes | bytearray]]
+    _has_ended: Callable[[], bool]
+    """Tells whether the client is known to have closed its connection."""
     _request_id: str
     _connection: Callable[[bool], bytes]
     """Returns the value of `Connection`, given whether another request may follow; empty for
@@ -150,6 +152,12 @@ class PieceWriter:
         """Whether the client can tell where the response ends, so that another one may follow on
         the connection."""
         return self.status is not None and self._missing_bytes == 0 and not self.is_lost
+
+    def is_wanted(self) -> bool:
+        """Tell whether the client may still read a response that has not begun; a response that is
+        not wanted is lost."""
+        self.is_lost = self.is_lost or self._has_ended()
+        return not self.is_lost
 
     async def begin(self, status: int, headers: Headers, *, length: int | None) -> None:
         """Set the head, which is sent with the first piece. `length` is the number of bytes of the

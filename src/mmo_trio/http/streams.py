@@ -4,6 +4,7 @@ in it."""
 from __future__ import annotations
 
 import os
+import select
 import socket
 import sys
 from abc import abstractmethod
@@ -17,6 +18,10 @@ SendBuffer = TypeVar("SendBuffer", bytes, memoryview)
 
 RECEIVE_BYTES_MAX = 64 * 1024
 """Bytes of one read: a request with the largest body of the API arrives in two."""
+
+PEER_CLOSED = getattr(select, "POLLRDHUP", select.POLLHUP)
+"""What tells, though bytes are unread, that the peer sends no more; on systems without it, only
+that the connection is broken."""
 
 LAST_RECEIVED = slice(52, 56)
 """Where Linux's `struct tcp_info` has `tcpi_last_data_recv`, in milliseconds."""
@@ -57,6 +62,10 @@ class TransportStream(trio.abc.Stream):
 
     def is_silent(self) -> bool:
         """Tell whether the connection is certainly open and holds nothing unread."""
+        return False
+
+    def has_ended(self) -> bool:
+        """Tell whether the peer is known to have closed its side."""
         return False
 
     def seconds_since_arrival(self) -> float:
@@ -133,6 +142,11 @@ class PlainStream(TransportStream):
         except OSError:
             pass
         return False
+
+    def has_ended(self) -> bool:
+        watch = select.poll()
+        watch.register(self._socket, PEER_CLOSED)
+        return bool(watch.poll(0))
 
     def seconds_since_arrival(self) -> float:
         if self._socket.family is socket.AF_UNIX or not hasattr(socket, "TCP_INFO"):

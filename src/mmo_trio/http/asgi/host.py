@@ -6,6 +6,7 @@ lifespan of the application is not run, and neither WebSocket nor HTTP/2 is spok
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -49,6 +50,8 @@ PLACES: Final = 4
 client has half of them at most."""
 WAITING_MAX: Final = 4096
 """Requests that wait for a place."""
+TURN_TIMEOUT_S: Final = 30.0
+"""The longest wait of a request for its place: its user has gone elsewhere then."""
 BURST_S: Final = 0.25
 """Processor time that may be used at once after a quiet time."""
 COST_MAX_S: Final = 0.05
@@ -91,21 +94,30 @@ class Pacer:
     _even_at: float = field(default=0.0, init=False)
     """The moment of Trio's time until which the share is used up."""
 
-    async def take_turn(self, client: str) -> Turn:
-        """Wait for a turn. `client` is the network by which clients take turns. Raises ProblemError
-        when too many requests wait."""
+    async def take_turn(
+        self,
+        client: str,
+        *,
+        is_wanted: Callable[[], bool] = lambda: True,
+        timeout_s: float = math.inf,
+    ) -> Turn:
+        """Wait for a turn. `client` is the network by which clients take turns; a turn that is not
+        wanted any more when it would begin is over at once. Raises ProblemError when too many
+        requests wait, or this one has waited for `timeout_s`."""
         if not self._queue.has_room_for(client):
             raise ProblemError(CROWDED)
-        turn = Turn(self, client)
+        turn = Turn(self, client, is_wanted)
         self._queue.add(client, turn)
         self._start_next()
+
         try:
-            await turn.begin()
-        except trio.Cancelled:
-            if turn.began.is_set():
-                self.release(client)
-            turn.is_over = True
-            raise
+            with trio.fail_after(timeout_s):
+                await turn.begin()
+        except trio.TooSlowError:
+            raise ProblemError(CROWDED) from None
+        finally:
+            if not turn.has_begun:
+                turn.give_up()
         return turn
 
     def pause_s(self) -> float:
@@ -122,9 +134,11 @@ class Pacer:
 
     def _start_next(self) -> None:
         while (turn := self._queue.next()) is not None:
-            if not turn.is_over:
-                turn.began.set()
+            if not turn.is_over and turn.is_wanted():
+                turn.has_place.set()
                 return
+            turn.is_over = True
+            turn.has_place.set()
             self._queue.release(turn.client)
 
 
@@ -134,15 +148,29 @@ class Turn:
 
     _pacer: Pacer
     client: str
-    began: trio.Event = field(factory=trio.Event, init=False)
+    is_wanted: Callable[[], bool]
+    has_place: trio.Event = field(factory=trio.Event, init=False)
+    """Set once it has a place, or is over without one."""
+    has_begun: bool = field(default=False, init=False)
     is_over: bool = field(default=False, init=False)
     _began_at_s: float = field(default=0.0, init=False)
 
     async def begin(self) -> None:
         """Wait for the place, and until the share is kept."""
-        await self.began.wait()
+        await self.has_place.wait()
+        if self.is_over:
+            return
         await trio.sleep(self._pacer.pause_s())
-        self._began_at_s = self._pacer.used_s()
+        if self.is_wanted():
+            self.has_begun = True
+            self._began_at_s = self._pacer.used_s()
+
+    def give_up(self) -> None:
+        """Give the place back, if it has one, as nothing was done; a second call does nothing."""
+        if not self.is_over:
+            self.is_over = True
+            if self.has_place.is_set():
+                self._pacer.release(self.client)
 
     def end(self) -> None:
         """Give the place back; a second call does nothing."""
@@ -170,7 +198,11 @@ class AsgiHost:
 
         async def respond(body: bytes, writer: PieceWriter) -> None:
             network = subscriber_network(self.find_client(head, context))
-            turn = await self.pacer.take_turn(network)
+            turn = await self.pacer.take_turn(
+                network, is_wanted=writer.is_wanted, timeout_s=TURN_TIMEOUT_S
+            )
+            if turn.is_over:
+                return  # Nobody reads the response.
             exchange = _Exchange(writer, body, turn)
             try:
                 scope = _scope(head, context, partial(self._turn, network))

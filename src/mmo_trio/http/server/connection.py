@@ -329,6 +329,7 @@ class ServerConnection:
         writer = PieceWriter(
             self._send_piece,
             self._stream.receive_some,
+            self._transport.has_ended,
             self._request_context.request_id,
             connection,
             self._extra_fields,

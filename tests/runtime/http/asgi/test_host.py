@@ -14,7 +14,7 @@ from attrs import Factory, define, evolve
 from quart import Response, request
 from quart_trio import QuartTrio
 from structlog.testing import capture_logs
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import RequestHead
@@ -315,6 +315,34 @@ async def test_each_of_many_clients_gets_its_own_page() -> None:
     async with hosting(Pages().app) as here, trio.open_nursery() as nursery:
         for number in range(20):
             nursery.start_soon(visit, number)
+
+
+async def test_pages_that_nobody_waits_for_are_not_made() -> None:
+    made, crowded, go_on = list[str](), trio.Event(), trio.Event()
+
+    async def app(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        made.append(scope["path"])
+        if scope["path"] == "/slow":
+            crowded.set()
+            await go_on.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with hosting(app) as here:
+        for _ in range(PLACES):
+            await (await here.connect()).send(get(b"/slow"))
+        await crowded.wait()
+        gone = [await here.connect() for _ in range(20)]
+        for client in gone:
+            await client.send(get(b"/for-nobody"))
+        await wait_all_tasks_blocked()
+        for client in gone:
+            await client.stream.aclose()
+        await wait_all_tasks_blocked()
+        go_on.set()
+        assert (await here.ask(get(b"/for-somebody"))).status == 200
+
+    assert "/for-nobody" not in made
 
 
 @pytest.mark.parametrize("path", [b"/large", b"/large-head"])

@@ -10,7 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.http.asgi import host as pacing
-from mmo_trio.http.asgi.host import BURST_S, PLACES, Pacer
+from mmo_trio.http.asgi.host import BURST_S, PLACES, Pacer, Turn
 
 COST_S = 0.01
 
@@ -109,6 +109,48 @@ async def test_a_place_is_free_again_though_its_pause_was_cut_off(
         assert given_up.cancelled_caught
     await handle(pacer, processor, "a", done)
     assert done == ["a"]
+
+
+async def test_who_has_gone_has_no_turn() -> None:
+    pacer, present = Pacer(1.0), {"a": True, "b": True}
+    busy = [await pacer.take_turn(client) for client in "wxyz"]
+    turns = dict[str, Turn]()
+
+    async def wait(client: str) -> None:
+        turns[client] = await pacer.take_turn(client, is_wanted=lambda: present[client])
+
+    async with trio.open_nursery() as nursery:
+        for client in "ab":
+            nursery.start_soon(wait, client)
+            await wait_all_tasks_blocked()
+        present["a"] = False
+        busy[0].end()
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+    assert (turns["a"].is_over, turns["b"].is_over) == (True, False)
+
+
+async def test_who_goes_in_the_pause_before_its_turn_has_none(autojump_clock: MockClock) -> None:
+    processor = Processor()
+    pacer = Pacer(0.1, processor)
+    first = await pacer.take_turn("a")
+    processor.used_s += 1
+    first.end()
+    turn = await pacer.take_turn("a", is_wanted=iter([True, False]).__next__)
+    assert turn.is_over
+    await handle(pacer, processor, "a", [])
+
+
+async def test_what_waits_too_long_for_its_turn_is_refused(autojump_clock: MockClock) -> None:
+    pacer, done = Pacer(1.0), list[str]()
+    busy = [await pacer.take_turn(client) for client in "wxyz"]
+    with pytest.raises(ProblemError) as refused:
+        await pacer.take_turn("a", timeout_s=30)
+    assert refused.value.problem.status == 503
+    busy[0].end()
+    await handle(pacer, Processor(), "b", done)
+    assert done == ["b"]
 
 
 async def test_one_client_leaves_places_to_others() -> None:
