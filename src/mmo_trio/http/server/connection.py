@@ -65,6 +65,9 @@ HEADS_CACHED: Final = 512
 CACHED_HEAD_BYTES_MAX: Final = 2048
 """Bytes of the largest head that is cached; larger ones are parsed each time."""
 
+LATE_READ_S: Final = 1.0
+"""Time to read what lay in the socket when the deadline of an idle connection had passed."""
+
 UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
 """Fields that offer another protocol for the connection. The offer is ignored (RFC 9110 section
 7.8): clients such as Java's send it with every request in clear text."""
@@ -165,6 +168,8 @@ class ServerConnection:
         self._deadline = connection_limits.MovableDeadline(
             listener_context.deadline_timer, self._expire
         )
+        self._has_grace = False
+        """Whether the deadline of the present wait has passed, and what lay unread is read yet."""
         self._timeout_problem: Problem | None = None
         self._request_context = RequestContext("", client, listener_context.tls is not None)
         self._started_at = 0.0
@@ -181,6 +186,12 @@ class ServerConnection:
         self._cancel_scope.cancel()
 
     def _expire(self) -> None:
+        is_idle = self.idle_since < math.inf
+        if is_idle and not self._has_grace and not self._transport.is_silent():
+            # This process was late: what lies in the socket has come in time.
+            self._has_grace = True
+            self._set_deadline(LATE_READ_S)
+            return
         self._cancel_scope.cancel()
 
     async def run(self) -> None:
@@ -240,6 +251,7 @@ class ServerConnection:
     def _begin_idling(self, now: float) -> None:
         table = self._listener_context.connection_table
         self.idle_since = self.waiting_since = now
+        self._has_grace = False
         self._deadline.move(min(now + table.idle_timeout_s, table.idle_deadline))
 
     async def _handle_request(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import os
 import socket
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import attrs
 import pytest
 import trio
 from structlog.testing import capture_logs
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.server.connection import ServerConnection
@@ -186,6 +187,23 @@ async def test_an_idle_connection_is_closed_without_a_word(
         if after_one:
             await client.ask(get())
         assert await client.is_closed()
+
+
+async def test_a_request_that_came_in_time_is_answered_by_a_process_that_was_late(
+    mock_clock: MockClock,
+) -> None:
+    async with listening_with(idle_timeout_s=SOON_S) as here:
+        clients = [await here.connect() for _ in range(12)]
+        for client in clients:
+            await client.ask(get())
+        await wait_all_tasks_blocked()
+
+        for client in clients:
+            assert isinstance(client.stream, trio.SocketStream)
+            os.write(client.stream.socket.fileno(), get())
+        mock_clock.jump(SOON_S + 1)  # Nothing of this process ran meanwhile.
+
+        assert [(await each.answer()).status for each in clients] == [200] * 12
 
 
 async def test_no_deadline_of_the_connection_cuts_the_service_short(
