@@ -16,9 +16,10 @@ from attrs import Factory, define, frozen
 from tests.support.http2_client import Http2Client
 from tests.support.http_version import http_version
 from tests.support.openapi_conformance import check_creation, check_look_up
+from tests.support.time_limits import HANGS_AFTER_S
 
 ROOT = "/gateway/mmo/v2"
-TIMEOUT_S = 20.0
+TIMEOUT_S = HANGS_AFTER_S
 """How long a test waits for anything before it fails."""
 
 

@@ -19,7 +19,7 @@ from bench.servers import RIVALS
 from mmo_sansio.messages.replies import Accepted
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.interface.store import StoreCorrupt
-from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.postgres import open_postgres, startup
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from tests.conformance import CHECKS, SHARED_CHECKS, StoreCheck, reversals
@@ -93,6 +93,13 @@ _UNKNOWN = """
     SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT EXISTS (SELECT 1 FROM pg_stats
     WHERE tablename = relname)
 """
+
+
+@pytest.fixture(autouse=True)
+def _no_maintenance_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what a store does once a minute, which reads whole tables on purpose: whether a
+    check takes so long depends on what else runs."""
+    monkeypatch.setattr(startup, "_ROLL_UP_INTERVAL_S", math.inf)
 
 
 @pytest.fixture(scope="module")
