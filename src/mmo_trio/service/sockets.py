@@ -99,7 +99,7 @@ class Certificates:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(protocols)
         try:
-            context.load_cert_chain(*self.files)
+            context.load_cert_chain(*self.files, password=_refuse_passphrase)
         except (OSError, ssl.SSLError) as error:
             raise SettingsError(
                 "listen.tls_certificate",
@@ -107,6 +107,16 @@ class Certificates:
                 "Name a PEM chain and its private key that the gateway's user can read.",
             ) from None
         return context
+
+
+def _refuse_passphrase() -> str:
+    """Stand for OpenSSL's question at the terminal, for which a process would wait."""
+    raise SettingsError(
+        "listen.tls_key",
+        "the key is protected by a passphrase, and nobody can be asked for it.",
+        "Write it without one: `openssl pkey -in key.pem -out plain.pem`, readable by the "
+        "gateway's user alone.",
+    )
 
 
 def open_certificates(listen: ListenSection) -> Certificates | None:

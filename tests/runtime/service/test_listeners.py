@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 import trio
 import trustme
+from cryptography.hazmat.primitives import serialization
 from structlog.testing import capture_logs
 
 from mmo_trio.http.streams import LingeringStream
@@ -209,6 +210,19 @@ async def test_a_renewed_certificate_is_for_both_versions_of_http(tmp_path: Path
     with pytest.raises(SettingsError):
         certificates.reload()
     assert (certificates.context(), certificates.http2_context()) == kept
+
+
+async def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked(tmp_path: Path) -> None:
+    write_certificate(trustme.CA(), tmp_path)
+    key = serialization.load_pem_private_key((tmp_path / "key.pem").read_bytes(), None)
+    protected = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"a passphrase"),
+    )
+    (tmp_path / "key.pem").write_bytes(protected)
+    with pytest.raises(SettingsError, match=r"listen\.tls_key: the key is protected"):
+        Certificates(tmp_path / "chain.pem", tmp_path / "key.pem")
 
 
 @pytest.mark.parametrize("is_set", [False, True])
