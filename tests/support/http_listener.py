@@ -61,6 +61,7 @@ class SmallService:
     async def admit(self, head: RequestHead, context: RequestContext) -> HttpResponse | Admitted:
         self.heads.append(head)
         self.contexts.append(context)
+        context.brand = (head.value(b"x-brand") or b"").decode("ascii") or None
         if head.value(b"x-api-key") != b"right":
             return problem_response(UNAUTHORIZED.problem("Who are you?"), ERROR_DOCS)
         match head.target:

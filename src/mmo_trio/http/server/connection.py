@@ -318,9 +318,8 @@ class ServerConnection:
         if size_bytes <= connection_limits.SMALL_RESPONSE_BYTES:
             await self._stream.send_all(data)
             return
-        network = subscriber_network(self.client)
         with self._listener_context.write_budget.hold(
-            size_bytes, network, self._cancel_scope.cancel
+            size_bytes, self._holder, self._cancel_scope.cancel
         ):
             await self._stream.send_all(data)
             for start in range(0, len(rest), LARGE_BODY_BYTES):
@@ -406,9 +405,14 @@ class ServerConnection:
                     return body
                 if self._reader.body_bytes > LARGE_BODY_BYTES and not is_held:
                     is_held = True
-                    network = subscriber_network(self.client)
                     budget = self._listener_context.write_budget
-                    held.enter_context(budget.hold(limit, network, self._cancel_scope.cancel))
+                    held.enter_context(budget.hold(limit, self._holder, self._cancel_scope.cancel))
+
+    @property
+    def _holder(self) -> str:
+        """Return by whom bytes are counted: the merchant, where one has signed in, as many of them
+        may come through one proxy."""
+        return self._request_context.brand or subscriber_network(self.client)
 
     async def _send_continue(self) -> None:
         try:

@@ -262,8 +262,8 @@ class WriteBudget:
     arrive slowly.
 
     Each listener has a budget of its own, so that slow readers of the pages take nothing from the
-    merchants. Nobody waits for room: beyond the budget the address that holds most of it loses the
-    response or request that it has held longest."""
+    merchants. Nobody waits for room: beyond the budget the merchant or network that holds most of
+    it loses the response or request that it has held longest."""
 
     limit_bytes: int
     waiting_bytes: int = field(default=0, init=False)
@@ -275,9 +275,10 @@ class WriteBudget:
     def hold(self, size_bytes: int, holder: str, break_off: Callable[[], None]) -> Iterator[None]:
         """Count so many bytes while the block writes them.
 
-        `holder` is the network of the client (`subscriber_network`). `break_off` is called at most
-        once, when this response has to make room for others; it must end the block soon. A response
-        that is larger than the whole budget is broken off at once only if others wait as well."""
+        `holder` is the merchant, or else the network of the client (`subscriber_network`).
+        `break_off` is called at most once, when this response has to make room for others; it must
+        end the block soon. A response that is larger than the whole budget is broken off at once
+        only if others wait as well."""
         waiting = _WaitingResponse(size_bytes, holder, break_off)
         self._waiting.setdefault(holder, {})[waiting] = None
         self.waiting_bytes += size_bytes

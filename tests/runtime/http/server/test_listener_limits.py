@@ -178,6 +178,20 @@ async def test_a_reader_who_keeps_up_gets_a_large_answer() -> None:
         assert len((await here.ask(get(b"/large"))).body) == 20_000_000
 
 
+async def test_a_merchant_that_does_not_read_costs_another_one_behind_its_proxy_nothing() -> None:
+    async with listening_with(write_buffer_bytes=50_000_000, write_timeout_s=HANGS_AFTER_S) as here:
+        modest, *greedy = [await here.connect() for _ in range(3)]
+        await modest.send(get(b"/large", b"X-Brand: modest"))
+        modest.unread += await modest.stream.receive_some(1)
+        for client in greedy:
+            await client.send(get(b"/large", b"X-Brand: greedy"))
+            await client.stream.receive_some(1)
+
+        assert len((await modest.answer()).body) == 20_000_000
+        with pytest.raises(trio.BrokenResourceError):
+            await pester(greedy[0])
+
+
 @pytest.mark.parametrize("after_one", [False, True])
 async def test_an_idle_connection_is_closed_without_a_word(
     after_one: bool, jumping_clock: MockClock
