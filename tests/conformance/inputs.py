@@ -163,7 +163,7 @@ def _random_input(random: Random, number: int) -> inputs.Input:
             about, provider, Source.WEBHOOK, random.choice(list(ErrorCode)), None, "17"
         ),
         inputs.ProviderUnreachable(
-            about, provider, "no answer", is_not_found=random.random() < 0.5
+            about, provider, "no answer", denies_payment=random.random() < 0.5
         ),
         inputs.ProviderNeverReceived(about, provider, random.randrange(1, 6)),
         inputs.ProviderCannotTell(about, provider, random.choice((2, 3, 4))),

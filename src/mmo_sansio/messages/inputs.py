@@ -236,8 +236,9 @@ class ProviderUnreachable:
     """Whether the provider was asked about the reported receipt, and its answer contradicts the
     report."""
     asked_at: Instant | None = None
-    is_not_found: bool = False
-    """Whether the provider, which had accepted the payment, says that it has none such."""
+    denies_payment: bool = False
+    """Whether the provider says that nothing came of the payment, but not beyond doubt: it has none
+    such, or calls it failed and the reason ambiguous."""
     version: int | None = None
 
 

@@ -48,7 +48,7 @@ def answers_ended_poll(report: inputs.ProviderReport, hint: str | None) -> bool:
         case inputs.ProviderSucceeded() | inputs.ProviderFailed():
             return True
         case inputs.ProviderUnreachable():
-            return report.is_not_found and hint is None
+            return report.denies_payment and hint is None
         case (
             inputs.ProviderAccepted() | inputs.ProviderNeverReceived() | inputs.ProviderCannotTell()
         ):

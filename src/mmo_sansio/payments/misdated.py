@@ -51,7 +51,7 @@ OWN_TIMES: Final[Mapping[type, tuple[str, ...]]] = {
         "submitted_at",
         "answered",
         "evidence",
-        "not_found_since",
+        "denied_since",
         "receipt_awaited_since",
     ),
     Evidence: ("reported_at",),

@@ -405,9 +405,9 @@ class Progress:
     evidence: Evidence | None = None
     """The success that the provider has reported, while the payment was pending, at an address of
     its own."""
-    not_found_since: Instant | None = None
-    """Since when the provider, which had accepted the payment, has said nothing of it but that
-    there is none, by the gateway's own time."""
+    denied_since: Instant | None = None
+    """Since when the provider has said nothing of the payment but that nothing came of it, each
+    time not beyond doubt, by the gateway's own time."""
     is_restored: bool = False
     """Whether its store was restored from a backup in which it had not ended: it may have been
     submitted since, and is never submitted again."""

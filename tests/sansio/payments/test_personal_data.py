@@ -92,7 +92,7 @@ KEPT_OF_PROGRESS = (
         "answered",
         "evidence",
     ),
-    *("not_found_since", "is_restored", "attempt", "receipt_awaited_since", "named_by_receipt"),
+    *("denied_since", "is_restored", "attempt", "receipt_awaited_since", "named_by_receipt"),
 )
 """A field of a payment belongs to one of these: a new one may name a person."""
 

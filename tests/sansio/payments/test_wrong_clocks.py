@@ -243,13 +243,13 @@ def test_each_own_time_is_shifted() -> None:
         a_transaction(Stage.AWAITING_RESULT).progress,
         wake_at=START,
         submitted_at=START,
-        not_found_since=START,
+        denied_since=START,
         receipt_awaited_since=START,
         answered=(START, START),
         evidence=Evidence("R1", "0", reported_at=START),
     )
     after, earlier_by_a_day = misdated.shifted(progress, Span(clock.DAY)), earlier(START, clock.DAY)
-    assert (after.wake_at, after.submitted_at, after.not_found_since) == (earlier_by_a_day,) * 3
+    assert (after.wake_at, after.submitted_at, after.denied_since) == (earlier_by_a_day,) * 3
     assert after.receipt_awaited_since == earlier_by_a_day
     assert after.answered == (earlier_by_a_day, earlier_by_a_day)
     assert after.evidence is not None

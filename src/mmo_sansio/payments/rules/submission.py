@@ -125,10 +125,10 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
         return _accept_after_end(ledger.transaction(input_.gateway_reference), input_, now=now)
     known = input_.provider_reference or before.progress.provider_reference
     if before.progress.stage is Stage.AWAITING_RESULT and input_.poll_after is None:
-        if (known, None) == (before.progress.provider_reference, before.progress.not_found_since):
+        if (known, None) == (before.progress.provider_reference, before.progress.denied_since):
             return ignore("Still pending.", before)
         after = advance(
-            before, input_, Stage.AWAITING_RESULT, provider_reference=known, not_found_since=None
+            before, input_, Stage.AWAITING_RESULT, provider_reference=known, denied_since=None
         )
     else:
         at = _poll_at(before, input_.poll_after or poll_interval(0), now=now)
@@ -141,7 +141,7 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
             provider_reference=known,
             wake_at=next_question_at(before.order, before.progress.evidence, at, now=now),
             qr=before.progress.qr or input_.qr,
-            not_found_since=None,
+            denied_since=None,
         )
     return Decision(Applied(after), transition_changes(before, after), _qr_intents(before))
 
@@ -197,9 +197,9 @@ def record_unreachable(
         at = min(later(now.time, poll_interval(before.progress.polls)), before.progress.wake_at)
     else:
         at = _poll_at(before, input_.poll_after, now=now)
-    since = before.progress.not_found_since
-    since = now.time if input_.is_not_found and since is None else since
-    after = advance(before, input_, before.progress.stage, wake_at=at, not_found_since=since)
+    since = before.progress.denied_since
+    since = now.time if input_.denies_payment and since is None else since
+    after = advance(before, input_, before.progress.stage, wake_at=at, denied_since=since)
     return Decision(Applied(after), transition_changes(before, after))
 
 

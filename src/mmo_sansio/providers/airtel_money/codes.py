@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
 from attrs import frozen
 
+from mmo_sansio.values.clock import MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode
 
 
@@ -38,14 +40,34 @@ class AirtelCode:
     another poll."""
     message: str | None = None
     """The row is only for messages with this text; None: for all."""
+    is_ambiguous: bool = False
+    """Whether a failure with this code counts only once it was said for
+    AMBIGUOUS_FAILURE_FINAL_AFTER, or by an authentic callback, too."""
 
 
 _DONE, _PENDING, _REJECTED = AirtelOutcome.DONE, AirtelOutcome.PENDING, AirtelOutcome.REJECTED
 _MISCONFIGURED = ErrorCode.MERCHANT_MISCONFIGURED
 _DECLINED = ErrorCode.TRANSACTION_DECLINED
 
+AMBIGUOUS_FAILURE_FINAL_AFTER: Final = Span(20 * MINUTE)
+"""For how long nothing but a failure with an ambiguous code must be heard of a payment until it has
+failed: no prompt is open for so long, and the enquiry is asked several times in between."""
+
+
+def _ambiguous(
+    native: str, error_code: ErrorCode = _DECLINED, *, message: str | None = None
+) -> AirtelCode:
+    return AirtelCode(native, "ambiguous", _PENDING, error_code, message, is_ambiguous=True)
+
+
 COLLECTION: tuple[AirtelCode, ...] = (
-    AirtelCode("DP00800001000", "ambiguous", _PENDING, None),
+    _ambiguous("DP00800001000", ErrorCode.USER_ACCOUNT_BLOCKED, message="payer is barred"),
+    _ambiguous(
+        "DP00800001000",
+        ErrorCode.AMOUNT_OUT_OF_RANGE,
+        message="amount entered is not within the allowed range",
+    ),
+    _ambiguous("DP00800001000"),
     AirtelCode("DP00800001001", "success", _DONE, _DECLINED),
     AirtelCode("DP00800001002", "incorrect PIN", _REJECTED, ErrorCode.USER_WRONG_PIN),
     AirtelCode("DP00800001003", "wallet limit exceeded", _REJECTED, ErrorCode.USER_LIMIT_EXCEEDED),
@@ -62,17 +84,30 @@ COLLECTION: tuple[AirtelCode, ...] = (
     AirtelCode("DP00800001007", "not enough balance", _REJECTED, ErrorCode.USER_INSUFFICIENT_FUNDS),
     AirtelCode("DP00800001008", "refused", _REJECTED, _DECLINED),
     AirtelCode("DP00800001009", "do not honour", _REJECTED, _DECLINED),
+    AirtelCode(
+        "DP00800001010",
+        "the payer's number is invalid",
+        _REJECTED,
+        ErrorCode.USER_NOT_FOUND,
+        message="initiator is invalid",
+    ),
     AirtelCode("DP00800001010", "our till is barred or not registered", _REJECTED, _MISCONFIGURED),
     AirtelCode("DP00800001024", "timed out", _PENDING, ErrorCode.PROVIDER_TIMEOUT),
     AirtelCode("DP00800001025", "not found", _PENDING, ErrorCode.PROVIDER_TIMEOUT),
     AirtelCode("DP00800001026", "the signature does not match", _REJECTED, _MISCONFIGURED),
     AirtelCode("DP00800001029", "expired", _REJECTED, ErrorCode.USER_TIMEOUT),
+    AirtelCode("DP008001001", "success", _DONE, _DECLINED),
+    AirtelCode("DP008001013", "refused", _REJECTED, _DECLINED),
+    AirtelCode("DP008001016", "the payer's number is invalid", _REJECTED, ErrorCode.USER_NOT_FOUND),
+    AirtelCode("DP008001021", "not enough balance", _REJECTED, ErrorCode.USER_INSUFFICIENT_FUNDS),
+    AirtelCode("DP008001023", "incorrect PIN", _REJECTED, ErrorCode.USER_WRONG_PIN),
 )
 """Pay-ins. A second list in circulation differs in 1007 and 1009; two independent ones agree with
-this."""
+this. The short family (`DP008001…`) counts otherwise: it was seen in Uganda (2022), Niger (2022)
+and Zambia (2023), and no list of it is published."""
 
 DISBURSEMENT: tuple[AirtelCode, ...] = (
-    AirtelCode("DP00900001000", "ambiguous", _PENDING, None),
+    _ambiguous("DP00900001000"),
     AirtelCode("DP00900001001", "success", _DONE, None),
     AirtelCode("DP00900001003", "daily maximum reached", _REJECTED, ErrorCode.USER_LIMIT_EXCEEDED),
     AirtelCode("DP00900001004", "amount out of range", _REJECTED, ErrorCode.AMOUNT_OUT_OF_RANGE),
@@ -111,13 +146,13 @@ ROUTER: tuple[AirtelCode, ...] = (
     AirtelCode("ROUTER116", "our PIN could not be decrypted", _REJECTED, _MISCONFIGURED),
     AirtelCode("ROUTER117", "request timeout", _PENDING, ErrorCode.PROVIDER_TIMEOUT),
     AirtelCode("ROUTER119", "no currency", _REJECTED, _MISCONFIGURED),
-    AirtelCode("ESB000001", "ambiguous", _PENDING, None),
-    AirtelCode("ESB000004", "ambiguous", _PENDING, None),
-    AirtelCode("ESB000008", "ambiguous", _PENDING, None),
+    _ambiguous("ESB000001"),
+    _ambiguous("ESB000004"),
+    _ambiguous("ESB000008"),
     AirtelCode("ESB000010", "success of the request", _PENDING, _DECLINED),
     AirtelCode("ESB000011", "failed", _REJECTED, _DECLINED),
-    AirtelCode("ESB000014", "ambiguous", _PENDING, None),
-    AirtelCode("0000900", "ambiguous", _PENDING, None),
+    _ambiguous("ESB000014"),
+    _ambiguous("0000900"),
     AirtelCode("ESB000033", "bad length of the number", _REJECTED, ErrorCode.USER_NOT_FOUND),
     AirtelCode("ESB000034", "bad country or currency", _REJECTED, _MISCONFIGURED),
     AirtelCode("ESB000035", "bad country or currency", _REJECTED, _MISCONFIGURED),

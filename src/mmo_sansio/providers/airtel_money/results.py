@@ -1,7 +1,8 @@
 """Turns the operator's responses and callbacks into reports.
 
 The payment's own status decides; a code by itself only rejects a payment that was never begun. An
-ambiguous, contradictory or undocumented response causes another poll, never a guess (S6). A
+ambiguous, contradictory or undocumented response causes another poll, never a guess (S6); a failure
+whose code is ambiguous is believed when it is said for long enough, or by an authentic callback. A
 callback is no result, as none contains an amount; an authentic success is evidence against a
 failure that the enquiry then reports.
 
@@ -19,7 +20,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages import inputs
@@ -79,6 +80,17 @@ class AirtelPayment(PaymentReports):
         """Whether a response (`told_paid`) or a callback has said `TS`."""
         progress = self.transaction.progress
         return progress.provider_reference is not None or '"TS"' in (progress.hint or "")
+
+    def was_told_failed(self, *, now: Instant) -> bool:
+        """Tell whether an authentic callback has said `TF`, or nothing else was heard for
+        AMBIGUOUS_FAILURE_FINAL_AFTER; never after a `TS`."""
+        progress = self.transaction.progress
+        if self.was_told_paid:
+            return False
+        if self.account.callback_key is not None and '"TF"' in (progress.hint or ""):
+            return True
+        since = progress.denied_since
+        return since is not None and now - since >= codes.AMBIGUOUS_FAILURE_FINAL_AFTER
 
     def told_paid(self, response: wire.AirtelResponse) -> inputs.ProviderAccepted:
         """Report that a response says `TS`, but not beyond doubt. Its id stays with the payment,
@@ -168,8 +180,15 @@ def poll_report(
                 return payment.rejected(
                     ErrorCode.TRANSACTION_DECLINED, response.code, response.message
                 )
-            if code.error_code is not None:
+            if code.error_code is not None and (
+                not code.is_ambiguous or payment.was_told_failed(now=now)
+            ):
                 return payment.rejected(code.error_code, response.code, response.message)
+            if code.is_ambiguous:
+                return evolve(
+                    payment.unknown(f"says that it failed, with the ambiguous code {code.native}"),
+                    denies_payment=not payment.was_told_paid,
+                )
         case "TE" if is_answer and payment.is_payin:
             return payment.rejected(ErrorCode.USER_TIMEOUT, response.code or "TE", response.message)
         case "TA" | "TIP" if is_answer:

@@ -308,11 +308,11 @@ class MtnMomoProvider:
             return about.unreachable("It is not found, and may be too new for that.")
         if progress.stage is not Stage.AWAITING_RESULT:
             return about.never_received()
-        is_named, since = reason.code == codes.RESOURCE_NOT_FOUND, progress.not_found_since
+        is_named, since = reason.code == codes.RESOURCE_NOT_FOUND, progress.denied_since
         if is_named and since is not None and now - since >= NOT_FOUND_FAILS_AFTER:
             return about.failed(ErrorCode.PROVIDER_TIMEOUT, reason.code, reason.message)
         return evolve(
-            about.unreachable("It was accepted, and is not found."), is_not_found=is_named
+            about.unreachable("It was accepted, and is not found."), denies_payment=is_named
         )
 
     def _read_poll_response(self, about: PaymentReports, response: HttpResponse) -> ProviderReport:

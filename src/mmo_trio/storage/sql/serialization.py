@@ -277,7 +277,7 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{progress.submissions}"
         f",{_evidence(progress.evidence)}"
         f",[{','.join(map(str, progress.answered))}]"
-        f",{_number(progress.not_found_since)}"
+        f",{_number(progress.denied_since)}"
         f",{int(progress.is_restored)}"
         f",{_text(progress.attempt)}"
         f",{progress.unsent}"
@@ -365,7 +365,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         submissions=row[14],
         evidence=_parse_evidence(row[15]),
         answered=tuple(row[16]),
-        not_found_since=row[17],
+        denied_since=row[17],
         is_restored=bool(row[18]),
         attempt=row[19],
         unsent=row[20],

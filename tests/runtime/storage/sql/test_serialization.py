@@ -114,7 +114,7 @@ progresses = built(
         st.booleans(),
         st.booleans(),
     ),
-    not_found_since=st.none() | instants,
+    denied_since=st.none() | instants,
     attempt=st.none() | texts,
     unsent=st.integers(0, 9),
     sent_version=st.integers(0, 10**6),

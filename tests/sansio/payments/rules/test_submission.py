@@ -324,13 +324,13 @@ def test_without_a_page_there_is_nothing_to_confirm(before: Transaction | None) 
 @pytest.mark.spec("S6")
 def test_since_when_an_accepted_payment_is_not_found_counts_from_the_first_such_answer() -> None:
     before = a_transaction(Stage.AWAITING_RESULT)
-    assert moved(before, unreachable()).not_found_since is None
-    assert moved(before, unreachable(is_not_found=True)).not_found_since == NOW
-    known = a_transaction(Stage.AWAITING_RESULT, not_found_since=START)
-    assert moved(known, unreachable(is_not_found=True)).not_found_since == START
-    assert moved(known, unreachable()).not_found_since == START
-    assert moved(known, accepted()).not_found_since is None
-    assert moved(known, accepted(poll_after=HOUR)).not_found_since is None
+    assert moved(before, unreachable()).denied_since is None
+    assert moved(before, unreachable(denies_payment=True)).denied_since == NOW
+    known = a_transaction(Stage.AWAITING_RESULT, denied_since=START)
+    assert moved(known, unreachable(denies_payment=True)).denied_since == START
+    assert moved(known, unreachable()).denied_since == START
+    assert moved(known, accepted()).denied_since is None
+    assert moved(known, accepted(poll_after=HOUR)).denied_since is None
 
 
 def test_submissions_are_counted() -> None:

@@ -4,6 +4,7 @@ guessed."""
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,12 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
 )
 from mmo_sansio.providers.airtel_money.account import read_account
-from mmo_sansio.providers.airtel_money.codes import COLLECTION, DISBURSEMENT, ROUTER
+from mmo_sansio.providers.airtel_money.codes import (
+    AMBIGUOUS_FAILURE_FINAL_AFTER,
+    COLLECTION,
+    DISBURSEMENT,
+    ROUTER,
+)
 from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, SignInFailed
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN
 from mmo_sansio.providers.common.options import OptionError
@@ -398,6 +404,10 @@ PAYIN_REFUSALS = [
     ("DP00800001010", E.MERCHANT_MISCONFIGURED),
     ("DP00800001026", E.MERCHANT_MISCONFIGURED),
     ("DP00800001029", E.USER_TIMEOUT),
+    ("DP008001013", E.TRANSACTION_DECLINED),
+    ("DP008001016", E.USER_NOT_FOUND),
+    ("DP008001021", E.USER_INSUFFICIENT_FUNDS),
+    ("DP008001023", E.USER_WRONG_PIN),
 ]
 PAYOUT_REFUSALS = [
     ("DP00900001003", E.USER_LIMIT_EXCEEDED),
@@ -668,6 +678,69 @@ def test_a_failed_payout_says_of_what(code: str, expected: ErrorCode) -> None:
     assert report.error_code is expected
 
 
+AMBIGUOUS_FAILURES = [
+    (a_payin, "DP00800001000", "payer is barred as sender. Please call", E.USER_ACCOUNT_BLOCKED),
+    (
+        a_payin,
+        "DP00800001000",
+        "Amount entered is not within the allowed range.",
+        E.AMOUNT_OUT_OF_RANGE,
+    ),
+    (a_payin, "DP00800001000", "failed", E.TRANSACTION_DECLINED),
+    (a_payin, "ESB000008", "failed", E.TRANSACTION_DECLINED),
+    (a_payout, "DP00900001000", "failed", E.TRANSACTION_DECLINED),
+]
+"""Payments, and the code, the message and the reason of a failure that counts when it is
+repeated."""
+
+
+def failed_ambiguously(code: str, message: str) -> HttpResponse:
+    """Return an answer to a poll of REFERENCE that says `TF` with this code and message."""
+    return answer(code, transaction={"id": REFERENCE, "status": "TF", "message": message})
+
+
+@pytest.mark.spec("S6", "E1")
+@pytest.mark.parametrize(("payment", "code", "message", "reason"), AMBIGUOUS_FAILURES)
+def test_an_ambiguous_failure_that_is_said_for_twenty_minutes_counts(
+    payment: Callable[..., Transaction], code: str, message: str, reason: ErrorCode
+) -> None:
+    told = failed_ambiguously(code, message)
+    first = asked(payment(), told)
+    assert isinstance(first, ProviderUnreachable)
+    assert first.denies_payment
+    before = payment(denied_since=NOW)
+    soon = later(NOW, Span(AMBIGUOUS_FAILURE_FINAL_AFTER - 1))
+    assert isinstance(asked(before, told, now=soon), ProviderUnreachable)
+    report = asked(before, told, now=later(NOW, AMBIGUOUS_FAILURE_FINAL_AFTER))
+    assert isinstance(report, ProviderFailed)
+    assert (report.error_code, report.native_code) == (reason, code)
+
+
+@pytest.mark.spec("S6", "E1")
+@pytest.mark.parametrize(("payment", "code", "message", "reason"), AMBIGUOUS_FAILURES)
+def test_an_ambiguous_failure_counts_at_once_where_an_authentic_callback_has_said_it(
+    payment: Callable[..., Transaction], code: str, message: str, reason: ErrorCode
+) -> None:
+    told, callback = failed_ambiguously(code, message), '{"transaction": {"status_code": "TF"}}'
+    unsigned = asked(payment(hint=callback), told)
+    assert isinstance(unsigned, ProviderUnreachable)
+    report = asked(payment(hint=callback), told, callback_key="key")
+    assert isinstance(report, ProviderFailed)
+    assert report.error_code is reason
+
+
+@pytest.mark.spec("S6", "S5")
+def test_no_ambiguous_failure_counts_after_a_word_of_success() -> None:
+    told, callback = failed_ambiguously("DP00800001000", "no"), '{"a": "TS"}\n{"a": "TF"}'
+    for before in (
+        a_payin(hint=callback, denied_since=START),
+        a_payin(provider_reference="MP240101.1200.A00001", denied_since=START),
+    ):
+        report = asked(before, told, now=later(START, HOUR), callback_key="key")
+        assert isinstance(report, ProviderUnreachable)
+        assert not report.denies_payment
+
+
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
     ("transaction", "given"),
@@ -854,7 +927,7 @@ def test_every_row_of_every_table_speaks_of_the_catalogue() -> None:
     assert len(keys) == len(set(keys))
     sheet = {code for code, _ in PAYIN_REFUSALS + PAYOUT_REFUSALS + GATEWAY_REFUSALS}
     sheet |= {*PAYIN_OPEN, *PAYOUT_OPEN, *GATEWAY_OPEN, *ALREADY_THERE}
-    sheet |= {"DP00800001001", "DP00900001001", "ESB000010", "ESB000045"}
+    sheet |= {"DP00800001001", "DP008001001", "DP00900001001", "ESB000010", "ESB000045"}
     assert {code.native for code in rows} == sheet
 
 

@@ -500,7 +500,7 @@ def test_not_found_is_believed_only_once_a_submission_is_old_enough_to_be_found(
 def test_what_was_accepted_and_is_not_found_fails_after_a_day_of_that_answer_alone(
     code: str | None, since: Instant | None, is_failed: bool, type: Type
 ) -> None:
-    before = a_payment(type, Stage.AWAITING_RESULT, submitted_at=START, not_found_since=since)
+    before = a_payment(type, Stage.AWAITING_RESULT, submitted_at=START, denied_since=since)
     now = later(START, NOT_FOUND_FAILS_AFTER)
     report = held(PROVIDER.poll(before, now=Moment.at(now)), answer(404, {"code": code}))
     if is_failed:
@@ -511,7 +511,7 @@ def test_what_was_accepted_and_is_not_found_fails_after_a_day_of_that_answer_alo
         )
     else:
         assert isinstance(report, ProviderUnreachable)
-        assert report.is_not_found is (code == "RESOURCE_NOT_FOUND")
+        assert report.denies_payment is (code == "RESOURCE_NOT_FOUND")
 
 
 NOT_FOUND, PENDING = answer(404, NOT_FOUND_BODY), answer(200, a_status("PENDING"))
