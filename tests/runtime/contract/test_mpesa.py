@@ -15,6 +15,7 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.interface import AccountState
 from mmo_sansio.providers.mpesa_daraja.account import read_account
 from mmo_sansio.providers.mpesa_daraja.requests import account_reference, registration
 from mmo_simulators.common.faults import parse_planned_fault
@@ -26,6 +27,7 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.storage.interface.admin_types import NoteTopic
 from mmo_trio.system.ciphers import SystemCiphers
+from mmo_trio.workers.providers.account_notes import read_finding_note
 from tests.support.console_browser import open_store_of
 from tests.support.emv_qr_reader import parse_objects, parse_payload
 from tests.support.hostile_receivers import Receiver
@@ -152,7 +154,7 @@ class Kenya:
         hooks_url = f"{self.running.ready.api}/hooks/kenya/{ring.webhook_tokens('kenya')[0]}"
         options = {key: each for key, each in self.options.items() if key not in OF_EVERY_KIND}
         account = read_account(options, hooks_url=hooks_url, ciphers=SystemCiphers())
-        request = registration(account)
+        request = registration(account, 2)
         path = request.target.decode().removeprefix(self.origin)
         await self._ask_daraja(path, request.body)
 
@@ -374,6 +376,19 @@ async def test_a_push_that_is_confirmed_as_a_deposit_is_one_payment(
         assert paid["told"] == 2
         assert len(calls_to(kenya.receiver)) == 1
         assert await kenya.running.seen("suspense") == []
+
+
+async def test_an_app_with_the_older_c2b_is_registered_and_the_version_is_kept(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with in_kenya(serve, tmp_path) as kenya:
+        await kenya.account("174379", c2b_version=1)
+        await registered(kenya)
+        assert kenya.simulator._accounts.accounts["174379"].confirmation_url is not None
+        async with open_store_of(kenya.running.directory) as store:
+            notes = await store.admin.provider_notes(NoteTopic.FINDING)
+        (kept,) = (read_finding_note(note) for note in notes if note.subject == "c2b")
+        assert (kept.state, kept.code) == (AccountState.WORKS, "v1")
 
 
 async def registered(kenya: Kenya) -> None:

@@ -150,6 +150,7 @@ def test_m_pesas_answer_about_an_unknown_receipt_says_what_is_wrong_and_who_mend
     )
     assert (finding.stopped_credential != "") is stops
     assert words in finding.words
+    assert ("Nothing asks with this password" in finding.words) is stops
 
 
 def test_m_pesas_callback_answers_the_questions_of_its_operators() -> None:
@@ -176,7 +177,7 @@ def test_m_pesas_refused_requests_are_named() -> None:
     found = checked(adapter(), (401, INVALID_TOKEN), (500, WRONG_PASSKEY))
     assert found["sign-in"].state is AccountState.WORKS
     assert (found["initiator"].state, found["initiator"].code) == ("refused", "401.002.01")
-    assert "not subscribed" in found["initiator"].words
+    assert "does not have this product" in found["initiator"].words
     assert (found["passkey"].state, found["passkey"].code) == ("refused", "500.001.1001")
 
 

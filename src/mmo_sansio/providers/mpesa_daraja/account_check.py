@@ -15,7 +15,12 @@ from mmo_sansio.providers.common.interface import AccountCheck, AccountFinding, 
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind, parse_callback_url
-from mmo_sansio.providers.mpesa_daraja.codes import ACCOUNT_REFUSED_CODES, SUCCESS, is_code
+from mmo_sansio.providers.mpesa_daraja.codes import (
+    ACCOUNT_REFUSED_CODES,
+    SUCCESS,
+    is_code,
+    lacks_product,
+)
 from mmo_sansio.providers.mpesa_daraja.results import parse_result
 from mmo_sansio.providers.mpesa_daraja.wire import (
     code_member,
@@ -40,12 +45,19 @@ REVERSALS: Final = "reversals"
 BALANCE: Final = "balance"
 """The part that the question for a balance tells of."""
 
+C2B: Final = "c2b"
+"""The part that a registration of the addresses for deposits tells of."""
+
 _NO_BALANCE_ROLE: Final = (
     "The API operator lacks the role for Account Balance. The administrator of the shortcode adds "
     "it in M-Pesa's"
     " portal; balance_interval_s = 0 ends the question."
 )
 _STOPPED: Final = " Nothing asks with this password until it changes or a person asks."
+_NO_PRODUCT: Final = (
+    "The access token is accepted, but the app does not have this product. Whoever manages the app "
+    "in Daraja's portal adds it."
+)
 _OTHER: Final = (
     "M-Pesa refuses the shortcode or its API operator. Ask Safaricom's support, and name the code."
 )
@@ -60,18 +72,15 @@ _REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
         "2001": "The password of the API operator is wrong, or older than 90 days. The "
         "administrator "
         "of the shortcode"
-        " sets another one in M-Pesa's portal; whoever runs the gateway puts it into the settings."
-        + _STOPPED,
+        " sets another one in M-Pesa's portal; whoever runs the gateway puts it into the "
+        "settings.",
         "8006": "The API operator is locked. The administrator of the shortcode unlocks it in "
-        "M-Pesa's portal." + _STOPPED,
+        "M-Pesa's portal.",
         "SFC_IC0003": "M-Pesa knows no such API operator of this shortcode. Whoever runs "
         "the gateway "
         "compares both with"
         " M-Pesa's portal.",
-        "401.002.01": "The access token is accepted, but the app is not subscribed to this "
-        "product. Whoever "
-        "manages the"
-        " app in Daraja's portal adds it.",
+        "401.002.01": _NO_PRODUCT,
     }
 )
 
@@ -113,15 +122,22 @@ def read_finding(
     if address.kind is MpesaCallbackKind.BALANCE_RESULT and code not in LOCKING_CODES:
         return _balance_finding(provider, code)
     if code in ACCOUNT_REFUSED_CODES or (is_check and code in _REFUSALS):
-        stopped = address.credential if is_answer and code in LOCKING_CODES else ""
-        return AccountFinding(
-            provider, part, AccountState.REFUSED, code, _REFUSALS.get(code, _OTHER), stopped
-        )
+        words, stopped = _REFUSALS.get(code, _OTHER), ""
+        if is_answer and code in LOCKING_CODES:  # A refused result stops no question.
+            words, stopped = words + _STOPPED, address.credential
+        return AccountFinding(provider, part, AccountState.REFUSED, code, words, stopped)
     if code == SUCCESS or (is_answer and code == "2032"):
         return AccountFinding(
             provider, part, AccountState.WORKS, code, "M-Pesa accepts the API operator."
         )
     return no_answer_finding(provider, part, code) if is_check else None
+
+
+def registered_finding(provider: str, version: int) -> AccountFinding:
+    """Return what a registration of the addresses for deposits shows, by the version of C2B that
+    Daraja has accepted."""
+    words = f"Daraja has the addresses for deposits, by version {version} of C2B."
+    return AccountFinding(provider, C2B, AccountState.WORKS, f"v{version}", words)
 
 
 def _balance_finding(provider: str, code: str) -> AccountFinding:
@@ -152,7 +168,7 @@ def _response_finding(provider: str, part: str, response: HttpResponse) -> Accou
         return AccountFinding(
             provider, part, AccountState.WORKS, shown, "M-Pesa accepts the passkey."
         )
-    words = _REFUSALS.get(code)
+    words = _NO_PRODUCT if lacks_product(code, message) else _REFUSALS.get(code)
     if "wrong credentials" in message or "merchant does not exist" in message:
         words = (
             "M-Pesa refuses the passkey. Whoever runs the gateway compares it and the shortcode "

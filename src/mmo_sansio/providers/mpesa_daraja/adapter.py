@@ -76,6 +76,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
     parse_amount,
     parse_json,
     parse_qr_code,
+    soap_fault,
     text_member,
     whole_shillings,
 )
@@ -145,6 +146,12 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
 id, so one whose response was lost is polled only when its callback has named it."""
 
 
+NO_PRODUCT: Final = (
+    "The app does not have this product: {}. Whoever manages the app in Daraja's portal adds it; "
+    "where the portal does not offer it, Safaricom's support does."
+)
+
+
 class RegistrationFailed(Exception):
     """Daraja did not accept the addresses for deposits; the message says why."""
 
@@ -203,16 +210,16 @@ class DarajaProvider:
         return AccessToken(value, expires_at=later(now.time, life), issued_at=now.time)
 
     def rejects_token(self, response: HttpResponse) -> bool:
-        """Return whether a response of any status says that the access token is no longer valid."""
-        if response.status == 401:
-            return True
+        """Return whether a response of any status says that the access token is no longer valid. A
+        401 may also say that the app does not have a product, for which no token helps."""
         try:
-            return (
-                response.status >= 400
-                and text_member(parse_json(response.body), "errorCode") in codes.TOKEN_ERROR_CODES
-            )
+            document = parse_json(response.body)
+            code, why = text_member(document, "errorCode"), text_member(document, "errorMessage")
         except ValueError:
-            return False
+            return response.status == 401
+        if response.status == 401:
+            return not codes.lacks_product(code, why)
+        return response.status >= 400 and code in codes.TOKEN_ERROR_CODES
 
     def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Prompt the payer, pay out, pay the tax, or get a QR code.
@@ -349,13 +356,29 @@ class DarajaProvider:
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         return notifications.notification_response(self.account, request, accepted=accepted)
 
-    def register_urls(self) -> Generator[HttpRequest, HttpResponse, None]:
+    def register_urls(self) -> Generator[HttpRequest, HttpResponse, AccountFinding]:
         """Register the addresses for deposits: once in production, where a later change is made in
         the portal; and the shortcode for Pull Transactions, where the account has that. A repeated
-        registration is no error. Raises RegistrationFailed."""
-        _check_registered((yield requests.registration(self.account)))
+        registration is no error. Raises RegistrationFailed.
+
+        Return which version of C2B Daraja has accepted: an app has one of them, and nobody is told
+        which, so both are tried, the newer first."""
+        accepted = None
+        for version in requests.C2B_VERSIONS:
+            answer = yield requests.registration(self.account, version)
+            if not _lacks_product(answer):
+                _check_registered(answer)
+                accepted = version
+                break
+        if accepted is None:
+            raise RegistrationFailed(NO_PRODUCT.format("C2B, in neither version"))
+
         if self.account.pull_number is not None:
-            _check_registered((yield requests.pull_registration(self.account)))
+            answer = yield requests.pull_registration(self.account)
+            if _lacks_product(answer):
+                raise RegistrationFailed(NO_PRODUCT.format("Pull Transactions"))
+            _check_registered(answer)
+        return account_check.registered_finding(self.name, accepted)
 
     def _submit(
         self, about: PaymentReports, request: HttpRequest, reference_field: str
@@ -427,7 +450,8 @@ class DarajaProvider:
                 is codes.MpesaSubmissionState.ACCEPTED
             ):
                 return about.accepted(provider_reference)
-            return about.unreachable(f"Daraja answered {answer.status} {error}.")
+            said = error or soap_fault(document)
+            return about.unreachable(f"Daraja answered {answer.status} {said}.")
         if text_member(document, "CheckoutRequestID") not in ("", provider_reference):
             return about.unreachable("Daraja answered about another push.")
         if not code or code in codes.PAYIN_PENDING_CODES:
@@ -475,6 +499,10 @@ class DarajaProvider:
             yield from self._ask_by_receipt(
                 about.transaction, hint.receipt, provider_reference, now=now
             )
+        elif hint.names_failed_transaction:
+            yield from self._ask_by_receipt(
+                about.transaction, hint.receipt, provider_reference, failed_with=hint.code, now=now
+            )
         try:
             answer = yield requests.status_query(
                 self.account, about.transaction, provider_reference, address
@@ -496,10 +524,16 @@ class DarajaProvider:
         return about.unreachable("Daraja will answer the poll by a callback.")
 
     def _ask_by_receipt(
-        self, transaction: Transaction, receipt: str, conversation: str, *, now: Moment
+        self,
+        transaction: Transaction,
+        receipt: str,
+        conversation: str,
+        *,
+        failed_with: str = "",
+        now: Moment,
     ) -> Generator[HttpRequest, HttpResponse, None]:
-        """Ask about the receipt that a callback has named. The answer arrives by another
-        callback."""
+        """Ask about the receipt that a callback has named, of a success or of a failure with this
+        code. The answer arrives by another callback."""
         order = transaction.order
         number = format_msisdn(order.party.msisdn)
         payee = str(requests.TAX_AUTHORITY_SHORTCODE) if order.type is Type.TAX else number
@@ -515,6 +549,7 @@ class DarajaProvider:
             transaction.progress.version,
             # The question by the conversation, now, is another one.
             asked_at=later(now.time, Span(1)),
+            reported_code=failed_with,
             receipt=receipt,
             conversation=conversation.replace("|", ""),
             party=party_digest(self.account.signing_key, party),
@@ -536,12 +571,26 @@ def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:
     )
 
 
+def _lacks_product(answer: HttpResponse) -> bool:
+    try:
+        document = parse_json(answer.body)
+        code, why = text_member(document, "errorCode"), text_member(document, "errorMessage")
+    except ValueError:
+        return False
+    return codes.lacks_product(code, why)
+
+
 def _check_registered(answer: HttpResponse) -> None:
     """Raise RegistrationFailed for another answer than a success. One form has no code, and Pull
     Transactions spell their members without and with spaces."""
     try:
-        members = {name.replace(" ", ""): each for name, each in parse_json(answer.body).items()}
-        why = text_member(members, "errorMessage") or text_member(members, "ResponseDescription")
+        document = parse_json(answer.body)
+        members = {name.replace(" ", ""): value for name, value in document.items()}
+        why = (
+            text_member(members, "errorMessage")
+            or text_member(members, "ResponseDescription")
+            or soap_fault(document)
+        )
         code = code_member(members, "ResponseCode") or code_member(members, "ResponseStatus")
         if answer.status == 200 and (
             code in (codes.SUCCESS, *REGISTERED_CODES) or (not code and why.lower() == "success")

@@ -65,7 +65,9 @@ RESULT_CODES: Mapping[str, MpesaErrorMapping] = MappingProxyType(
         "1001": MpesaErrorMapping(payin=E.USER_BUSY),
         "1019": MpesaErrorMapping(E.USER_TIMEOUT, E.PROVIDER_TIMEOUT),
         "1025": MpesaErrorMapping(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
+        "1031": MpesaErrorMapping(payin=E.USER_CANCELLED),
         "1032": MpesaErrorMapping(payin=E.USER_CANCELLED),
+        "1036": MpesaErrorMapping(payin=E.USER_TIMEOUT),
         "1037": MpesaErrorMapping(payin=E.USER_TIMEOUT),
         "2001": MpesaErrorMapping(E.USER_WRONG_PIN, E.MERCHANT_MISCONFIGURED),
         "2006": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
@@ -134,6 +136,7 @@ ERROR_RULES: tuple[MpesaErrorRule, ...] = (
     MpesaErrorRule("400.002.02", "amount", E.AMOUNT_OUT_OF_RANGE),
     MpesaErrorRule("400.003.01", "", MpesaSubmissionState.NOT_ACCEPTED),
     MpesaErrorRule("401.002.01", "", MpesaSubmissionState.NOT_ACCEPTED),
+    MpesaErrorRule("401.003.01", "noapiproductmatch", E.MERCHANT_MISCONFIGURED),
     MpesaErrorRule("404.001.03", "", MpesaSubmissionState.NOT_ACCEPTED),
     MpesaErrorRule("500.001.1001", "beingprocessed", MpesaSubmissionState.ACCEPTED),
     MpesaErrorRule("500.001.1001", "locksubscriber", E.USER_BUSY),
@@ -150,6 +153,16 @@ TOKEN_ERROR_CODES = frozenset({"400.003.01", "401.002.01", "404.001.03"})
 """The `errorCode`s of an access token that is no longer valid, whatever the HTTP status."""
 
 
+def lacks_product(code: str, message: str) -> bool:
+    """Tell whether an error response says that the app does not have the product that it has asked
+    for: "Invalid API call as no apiproduct match found". The access token is accepted."""
+    return code == "401.003.01" and "noapiproductmatch" in _squeezed(message)
+
+
+def _squeezed(message: str) -> str:
+    return "".join(message.lower().split())
+
+
 def interpret_error(
     status: int, code: str, message: str, *, is_resubmission: bool = False
 ) -> ErrorCode | MpesaSubmissionState:
@@ -157,10 +170,10 @@ def interpret_error(
 
     An unlisted 4xx to a resubmission proves nothing: the rejection may be due to the earlier
     submission, if that has arrived after all."""
-    squeezed = "".join(message.lower().split())
-    for each in ERROR_RULES:
-        if each.code == code and each.message_contains in squeezed:
-            return each.meaning
+    squeezed = _squeezed(message)
+    for rule in ERROR_RULES:
+        if rule.code == code and rule.message_contains in squeezed:
+            return rule.meaning
     match status:
         case 401 | 429:
             return MpesaSubmissionState.NOT_ACCEPTED

@@ -194,6 +194,17 @@ def _receipt_report(
         is_deposit = account.is_paid_at(party_number(result, "CreditPartyName"))
         succeeded = _succeeded(provider, callback, result, callback.receipt)
         return evolve(succeeded, settles_receipt=is_deposit)
+    failed_with = callback.reported_code
+    if failed_with and state in codes.TRANSACTION_FAILURES and _is_about(account, callback, result):
+        error_code = codes.find_error_mapping(failed_with).payout
+        return inputs.ProviderFailed(
+            callback.reference,
+            provider,
+            Source.POLL,
+            error_code,
+            native_code=failed_with,
+            native_message=state,
+        )
     return inputs.ProviderUnreachable(
         callback.reference,
         provider,
@@ -331,6 +342,13 @@ class MpesaHint:
     message: str = ""
     refused: str = ""
     """The code again, where it says that there is no transaction."""
+
+    @property
+    def names_failed_transaction(self) -> bool:
+        """Tell whether it reports the failure of a transaction that has an id of M-Pesa's."""
+        is_id = results.RECEIPT.fullmatch(self.receipt) is not None
+        is_dummy = self.receipt.endswith(results.DUMMY_RECEIPT_ENDING)
+        return self.code not in ("", codes.SUCCESS) and is_id and not is_dummy
 
     def to_text(self) -> str:
         """Return the hint as JSON, which people can also read."""

@@ -31,6 +31,10 @@ IMPOSSIBLE_CHECKOUT = "ws_CO_000000000000000000000000000000"
 ACCOUNT_REFERENCE_CHARACTERS: Final = 12
 """The length limit of an AccountReference."""
 
+C2B_VERSIONS: Final = (2, 1)
+"""The versions of the product C2B, in the order in which they are tried: an app has one of
+them."""
+
 _ORGANISATION = "4"
 """The identifier type of a shortcode."""
 
@@ -321,11 +325,11 @@ def pull_query(account: MpesaAccount, begin: Instant, end: Instant, *, offset: i
     return _post(account, "/pulltransactions/v1/query", document)
 
 
-def registration(account: MpesaAccount) -> HttpRequest:
-    """Register the addresses for notifications of deposits (C2B, version 2)."""
+def registration(account: MpesaAccount, version: int) -> HttpRequest:
+    """Register the addresses for notifications of deposits with this version of C2B."""
     return _post(
         account,
-        "/mpesa/c2b/v2/registerurl",
+        f"/mpesa/c2b/v{version}/registerurl",
         {
             "ShortCode": account.shortcode,
             "ResponseType": "Completed" if account.completes_unvalidated else "Cancelled",

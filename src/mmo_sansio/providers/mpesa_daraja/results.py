@@ -52,13 +52,23 @@ class MpesaResult:
 
     @property
     def fee(self) -> Money | None:
-        """What the transaction has cost, `Fee For B2C Payment|KES|22.40`; None when that is missing
-        or unreadable."""
-        parts = self.parameters.get("DebitPartyCharges", "").split("|")
+        """What the transaction has cost, `Fee For B2C Payment|KES|22.40`, where there are several
+        charges joined by `&` all of them together; None when one is missing or unreadable."""
+        charges = self.parameters.get("DebitPartyCharges", "").split("&")
         try:
-            return parse_amount(parts[2]) if len(parts) == 3 and parts[1] == CURRENCY else None
+            minors = [_charge(charge).minor for charge in charges]
         except ValueError:
             return None
+        return Money(sum(minors), CURRENCY)
+
+
+def _charge(text: str) -> Money:
+    """Return the amount of one charge, `Fee For B2C Payment|KES|22.40`. Raises ValueError for
+    another form."""
+    name, currency, amount = text.split("|")
+    if currency != CURRENCY:
+        raise ValueError(f"{name} is in another currency")
+    return parse_amount(amount)
 
 
 def parse_push_result(body: bytes) -> MpesaResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from mmo_sansio.values.model import QrCode
 from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
 
 CURRENCY: Final = "KES"
+FAULT_CHARACTERS_MAX: Final = 200
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _NAIROBI_OFFSET: Final = 3 * HOUR
 _MSISDN: Final = re.compile(r"254[17][0-9]{8}", re.ASCII)
@@ -44,6 +45,28 @@ def text_member(document: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name} is no text")
     return str(value).strip()
+
+
+def soap_fault(document: Mapping[str, Any]) -> str:
+    """Return what a fault of the system behind Daraja says, which comes as SOAP written as JSON:
+    its `faultstring`, and the text of its `detail`; empty where there is none."""
+    texts: list[str] = []
+    for name, value in _members(document):
+        is_told = name.rpartition(":")[2].lower() in ("faultstring", "detail", "text")
+        if is_told and isinstance(value, str) and value.strip() not in ("", *texts):
+            texts.append(value.strip())
+    return ": ".join(texts)[:FAULT_CHARACTERS_MAX]
+
+
+def _members(value: object) -> Iterator[tuple[str, object]]:
+    """Yield each member of each object in a JSON value, the outer ones first."""
+    if isinstance(value, dict):
+        yield from value.items()
+        for member in value.values():
+            yield from _members(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _members(item)
 
 
 def code_member(document: Mapping[str, Any], name: str) -> str:

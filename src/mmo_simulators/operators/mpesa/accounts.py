@@ -53,6 +53,9 @@ class SimulatedMpesaAccount:
     """The state of the operator's password: `active`, `expired` or `locked`."""
     fee_minor: int = 0
     """What a payment of the shortcode costs, in cents; it is named, and not taken."""
+    c2b_version: int | None = None
+    """The version of the product C2B that the app has for the shortcode, 1 or 2; None: both. A real
+    app has one of them (five public reports, 2022 to 2025)."""
     confirmation_url: str | None = None
     validation_url: str | None = None
     response_type: str = "Completed"
@@ -124,8 +127,8 @@ class SimulatedMpesaAccounts:
     def open_account(self, document: Mapping[str, Any]) -> None:
         """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey",
         "initiator", "initiator_password", "roles", "operator_state", "fee", "validates",
-        "confirms_pushes", "tells_references", "confirmation_url", "reversible_for_s"}`. Raises
-        ValueError for an invalid one."""
+        "confirms_pushes", "tells_references", "confirmation_url", "c2b_version",
+        "reversible_for_s"}`. Raises ValueError for an invalid one."""
         members = dict(document)
         id = str(members.pop("account", ""))
         if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
@@ -137,6 +140,8 @@ class SimulatedMpesaAccounts:
             account.fee_minor = _parse_minor(members.pop("fee"))
         if members.get("operator_state", account.operator_state) not in OPERATOR_STATE_CODES:
             raise ValueError(f"operator_state must be one of: {', '.join(OPERATOR_STATE_CODES)}")
+        if members.get("c2b_version") not in (None, 1, 2):
+            raise ValueError("c2b_version must be 1, 2 or null")
         for name, value in members.items():
             if name not in _SETTABLE_FIELDS:
                 raise ValueError(f"{name} is no member of an account")

@@ -42,6 +42,7 @@ from mmo_simulators.operators.mpesa.request_checks import (
     MpesaRequestRejected,
     check_grant_type,
     check_password,
+    check_product,
     credentials,
     has_scheme,
     invalid_field,
@@ -165,6 +166,8 @@ class MpesaSimulator:
         except ValueError:
             raise MpesaRequestRejected(400, "400.002.05", "Invalid Request Payload") from None
         form = check_form(endpoint.form, document)
+        if endpoint.version:
+            check_product(self._accounts, form["ShortCode"], endpoint.version)
         if endpoint.operation in INITIATED_HANDLERS:
             return INITIATED_HANDLERS[endpoint.operation](self.initiated, form, faults, now)
         return _OPERATION_HANDLERS[endpoint.operation](self, form, faults, now)

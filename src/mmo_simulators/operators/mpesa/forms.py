@@ -181,6 +181,8 @@ class Endpoint:
     form: str = ""
     """The name of its form."""
     method: str = "POST"
+    version: int = 0
+    """The version of its product, where an app has one of several; 0: there is one only."""
 
 
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
@@ -195,10 +197,10 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "/mpesa/accountbalance/v1/query": Endpoint("balance", "balance"),
     "/mpesa/reversal/v1/request": Endpoint("reversal", "reversal"),
     "/mpesa/qrcode/v1/generate": Endpoint("qr", "qr"),
-    "/mpesa/c2b/v1/registerurl": Endpoint("register", "register"),
-    "/mpesa/c2b/v2/registerurl": Endpoint("register", "register"),
-    "/mpesa/c2b/v1/simulate": Endpoint("c2b", "c2b"),
-    "/mpesa/c2b/v2/simulate": Endpoint("c2b", "c2b"),
+    "/mpesa/c2b/v1/registerurl": Endpoint("register", "register", version=1),
+    "/mpesa/c2b/v2/registerurl": Endpoint("register", "register", version=2),
+    "/mpesa/c2b/v1/simulate": Endpoint("c2b", "c2b", version=1),
+    "/mpesa/c2b/v2/simulate": Endpoint("c2b", "c2b", version=2),
     "/pulltransactions/v1/register": Endpoint("pull_register", "pull_register"),
     "/pulltransactions/v1/query": Endpoint("pull_query", "pull_query"),
 }

@@ -34,6 +34,14 @@ def invalid_field(field: str) -> MpesaRequestRejected:
     return MpesaRequestRejected(400, "400.002.02", f"Bad Request - Invalid {field}")
 
 
+def check_product(accounts: SimulatedMpesaAccounts, shortcode: str, version: int) -> None:
+    """Raise MpesaRequestRejected where the app has another version of C2B for the shortcode."""
+    account = accounts.accounts.get(shortcode)
+    if account is not None and account.c2b_version not in (None, version):
+        message = "Error Occurred: Invalid API call as no apiproduct match found"
+        raise MpesaRequestRejected(401, "401.003.01", message)
+
+
 def check_password(accounts: SimulatedMpesaAccounts, form: Mapping[str, str]) -> None:
     """Raise MpesaRequestRejected unless a push has the password of its shortcode."""
     account = accounts.accounts.get(form["BusinessShortCode"])

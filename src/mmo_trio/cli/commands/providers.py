@@ -11,7 +11,7 @@ import click
 import trio
 from attrs import evolve
 
-from mmo_sansio.providers.common.interface import AccountState, ExchangeFailed
+from mmo_sansio.providers.common.interface import AccountFinding, AccountState, ExchangeFailed
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
 from mmo_sansio.values.clock import MINUTE, Span, later
@@ -29,7 +29,7 @@ from mmo_trio.cli.support.target import (
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.workers.providers.account_notes import REQUESTED, read_finding_note
+from mmo_trio.workers.providers.account_notes import REQUESTED, finding_note, read_finding_note
 from mmo_trio.workers.providers.float_monitor import KnownFloat, float_refusals, known_floats
 
 REGISTER_TIMEOUT_S = 60.0
@@ -128,21 +128,27 @@ def register(name: str, target: CommandTarget) -> None:
     """Register the address for notifications of deposits with an operator.
 
     M-Pesa accepts it once for a shortcode in production; a later change goes through its portal.
-    With pull_number the shortcode is registered for Pull Transactions, too."""
+    With pull_number the shortcode is registered for Pull Transactions, too. An app has version 1 or
+    2 of the product C2B: both are tried, and `providers check` shows which was accepted."""
     section = target.settings.providers.get(name)
     if section is None or section.kind != "mpesa_daraja":
         raise UsageProblem(
             f"{name} is no provider of the kind mpesa_daraja; others need no such thing."
         )
     try:
-        trio.run(_register, target, name)
+        registered = trio.run(_register, target, name)
     except RegistrationFailed as refusal:
         raise NegativeAnswer(f"{name} refused: {refusal}") from None
     except ExchangeFailed as failure:
         raise NegativeAnswer(f"{name} gave no usable answer: {failure.reason}") from None
     except trio.TooSlowError:
         raise NegativeAnswer(f"{name} gave no answer within {REGISTER_TIMEOUT_S:g} s.") from None
-    print_status(f"{name} notifies this gateway of deposits.")
+
+    async def keep(store: Store) -> None:
+        await store.admin.note_provider(finding_note(registered, target.clock().now()))
+
+    target.with_store(keep)
+    print_status(f"{name} notifies this gateway of deposits. {registered.words}")
 
 
 @providers.command()
@@ -352,7 +358,7 @@ async def _ask_process(store: Store, names: Sequence[str]) -> None:
     print_status("Some operators answer by a callback: what comes later is shown without --ask.")
 
 
-async def _register(target: CommandTarget, name: str) -> None:
+async def _register(target: CommandTarget, name: str) -> AccountFinding:
     # Imported here, as they are slow to import and no other command needs them.
     from mmo_sansio.http.egress_rules import EgressRules
     from mmo_trio.http.client.client import HttpClient, tls_context
@@ -377,7 +383,7 @@ async def _register(target: CommandTarget, name: str) -> None:
     account = open_account(target.settings.providers[name], title, environment)
     assert isinstance(account.adapter, DarajaProvider)
     with trio.fail_after(REGISTER_TIMEOUT_S):
-        await drive_async(account.adapter.register_urls(), account.account.exchange)
+        return await drive_async(account.adapter.register_urls(), account.account.exchange)
 
 
 def _webhook_generation(section: ProviderSection) -> int:

@@ -24,6 +24,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.providers.common.interface import (
+    AccountState,
     CipherError,
     DepositAnswer,
     DepositReport,
@@ -500,7 +501,7 @@ def test_the_code_of_a_failure_is_a_number_too(code: str) -> None:
     assert (report.error_code, report.native_code) == (ErrorCode.USER_CANCELLED, "1032")
 
 
-UNKNOWN_NUMBERS = ("1036", '"1036"', "7.0", "1e20")
+UNKNOWN_NUMBERS = ("1038", '"1038"', "7.0", "1e20")
 UNKNOWN_TEXTS = ('"SUCCESS"', '"500.001.1001"', '"+0"', '"0.0"', '"null"', "0.5", "-1", '"\u0663"')
 
 
@@ -645,7 +646,7 @@ def test_an_answered_question_tells_of_a_success(code: object) -> None:
 @pytest.mark.parametrize("code", sorted(RESULT_CODES))
 def test_every_result_code_of_a_payout_is_told_by_its_callback_and_confirmed(code: str) -> None:
     first = adapter().read_notification(
-        callback(to(MpesaCallbackKind.RESULT), result_document(code))
+        callback(to(MpesaCallbackKind.RESULT), result_document(code, TransactionID="SIK0000000"))
     )
     assert isinstance(first, ProviderHinted)
     failed = {"Key": "TransactionStatus", "Value": "Failed"}
@@ -1011,6 +1012,69 @@ def test_addresses_for_deposits_are_registered_once(
     assert json.loads(request.body)["ResponseType"] == "Completed"
     with pytest.raises(StopIteration if is_fine else RegistrationFailed):
         conversation.send(answering(status, document)(request))
+
+
+NO_PRODUCT = {
+    "requestId": "1-1-1",
+    "errorCode": "401.003.01",
+    "errorMessage": "Error Occurred: Invalid API call as no apiproduct match found",
+}
+"""Daraja's answer, with 401, where the app has the other version of C2B, or none."""
+
+
+@pytest.mark.parametrize(
+    ("lacks", "accepted"), [((), "v2"), ((b"/c2b/v2/",), "v1"), ((b"/c2b/",), None)]
+)
+def test_both_versions_of_c2b_are_tried_and_the_accepted_one_is_told(
+    lacks: tuple[bytes, ...], accepted: str | None
+) -> None:
+    def daraja(request: HttpRequest) -> HttpResponse:
+        if any(path in request.target for path in lacks):
+            return answering(401, NO_PRODUCT)(request)
+        return answering(200, {"OriginatorCoversationID": "1", "ResponseCode": "0"})(request)
+
+    if accepted is None:
+        with pytest.raises(RegistrationFailed, match="does not have this product: C2B"):
+            drive(adapter().register_urls(), daraja)
+    else:
+        finding = drive(adapter().register_urls(), daraja)
+        assert (finding.part, finding.state, finding.code) == ("c2b", AccountState.WORKS, accepted)
+
+
+def test_a_missing_product_is_no_bad_token_and_fails_a_prompt_at_once() -> None:
+    told = answering(401, NO_PRODUCT)
+    assert not adapter().rejects_token(told(HttpRequest("POST", b"/")))
+    report = submitted("payin", 401, NO_PRODUCT)
+    assert isinstance(report, ProviderFailed)
+    assert (report.error_code, report.native_code) == (
+        ErrorCode.MERCHANT_MISCONFIGURED,
+        "401.003.01",
+    )
+    assert "no apiproduct match" in (report.native_message or "")
+
+
+SOAP_FAULT = {
+    "Envelope": {
+        "encodingStyle": "http://schemas.xmlsoap.org/soap/encoding/",
+        "Body": {
+            "Fault": {
+                "faultcode": "Server",
+                "faultstring": "Policy Falsified",
+                "faultactor": "http://internal/registerurl",
+                "detail": "Error in Assertion Processing",
+            }
+        },
+    }
+}
+"""A fault of the system behind Daraja, written as JSON."""
+
+
+def test_a_soap_fault_is_shown() -> None:
+    with pytest.raises(RegistrationFailed) as refused:
+        drive(adapter().register_urls(), answering(500, SOAP_FAULT))
+    assert str(refused.value) == (
+        "Daraja answered 500: Policy Falsified: Error in Assertion Processing"
+    )
 
 
 REGISTERED = {"ResponseStatus": "1000", "ResponseDescription": "ShortCode Registered Successfully"}

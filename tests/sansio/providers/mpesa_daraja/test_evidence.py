@@ -207,6 +207,65 @@ def test_a_confirmation_of_either_question_settles_at_once_with_the_fee(
     assert progress.provider_data.fee == KES("22.40")
 
 
+@pytest.mark.parametrize(
+    ("charges", "fee"),
+    [
+        ("Fee For B2C Payment|KES|22.40&Excise Duty|KES|3.36", "25.76"),
+        ("Fee For B2C Payment|KES|22.40&Excise Duty|KES", None),
+        ("Fee For B2C Payment|KES|22.40&Excise Duty|USD|3.36", None),
+    ],
+)
+def test_joined_charges_are_added_and_one_that_cannot_be_read_makes_no_fee(
+    charges: str, fee: str | None
+) -> None:
+    named = {"DebitPartyCharges": charges, "DebitPartyName": "600997 - TEST SHOP"}
+    lab = Lab("payout", by_conversation=completed(**named))
+    lab.report_paid()
+    provider_data = lab.payment.progress.provider_data
+    assert provider_data is not None
+    assert provider_data.fee == (None if fee is None else KES(fee))
+
+
+@pytest.mark.spec("S2", "E1")
+@pytest.mark.parametrize("kind", ["payout", "tax"])
+def test_a_failure_that_names_a_transaction_is_asked_about_by_that(kind: str) -> None:
+    failed_one = completed(state="Failed", OriginatorConversationID=REFERENCE)
+    lab = Lab(kind, by_conversation=told("2032"), by_receipt=failed_one)
+    lab.report_refused(17, RECEIPT)
+    assert any(asked.get("TransactionID") == RECEIPT for asked in lab.questions)
+    progress = lab.payment.progress
+    assert (progress.stage, progress.error_code) == (Stage.FAILED, ErrorCode.PROVIDER_UNAVAILABLE)
+    assert progress.provider_data is not None
+    assert progress.provider_data.error_code == "17"
+
+
+@pytest.mark.spec("S5", "S6")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        told("2032"),
+        completed(state="Pending", OriginatorConversationID=REFERENCE),
+        completed(state="Failed", OriginatorConversationID="another-1"),
+    ],
+    ids=["not found", "pending", "another payment"],
+)
+def test_a_failure_that_names_a_transaction_ends_nothing_without_an_answer_about_it(
+    answer: Answer,
+) -> None:
+    lab = Lab("payout", by_conversation=told("2032"), by_receipt=answer)
+    lab.report_refused(17, RECEIPT)
+    lab.pass_time(HOUR)
+    assert lab.payment.status is Status.PENDING
+
+
+@pytest.mark.spec("S2")
+def test_a_failure_that_names_a_completed_transaction_is_a_success() -> None:
+    paid_one = completed(OriginatorConversationID=REFERENCE)
+    lab = Lab("payout", by_conversation=told("2032"), by_receipt=paid_one)
+    lab.report_refused(17, RECEIPT)
+    assert lab.payment.progress.stage is Stage.SUCCEEDED
+
+
 @pytest.mark.spec("S5", "S6")
 @pytest.mark.parametrize(("kind", "conversation"), [("payout", REFERENCE), ("tax", "other-1")])
 def test_an_answer_about_a_receipt_is_known_by_our_id_or_by_the_one_that_daraja_gave(
