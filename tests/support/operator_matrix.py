@@ -253,7 +253,7 @@ AIRTEL = Operator(
     "airtel_money",
     "Airtel Money",
     Market("UG", "UGX", f"+256{airtel_stage.PAYER}"),
-    lambda: airtel_stage.a_simulator(callback_key="callback-key"),
+    lambda: airtel_stage.a_simulator(callback_key="callback-key", ambiguous_status="TF"),
     lambda _: airtel_stage.options("", callback_key="callback-key", collection_version="2"),
     lambda _, number: f"+256{airtel_stage.PAYER}",
     (

@@ -25,6 +25,17 @@ REFUSED, NOT_FOUND = "08", "25"
 """How codes of collections end."""
 
 
+SHORT_CODES: Final[Mapping[str, str]] = {
+    SUCCESS: "DP008001001",
+    "02": "DP008001023",
+    LACKS_FUNDS: "DP008001021",
+}
+"""The short family of codes of collections, by how the other family's codes end; its `013` stands
+for any other refusal."""
+
+SHORT_REFUSED: Final = "DP008001013"
+
+
 @define
 class SimulatedAirtelWallet:
     """A wallet belongs to a person who can be asked for a PIN."""
@@ -59,6 +70,10 @@ class SimulatedAirtelPayment:
     polled_code: str | None = None
     """The result that enquiries are answered with once it has one; None: its own."""
     callback_delays: tuple[Span, ...] = ()
+    ambiguous_status: str = "TA"
+    """Its status where its code is the ambiguous one."""
+    has_short_code: bool = False
+    """Whether its code is of the short family."""
     result: str | None = None
     """The operator's code, once the payment has a result."""
     ended_at: Instant | None = None
@@ -70,7 +85,9 @@ class SimulatedAirtelPayment:
     def status(self) -> str:
         if self.result is None:
             return "TIP"
-        endings = {SUCCESS: "TS", AMBIGUOUS: "TA", EXPIRED: "TE"}
+        if self.result == SHORT_CODES[SUCCESS]:
+            return "TS"
+        endings = {SUCCESS: "TS", AMBIGUOUS: self.ambiguous_status, EXPIRED: "TE"}
         return endings.get(self.result.removeprefix(CODE_PREFIXES[self.kind]), "TF")
 
     @property
@@ -124,7 +141,10 @@ class SimulatedAirtelWallets:
         payment.ended_at = now
         ending = payment.scripted_code
         if ending is None:
-            ending = CODE_PREFIXES[payment.kind] + self._code_suffix(payment)
+            suffix = self._code_suffix(payment)
+            ending = CODE_PREFIXES[payment.kind] + suffix
+            if payment.has_short_code:
+                ending = SHORT_CODES.get(suffix, SHORT_REFUSED)
         payment.result = ending
         payment.message = payment.scripted_message or "set by the simulator"
         if payment.is_paid:

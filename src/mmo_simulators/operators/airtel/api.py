@@ -36,7 +36,6 @@ from mmo_simulators.common.messages import json_response, path_and_query
 from mmo_simulators.common.operator_routes import SimulatedCall, SimulatedRoute, match_route
 from mmo_simulators.common.simulator import DueQueue, earliest, payment_row
 from mmo_simulators.operators.airtel.accounts import (
-    AMBIGUOUS,
     CODE_PREFIXES,
     COLLECTION,
     DISBURSEMENT,
@@ -122,7 +121,8 @@ class AirtelSimulator:
             return ()
         for each in payments:
             each.callback_count += 1
-        return [build_callback(each, url, key) for each in payments]
+        names_code = self.market.names_codes
+        return [build_callback(each, url, key, names_code=names_code) for each in payments]
 
     def next_due_at(self) -> Instant | None:
         """Return when the next result or callback is due."""
@@ -135,7 +135,9 @@ class AirtelSimulator:
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
         """Open wallets, see `SimulatedAirtelWallets.open`. The merchant's own, `collection`, takes
-        the portal's settings as well: `callback_url` and `callback_key`. Raises ValueError."""
+        the portal's settings as well: `callback_url` and `callback_key`, and what markets do
+        differently: `ambiguous_status`, `has_short_codes` and `names_codes` of
+        `SimulatedAirtelMarket`. Raises ValueError."""
         for each in accounts:
             wallet = dict(each)
             if wallet.get("account") == COLLECTION:
@@ -166,12 +168,16 @@ class AirtelSimulator:
         }
 
     def _apply_portal_settings(self, wallet: dict[str, Any]) -> None:
-        changes = {
-            name: wallet.pop(name) for name in ("callback_url", "callback_key") if name in wallet
-        }
-        if not all(value is None or isinstance(value, str) for value in changes.values()):
+        texts = _take(wallet, "callback_url", "callback_key")
+        if not all(value is None or isinstance(value, str) for value in texts.values()):
             raise ValueError("callback_url and callback_key must be text or null")
-        self.market = evolve(self.market, **changes)
+        switches = _take(wallet, "has_short_codes", "names_codes")
+        if not all(isinstance(value, bool) for value in switches.values()):
+            raise ValueError("has_short_codes and names_codes must be true or false")
+        status = _take(wallet, "ambiguous_status")
+        if status and status["ambiguous_status"] not in ("TA", "TF"):
+            raise ValueError("ambiguous_status must be TA or TF")
+        self.market = evolve(self.market, **texts, **switches, **status)
 
     def _issue_token(self, call: SimulatedCall) -> HttpResponse:
         document = parse_document(call.request)
@@ -327,19 +333,25 @@ class AirtelSimulator:
             scripted_message=end.message if end else None,
             polled_code=polled.code if polled else None,
             callback_delays=calls.after if calls else (Span(0),) * (kind == COLLECTION),
+            ambiguous_status=self.market.ambiguous_status,
+            has_short_code=self.market.has_short_codes and kind == COLLECTION,
         )
         self._payments[kind, id] = payment
         return payment
 
     def _complete(self, payment: SimulatedAirtelPayment, *, at: Instant) -> None:
         self.wallets.complete(payment, now=at)
-        if payment.result != CODE_PREFIXES[payment.kind] + AMBIGUOUS:
+        if payment.status != "TA":
             for after in payment.callback_delays:
                 self._pending_callbacks.schedule(payment, at=later(at, after))
 
     def _complete_due(self, now: Instant) -> None:
         for at, payment in self._pending_results.take_due(now=now):
             self._complete(payment, at=at)
+
+
+def _take(members: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: members.pop(name) for name in names if name in members}
 
 
 AirtelHandler: TypeAlias = Callable[[AirtelSimulator, SimulatedCall], HttpResponse]

@@ -69,6 +69,14 @@ class SimulatedAirtelMarket:
     pin_paddings: tuple[RsaPadding, ...] = ANY_PADDING
     """Those that are accepted with keys of more than 1024 bits; shorter ones take PKCS#1 v1.5."""
     key_padding: RsaPadding = RsaPadding.PKCS1V15
+    ambiguous_status: str = "TA"
+    """The status beside the ambiguous code: `TA`, as documents have it, or `TF`, as in Uganda
+    (callbacks of May 2025)."""
+    has_short_codes: bool = False
+    """Whether results of collections have the short family of codes, as in Uganda and Niger (2022)
+    and Zambia (2023)."""
+    names_codes: bool = False
+    """Whether a callback has the member `code`, as in Uganda (2025)."""
 
 
 class AirtelRequestRejected(RequestRejected):

@@ -67,7 +67,9 @@ def balance_response(balance: Money) -> HttpResponse:
     return operator_response(data, "DP02000000001", "SUCCESS")
 
 
-def build_callback(payment: SimulatedAirtelPayment, url: str, key: str | None) -> HttpRequest:
+def build_callback(
+    payment: SimulatedAirtelPayment, url: str, key: str | None, *, names_code: bool = False
+) -> HttpRequest:
     """Return the callback about a payment, with its hash where there is a key for that."""
     transaction = {
         "id": payment.id,
@@ -75,6 +77,8 @@ def build_callback(payment: SimulatedAirtelPayment, url: str, key: str | None) -
         "status_code": "TS" if payment.is_paid else "TF",
         "airtel_money_id": payment.receipt,
     }
+    if names_code:
+        transaction["code"] = payment.result or ""
     document: dict[str, Any] = {"transaction": transaction}
     if key is not None:
         text = json.dumps(transaction, separators=(",", ":"), ensure_ascii=False)
