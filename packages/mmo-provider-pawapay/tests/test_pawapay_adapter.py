@@ -111,6 +111,21 @@ def polled(
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [(FOUND_ID.encode(), b"another"), (b'"amount"', b'"amount": ["x"], "was"')],
+    ids=["about another payment", "amount that can't be read"],
+)
+def test_a_completed_payment_of_which_something_cannot_be_used_is_evidence(
+    written: bytes, instead: bytes
+) -> None:
+    assert written in DEPOSIT_COMPLETED
+    report = polled(DEPOSIT_COMPLETED.replace(written, instead))
+    assert isinstance(report, ProviderUnreachable)
+    assert report.evidence is not None
+    assert report.evidence.code == "COMPLETED"
+
+
 HELD_WHERE_NOT_PERMITTED: dict[bytes, set[Type]] = {
     b"https://api.pawapay.io/v2/deposits": {Type.PAYIN},
     b"https://api.pawapay.io/v2/payouts": {Type.PAYOUT},

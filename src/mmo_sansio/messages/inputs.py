@@ -236,6 +236,9 @@ class ProviderUnreachable:
     """Whether the provider was asked about the reported receipt, and its answer contradicts the
     report."""
     asked_at: Instant | None = None
+    evidence: Evidence | None = None
+    """What the provider's own answer says of a success, where something else in it can't be used;
+    None: it says nothing of one."""
     denies_payment: bool = False
     """Whether the provider says that nothing came of the payment, but not beyond doubt: it has none
     such, or calls it failed and the reason ambiguous."""

@@ -48,7 +48,8 @@ def answers_ended_poll(report: inputs.ProviderReport, hint: str | None) -> bool:
         case inputs.ProviderSucceeded() | inputs.ProviderFailed():
             return True
         case inputs.ProviderUnreachable():
-            return report.denies_payment and hint is None
+            is_named = report.evidence is not None
+            return is_named or (report.denies_payment and hint is None)
         case (
             inputs.ProviderAccepted() | inputs.ProviderNeverReceived() | inputs.ProviderCannotTell()
         ):

@@ -44,7 +44,7 @@ from mmo_sansio.payments.rules import (
 )
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import Instant, Moment
-from mmo_sansio.values.model import Stage, Transaction
+from mmo_sansio.values.model import Evidence, Stage, Transaction
 
 
 def reads(input_: inputs.Input) -> Reads:
@@ -364,6 +364,8 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
         case inputs.ProviderFailed():
             native = {"nativeCode": input_.native_code, "nativeMessage": input_.native_message}
             return {"source": input_.source, "errorCode": input_.error_code, **native}
+        case inputs.ProviderUnreachable(evidence=Evidence() as told):
+            return {"reason": input_.reason, "providerReference": told.receipt}
         case inputs.ProviderUnreachable():
             return {"reason": input_.reason}
         case inputs.DepositNotified():

@@ -97,6 +97,9 @@ from mmo_sansio.providers import (
     stored_text,
 )
 
+COMPLETED: Final = "COMPLETED"
+"""The status of a payment that was paid."""
+
 POLL_INTERVALS: Final[Sequence[Span]] = (
     Span(10 * SECOND),
     Span(10 * SECOND),
@@ -197,9 +200,21 @@ class PawapayProvider:
                 return _not_found(about, now=now.time)
             if text_member(document, "status") != "FOUND":
                 raise ValueError("its status is none that is known")
-            return self._payment_report(about, object_member(document, "data"))
+            data = object_member(document, "data")
         except ValueError as error:
             return about.unreachable(f"An answer can't be read: {error}.")
+        try:
+            return self._payment_report(about, data)
+        except ValueError as error:
+            if data.get("status") != COMPLETED:
+                return about.unreachable(f"An answer can't be read: {error}.")
+            reason = f"An answer calls it paid, but {error}."
+            receipt = data.get("providerTransactionId")
+            return about.doubtfully_paid(
+                reason,
+                COMPLETED,
+                receipt[:RECEIPT_CHARACTERS_MAX] if isinstance(receipt, str) else None,
+            )
 
     def check_account(self, *, now: Moment | Instant) -> AccountCheck:
         """Ask for the active configuration, whether the operator works, and for pawaPay's keys."""
@@ -446,7 +461,7 @@ def _result(
         text_member(document, "status"),
     )
     receipt = receipt and receipt[:RECEIPT_CHARACTERS_MAX]
-    if status == "COMPLETED":
+    if status == COMPLETED:
         return ProviderSucceeded(
             reference, name, Source.POLL, receipt, final=parse_amount(document)
         )

@@ -19,7 +19,9 @@ from mmo_sansio.payments.evidence import (
     SUBMISSION_TIMEOUT,
     ask_on,
     may_have_arrived,
+    merge_evidence,
     next_question_at,
+    receipt_entry,
 )
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import (
@@ -185,11 +187,15 @@ def record_unreachable(
     soon."""
     before = _find_pending(ledger, input_)
     if before is None or before.progress.wake_at is None:
-        return ignore("No such payment waits for this provider.")
-    if _is_about_older(before, input_) and not input_.denies_receipt:
+        return _record_doubtful_success(ledger.transaction(input_.gateway_reference), input_, now)
+    if _is_about_older(before, input_) and not (input_.denies_receipt or input_.evidence):
         return ignore("The payment was submitted again since.", before)
-    if (known := before.progress.evidence) is not None:
-        known = evolve(known, is_denied=known.is_denied or input_.denies_receipt)
+    known = merge_evidence(
+        before.progress.evidence, input_.evidence, is_contradicted=False, now=now
+    )
+    if known is not None:
+        is_denied = input_.denies_receipt or input_.evidence is not None
+        known = evolve(known, is_denied=known.is_denied or is_denied)
         return ask_on(
             before, input_, known, next_poll_at(before.order, POLL_INTERVAL_MAX, now=now), now=now
         )
@@ -201,6 +207,22 @@ def record_unreachable(
     since = now.time if input_.denies_payment and since is None else since
     after = advance(before, input_, before.progress.stage, wake_at=at, denied_since=since)
     return Decision(Applied(after), transition_changes(before, after))
+
+
+def _record_doubtful_success(
+    before: Transaction | None, input_: inputs.ProviderUnreachable, now: Moment
+) -> Decision:
+    """Put a success that can't be used as it is into the suspense book, when the payment has failed
+    by then (S5)."""
+    has_failed = (
+        before is not None
+        and before.order.provider == input_.provider
+        and before.progress.stage is Stage.FAILED
+    )
+    if before is None or not has_failed or input_.evidence is None:
+        return ignore("No such payment waits for this provider.", before)
+    known = evolve(input_.evidence, reported_at=now.time, is_denied=True)
+    return Decision(Applied(before), (receipt_entry(before, known, now=now),))
 
 
 def _poll_at(before: Transaction, after: Span, *, now: Moment) -> Instant:

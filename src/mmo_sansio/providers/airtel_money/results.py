@@ -77,9 +77,10 @@ class AirtelPayment(PaymentReports):
 
     @property
     def was_told_paid(self) -> bool:
-        """Whether a response (`told_paid`) or a callback has said `TS`."""
+        """Whether a response (`told_paid`, `doubtfully_told_paid`) or a callback has said `TS`."""
         progress = self.transaction.progress
-        return progress.provider_reference is not None or '"TS"' in (progress.hint or "")
+        is_told = progress.provider_reference is not None or progress.evidence is not None
+        return is_told or '"TS"' in (progress.hint or "")
 
     def was_told_failed(self, *, now: Instant) -> bool:
         """Tell whether an authentic callback has said `TF`, or nothing else was heard for
@@ -93,9 +94,16 @@ class AirtelPayment(PaymentReports):
         return since is not None and now - since >= codes.AMBIGUOUS_FAILURE_FINAL_AFTER
 
     def told_paid(self, response: wire.AirtelResponse) -> inputs.ProviderAccepted:
-        """Report that a response says `TS`, but not beyond doubt. Its id stays with the payment,
-        which is never sent again."""
+        """Report that the response to a submission says `TS`, but not beyond doubt: the payer may
+        not have answered yet. Its id stays with the payment, which is never sent again."""
         return self.accepted(response.airtel_money_id or self.transaction.reference)
+
+    def doubtfully_told_paid(
+        self, response: wire.AirtelResponse, doubt: str
+    ) -> inputs.ProviderUnreachable:
+        """Report that an answer to a poll says `TS`, and something that leaves a doubt."""
+        reason = f"Airtel Money says TS, but {doubt}."
+        return self.doubtfully_paid(reason, "TS", response.airtel_money_id)
 
     def paid(self, response: wire.AirtelResponse) -> inputs.ProviderSucceeded:
         """Report that the payment was paid, with Airtel's id."""
@@ -163,6 +171,8 @@ def poll_report(
     """Return the report from the response to a poll. Rejections without the payment's status reject
     the poll only."""
     if response.transaction_id not in (None, payment.transaction.reference):
+        if response.transaction_status == "TS":
+            return payment.doubtfully_told_paid(response, "names another payment")
         return payment.unknown("answered about another payment")
     code = payment.find_code(response)
     is_answer = response.status == 200 and response.is_clear
@@ -174,7 +184,8 @@ def poll_report(
         case "TS" if is_answer and response.success is True and not is_contradicted:
             return payment.paid(response)
         case "TS":
-            return payment.told_paid(response)
+            answered = f"answers {response.status} with {response.code or 'no code'}"
+            return payment.doubtfully_told_paid(response, answered)
         case "TF" if is_answer:
             if code is None:
                 return payment.rejected(

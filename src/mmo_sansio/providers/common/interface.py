@@ -49,6 +49,7 @@ from mmo_sansio.values.model import (
     DepositAnswerOutcome,
     DepositClaim,
     DepositTrust,
+    Evidence,
     Party,
     QrCode,
     Source,
@@ -533,6 +534,15 @@ class PaymentReports:
         return ProviderUnreachable(
             self.transaction.reference, self.provider, reason, version=self.version
         )
+
+    def doubtfully_paid(
+        self, reason: str, native_code: str, receipt: str | None
+    ) -> ProviderUnreachable:
+        """Report that the provider's own answer calls the payment paid, and that something else in
+        it can't be used: it is asked again, never told as failed, and left to a person if that
+        lasts. Without a receipt the gatewayReference stands for it."""
+        evidence = Evidence(receipt or self.transaction.reference, native_code)
+        return evolve(self.unreachable(reason), evidence=evidence)
 
     def never_received(self) -> ProviderNeverReceived:
         """Report that the submission has certainly never arrived."""

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
@@ -319,19 +319,24 @@ class MtnMomoProvider:
         if response.status != 200:
             return about.unreachable(f"A question was answered {response.status}.")
         try:
-            return self._parse_payment(about, response.body)
+            document = wire.parse_json(response.body)
         except ValueError as error:
             return about.unreachable(f"An answer can't be read: {error}.")
+        try:
+            return self._parse_payment(about, document)
+        except ValueError as error:
+            if not wire.calls_paid(document):
+                return about.unreachable(f"An answer can't be read: {error}.")
+            reason = f"An answer calls it paid, but {error}."
+            return about.doubtfully_paid(reason, codes.SUCCESSFUL, wire.parse_receipt(document))
 
-    def _parse_payment(self, about: PaymentReports, body: bytes) -> ProviderReport:
-        """Return the report from a payment in a response. Raises ValueError for an invalid
-        payment."""
-        document = wire.parse_json(body)
+    def _parse_payment(self, about: PaymentReports, document: Mapping[str, Any]) -> ProviderReport:
+        """Return the report from a payment. Raises ValueError for an invalid one."""
         if wire.text_member(document, "externalId") not in (None, about.transaction.reference):
             raise ValueError("it is about another payment")
         receipt = wire.text_member(document, "financialTransactionId")
         match wire.text_member(document, "status"):
-            case "SUCCESSFUL":
+            case codes.SUCCESSFUL:
                 return about.succeeded(
                     receipt, wire.parse_amount(document, about.transaction.order.requested.currency)
                 )
@@ -343,7 +348,7 @@ class MtnMomoProvider:
                     reason.code, reason.message, about.transaction.order.type
                 )
                 return about.failed(code, reason.code, reason.message, receipt)
-            case status if status in codes.PENDING_REASONS:
+            case status if status in codes.PENDING_STATUSES:
                 return about.accepted()
             case _:
                 raise ValueError("its status is none that is known")

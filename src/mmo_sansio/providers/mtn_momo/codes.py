@@ -69,10 +69,17 @@ REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
 )
 """The meaning of the operator's codes; any other is `transaction_declined`."""
 
+SUCCESSFUL: Final = "SUCCESSFUL"
+"""The status of a payment that was paid."""
+
 PENDING_REASONS: Final = frozenset(
     {"PENDING", "ONGOING", "PAYER_ONGOING", "DELAYED", "PAYER_DELAYED", "PAYEE_DELAYED"}
 )
 """Reasons of a payment that is still pending, whatever its status."""
+
+PENDING_STATUSES: Final = PENDING_REASONS | {"CREATED"}
+"""Statuses of a payment that MTN has, and that has no result yet. The sandbox answered CREATED
+about 46733123454 (September 2026)."""
 
 ALREADY_EXISTS: Final = "RESOURCE_ALREADY_EXIST"
 """The X-Reference-Id was used before: the operator has the submission."""

@@ -131,7 +131,7 @@ def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
     )
     if status == "SUCCESSFUL":
         return about.succeeded(receipt, wire.parse_amount(document, about.reversal.amount.currency))
-    if status in codes.PENDING_REASONS:
+    if status in codes.PENDING_STATUSES:
         return about.accepted()
     if status != "FAILED":
         raise ValueError("its status is none that is known")

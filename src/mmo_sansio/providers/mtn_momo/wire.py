@@ -39,6 +39,19 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
+def calls_paid(document: Mapping[str, Any]) -> bool:
+    """Tell whether a payment's status calls it paid, in whichever spelling."""
+    return str(document.get("status")).strip().upper().startswith("SUCCESS")
+
+
+def parse_receipt(document: Mapping[str, Any]) -> str | None:
+    """Return the operator's receipt of a payment of which something else can't be used."""
+    try:
+        return (text_member(document, "financialTransactionId") or "")[:CODE_CHARACTERS_MAX] or None
+    except ValueError:
+        return None
+
+
 def parse_amount(document: Mapping[str, Any], default_currency: str) -> Money | None:
     """Return the amount of a payment, which the operator may have formatted again; None when it has
     none.

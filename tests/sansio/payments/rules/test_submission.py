@@ -17,9 +17,11 @@ from mmo_sansio.messages.changes import (
 from mmo_sansio.messages.inputs import BeginSubmission, Input, MarkRestored, WithheldReason
 from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollEnded, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Ignored
+from mmo_sansio.payments.answers import answers_ended_poll
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
+from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.rules.timers import FINAL_POLL_BEFORE_EXPIRY
 from mmo_sansio.testing import (
     PROVIDER_TITLE,
@@ -31,6 +33,7 @@ from mmo_sansio.testing import (
     a_transaction,
     a_wake,
     accepted,
+    failed,
     hinted,
     ledger_with,
     never_received,
@@ -331,6 +334,38 @@ def test_since_when_an_accepted_payment_is_not_found_counts_from_the_first_such_
     assert moved(known, unreachable()).denied_since == START
     assert moved(known, accepted()).denied_since is None
     assert moved(known, accepted(poll_after=HOUR)).denied_since is None
+
+
+DOUBTFUL = Evidence("MP1", "TS")
+"""What an answer says of a success of which something else can't be used."""
+
+
+@pytest.mark.spec("S5", "S6")
+def test_a_success_that_cannot_be_used_as_it_is_is_kept_and_told_to_a_person_after_an_hour() -> (
+    None
+):
+    gateway = Gateway()
+    gateway.ledger = ledger_with(a_transaction(Stage.AWAITING_RESULT, wake_at=NOW))
+    gateway.receive(unreachable(evidence=DOUBTFUL), now=NOW)
+    kept = gateway.transaction(REFERENCE).progress.evidence
+    assert kept is not None
+    assert (kept.receipt, kept.settles, kept.is_denied) == ("MP1", False, True)
+    gateway.receive(failed(), now=NOW)
+    assert gateway.transaction(REFERENCE).progress.stage is Stage.AWAITING_RESULT
+    assert gateway.suspense == []
+    gateway.receive(unreachable(evidence=DOUBTFUL), now=later(NOW, HOUR))
+    (entry,) = gateway.suspense
+    assert entry.reason is SuspenseReason.UNCONFIRMED_RECEIPT
+    assert json.loads(entry.content)["providerReference"] == "MP1"
+
+
+@pytest.mark.spec("S5")
+def test_a_success_that_cannot_be_used_of_a_payment_that_has_failed_is_told_to_a_person() -> None:
+    for stage, entries in ((Stage.FAILED, 1), (Stage.SUCCEEDED, 0)):
+        decision = decided(a_transaction(stage), unreachable(evidence=DOUBTFUL))
+        told = [each for each in decision.changes if isinstance(each, SuspenseRecorded)]
+        assert len(told) == entries
+    assert answers_ended_poll(unreachable(evidence=DOUBTFUL), "hint")
 
 
 def test_submissions_are_counted() -> None:

@@ -32,7 +32,7 @@ from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.testing import REFERENCE, START, a_party
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
-from mmo_sansio.values.model import Flow, Source, Transaction, Type
+from mmo_sansio.values.model import Evidence, Flow, Source, Transaction, Type
 from mmo_sansio.values.money import Money
 from tests.support.airtel_conversation import (
     KEY,
@@ -775,6 +775,17 @@ def test_a_question_without_a_clear_answer_is_asked_again(
     assert isinstance(asked(transaction, given, now=later(START, HOUR)), ProviderUnreachable)
 
 
+@pytest.mark.spec("S5", "S6")
+@pytest.mark.parametrize("payment", [a_payin, a_payout])
+def test_a_success_that_names_another_payment_is_evidence(
+    payment: Callable[..., Transaction],
+) -> None:
+    told = {"id": "another", "status": "TS", "airtel_money_id": "MP240101.1200.A00002"}
+    report = asked(payment(), answer("DP00800001001", transaction=told))
+    assert isinstance(report, ProviderUnreachable)
+    assert report.evidence == Evidence("MP240101.1200.A00002", "TS")
+
+
 NOT_CLEARLY_PAID: list[dict[str, Any]] = [
     {"code": "DP00900001005"},
     {"code": "DP00900001001", "success": False},
@@ -797,12 +808,18 @@ def test_what_was_told_as_paid_with_a_doubt_is_pending_and_never_sent_again(
     members: dict[str, Any], is_poll: bool
 ) -> None:
     given = enquiry("TS", **members)
-    told = asked(a_payout(), given) if is_poll else submitted(a_payout(), key_answer(), given)
-    assert told == ProviderAccepted(
-        REFERENCE, "airtel_ug", Source.POLL, "MP240101.1200.A00001", version=2
-    )
     unknown = answer("ESB000045", success=False, status=404)
-    later_on = a_payout(provider_reference=told.provider_reference)
+    if is_poll:
+        doubtful = asked(a_payout(), given)
+        assert isinstance(doubtful, ProviderUnreachable)
+        assert doubtful.evidence == Evidence("MP240101.1200.A00001", "TS")
+        later_on = a_payout(evidence=doubtful.evidence)
+    else:
+        told = submitted(a_payout(), key_answer(), given)
+        assert told == ProviderAccepted(
+            REFERENCE, "airtel_ug", Source.POLL, "MP240101.1200.A00001", version=2
+        )
+        later_on = a_payout(provider_reference=told.provider_reference)
     assert isinstance(asked(later_on, unknown, now=later(START, HOUR)), ProviderUnreachable)
 
 

@@ -61,7 +61,7 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
-from mmo_sansio.values.model import Flow, Source, Stage, Status, Transaction, Type
+from mmo_sansio.values.model import Evidence, Flow, Source, Stage, Status, Transaction, Type
 from mmo_sansio.values.money import Money
 
 USER = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
@@ -466,10 +466,35 @@ def test_what_is_still_running_is_pending_wherever_it_says_so(reason: str) -> No
     ],
 )
 @pytest.mark.spec("S6")
-def test_an_answer_that_says_nothing_usable_changes_nothing(
+def test_an_answer_that_cannot_be_used_causes_another_question(
     given: HttpResponse | ExchangeFailed,
 ) -> None:
     assert isinstance(asked(given), ProviderUnreachable)
+
+
+@pytest.mark.spec("S5", "S6")
+@pytest.mark.parametrize(
+    ("status", "members", "receipt"),
+    [
+        ("SUCCESSFUL", {"externalId": "another"}, "363440463"),
+        ("SUCCESSFUL", {"amount": "much"}, "363440463"),
+        ("SUCCESSFUL", {"currency": "???"}, "363440463"),
+        ("Successful", {}, "363440463"),
+        ("SUCCESS", {"financialTransactionId": None}, REFERENCE),
+        ("SUCCESSFUL", {"financialTransactionId": ["odd"]}, REFERENCE),
+    ],
+)
+def test_an_answer_that_calls_it_paid_is_evidence_whatever_else_cannot_be_used(
+    status: str, members: dict[str, Any], receipt: str
+) -> None:
+    told = {"financialTransactionId": "363440463", **members}
+    report = asked(answer(200, a_status(status, **told)))
+    assert isinstance(report, ProviderUnreachable)
+    assert report.evidence == Evidence(receipt, "SUCCESSFUL")
+
+
+def test_what_mtn_has_created_is_pending() -> None:
+    assert isinstance(asked(answer(200, a_status("CREATED"))), ProviderAccepted)
 
 
 @pytest.mark.spec("S6")
