@@ -14,7 +14,7 @@ import pytest
 from attrs import evolve
 from mmo_provider_pawapay import PAWAPAY
 from mmo_provider_pawapay.adapter import NOT_FOUND_IS_FINAL_AFTER
-from mmo_provider_pawapay.codes import ACCOUNT_REFUSALS, FAILURES, INCONCLUSIVE
+from mmo_provider_pawapay.codes import ACCOUNT_REFUSALS, FAILURES, INCONCLUSIVE, find_failure
 from mmo_provider_pawapay.wire import PENDING_STATUSES, gateway_reference, operation_id
 from pawapay_samples import (
     ACCEPTED,
@@ -124,6 +124,22 @@ def test_a_completed_payment_of_which_something_cannot_be_used_is_evidence(
     assert isinstance(report, ProviderUnreachable)
     assert report.evidence is not None
     assert report.evidence.code == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("The PIN you have entered is incorrect.", ErrorCode.USER_WRONG_PIN),
+        ("Customer entered a wrong PIN", ErrorCode.USER_WRONG_PIN),
+        ("Customer did not enter the PIN in time.", ErrorCode.USER_TIMEOUT),
+        ("Wrong shopping basket", ErrorCode.USER_TIMEOUT),
+    ],
+)
+def test_a_payment_that_was_not_approved_tells_a_wrong_pin_from_no_answer(
+    message: str, reason: ErrorCode
+) -> None:
+    failure = find_failure("PAYMENT_NOT_APPROVED", message)
+    assert failure.error_code(Type.PAYIN) is reason
 
 
 HELD_WHERE_NOT_PERMITTED: dict[bytes, set[Type]] = {

@@ -18,7 +18,7 @@ from attrs import define, field
 from mmo_provider_pawapay import refunds
 from mmo_provider_pawapay.account import PawapayAccount, read_account
 from mmo_provider_pawapay.account_check import CALLBACK_KEYS_PART, MARKET_PART, AnswerJudge
-from mmo_provider_pawapay.codes import FAILURES, OTHER_FAILURE
+from mmo_provider_pawapay.codes import FAILURES, find_failure
 from mmo_provider_pawapay.configuration import ActiveConfiguration, parse_active_configuration
 from mmo_provider_pawapay.signatures import (
     SignatureFault,
@@ -490,5 +490,5 @@ def _named_by(document: Mapping[str, Any]) -> tuple[Operation, str, str | None] 
 
 
 def _meaning(reason: FailureReason, type: Type) -> tuple[ErrorCode, str | None]:
-    failure = FAILURES.get(reason.code or "", OTHER_FAILURE)
+    failure = find_failure(reason.code, reason.message)
     return failure.error_code(type), reason.message or failure.reason or None

@@ -6,6 +6,7 @@ Source: https://docs.pawapay.io/v2/docs/failure_codes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -137,3 +138,17 @@ INCONCLUSIVE: Final = frozenset({"UNKNOWN_ERROR"})
 """Codes in the answer to a submission after which pawaPay may have it: only a question tells."""
 
 OTHER_FAILURE: Final = _both(_DECLINED, "")
+
+WRONG_PIN: Final = Failure(ErrorCode.USER_WRONG_PIN, _DECLINED, "The payer's PIN was wrong.")
+_WRONG_PIN_WORDS: Final = re.compile(
+    r"\b(?:incorrect|wrong|invalid)\b.*\bpin\b|\bpin\b.*\b(?:incorrect|wrong|invalid)\b",
+    re.IGNORECASE,
+)
+
+
+def find_failure(code: str | None, message: str | None) -> Failure:
+    """Return the meaning of a code and its message: a payment that the payer did not approve may
+    also be one with a wrong PIN, which only the message tells (a callback of 2025)."""
+    if code == "PAYMENT_NOT_APPROVED" and _WRONG_PIN_WORDS.search(message or ""):
+        return WRONG_PIN
+    return FAILURES.get(code or "", OTHER_FAILURE)
