@@ -55,7 +55,7 @@ class SimulatedMpesaAccount:
     """What a payment of the shortcode costs, in cents; it is named, and not taken."""
     c2b_version: int | None = None
     """The version of the product C2B that the app has for the shortcode, 1 or 2; None: both. A real
-    app has one of them (five public reports, 2022 to 2025)."""
+    app has one of them (five public reports)."""
     confirmation_url: str | None = None
     validation_url: str | None = None
     response_type: str = "Completed"
