@@ -56,6 +56,11 @@ class SimulatedMpesaAccount:
     c2b_version: int | None = None
     """The version of the product C2B that the app has for the shortcode, 1 or 2; None: both. A real
     app has one of them (five public reports)."""
+    excise_minor: int = 0
+    """A second charge, which is joined to the fee by `&`."""
+    words_differ: bool = False
+    """Whether a query words the result of a prompt otherwise than its callback, as was seen in
+    September 2026 (nkap)."""
     confirmation_url: str | None = None
     validation_url: str | None = None
     response_type: str = "Completed"
@@ -126,9 +131,9 @@ class SimulatedMpesaAccounts:
 
     def open_account(self, document: Mapping[str, Any]) -> None:
         """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey",
-        "initiator", "initiator_password", "roles", "operator_state", "fee", "validates",
+        "initiator", "initiator_password", "roles", "operator_state", "fee", "excise", "validates",
         "confirms_pushes", "tells_references", "confirmation_url", "c2b_version",
-        "reversible_for_s"}`. Raises ValueError for an invalid one."""
+        "words_differ", "reversible_for_s"}`. Raises ValueError for an invalid one."""
         members = dict(document)
         id = str(members.pop("account", ""))
         if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
@@ -136,8 +141,9 @@ class SimulatedMpesaAccounts:
         account = self.accounts.get(id) or SimulatedMpesaAccount(id)
         if "balance" in members:
             account.balance_minor = _parse_minor(members.pop("balance"))
-        if "fee" in members:
-            account.fee_minor = _parse_minor(members.pop("fee"))
+        for charge in ("fee", "excise"):
+            if charge in members:
+                setattr(account, f"{charge}_minor", _parse_minor(members.pop(charge)))
         if members.get("operator_state", account.operator_state) not in OPERATOR_STATE_CODES:
             raise ValueError(f"operator_state must be one of: {', '.join(OPERATOR_STATE_CODES)}")
         if members.get("c2b_version") not in (None, 1, 2):
@@ -256,7 +262,15 @@ _PAID_OUT: Final = ("b2c", "b2b", "reversal")
 """The kinds of payments that the book shows with the payee's account."""
 
 _SETTABLE_FIELDS: Final = frozenset(each.name for each in fields(SimulatedMpesaAccount)) - {
-    *("id", "balance_minor", "fee_minor", "validation_url", "response_type", "can_pull")
+    *(
+        "id",
+        "balance_minor",
+        "fee_minor",
+        "excise_minor",
+        "validation_url",
+        "response_type",
+        "can_pull",
+    )
 }
 
 

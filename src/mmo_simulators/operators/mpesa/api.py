@@ -235,7 +235,9 @@ class MpesaSimulator:
             raise MpesaRequestRejected(500, "500.001.1001", "The transaction does not Exist")
         if payment.result is None:
             raise MpesaRequestRejected(500, "500.001.1001", "The transaction is being processed")
-        return json_response(200, responses.stk_query_response(payment))
+        shortcode = self._accounts.accounts[form["BusinessShortCode"]]
+        document = responses.stk_query_response(payment, words_differ=shortcode.words_differ)
+        return json_response(200, document)
 
     def _generate_qr(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant

@@ -15,6 +15,12 @@ from mmo_simulators.common.messages import JSON_HEADERS, parse_json_object
 from mmo_simulators.operators.mpesa.accounts import SimulatedMpesaAccount, SimulatedMpesaPayment
 from mmo_simulators.operators.mpesa.result_bodies import describe_result
 
+QUERY_DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "1032": "Request canceled by user.",
+    "1037": "No response from user.",
+}
+"""What a query says of a result that a callback words otherwise; the exact words are made up."""
+
 PULL_PAGE_ROWS: Final = 50
 """The payments on one page of Pull Transactions; how many Daraja's has is not published."""
 
@@ -46,17 +52,21 @@ def stk_push_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
     }
 
 
-def stk_query_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
+def stk_query_response(
+    payment: SimulatedMpesaPayment, *, words_differ: bool = False
+) -> dict[str, str]:
     """Return the response to a query about a push that has ended; its code is text."""
+    code = payment.polled_code or payment.result or ""
+    words = describe_result(payment.polled_code) if payment.polled_code else payment.message
+    if words_differ:
+        words = QUERY_DESCRIPTIONS.get(code, words)
     return {
         "ResponseCode": "0",
         "ResponseDescription": "The service request has been accepted successfully",
         "MerchantRequestID": payment.originator_id,
         "CheckoutRequestID": payment.conversation_id,
-        "ResultCode": payment.polled_code or payment.result or "",
-        "ResultDesc": describe_result(payment.polled_code)
-        if payment.polled_code
-        else payment.message,
+        "ResultCode": code,
+        "ResultDesc": words,
     }
 
 

@@ -256,7 +256,10 @@ def _charges_text(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccoun
     payer = accounts.accounts.get(payment.payer)
     if payer is None or not payer.fee_minor or payment.result != "0":
         return ""
-    return f"Fee For {payment.kind.upper()} Payment|KES|{_money_text(payer.fee_minor)}"
+    fee = f"Fee For {payment.kind.upper()} Payment|KES|{_money_text(payer.fee_minor)}"
+    if not payer.excise_minor:
+        return fee
+    return f"{fee}&Excise Duty|KES|{_money_text(payer.excise_minor)}"
 
 
 def _money_text(minor: int) -> str:

@@ -64,6 +64,10 @@ class SimulatedMtnAccounts:
     has_reason_objects: bool = False
     """Whether a failed payment's reason is `{"code", "message"}`; otherwise it is the code alone.
     """
+    numbers_as_seen: bool = False
+    """Whether …453 and …454 do what MTN's sandbox was seen to do (nkap, September 2026): the first
+    fails as EXPIRED after a while, the second is CREATED and never ends. Otherwise they do what the
+    documentation says; another report of 2026 saw …453 succeed."""
     callback_method: str = "PUT"
     refundable_for: Span | None = None
     """How long after its result a request to pay can be refunded; None: always, as the
@@ -164,7 +168,8 @@ class SimulatedMtnAccounts:
             document["payee"] = {"partyIdType": "MSISDN", "partyId": payment.party}
         document["amount"] = format_plain(payment.amount)
         if payment.result is None:
-            return {**document, "status": "PENDING"}
+            is_created = self.numbers_as_seen and payment.outcome == DELAYED
+            return {**document, "status": "CREATED" if is_created else "PENDING"}
         if payment.result == SUCCESSFUL:
             receipt = {"financialTransactionId": payment.receipt} if payment.receipt else {}
             return {**receipt, **document, "status": SUCCESSFUL}
@@ -199,6 +204,8 @@ class SimulatedMtnAccounts:
         return ONGOING_DELAY if outcome == ONGOING else self.approval_delay
 
     def _transfer(self, payment: SimulatedMtnPayment, *, now: Instant) -> str:
+        if self.numbers_as_seen and payment.outcome == ONGOING:
+            return "EXPIRED"
         if payment.outcome not in (SUCCESSFUL, ONGOING):
             return payment.outcome
         is_payin, refunded = payment.kind.is_payin, self._refunded_payment(payment.document)

@@ -133,8 +133,14 @@ class MtnSimulator:
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
         """Open `{"account": "46733123999", "balance": "100.00"}`; `collection`, `disbursement` and
-        `remittance` are the merchant's accounts."""
+        `remittance` are the merchant's accounts. `{"account": "numbers", "as_seen": true}` switches
+        `SimulatedMtnAccounts.numbers_as_seen`."""
         for each in accounts:
+            if each.get("account") == "numbers":
+                if not isinstance(each.get("as_seen"), bool):
+                    raise ValueError("as_seen must be true or false")
+                self.accounts.numbers_as_seen = each["as_seen"]
+                continue
             account, balance = each.get("account"), each.get("balance")
             if not isinstance(account, str) or not isinstance(balance, str):
                 raise ValueError("account and balance must be text")
