@@ -15,7 +15,9 @@ from typing import Any
 
 from attrs import frozen
 
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
+from mmo_sansio.values.clock import MINUTE, Span
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.settings.providers import (
     PROVIDER_PREFIX,
@@ -31,11 +33,21 @@ from mmo_trio.settings.sections import (
     Setting,
     Settings,
 )
-from mmo_trio.settings.values import InvalidSettingValue, SettingsError, collected, raise_faults
+from mmo_trio.settings.values import (
+    InvalidSettingValue,
+    SettingsError,
+    collected,
+    format_span,
+    raise_faults,
+)
 from mmo_trio.storage.open_store import POSTGRES_SCHEMES, url_scheme
 from mmo_trio.system.known_releases import HYPERCORN
 
 TEST_ENV_PREFIX = "MMO_TEST_"
+
+PENDING_TIMEOUT_MIN = Span(10 * MINUTE + SUBMISSION_TIMEOUT)
+"""The shortest time for which a payment may be pending: nothing is submitted that might be in
+flight at its expiry, and each payment is polled once more ten minutes before that."""
 
 
 @frozen
@@ -163,6 +175,11 @@ def _contradictions(
     if limits.api_key_cache > API_KEY_CACHE_MAX:
         fault = "is longer than 60s, the longest that a retired key may still be accepted."
         yield fault_of("limits.api_key_cache", fault, 'Set it to "60s" or less.')
+    if limits.pending_timeout < PENDING_TIMEOUT_MIN:
+        least = format_span(PENDING_TIMEOUT_MIN)
+        fault = f"is shorter than {least}: a submission takes up to 30s, and the last poll is due"
+        remedy = f'10m before the end. Set it to "{least}" or more.'
+        yield fault_of("limits.pending_timeout", fault, remedy)
     for key, count, total_key, total in (
         ("callbacks_per_merchant", limits.callbacks_per_merchant, "callbacks", limits.callbacks),
         (

@@ -189,7 +189,8 @@ class LimitsSection:
     pending_timeout: Span = setting(
         SPAN,
         _TERMS.pending_timeout,
-        "How long a transaction may stay pending before it fails with `transaction_expired` (S3).",
+        "How long a transaction may stay pending before it fails with `transaction_expired` (S3); "
+        "at least 10m30s.",
     )
     idempotency_window: Span = setting(
         SPAN,

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
+from mmo_sansio.payments.rules.timers import FINAL_POLL_BEFORE_EXPIRY
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
 from mmo_trio.settings import (
@@ -22,6 +24,7 @@ from mmo_trio.settings import (
     parse_span,
 )
 from mmo_trio.settings.describe import settings_page
+from mmo_trio.settings.load import PENDING_TIMEOUT_MIN
 from mmo_trio.settings.sections import SETTINGS
 from mmo_trio.settings.service import ServiceAddresses, check_production, sandbox_presets
 from mmo_trio.settings.values import mask_database_url
@@ -160,6 +163,10 @@ def test_providers_come_from_file_and_environment(tmp_path: Path) -> None:
     assert "secret-passkey" not in str(tuple(effective_settings(settings)))
 
 
+def test_the_shortest_time_for_a_pending_payment_has_room_for_a_submission_and_a_poll() -> None:
+    assert PENDING_TIMEOUT_MIN == FINAL_POLL_BEFORE_EXPIRY + SUBMISSION_TIMEOUT
+
+
 FILE_FAULTS = [
     ('[limts]\nbody = "1KiB"', ["mmo.toml: [limts]", "limits"]),
     ('[limits]\nbodi = "1KiB"', ["mmo.toml: limits.bodi", "Did you mean body?"]),
@@ -169,6 +176,7 @@ FILE_FAULTS = [
     ("[limits]\nidle_timeout = 30", ["limits.idle_timeout", "unit"]),
     ('[limits]\nidle_timeout = "0s"', ["limits.idle_timeout", "above 0"]),
     ('[limits]\npending_timeout = "9999999d"', ["limits.pending_timeout", "3650d"]),
+    ('[limits]\npending_timeout = "10m29s"', ["limits.pending_timeout", "shorter than 10m30s"]),
     ("limits = 3", ["limits", "[limits]"]),
     ("[limits", ["mmo.toml", "is not TOML"]),
     ('[listen]\napi = "8080"', ["listen.api", "HOST:PORT"]),
