@@ -22,12 +22,16 @@ TOKEN_LIFETIME_MAX: Final = Span(7 * DAY)
 FREE_TEXTS: Final = frozenset(
     (
         *("ResultDesc", "ResponseDescription", "CustomerMessage"),  # M-Pesa
+        *("FirstName", "MiddleName", "LastName", "sender", "organizationname"),
         *("payeeNote", "payerMessage"),  # MTN MoMo
         "message",  # Airtel Money
         "failureMessage",  # pawaPay
     )
 )
-"""The members that operators fill with texts for people."""
+"""The members that operators fill with texts for people, and with people's names. M-Pesa's results
+have names also as the `Value` beside a `Key` that ends in NAMED."""
+
+NAMED: Final = "Name"
 _UNSTORABLE: Final = re.compile("[\\x00\\ud800-\\udfff]")
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -66,8 +70,10 @@ def _replace_in_free_texts(value: Any) -> None:
         for each in value:
             _replace_in_free_texts(each)
     elif isinstance(value, dict):
+        is_name = str(value.get("Key", "")).endswith(NAMED)
         for name, member in value.items():
-            if name in FREE_TEXTS and isinstance(member, str):
+            is_free = name in FREE_TEXTS or (name == "Value" and is_name)
+            if is_free and isinstance(member, str):
                 value[name] = _UNSTORABLE.sub("\ufffd", member)
             else:
                 _replace_in_free_texts(member)

@@ -67,13 +67,24 @@ def test_a_lifetime_that_makes_no_sense_is_refused(value: object) -> None:
         parse_token_lifetime(value, default=HOUR)
 
 
-@pytest.mark.parametrize("name", ["ResultDesc", "payeeNote", "payerMessage", "message"])
+@pytest.mark.parametrize(
+    "name", ["ResultDesc", "payeeNote", "payerMessage", "message", "FirstName", "sender"]
+)
 @pytest.mark.parametrize("text", [b"\\ud83d", b"\\u0000", b"\\ude00"])
 def test_a_text_for_people_that_was_cut_makes_nothing_unreadable(name: str, text: bytes) -> None:
     body = b'{"data":[{"%s":"ok %s","code":"0"}]}' % (name.encode(), text)
     assert parse_json(body) == {"data": [{name: "ok \ufffd", "code": "0"}]}
     with pytest.raises(ValueError):
         parse_json(body.replace(b'"code":"0', b'"code":"0' + text))
+
+
+def test_a_name_in_a_parameter_that_was_cut_makes_nothing_unreadable() -> None:
+    name = b'{"Key":"ReceiverPartyPublicName","Value":"254 JO\\ud83d"}'
+    body = b'[%s,{"Key":"ReceiptNo","Value":"A"}]' % name
+    named, receipt = parse_json(b'{"a":%s}' % body)["a"]
+    assert (named["Value"], receipt["Value"]) == ("254 JO\ufffd", "A")
+    with pytest.raises(ValueError):
+        parse_json(b'{"a":%s}' % body.replace(b'"Value":"A', b'"Value":"A\\ud83d'))
 
 
 def test_a_whole_pair_in_a_text_for_people_stays() -> None:
