@@ -116,3 +116,41 @@ def assert_has_no_other_members(capture: Capture, operator: SimulatedOperator) -
         if request.method == method and path in request.target.decode() and response.status == 200
     ]
     assert set(member_paths(told[-1])) <= seen
+
+
+@pytest.mark.parametrize(
+    ("kind", "account", "fault"),
+    [
+        ("mpesa_daraja", {"account": "174379", "c2b_version": 3}, "c2b_version"),
+        ("mpesa_daraja", {"account": "600997", "excise": "-1"}, "balance"),
+        ("airtel_money", {"account": "collection", "ambiguous_status": "TS"}, "ambiguous_status"),
+        ("airtel_money", {"account": "collection", "names_codes": "yes"}, "names_codes"),
+        ("mtn_momo", {"account": "numbers", "as_seen": "yes"}, "as_seen"),
+    ],
+)
+def test_a_switch_that_makes_no_sense_is_refused(
+    kind: str, account: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(ValueError, match=fault):
+        OPEN[kind][1]().open_accounts([account])
+
+
+@pytest.mark.parametrize("differ", [False, True])
+def test_a_query_may_word_a_result_otherwise_than_its_callback(differ: bool) -> None:
+    (capture,) = (each for each in CASES if each.name == "prompt_cancelled_1031")
+    switches = [
+        {"account": "254708374149", "enters": "cancel"},
+        {"account": "174379", "words_differ": differ},
+    ]
+    simulated = {**capture.document, "simulated": {"accounts": switches}}
+    played_capture, simulator = as_simulated(evolve(capture, document=simulated))
+    played = PlayedPayment(
+        played_capture, SimulatedOperator(simulator, played_capture.open_adapter())
+    )
+    played.play()
+    data = played.payment.progress.provider_data
+    assert data is not None
+    assert (data.error_code, data.error_message) == (
+        "1032",
+        "Request canceled by user." if differ else "Request cancelled by user.",
+    )
