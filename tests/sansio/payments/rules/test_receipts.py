@@ -37,7 +37,7 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import DepositTrust, Evidence, Source, Stage
+from mmo_sansio.values.model import DepositTrust, Evidence, Operation, Source, Stage
 
 RECEIPT = "RKL51ZDR4F"
 OTHER_RECEIPT = "RKL51ZDR4G"
@@ -203,6 +203,56 @@ def test_a_success_without_its_receipt_takes_the_one_that_is_told_later(
     assert gateway.suspense == []
     receive(gateway, [DEPOSIT])
     assert reasons(gateway) == [SuspenseReason.CONFLICTING_DEPOSIT]
+
+
+@pytest.mark.spec("S4", "S5")
+@pytest.mark.parametrize("told", [PAID, HINTED, NAMED], ids=["a result", "a callback", "a deposit"])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_another_receipt_than_that_of_a_success_leaves_a_trace(
+    told: Input, *, is_late: bool
+) -> None:
+    told_in_time: list[Input] = [WITHOUT_RECEIPT, told]
+    gateway = after(*([WITHOUT_RECEIPT] if is_late else told_in_time))
+    gateway.wake(now=later(START, HOUR))
+    gateway.receive(told, now=later(START, Span(2 * HOUR)))
+    assert gateway.transaction(REFERENCE).progress.provider_reference == RECEIPT
+    assert gateway.suspense == []
+    other = hinted(evidence=Evidence(OTHER_RECEIPT, "0", KES(150), settles=True))
+    gateway.receive(other, now=later(START, Span(3 * HOUR)))
+    (entry,) = gateway.suspense
+    assert (entry.reason, OTHER_RECEIPT in entry.content) == (
+        SuspenseReason.CONFLICTING_RESULT,
+        True,
+    )
+
+
+@pytest.mark.spec("S5")
+def test_a_receipt_of_another_amount_leaves_a_trace_at_a_success_without_one() -> None:
+    gateway = after(WITHOUT_RECEIPT)
+    gateway.wake(now=later(START, HOUR))
+    gateway.receive(
+        hinted(evidence=Evidence(RECEIPT, "0", KES(149), settles=True)), now=later(START, DAY)
+    )
+    assert reasons(gateway) == [SuspenseReason.CONFLICTING_RESULT]
+
+
+@pytest.mark.spec("S4")
+@pytest.mark.parametrize("operation", [Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT])
+def test_a_receipt_that_the_clock_lets_count_is_claimed(operation: Operation) -> None:
+    gateway = Gateway()
+    receive(
+        gateway,
+        [a_create_payment(operation=operation), a_begin_submission(), accepted(), HINTED],
+    )
+    gateway.wake(now=later(START, HOUR))
+    assert gateway.transaction(REFERENCE).progress.provider_reference == RECEIPT
+    assert gateway.transaction(REFERENCE).progress.stage is Stage.SUCCEEDED
+    assert gateway.ledger.claims["test", RECEIPT].payment == REFERENCE
+    typed = a_resolution(OTHER, provider_reference=RECEIPT)
+    receive(gateway, [a_create_payment(OTHER, merchant_reference=OTHER), a_begin_submission(OTHER)])
+    refused = gateway.receive(typed, now=later(START, DAY))
+    assert isinstance(refused, Ignored)
+    assert f"is the receipt of the payment {REFERENCE}" in refused.reason
 
 
 @pytest.mark.spec("S4")
