@@ -51,6 +51,7 @@ def check(world: World) -> None:
                 )
         _check_payment(world, each, paid.get(each.reference), late.get(each.reference) or None)
     _check_deposits(world)
+    _check_beside(world)
     payments = [each for each in every if each.order.flow is not Flow.PUSH]
     succeeded = [each for each in payments if each.progress.stage is Stage.SUCCEEDED]
     assert sum(map(final, succeeded)) + sum(late.values()) == sum(paid.values())
@@ -137,17 +138,15 @@ def _is_own_accord(payment: Mapping[str, str], about: Transaction | None) -> boo
 
 
 def _is_beside(payment: Mapping[str, str], about: Transaction | None) -> bool:
-    """Whether it is a prompt of which the gateway never heard, and in whose place its payer has
-    paid by the menu."""
-    if (
-        about is None
-        or payment["kind"] != "stk_push"
-        or about.progress.completion_source is not Source.WEBHOOK
-    ):
+    """Whether it is a prompt in whose place its payer's payment by the menu counts: that names the
+    payment, and of the prompt the gateway had heard nothing, or no receipt."""
+    if about is None or payment["kind"] != "stk_push":
         return False
     return (
         about.progress.stage is Stage.SUCCEEDED
+        and about.progress.completion_source in (Source.WEBHOOK, Source.POLL)
         and about.progress.provider_reference != payment["receipt"]
+        and about.progress.receipt_awaited_since is None
     )
 
 
@@ -234,6 +233,25 @@ def _check_deposits(world: World) -> None:
         **stands,
         **{each: booked[each] for each in booked.keys() & received.keys()},
     } == received, f"what was paid of own accord in seed {world.seed} is not in the books"
+
+
+def _check_beside(world: World) -> None:
+    """The receipt of a payment by the menu counts for a prompt only where the gateway could not
+    know better: nothing was heard of the prompt, or it was paid from the same telephone. The
+    prompt's own stands in the suspense book if it was ever told."""
+    by_menu = {each["receipt"]: each for each in world.book if each["kind"] == "c2b"}
+    for each in world.book:
+        about = named(world, each["reference"])
+        if each["result"] != "success" or about is None or not _is_beside(each, about):
+            continue
+        taken = by_menu[about.progress.provider_reference or ""]
+        where = f"{each['receipt']} of seed {world.seed}"
+        assert taken["reference"] == each["reference"], where
+        if about.progress.completion_source is Source.POLL:
+            assert taken["account"] == each["account"], f"{where} was paid by another"
+        told = [entry for entry in world.suspense if each["receipt"] in entry.content]
+        assert told or each["receipt"] not in world.heard, f"{where} is not in the suspense book"
+        world.tally["paid by prompt and menu"] += 1
 
 
 def _check_balances(world: World, paid: Mapping[str, Decimal]) -> None:

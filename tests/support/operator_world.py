@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -92,6 +93,7 @@ SELDOM_S = 300
 LASTS = Span(3 * 24 * HOUR + 6 * HOUR)
 MONEY_BACK = frozenset({"refund", "reversal"})
 """The kinds of rows in simulators' books about money that goes back."""
+_PROMPT_RECEIPT = re.compile(r'"Name": ?"MpesaReceiptNumber", ?"Value": ?"(\w+)"')
 SAMPLED_EVERY = Span(20 * MINUTE)
 """The interval of looking at `mmo tx list --stuck`."""
 
@@ -163,6 +165,8 @@ class World:
         self.hooks: Webhooks | None = None
         self.account: ProviderAccount | None = None
         self.callbacks: Counter[str] = Counter()
+        self.heard: set[str] = set()
+        """The receipts of the prompts whose callbacks the gateway has accepted."""
         self.forger = Forger(Random(seed), self.tally, lambda: self.transactions)
 
     @property
@@ -553,6 +557,7 @@ class World:
         self.simulator.on_callback_response(request, answer, now=now())
         self._send_notifications()
         if answer is not None:
+            self.heard.update(_PROMPT_RECEIPT.findall(request.body.decode()))
             self.forger.capture(request)
         if answer is not None and not self.is_healed and self.random.random() < 0.1:
             self.tally["callback told again"] += 1

@@ -332,6 +332,8 @@ class DepositAnswered:
     """Whether the answer names an account of ours as the one that was paid."""
     amount: Money | None = None
     """The amount of the answer; None when it names none."""
+    payer: str = ""
+    """The telephone number of the account that has paid; empty where it is not told in full."""
     detail: str = ""
     """The provider's words, for staff."""
     payment: str | None = None

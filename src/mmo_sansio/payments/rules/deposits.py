@@ -275,7 +275,14 @@ def apply_answer(ledger: Ledger, input_: inputs.DepositAnswered, *, now: Moment)
     if input_.amount != claim.amount:
         return _withdraw(evolve(confirmed, amount=input_.amount), named, now=now, stored=claim)
     return _settle(
-        ledger, claim, confirmed, named, brand=input_.brand, method=input_.method, now=now
+        ledger,
+        claim,
+        confirmed,
+        named,
+        brand=input_.brand,
+        method=input_.method,
+        payer=input_.payer,
+        now=now,
     )
 
 
@@ -355,9 +362,11 @@ def _settle(
     *,
     brand: Brand | None = None,
     method: str = "",
+    payer: str = "",
     now: Moment,
 ) -> Decision:
-    """Settle a claim: book it, or leave it open while the payment that it names is pending."""
+    """Settle a claim: book it, or leave it open while the payment that it names is pending.
+    `payer`: whose number has paid, as the provider says; empty where it does not."""
     known = ledger.deposit(claim.provider, claim.receipt)
     if known is not None:  # Another process may have booked it meanwhile.
         booked = _repeated_deposit(
@@ -365,6 +374,8 @@ def _settle(
         )
     elif named is None:
         booked = book_deposit(_as_notified(claim, brand, method), now=now)
+    elif _is_paid_beside(claim.receipt, payer, named):
+        booked = record_in_suspense(claim, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
     elif _is_explained(claim, named):
         booked = _explain(claim, named)
     elif _is_paid_by(claim.receipt, claim.amount, named):
@@ -414,9 +425,33 @@ def _is_paid_by(receipt: str, amount: Money, named: Transaction) -> bool:
         return progress.evidence.receipt == receipt
     if progress.receipt_awaited_since is not None:
         return amount == order.requested
+    return _is_unheard_of(progress)
+
+
+def _is_unheard_of(progress: Progress) -> bool:
+    """Tell whether the provider has told nothing of a submission, though it was asked."""
     return (
         progress.provider_reference is None and progress.hint is None and not progress.is_unpolled
     )
+
+
+def _is_paid_beside(receipt: str, payer: str, named: Transaction) -> bool:
+    """Tell whether a confirmed receipt is certainly not the named prompt's own: that went to
+    another telephone, and the provider has told of it without this receipt."""
+    order, progress = named.order, named.progress
+    is_prompt = order.type is Type.PAYIN and order.flow is not Flow.QR
+    if not is_prompt or order.party == MASKED_PARTY or not payer:
+        return False
+    own = {progress.provider_reference, progress.evidence and progress.evidence.receipt}
+    if receipt in own or _is_unheard_of(progress):
+        return False
+    return _number_within_country(payer) != _number_within_country(order.party.msisdn)
+
+
+def _number_within_country(msisdn: str) -> str:
+    """Return the end of a number, which is one in every notation: the shortest of the markets' have
+    eight digits after the dialling code."""
+    return "".join(character for character in msisdn if character.isdecimal())[-8:]
 
 
 def _settle_payment(

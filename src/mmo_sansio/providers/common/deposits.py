@@ -97,6 +97,7 @@ def answer_input(
         outcome=answer.outcome,
         is_ours=answer.is_ours,
         amount=answer.amount,
+        payer=answer.payer,
         detail=answer.reason,
         payment=None if claim is None else claim.payment,
         brand=owner and owner[0],

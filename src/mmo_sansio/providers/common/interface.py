@@ -150,6 +150,8 @@ class DepositAnswer:
     asked_at: Instant | None = None
     """When the question was asked that it answers at an address of that question; None: it came by
     another way."""
+    payer: str = ""
+    """The telephone number of the account that has paid; empty where it is not told in full."""
 
 
 @frozen

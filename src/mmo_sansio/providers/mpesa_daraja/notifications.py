@@ -35,7 +35,7 @@ from mmo_sansio.providers.mpesa_daraja.callback_url import (
     parse_callback_url,
     party_digest,
 )
-from mmo_sansio.providers.mpesa_daraja.wire import to_json
+from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn, to_json
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Evidence, Source
 
@@ -146,8 +146,15 @@ def deposit_answer(
             outcome = DepositAnswerOutcome.COMPLETED
         elif state in codes.TRANSACTION_FAILURES or state == "reversed":
             outcome = DepositAnswerOutcome.FAILED
-    is_ours = account.is_paid_at(party_number(result, "CreditPartyName"))
-    return DepositAnswer(provider, receipt, outcome, is_ours, result.amount, reason)
+    return DepositAnswer(
+        provider,
+        receipt,
+        outcome,
+        is_ours=account.is_paid_at(party_number(result, "CreditPartyName")),
+        amount=result.amount,
+        reason=reason,
+        payer=format_msisdn(party_number(result, "DebitPartyName")) or "",
+    )
 
 
 def _result_report(

@@ -191,6 +191,10 @@ def lets_answers_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "_answer_once", decide._decide)
 
 
+def believes_any_payer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mmo_sansio.payments.rules.deposits._is_paid_beside", lambda *_: False)
+
+
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
     ("name", "plant", "seed", "seen"),
@@ -202,6 +206,7 @@ def lets_answers_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         ("pawapay", makes_up_ids, 0, "was paid twice"),
         ("mpesa", trusts_confirmations, 0, "of seed"),
         ("mpesa", lets_answers_count_twice, 3, "of seed"),
+        ("mpesa", believes_any_payer, 5, "of seed 5 was paid by another"),
         ("mpesa", forgets_payments_past_prompts, 2, "of own accord in seed 2 is not in the books"),
     ],
 )

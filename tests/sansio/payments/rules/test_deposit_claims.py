@@ -47,6 +47,7 @@ from mmo_sansio.values.model import (
     Evidence,
     Flow,
     Operation,
+    Source,
     Stage,
     Status,
     Transaction,
@@ -598,6 +599,48 @@ def test_a_confirmation_of_the_prompts_own_receipt_is_explained_by_its_success(
     world.receive(succeeded(provider_reference=RECEIPT, settles_receipt=True))
     world.wait(FIRST_LOOK_AT_PROMPT)
     assert (world.payment.status, world.suspense, world.claim.wake_at) == (Status.SUCCESS, [], None)
+
+
+SOMEBODY_ELSE = "254708374149"
+ANSWERED_PAID = succeeded(provider_reference=PROMPT_ID, source=Source.POLL, lacks_receipt=True)
+
+
+@pytest.mark.spec("S4", "S5")
+@pytest.mark.parametrize("end", ["paid before", "awaits its receipt", "paid later", "fails later"])
+@pytest.mark.parametrize("payer", [SOMEBODY_ELSE, a_party().msisdn, ""])
+def test_what_another_number_has_paid_is_not_the_receipt_of_a_prompt(end: str, payer: str) -> None:
+    world = with_payment()
+    if end in ("paid before", "awaits its receipt"):
+        world.receive(ANSWERED_PAID)
+    if end == "paid before":
+        world.wait(HOUR)
+    world.receive(told())
+    world.receive(answer(payer=payer))
+    if end == "paid later":
+        world.receive(ANSWERED_PAID)
+    if end == "fails later":
+        world.receive(failed())
+    world.wait(HOUR)
+    is_anothers = payer == SOMEBODY_ELSE
+    assert world.claim.wake_at is None
+    assert (world.payment.progress.provider_reference == RECEIPT) is (
+        not is_anothers and end != "fails later"
+    )
+    beside = (SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")
+    assert world.suspense == ([beside] if is_anothers or end == "fails later" else [])
+
+
+@pytest.mark.spec("S2", "S4")
+def test_another_number_may_pay_a_qr_code_and_what_a_prompt_itself_has_named() -> None:
+    code = with_payment(Operation.QR_PAYIN)
+    code.receive(told())
+    code.receive(answer(payer=SOMEBODY_ELSE))
+    assert code.payment.status is Status.SUCCESS
+    prompt = with_payment()
+    prompt.receive(hinted(evidence=Evidence(RECEIPT, "0", KES(150))))
+    prompt.receive(told())
+    prompt.receive(answer(payer=SOMEBODY_ELSE))
+    assert (prompt.payment.status, prompt.suspense) == (Status.SUCCESS, [])
 
 
 def test_a_forged_confirmation_of_a_prompt_is_told_from_money() -> None:

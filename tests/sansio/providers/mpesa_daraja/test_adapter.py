@@ -865,6 +865,20 @@ def test_the_answer_counts_with_its_account_and_amount() -> None:
 
 
 @pytest.mark.parametrize(
+    ("party", "payer"),
+    [
+        ("254708374149 - JOHN DOE", "254708374149"),
+        ("2547 ***** 149 - JOHN DOE", ""),
+        ("254708*** - JOHN DOE", ""),
+        ("600997 - TEST SHOP", ""),
+        ("JOHN DOE", ""),
+    ],
+)
+def test_the_answer_names_who_has_paid_where_it_is_told_in_full(party: str, payer: str) -> None:
+    assert answered(status_document(DebitPartyName=party)).payer == payer
+
+
+@pytest.mark.parametrize(
     "party", ["254708374149 - JOHN DOE", "999999 - ELSE", "1743790 - ELSE", "TEST SHOP", ""]
 )
 def test_a_receipt_of_money_that_did_not_reach_us_is_no_deposit(party: str) -> None:
