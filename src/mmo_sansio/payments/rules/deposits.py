@@ -61,7 +61,7 @@ CLAIM_LIFETIME: Final = DAY
 """How long the provider is asked about an unconfirmed claim, before it is left to a person."""
 
 NOT_FOUND_IS_FINAL_AFTER: Final = HOUR
-"""How long after its notification the answer "not found" withdraws a claim."""
+"""How long after its notification a claim has to be asked about for "not found" to withdraw it."""
 
 WAKE_INTERVALS: Final[Sequence[Span]] = tuple(
     Span(each) for each in (15 * SECOND, 30 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE)
@@ -260,7 +260,7 @@ def apply_answer(ledger: Ledger, input_: inputs.DepositAnswered, *, now: Moment)
         case DepositAnswerOutcome.UNKNOWN:
             return _wait(claim, answered, "The answer says nothing that can be used.", named)
         case DepositAnswerOutcome.NOT_FOUND if (
-            elapsed(claim.received_at, now.time) < NOT_FOUND_IS_FINAL_AFTER
+            elapsed(claim.received_at, asked_at or now.time) < NOT_FOUND_IS_FINAL_AFTER
         ):
             return _wait(claim, answered, "It is not found, and may be too new for that.", named)
         case DepositAnswerOutcome.NOT_FOUND | DepositAnswerOutcome.FAILED:

@@ -8,12 +8,15 @@ from typing import Final
 import pytest
 
 from mmo_sansio.messages.changes import TransactionAdvanced
-from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.inputs import Input, MarkRestored
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.testing import (
+    KES,
+    REFERENCE,
     START,
     a_begin_submission,
+    a_deposit,
     a_transaction,
     accepted,
     cannot_tell,
@@ -25,7 +28,7 @@ from mmo_sansio.testing import (
     unreachable,
 )
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, later
-from mmo_sansio.values.model import Evidence, Progress, Stage
+from mmo_sansio.values.model import DepositTrust, Evidence, Progress, Stage
 
 SENT_FIRST: Final = 2
 SENT_AGAIN: Final = 5
@@ -91,6 +94,36 @@ def test_never_received_counts_for_the_submission_that_it_is_about() -> None:
         told = progress_after(Stage.SUBMITTING, never_received(version=version))
         assert (told.stage, told.unsent) == (Stage.CREATED, int(version == SENT_AGAIN))
     assert is_unmoved(Stage.SUBMITTING, never_received(version=SENT_AGAIN - 1))
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    "learnt",
+    [
+        accepted(version=SENT_AGAIN),
+        accepted(version=SENT_FIRST),
+        accepted(version=None),
+        hinted(content="paid"),
+        hinted(evidence=Evidence("RECEIPT1", "0"), version=SENT_FIRST),
+        MarkRestored(REFERENCE, "amina"),
+        succeeded(version=SENT_AGAIN, lacks_receipt=True),
+        failed(version=SENT_AGAIN),
+        a_deposit(payment=REFERENCE, trust=DepositTrust.CONFIRMED, amount=KES(150)),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_what_is_learnt_while_never_received_is_under_way_counts_for_more(learnt: Input) -> None:
+    """Whether the request itself or a question is answered so, and however late."""
+    before = a_transaction(
+        Stage.SUBMITTING, version=POLLED, sent_version=SENT_AGAIN, polls=1, submissions=2
+    )
+    for version in (SENT_AGAIN, POLLED):
+        ledger = ledger_with(before)
+        ledger.apply(decide(ledger, learnt, now=NOW).changes)
+        decision = decide(ledger, never_received(version=version), now=NOW)
+        assert not decision.intents
+        ledger.apply(decision.changes)
+        assert ledger.transactions[REFERENCE].progress.stage is not Stage.CREATED
 
 
 @PENDING

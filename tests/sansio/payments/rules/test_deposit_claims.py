@@ -302,6 +302,18 @@ def test_not_found_is_believed_only_once_the_operator_could_know() -> None:
     assert world.gateway.ledger.claims == {}
 
 
+def test_an_early_question_says_nothing_however_late_its_answer_comes() -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    world.receive(told())
+    missing = answer(outcome=DepositAnswerOutcome.NOT_FOUND, is_ours=False, amount=None)
+    world.now = later(START, Span(2 * HOUR))
+    too_early = later(START, Span(NOT_FOUND_IS_FINAL_AFTER - 1))
+    world.receive(evolve(missing, asked_at=too_early))
+    assert (world.suspense, world.claim.payment) == ([], REFERENCE)
+    world.receive(evolve(missing, asked_at=later(START, NOT_FOUND_IS_FINAL_AFTER)))
+    assert [reason for reason, *_ in world.suspense] == [SuspenseReason.UNCONFIRMED_DEPOSIT]
+
+
 def test_a_claim_is_asked_about_at_growing_intervals_and_in_the_end_left_to_a_person() -> None:
     world = with_payment(Operation.QR_PAYIN)
     world.receive(told())
