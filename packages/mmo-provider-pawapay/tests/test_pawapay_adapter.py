@@ -308,6 +308,7 @@ class TestSubmissions:
             assert (finding.state, finding.code) == ("refused", code)
             is_of_operation = code == "AUTHORISATION_ERROR"
             assert set(finding.held) == (held if is_of_operation else {Type.PAYIN, Type.PAYOUT})
+            assert finding.holds_reversals is (not is_of_operation or path.endswith(b"/refunds"))
 
     @pytest.mark.parametrize("body", [ACCEPTED, REJECTED, DUPLICATE_IGNORED])
     def test_what_is_taken_ends_the_refusal(self, body: bytes) -> None:
@@ -603,6 +604,7 @@ class TestAvailability:
         found = self.ask(HttpResponse(200, (), AVAILABILITY))
         assert (found["deposit"].code, found["deposit"].held) == ("CLOSED", (Type.PAYIN,))
         assert (found["payout"].code, found["payout"].held) == ("OPERATIONAL", ())
+        assert not found["payout"].holds_reversals
 
     def test_what_is_only_delayed_is_sent_and_shown(self) -> None:
         found = self.ask(HttpResponse(200, (), AVAILABILITY), "AIRTEL_OAPI_ZMB")

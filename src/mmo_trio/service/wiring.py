@@ -333,7 +333,12 @@ def build_workers(foundation: Foundation) -> Workers:
             clock.moment,
             resources.references.next,
         ),
-        reversals=ReversalWorker(resources.store, providers, float_monitor.note_reversal),
+        reversals=ReversalWorker(
+            resources.store,
+            providers,
+            float_monitor.note_reversal,
+            account_checks.holds_reversals,
+        ),
         dispatcher=dispatcher,
         scheduler=scheduler,
         clock_monitor=ClockMonitor(clock, resources.store),

@@ -16,6 +16,7 @@ from mmo_provider_pawapay.signatures import load_public_keys
 from mmo_provider_pawapay.wire import (
     DEPOSIT,
     PAYOUT,
+    REFUND,
     Operation,
     operation_of,
     parse_failure,
@@ -109,14 +110,21 @@ class AnswerJudge:
             state, words = _STATUSES[status]
         except (ValueError, KeyError):
             return no_answer_finding(self.provider, part, f"HTTP {response.status}")
+        is_closed = status == CLOSED
         return AccountFinding(
-            self.provider, part, state, status, words, held=(type,) if status == CLOSED else ()
+            self.provider,
+            part,
+            state,
+            status,
+            words,
+            held=(type,) if is_closed else (),
+            holds_reversals=is_closed and type is Type.PAYOUT,
         )
 
     def submission(self, response: HttpResponse, operation: Operation) -> AccountFinding | None:
         """Return the finding from the answer to a submission: whether pawaPay takes our signature
-        and our token for it. A refusal holds back what would meet it, too: all payments, or where
-        the token does not permit this operation, those of it. Refunds hold back nobody else."""
+        and our token for it. A refusal holds back what would meet it, too: all, or where the token
+        does not permit this operation, what is of it."""
         part = submissions_part(operation)
         try:
             document = parse_json(response.body)
@@ -130,8 +138,15 @@ class AnswerJudge:
                 for type in (Type.PAYIN, Type.PAYOUT)
                 if code != NOT_PERMITTED or operation_of(type) is operation
             )
-            refused = AccountState.REFUSED
-            return AccountFinding(self.provider, part, refused, code or "", words, held=held)
+            return AccountFinding(
+                self.provider,
+                part,
+                AccountState.REFUSED,
+                code or "",
+                words,
+                held=held,
+                holds_reversals=code != NOT_PERMITTED or operation is REFUND,
+            )
         if response.status != 200 or status not in _TAKEN_STATUSES:
             return None
         works = "pawaPay takes submissions."

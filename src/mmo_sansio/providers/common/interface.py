@@ -191,6 +191,13 @@ class AccountFinding:
     held: Sequence[Type] = ()
     """The types of payments that are not sent for now, as the provider says that it can't process
     them: they wait."""
+    holds_reversals: bool = False
+    """Whether the same is true of reversals."""
+
+    @property
+    def holds_back(self) -> bool:
+        """Tell whether anything is not sent for now."""
+        return bool(self.held) or self.holds_reversals
 
     def after(self, known: AccountFinding | None) -> AccountFinding:
         """Return what is known from now on: no answer ends no refusal, and only what works lets

@@ -70,6 +70,9 @@ HELD_FOR: Final = Span(5 * MINUTE)
 """How long payments are held back since the provider last said so: one that says nothing any more
 is tried."""
 
+_REVERSALS: Final = "reversals"
+"""What is held back beside the types of payments."""
+
 REQUESTED: Final = "requested"
 """The content of a note of a check that a person has asked for."""
 
@@ -91,8 +94,8 @@ class AccountChecks:
     """The notes of findings, by provider and part."""
     _stopped: frozenset[str] = frozenset()
     """The credentials with which nothing automatic may ask."""
-    _holds: dict[tuple[str, Type], trio.Event] = Factory(dict)
-    """What is held back, by provider and type."""
+    _holds: dict[tuple[str, str], trio.Event] = Factory(dict)
+    """What is held back, by provider and the type of payments, or _REVERSALS."""
 
     def __attrs_post_init__(self) -> None:
         for account in self.accounts.values():
@@ -111,6 +114,10 @@ class AccountChecks:
         """Return what is set once such payments may be sent to the provider again; None: they may
         be sent."""
         return self._holds.get((provider, type))
+
+    def holds_reversals(self, provider: str) -> bool:
+        """Tell whether no reversal may be sent to the provider for now."""
+        return (provider, _REVERSALS) in self._holds
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run rounds until cancelled; what is known already is read before `started`."""
@@ -164,7 +171,7 @@ class AccountChecks:
         note = finding_note(latest, self.now().time)
         is_old = (
             known is None
-            or bool(latest.held)
+            or latest.holds_back
             or elapsed(known.at, note.at) >= CHECKED_AT_MOST_EVERY
         )
         works_as_before = before is not None and before.state is finding.state is AccountState.WORKS
@@ -246,17 +253,20 @@ class AccountChecks:
             each.stopped_credential for each in self.findings if each.stopped_credential
         )
         latest = self._notes.values()
-        held = {(each.provider, type) for each in latest for type in self._held_by(each)}
+        held = {(each.provider, kind) for each in latest for kind in self._held_by(each)}
         for ended in self._holds.keys() - held:
-            logger.info("provider_hold_ended", provider=ended[0], type=ended[1].value)
+            logger.info("provider_hold_ended", provider=ended[0], type=str(ended[1]))
             self._holds.pop(ended).set()
         for begun in held - self._holds.keys():
-            logger.warning("provider_hold_began", provider=begun[0], type=begun[1].value)
+            logger.warning("provider_hold_began", provider=begun[0], type=str(begun[1]))
             self._holds[begun] = trio.Event()
 
-    def _held_by(self, note: ProviderNote) -> Sequence[Type]:
+    def _held_by(self, note: ProviderNote) -> Sequence[str]:
         """Return what a stored finding holds back, for as long as it counts."""
-        return read_finding_note(note).held if elapsed(note.at, self.now().time) < HELD_FOR else ()
+        if elapsed(note.at, self.now().time) >= HELD_FOR:
+            return ()
+        finding = read_finding_note(note)
+        return (*finding.held, *((_REVERSALS,) if finding.holds_reversals else ()))
 
 
 @define(eq=False)

@@ -21,7 +21,7 @@ from mmo_sansio.providers.common.operations import (
     operation_key,
     with_version,
 )
-from mmo_sansio.values.model import Transaction, Type
+from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.reversals import Reversal, ReversalState, with_reported_money
 from mmo_trio.storage.interface.store import log_store_failure
 from mmo_trio.storage.sql.store import Store
@@ -65,6 +65,8 @@ class ReversalWorker:
     worker: ProviderWorker
     note_reversal: Callable[[reversals.ReversalFailed, Reply], None] = lambda *_: None
     """Called with each failure that was reported, and what was decided about it."""
+    is_held: Callable[[str], bool] = lambda _: False
+    """Tells whether the provider with this name takes no reversals for now."""
     scan_interval_s: float = SCAN_INTERVAL_S
     reports: Counter[tuple[str, str]] = Factory(Counter)
     """Ended conversations by provider and the label of their report."""
@@ -107,10 +109,7 @@ class ReversalWorker:
                 conversations.start_soon(self._handle, each)
 
     def _may_send(self, provider: str) -> bool:
-        return (
-            not self.worker.is_closed(provider)
-            and self.worker.hold_of(provider, Type.PAYOUT) is None
-        )
+        return not self.worker.is_closed(provider) and not self.is_held(provider)
 
     async def _handle(self, due: Reversal) -> None:
         attempt = self._next_attempt()

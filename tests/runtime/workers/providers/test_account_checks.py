@@ -253,8 +253,16 @@ class Aggregator(PlainProvider):
             return None
         is_refused = response.status == 403
         state = AccountState.REFUSED if is_refused else AccountState.WORKS
-        held = (Type.PAYIN,) if is_refused else ()
-        return AccountFinding(self.name, "signature", state, str(response.status), "", held=held)
+        is_refund = request.target == b"/refunds"
+        return AccountFinding(
+            self.name,
+            "refunds" if is_refund else "signature",
+            state,
+            str(response.status),
+            "",
+            held=(Type.PAYIN,) if is_refused and not is_refund else (),
+            holds_reversals=is_refused and is_refund,
+        )
 
     def judge(self, answer: HttpResponse) -> AccountFinding:
         state, held = {
@@ -360,6 +368,33 @@ async def test_an_answer_that_refuses_the_account_holds_what_would_meet_it_until
         await account.exchange(payment)
         assert checks.hold_of(*PAYINS) is None
         assert hold.is_set()
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("S6")
+async def test_a_refusal_holds_what_it_is_about_and_nothing_else(
+    autojump_clock: MockClock,
+) -> None:
+    line = AggregatorLine(status=200, refuses=True)
+    async with StoreFile().open() as store, trio.open_nursery() as nursery:
+        checks, other = line.process(store), line.process(store)
+        for each in (checks, other):
+            await nursery.start(each.run)
+        account = checks.accounts["lusaka"]
+        await account.exchange(HttpRequest("POST", b"/payments"))
+        assert not checks.holds_reversals("lusaka")
+        await account.exchange(HttpRequest("POST", b"/refunds"))
+        await trio.sleep(3)
+        for each in (checks, other):
+            assert each.holds_reversals("lusaka")
+            assert each.hold_of(*PAYINS) is not None
+            assert each.hold_of("lusaka", Type.PAYOUT) is None
+        line.refuses = False
+        await account.exchange(HttpRequest("POST", b"/refunds"))
+        assert not checks.holds_reversals("lusaka")
+        assert checks.hold_of(*PAYINS) is not None
+        await trio.sleep(301)
+        assert checks.hold_of(*PAYINS) is None
         nursery.cancel_scope.cancel()
 
 

@@ -33,7 +33,7 @@ from mmo_sansio.testing import (
     succeeded,
 )
 from mmo_sansio.values.clock import MINUTE, Moment, Span
-from mmo_sansio.values.model import Transaction, Type
+from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.engine.engine import submit_once
 from mmo_trio.storage.interface.store import OutcomeUnknown
@@ -89,7 +89,7 @@ class Harness:
     """The next answers by method; without one 202 and 200."""
     sent: list[tuple[str, str]] = Factory(list)
     closed: set[str] = Factory(set)
-    held: dict[tuple[str, Type], trio.Event] = Factory(dict)
+    held: set[str] = Factory(set)
     doubts: int = 0
     """How many of the next commits of a worker have an unknown outcome."""
     noted: list[tuple[ReversalFailed, Reply]] = Factory(list)
@@ -121,10 +121,12 @@ class Harness:
             lambda _: self.exchange,
             self.clock.moment,
             is_closed=self.closed.__contains__,
-            hold_of=lambda *key: self.held.get(key),
         )
         return ReversalWorker(
-            self.store, providers, lambda report, reply: self.noted.append((report, reply))
+            self.store,
+            providers,
+            lambda report, reply: self.noted.append((report, reply)),
+            self.held.__contains__,
         )
 
     async def ask(self, minor: int | None = None) -> str:
@@ -257,10 +259,10 @@ async def test_nothing_is_sent_to_a_provider_that_is_closed(autojump_clock: Mock
         assert len(harness.sent) == 1
 
 
-async def test_nothing_is_sent_while_the_provider_can_not_process_pay_outs(
+async def test_nothing_is_sent_while_the_provider_takes_no_reversals(
     autojump_clock: MockClock,
 ) -> None:
-    async with at_work(held={("test", Type.PAYOUT): trio.Event()}) as harness:
+    async with at_work(held={"test"}) as harness:
         await harness.ask()
         await trio.sleep(60)
         assert harness.sent == []
