@@ -15,7 +15,6 @@ from attrs import define, evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
-from mmo_sansio.messages.reversals import ReversalFailed
 from mmo_sansio.providers.airtel_money import results, wire
 from mmo_sansio.providers.airtel_money.account import AirtelAccount, read_account
 from mmo_sansio.providers.airtel_money.codes import STALE_KEY_CODES, is_inconclusive_status
@@ -30,6 +29,7 @@ from mmo_sansio.providers.common.balances import (
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
+    AccountFinding,
     CipherError,
     Ciphers,
     Conversation,
@@ -102,11 +102,7 @@ class EncryptionKey:
 
 
 class EncryptionKeyUnavailable(Exception):
-    def __init__(self, reason: str, *, is_rejection: bool) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.is_rejection = is_rejection
-        """False: a later request may succeed."""
+    """Raised when the operator gives no key. That is never a fault of the payment."""
 
 
 @define(eq=False)
@@ -167,14 +163,8 @@ class AirtelMoneyProvider:
                 )
             except wire.ForeignNumberError as fault:
                 return about.failed(ErrorCode.USER_NOT_FOUND, native_message=str(fault))
-            except CipherError as fault:
+            except (CipherError, EncryptionKeyUnavailable):
                 self._key = None
-                return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=str(fault))
-            except EncryptionKeyUnavailable as fault:
-                if fault.is_rejection:
-                    return about.failed(
-                        ErrorCode.MERCHANT_MISCONFIGURED, native_message=fault.reason
-                    )
                 return about.never_received()
             try:
                 answer = parse_response((yield request))
@@ -222,24 +212,19 @@ class AirtelMoneyProvider:
             return about.failed(
                 "Airtel's own id of the payment, by which it is refunded, is not known."
             )
-        was_kept = self._cached_key(now) is not None
         try:
             public_key = yield from self._public_key(transaction, now=now)
             request = wire.refund_request(self.account, receipt, self.ciphers, public_key)
-        except CipherError as fault:
+        except (CipherError, EncryptionKeyUnavailable):
             self._key = None
-            return about.failed(str(fault))
-        except EncryptionKeyUnavailable as fault:
-            return about.failed(fault.reason) if fault.is_rejection else about.never_received()
+            return about.never_received()
         try:
             answer = parse_response((yield request))
         except ExchangeFailed as failure:
             return about.unanswered(failure)
         report = results.refund_report(answer, about)
         if answer.code in STALE_KEY_CODES:
-            self._key = None
-            if was_kept and isinstance(report, ReversalFailed):
-                return about.never_received()  # The next request has the operator's new key.
+            self._key = None  # The next request has the operator's new key.
         return report
 
     def poll_reversal(
@@ -262,6 +247,13 @@ class AirtelMoneyProvider:
                 for request, asks_balance in wire.check_requests(self.account)
             ],
         )
+
+    def judge_answer(self, request: HttpRequest, response: HttpResponse) -> AccountFinding | None:
+        """Return what the answer to a submission says about the application and its signature."""
+        part = wire.submission_part(self.account, request)
+        if part is None:
+            return None
+        return results.submission_finding(self.name, part, parse_response(response))
 
     def ask_balances(self, *, now: Moment | Instant) -> BalanceInquiry:
         """Ask for the balance of the wallet that pays out; without pay-outs it is no float."""
@@ -308,7 +300,7 @@ class AirtelMoneyProvider:
         try:
             answer = yield wire.key_request(self.account)
         except ExchangeFailed as failure:
-            raise EncryptionKeyUnavailable(failure.reason, is_rejection=False) from None
+            raise EncryptionKeyUnavailable(failure.reason) from None
         self._key = _parse_key(answer, now=now)
         return self._key.public_key
 
@@ -329,19 +321,13 @@ def open_airtel_money(
 def _parse_key(response: HttpResponse, *, now: Moment) -> EncryptionKey:
     """Return the key in a response. Raises EncryptionKeyUnavailable."""
     if response.status != 200:
-        is_refusal = not is_inconclusive_status(response.status) and response.status != 429
-        raise EncryptionKeyUnavailable(
-            f"Airtel Money answered {response.status} when asked for its key.",
-            is_rejection=is_refusal,
-        )
+        raise EncryptionKeyUnavailable(f"Airtel Money answered {response.status}.")
     try:
         data = parse_json(response.body)["data"]
         public_key = base64.b64decode(data["key"], validate=True)
         end = _parse_valid_until(data.get("valid_upto"))
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise EncryptionKeyUnavailable(
-            "Airtel Money gave no key that can be read.", is_rejection=True
-        ) from None
+        raise EncryptionKeyUnavailable("It can't be read.") from None
     life = KEY_LIFETIME if end is None else min(KEY_LIFETIME, elapsed(now.utc, end))
     return EncryptionKey(public_key, later(now.time, life))
 

@@ -165,6 +165,25 @@ ROUTER: tuple[AirtelCode, ...] = (
 )
 """Codes of the router in front of the products, and old codes."""
 
+ACCOUNT_REFUSALS = frozenset(
+    {
+        "DP00800001010",
+        "DP00800001026",
+        "DP00900001010",
+        "DP00900001016",
+        "DP00900001018",
+        "DP00900001019",
+        "ROUTER001",
+        "ROUTER005",
+        "ROUTER007",
+        "ROUTER114",
+        "ROUTER115",
+        "ROUTER116",
+        "ESB000039",
+    }
+)
+"""Codes that refuse our application, its signature or our PIN, which every payment would meet."""
+
 STALE_KEY_CODES = frozenset({"DP00800001026", "ROUTER116"})
 """Codes of a response when the operator has a new key, which is then fetched, once."""
 

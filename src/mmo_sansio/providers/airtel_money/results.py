@@ -27,7 +27,7 @@ from mmo_sansio.messages import inputs
 from mmo_sansio.messages.reversals import ReversalReport
 from mmo_sansio.providers.airtel_money import codes, wire
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
-from mmo_sansio.providers.common.account_check import no_answer_finding
+from mmo_sansio.providers.common.account_check import SubmissionPart, no_answer_finding
 from mmo_sansio.providers.common.interface import (
     AccountFinding,
     AccountState,
@@ -141,6 +141,8 @@ def submission_report(
         return payment.unknown(f"gave no clear answer ({response.status}) to a submission")
     if response.status == TOO_MANY_REQUESTS:
         return payment.never_received()
+    if refuses_account(response, code):
+        return payment.never_received()
     if _is_rejected(response, code):
         assert code is not None
         assert code.error_code is not None
@@ -237,6 +239,30 @@ def _is_rejected(response: wire.AirtelResponse, code: codes.AirtelCode | None) -
     return is_said and response.transaction_status not in ("TS", *_PENDING_STATUSES)
 
 
+def refuses_account(response: wire.AirtelResponse, code: codes.AirtelCode | None) -> bool:
+    """Tell whether the answer to a submission refuses the application, its signature or our PIN, so
+    that it says nothing of the payment. A 403 that is not Airtel's own may be a firewall's."""
+    if code is None:
+        is_airtels = response.success is False and response.is_clear
+        return response.status == 401 or (response.status == 403 and is_airtels)
+    return code.native in codes.ACCOUNT_REFUSALS and _is_rejected(response, code)
+
+
+def submission_finding(
+    provider: str, part: SubmissionPart, response: wire.AirtelResponse
+) -> AccountFinding | None:
+    """Return what the answer to a submission says about our account: a refusal, or that it is
+    taken; None: nothing."""
+    if codes.is_inconclusive_status(response.status) or not response.is_clear:
+        return None
+    table = codes.DISBURSEMENT if Type.PAYOUT in part.held else codes.COLLECTION
+    code = codes.find_code(response.code, response.message, table)
+    if refuses_account(response, code):
+        words = _ACCOUNT_REFUSED.format(code.meaning if code else "it has no permission")
+        return part.refused(provider, code.native if code else f"HTTP {response.status}", words)
+    return part.works(provider) if response.status == 200 and response.success else None
+
+
 def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> ReversalReport:
     """Return the report from the response to a refund. The money is back when all parts of the
     response say so; the portal's own sample has `"success": false` beside a SUCCESS, which can be
@@ -244,6 +270,8 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
     code = codes.find_code(response.code, response.message, codes.COLLECTION)
     status, is_done = response.status, response.transaction_status in _DONE_STATUSES
     if status == TOO_MANY_REQUESTS:
+        return about.never_received()
+    if not codes.is_inconclusive_status(status) and refuses_account(response, code):
         return about.never_received()
     if not codes.is_inconclusive_status(status) and response.is_clear:
         # That the payment is not found also says that nothing was given back.

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
+from mmo_sansio.providers.common.account_check import SubmissionPart
 from mmo_sansio.providers.common.interface import Ciphers, RsaPadding
 from mmo_sansio.providers.common.wire import parse_json, plain_amount
 from mmo_sansio.values.model import Order, Type
@@ -31,6 +32,7 @@ TEXT_CHARACTERS_MAX = 500
 
 _REFERENCE_CHARACTERS_MIN = 4
 _SHORT_KEY_BITS = 1024
+_KEY_PATH = "/v1/rsa/encryption-keys"
 _COLLECTION_PATHS = {1: "/merchant/v1/payments/", 2: "/merchant/v2/payments/"}
 
 _DISBURSEMENT_PATHS = {
@@ -59,7 +61,7 @@ def sign_in_request(account: AirtelAccount) -> HttpRequest:
 
 
 def key_request(account: AirtelAccount) -> HttpRequest:
-    return HttpRequest("GET", _target(account, "/v1/rsa/encryption-keys"), _headers(account))
+    return HttpRequest("GET", _target(account, _KEY_PATH), _headers(account))
 
 
 def status_request(account: AirtelAccount, order: Order) -> HttpRequest:
@@ -122,6 +124,24 @@ def refund_request(
         headers += signature_headers(body, ciphers, public_key, account.key_padding)
     path = f"/standard/v{account.collection_version}/payments/refund"
     return HttpRequest("POST", _target(account, path), headers, body)
+
+
+def submission_part(account: AirtelAccount, request: HttpRequest) -> SubmissionPart | None:
+    """Return the part of the account with which this request is made; None: it submits nothing, nor
+    is it for the key without which nothing can be submitted."""
+    path = request.target.decode("ascii", "replace").removeprefix(account.base_url)
+    if path == _KEY_PATH:
+        signed = (Type.PAYIN,) if account.signs_collections else ()
+        return SubmissionPart("encryption_key", (Type.PAYOUT, *signed), bool(signed))
+    if request.method != "POST":
+        return None
+    if path.endswith("/payments/refund"):
+        return SubmissionPart("refund_submissions", holds_reversals=True)
+    if path in _COLLECTION_PATHS.values():
+        return SubmissionPart("collection_submissions", (Type.PAYIN,))
+    if path in _DISBURSEMENT_PATHS.values():
+        return SubmissionPart("disbursement_submissions", (Type.PAYOUT,))
+    return None
 
 
 def signature_headers(

@@ -16,6 +16,7 @@ from mmo_sansio.providers.common.interface import (
     CredentialStopped,
     ExchangeFailed,
 )
+from mmo_sansio.values.model import Type
 
 SIGN_IN: Final = "sign-in"
 
@@ -41,6 +42,33 @@ class AccountQuestion:
     judge: Callable[[HttpResponse], AccountFinding | None]
     """Returns what the answer says; None when it says nothing, or when a notification will say
     it."""
+
+
+@frozen
+class SubmissionPart:
+    """The part of an account by which it submits; what refuses it says nothing of a payment."""
+
+    name: str
+    held: tuple[Type, ...] = ()
+    """The payments that meet the same refusal: they wait."""
+    holds_reversals: bool = False
+
+    def refused(self, provider: str, code: str, words: str) -> AccountFinding:
+        """Return the finding that the provider refuses the account, and no payment."""
+        return AccountFinding(
+            provider,
+            self.name,
+            AccountState.REFUSED,
+            code,
+            words,
+            held=self.held,
+            holds_reversals=self.holds_reversals,
+        )
+
+    def works(self, provider: str) -> AccountFinding:
+        """Return the finding that the provider takes what is submitted."""
+        words = "The operator takes submissions."
+        return AccountFinding(provider, self.name, AccountState.WORKS, "", words)
 
 
 def ask_all(provider: str, questions: Sequence[AccountQuestion]) -> AccountCheck:

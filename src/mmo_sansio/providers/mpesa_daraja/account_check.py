@@ -10,7 +10,12 @@ from types import MappingProxyType
 from typing import Final
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
+from mmo_sansio.providers.common.account_check import (
+    AccountQuestion,
+    SubmissionPart,
+    ask_all,
+    no_answer_finding,
+)
 from mmo_sansio.providers.common.interface import AccountCheck, AccountFinding, AccountState
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
@@ -18,6 +23,8 @@ from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind, pa
 from mmo_sansio.providers.mpesa_daraja.codes import (
     ACCOUNT_REFUSED_CODES,
     SUCCESS,
+    MpesaSubmissionState,
+    interpret_error,
     is_code,
     lacks_product,
 )
@@ -29,6 +36,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
     to_nairobi_time,
 )
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Type
 
 PASSWORD_LIFETIME: Final = timedelta(days=90)
 PASSWORD_WARNED_BEFORE: Final = timedelta(days=14)
@@ -57,6 +65,10 @@ _STOPPED: Final = " Nothing asks with this password until it changes or a person
 _NO_PRODUCT: Final = (
     "The access token is accepted, but the app does not have this product. Whoever manages the app "
     "in Daraja's portal adds it."
+)
+_PASSKEY_REFUSED: Final = (
+    "M-Pesa refuses the passkey. Whoever runs the gateway compares it and the shortcode with the "
+    "portal."
 )
 _OTHER: Final = (
     "M-Pesa refuses the shortcode or its API operator. Ask Safaricom's support, and name the code."
@@ -140,6 +152,39 @@ def registered_finding(provider: str, version: int) -> AccountFinding:
     return AccountFinding(provider, C2B, AccountState.WORKS, f"v{version}", words)
 
 
+_SUBMISSION_PARTS: Final[Mapping[bytes, SubmissionPart]] = MappingProxyType(
+    {
+        b"/mpesa/stkpush/v1/processrequest": SubmissionPart("prompt_submissions", (Type.PAYIN,)),
+        b"/mpesa/b2c/v3/paymentrequest": SubmissionPart("payout_submissions", (Type.PAYOUT,)),
+        b"/mpesa/b2b/v1/remittax": SubmissionPart("tax_submissions", (Type.TAX,)),
+        b"/mpesa/reversal/v1/request": SubmissionPart("reversal_submissions", holds_reversals=True),
+    }
+)
+"""The part of the account that is found to work or not, by the path of a submission."""
+
+
+def submission_finding(
+    provider: str, request: HttpRequest, response: HttpResponse
+) -> AccountFinding | None:
+    """Return what the answer to a submission says about passkey and shortcode; None: nothing."""
+    part = next(
+        (part for path, part in _SUBMISSION_PARTS.items() if request.target.endswith(path)), None
+    )
+    if part is None:
+        return None
+    try:
+        document = parse_json(response.body)
+    except ValueError:
+        return None
+    code = text_member(document, "errorCode")
+    means = interpret_error(response.status, code, text_member(document, "errorMessage"))
+    if response.status != 200 and means is MpesaSubmissionState.ACCOUNT_REFUSED:
+        shown = code if is_code(code) else f"HTTP {response.status}"
+        return part.refused(provider, shown, _PASSKEY_REFUSED)
+    is_taken = response.status == 200 and code_member(document, "ResponseCode") == SUCCESS
+    return part.works(provider) if is_taken else None
+
+
 def _balance_finding(provider: str, code: str) -> AccountFinding:
     """Return what the answer to the question for a balance says: without its role the API operator
     still pays."""
@@ -170,10 +215,7 @@ def _response_finding(provider: str, part: str, response: HttpResponse) -> Accou
         )
     words = _NO_PRODUCT if lacks_product(code, message) else _REFUSALS.get(code)
     if "wrong credentials" in message or "merchant does not exist" in message:
-        words = (
-            "M-Pesa refuses the passkey. Whoever runs the gateway compares it and the shortcode "
-            "with the portal."
-        )
+        words = _PASSKEY_REFUSED
     return (
         AccountFinding(provider, part, AccountState.REFUSED, shown, words)
         if words

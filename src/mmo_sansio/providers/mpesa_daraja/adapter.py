@@ -346,6 +346,10 @@ class DarajaProvider:
             "",
         )
 
+    def judge_answer(self, request: HttpRequest, response: HttpResponse) -> AccountFinding | None:
+        """Return what the answer to a submission says about the shortcode and its passkey."""
+        return account_check.submission_finding(self.name, request, response)
+
     def read_finding(self, request: HttpRequest) -> AccountFinding | None:
         """Return what a result or an answer says about the API operator that has caused it."""
         return account_check.read_finding(self.name, self.account, request)
@@ -405,7 +409,9 @@ class DarajaProvider:
         match means:
             case codes.MpesaSubmissionState.ACCEPTED:
                 return about.accepted()
-            case codes.MpesaSubmissionState.NOT_ACCEPTED:
+            case (
+                codes.MpesaSubmissionState.NOT_ACCEPTED | codes.MpesaSubmissionState.ACCOUNT_REFUSED
+            ):
                 return about.never_received()
             case codes.MpesaSubmissionState.UNKNOWN:
                 return about.unreachable(f"Daraja answered {answer.status} {code}.")

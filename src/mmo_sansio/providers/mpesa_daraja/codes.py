@@ -117,6 +117,8 @@ class MpesaSubmissionState(Enum):
     """Daraja has received it, and has not decided yet."""
     NOT_ACCEPTED = "not taken"
     """Daraja rejected it before processing, and it may be sent again."""
+    ACCOUNT_REFUSED = "account refused"
+    """Daraja refuses the passkey or the shortcode: no payment can be sent until that is mended."""
 
 
 @frozen
@@ -140,8 +142,8 @@ ERROR_RULES: tuple[MpesaErrorRule, ...] = (
     MpesaErrorRule("404.001.03", "", MpesaSubmissionState.NOT_ACCEPTED),
     MpesaErrorRule("500.001.1001", "beingprocessed", MpesaSubmissionState.ACCEPTED),
     MpesaErrorRule("500.001.1001", "locksubscriber", E.USER_BUSY),
-    MpesaErrorRule("500.001.1001", "doesnotexist", E.MERCHANT_MISCONFIGURED),
-    MpesaErrorRule("500.001.1001", "wrongcredentials", E.MERCHANT_MISCONFIGURED),
+    MpesaErrorRule("500.001.1001", "doesnotexist", MpesaSubmissionState.ACCOUNT_REFUSED),
+    MpesaErrorRule("500.001.1001", "wrongcredentials", MpesaSubmissionState.ACCOUNT_REFUSED),
     MpesaErrorRule("500.002.1001", "duplicate", MpesaSubmissionState.ACCEPTED),
     MpesaErrorRule("500.003.02", "", MpesaSubmissionState.NOT_ACCEPTED),
     MpesaErrorRule("500.003.03", "", MpesaSubmissionState.NOT_ACCEPTED),

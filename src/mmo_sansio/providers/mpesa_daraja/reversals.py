@@ -96,7 +96,10 @@ def submit(
         return about.failed(
             f"Daraja has refused it. {message}".rstrip(), code or f"HTTP {answer.status}"
         )
-    if means is codes.MpesaSubmissionState.NOT_ACCEPTED:
+    if means in (
+        codes.MpesaSubmissionState.NOT_ACCEPTED,
+        codes.MpesaSubmissionState.ACCOUNT_REFUSED,
+    ):
         return about.never_received()
     return about.unreachable(f"Daraja answered {answer.status} {code} to a reversal.")
 

@@ -30,7 +30,12 @@ from mmo_sansio.messages.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.messages.reversals import ReversalHinted
-from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
+from mmo_sansio.providers.common.account_check import (
+    AccountQuestion,
+    SubmissionPart,
+    ask_all,
+    no_answer_finding,
+)
 from mmo_sansio.providers.common.balances import (
     AccountBalance,
     BalanceInquiry,
@@ -117,6 +122,16 @@ BALANCE_PATH: Final = "account/balance"
 
 IMPOSSIBLE_ID: Final = "00000000-0000-4000-8000-000000000000"
 """An X-Reference-Id that no payment has."""
+
+
+_SUBMISSION_PARTS: Final[Mapping[str, SubmissionPart]] = MappingProxyType(
+    {
+        "collection/v1_0/requesttopay": SubmissionPart("collection_submissions", (Type.PAYIN,)),
+        "disbursement/v1_0/transfer": SubmissionPart("disbursement_submissions", (Type.PAYOUT,)),
+        "disbursement/v1_0/refund": SubmissionPart("refund_submissions", holds_reversals=True),
+    }
+)
+"""The part of the account that is found to work or not, by the path of a submission."""
 
 
 @frozen
@@ -252,6 +267,18 @@ class MtnMomoProvider:
                 balances.append(AccountBalance(self.name, product.name, amount, now.time, is_float))
         return BalanceReport(tuple(balances))
 
+    def judge_answer(self, request: HttpRequest, response: HttpResponse) -> AccountFinding | None:
+        """Return what the answer to a submission says about the keys of its product."""
+        path = request.target.decode("ascii", "replace").removeprefix(f"{self.account.base_url}/")
+        part = _SUBMISSION_PARTS.get(path) if request.method == "POST" else None
+        if part is None:
+            return None
+        code = wire.parse_error_body(response.body).code
+        if codes.refuses_account(response.status, code):
+            words = _REFUSALS.get(response.status, _WRONG_SETUP)
+            return part.refused(self.name, f"HTTP {response.status}", words)
+        return part.works(self.name) if response.status in (202, 409) else None
+
     def read_notification(
         self, request: HttpRequest
     ) -> ProviderHinted | ReversalHinted | UnmatchedNotified:
@@ -275,7 +302,7 @@ class MtnMomoProvider:
                 return about.accepted()
             case _ if reason.code == codes.ALREADY_EXISTS:
                 return about.accepted()
-            case 429:
+            case status if status == 429 or codes.refuses_account(status, reason.code):
                 return about.never_received()
             case 408:
                 return about.unreachable("A submission was answered 408.")

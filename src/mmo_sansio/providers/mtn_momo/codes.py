@@ -91,6 +91,16 @@ NOT_FOUND_CODES: Final = frozenset({RESOURCE_NOT_FOUND, "TRANSACTION_NOT_FOUND"}
 INCONCLUSIVE_REASONS: Final = frozenset({"INTERNAL_PROCESSING_ERROR", "SERVICE_UNAVAILABLE"})
 """Codes in a 5xx to a submission, which may have been accepted."""
 
+ACCOUNT_REFUSALS: Final = frozenset({"NOT_ALLOWED_TARGET_ENVIRONMENT", "INVALID_CALLBACK_URL_HOST"})
+"""Codes of what every submission of the account would meet."""
+
+
+def refuses_account(status: int, code: str | None) -> bool:
+    """Tell whether the answer to a submission refuses the account's keys or its set-up, so that it
+    says nothing of the payment."""
+    return status == 401 or code in ACCOUNT_REFUSALS
+
+
 _AMOUNT_WORDS = ("amount", "decimal")
 
 

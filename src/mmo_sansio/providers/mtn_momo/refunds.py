@@ -110,7 +110,7 @@ def _read_submission_response(about: ReversalReports, response: HttpResponse) ->
     reason, status = wire.parse_error_body(response.body), response.status
     if status in (202, 409) or reason.code == codes.ALREADY_EXISTS:
         return about.accepted()
-    if status == 429:
+    if status == 429 or codes.refuses_account(status, reason.code):
         return about.never_received()
     is_told = reason.code in {*codes.REASONS, *REFUSALS} - codes.INCONCLUSIVE_REASONS
     if (status >= 500 and is_told) or (400 <= status < 500 and status != 408):

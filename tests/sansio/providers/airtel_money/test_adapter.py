@@ -21,12 +21,18 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.providers.airtel_money.account import read_account
 from mmo_sansio.providers.airtel_money.codes import (
+    ACCOUNT_REFUSALS,
     AMBIGUOUS_FAILURE_FINAL_AFTER,
     COLLECTION,
     DISBURSEMENT,
     ROUTER,
 )
-from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, SignInFailed
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    AccountState,
+    ExchangeFailed,
+    SignInFailed,
+)
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.testing import REFERENCE, START, a_party
@@ -344,8 +350,7 @@ def test_an_old_key_is_fetched_anew_and_the_refused_request_sent_once_more(
     report, _ = run_conversation(
         adapter.submit(transaction, now=Moment.at(later(START, HOUR))), key_answer(), refused
     )
-    assert isinstance(report, ProviderFailed)
-    assert report.error_code is E.MERCHANT_MISCONFIGURED
+    assert isinstance(report, ProviderNeverReceived)
 
 
 @pytest.mark.spec("S6")
@@ -370,12 +375,8 @@ def test_without_a_key_for_now_nothing_was_sent(given: HttpResponse | ExchangeFa
         key_answer(b"no key of RSA"),
     ],
 )
-def test_a_refused_or_senseless_key_fails_the_payment_before_it_is_sent(
-    given: HttpResponse,
-) -> None:
-    report = submitted(a_payout(), given)
-    assert isinstance(report, ProviderFailed)
-    assert report.error_code is E.MERCHANT_MISCONFIGURED
+def test_a_refused_or_senseless_key_is_no_fault_of_the_payment(given: HttpResponse) -> None:
+    assert isinstance(submitted(a_payout(), given), ProviderNeverReceived)
 
 
 # What an answer to a submission comes to.
@@ -445,6 +446,9 @@ ALREADY_THERE = ["ESB000041"]
 @pytest.mark.parametrize(("code", "expected"), PAYIN_REFUSALS + GATEWAY_REFUSALS)
 def test_a_payin_that_is_refused_has_failed(code: str, expected: ErrorCode, status: int) -> None:
     given = answer(code, success=False, status=status, message="no")
+    if code in ACCOUNT_REFUSALS:
+        assert isinstance(submitted(a_payin(), given), ProviderNeverReceived)
+        return
     assert submitted(a_payin(), given) == ProviderFailed(
         REFERENCE,
         "airtel_ug",
@@ -461,6 +465,9 @@ def test_a_payin_that_is_refused_has_failed(code: str, expected: ErrorCode, stat
 @pytest.mark.parametrize(("code", "expected"), PAYOUT_REFUSALS + GATEWAY_REFUSALS)
 def test_a_payout_that_is_refused_has_failed(code: str, expected: ErrorCode, status: int) -> None:
     report = paid_out(code=code, success=False, status=status)
+    if code in ACCOUNT_REFUSALS:
+        assert isinstance(report, ProviderNeverReceived)
+        return
     assert isinstance(report, ProviderFailed)
     assert (report.error_code, report.native_code) == (expected, code)
 
@@ -540,19 +547,61 @@ def test_after_a_fault_of_the_operator_nothing_is_known(status: int, code: str |
     assert isinstance(submitted(a_payout(), key_answer(), given), ProviderUnreachable)
 
 
-@pytest.mark.parametrize(
-    ("status", "expected"), [(401, E.MERCHANT_MISCONFIGURED), (403, E.MERCHANT_MISCONFIGURED)]
-)
-def test_what_is_turned_away_at_the_door_has_failed(status: int, expected: ErrorCode) -> None:
-    report = submitted(a_payin(), HttpResponse(status, (), b"<html>"))
+def test_what_a_firewall_turns_away_has_failed_and_of_a_resubmission_proves_nothing() -> None:
+    report = submitted(a_payin(), HttpResponse(403, (), b"<html>"))
     assert isinstance(report, ProviderFailed)
-    assert (report.error_code, report.native_code) == (expected, f"HTTP {status}")
+    assert (report.error_code, report.native_code) == (E.MERCHANT_MISCONFIGURED, "HTTP 403")
+    again = submitted(a_payin(submissions=2), HttpResponse(403, (), b"<html>"))
+    assert isinstance(again, ProviderUnreachable)
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(status: int) -> None:
-    report = submitted(a_payin(submissions=2), HttpResponse(status, (), b"<html>"))
-    assert isinstance(report, ProviderUnreachable)
+KEY_REFUSED = json_answer({"status": {"success": False, "message": "denied"}}, status=403)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    "given",
+    [
+        HttpResponse(401, (), b"<html>"),
+        KEY_REFUSED,
+        *(answer(code, success=False, status=400) for code in sorted(ACCOUNT_REFUSALS)),
+    ],
+)
+def test_a_refusal_of_our_account_says_nothing_of_the_payment(given: HttpResponse) -> None:
+    """It is sent once the account is in order: those of its kind wait, and staff are told."""
+    held = []
+    for payment in (a_payin(), a_payin(submissions=2), a_payout(), a_payout(submissions=2)):
+        provider = an_adapter()
+        answers = [given] if payment.order.type is Type.PAYIN else [key_answer(), given]
+        conversation = provider.submit(payment, now=Moment.at(START))
+        report, requests = run_conversation(conversation, *answers)
+        if not isinstance(report, ProviderNeverReceived):
+            continue  # It is a code of the other product.
+        finding = provider.judge_answer(requests[-1], given)
+        assert finding is not None
+        assert (finding.state, finding.holds_reversals) == (AccountState.REFUSED, False)
+        assert finding.held == (payment.order.type,)
+        held.append(payment.order.type)
+    assert len(held) >= 2
+
+
+def test_a_refused_key_holds_what_needs_it_and_what_is_taken_ends_a_refusal() -> None:
+    for options, held in (({}, {Type.PAYOUT}), ({"collection_version": 2}, set(Type) - {Type.TAX})):
+        provider = an_adapter(**options)
+        _, (question,) = run_conversation(
+            provider.submit(a_payout(), now=Moment.at(START)), KEY_REFUSED
+        )
+        finding = provider.judge_answer(question, KEY_REFUSED)
+        assert finding is not None
+        assert (set(finding.held), finding.holds_reversals) == (held, bool(options))
+    _, (request,) = run_conversation(
+        an_adapter().submit(a_payin(), now=Moment.at(START)), answer("DP00800001006")
+    )
+    taken = an_adapter().judge_answer(request, answer("DP00800001006"))
+    assert taken is not None
+    assert (taken.part, taken.state) == ("collection_submissions", AccountState.WORKS)
+    for silent in (HttpResponse(403, (), b"<html>"), HttpResponse(500), HttpResponse(429)):
+        assert an_adapter().judge_answer(request, silent) is None
 
 
 @pytest.mark.spec("S6")

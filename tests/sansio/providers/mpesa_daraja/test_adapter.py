@@ -349,8 +349,6 @@ FOR_A_PUSH = [
     (404, "404.001.01", "Resource not found", ErrorCode.MERCHANT_MISCONFIGURED),
     (405, "405.001", "Method Not Allowed", ErrorCode.MERCHANT_MISCONFIGURED),
     (500, "500.001.1001", "Unable to lock subscriber, a transaction ...", ErrorCode.USER_BUSY),
-    (500, "500.001.1001", "Merchant does not exist", ErrorCode.MERCHANT_MISCONFIGURED),
-    (500, "500.001.1001", "Wrong credentials", ErrorCode.MERCHANT_MISCONFIGURED),
 ]
 
 
@@ -402,6 +400,38 @@ def test_a_prompt_whose_first_attempt_never_left_ends_with_the_refusal_of_its_se
         assert submit(first).progress.stage is Stage.CREATED
     ended = submit(answering(status, b"<html>forbidden</html>")).progress
     assert (ended.stage, ended.error_code) == (Stage.FAILED, ErrorCode.MERCHANT_MISCONFIGURED)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    "message", ["[MerchantValidate] - Wrong credentials", "Merchant does not exist"]
+)
+@pytest.mark.parametrize(
+    ("kind", "path", "held"),
+    [
+        ("payin", b"/mpesa/stkpush/v1/processrequest", (Type.PAYIN,)),
+        ("payout", b"/mpesa/b2c/v3/paymentrequest", (Type.PAYOUT,)),
+        ("tax", b"/mpesa/b2b/v1/remittax", (Type.TAX,)),
+    ],
+)
+def test_a_refusal_of_our_account_says_nothing_of_the_payment(
+    kind: str, path: bytes, held: tuple[Type, ...], message: str
+) -> None:
+    """It is sent once the account is in order: those of its kind wait, and staff are told."""
+    document = {"requestId": "1", "errorCode": "500.001.1001", "errorMessage": message}
+    for submissions in (1, 2):
+        report = submitted(kind, 500, document, submissions=submissions)
+        assert isinstance(report, ProviderNeverReceived)
+    request = HttpRequest("POST", b"https://api.safaricom.co.ke" + path)
+    refused = HttpResponse(500, (), json.dumps(document).encode())
+    finding = adapter().judge_answer(request, refused)
+    assert finding is not None
+    assert (finding.state, finding.held) == (AccountState.REFUSED, held)
+    taken = adapter().judge_answer(request, HttpResponse(200, (), json.dumps(TAKEN).encode()))
+    assert taken is not None
+    assert (taken.part, taken.state, taken.held) == (finding.part, AccountState.WORKS, ())
+    for silent in (HttpResponse(403, (), b"<html>"), HttpResponse(500), HttpResponse(429)):
+        assert adapter().judge_answer(request, silent) is None
 
 
 UNKNOWN = [

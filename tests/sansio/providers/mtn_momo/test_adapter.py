@@ -24,6 +24,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.providers.common.interface import (
     AccessToken,
+    AccountState,
     Conversation,
     ExchangeFailed,
     Provider,
@@ -46,7 +47,12 @@ from mmo_sansio.providers.mtn_momo.adapter import (
     MtnMomoProvider,
     reference_id,
 )
-from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, PENDING_REASONS, REASONS
+from mmo_sansio.providers.mtn_momo.codes import (
+    ACCOUNT_REFUSALS,
+    INCONCLUSIVE_REASONS,
+    PENDING_REASONS,
+    REASONS,
+)
 from mmo_sansio.testing import (
     REFERENCE,
     START,
@@ -315,7 +321,7 @@ def test_a_submission_that_was_certainly_not_taken_may_be_made_again(
 
 @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
 @pytest.mark.parametrize("status", [400, 500])
-@pytest.mark.parametrize("code", sorted(REASONS.keys() - INCONCLUSIVE_REASONS))
+@pytest.mark.parametrize("code", sorted(REASONS.keys() - INCONCLUSIVE_REASONS - ACCOUNT_REFUSALS))
 @pytest.mark.spec("E1")
 def test_a_refusal_is_judged_by_its_code_and_not_by_its_status(
     code: str, status: int, type: Type
@@ -329,7 +335,6 @@ def test_a_refusal_is_judged_by_its_code_and_not_by_its_status(
 @pytest.mark.parametrize(
     ("given", "native"),
     [
-        (answer(401, {"statusCode": 401, "message": "Access denied"}), "HTTP 401"),
         (HttpResponse(403, (), b"FORBIDDEN IP"), "HTTP 403"),
         (answer(400), "HTTP 400"),
         (answer(404, NOT_FOUND_BODY), "RESOURCE_NOT_FOUND"),
@@ -343,6 +348,41 @@ def test_a_refusal_without_a_known_code_is_a_fault_of_our_set_up(
     report = submitted(given)
     assert isinstance(report, ProviderFailed)
     assert (report.error_code, report.native_code) == (ErrorCode.MERCHANT_MISCONFIGURED, native)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    "given",
+    [
+        answer(401, {"statusCode": 401, "message": "Access denied"}),
+        answer(500, {"code": "NOT_ALLOWED_TARGET_ENVIRONMENT"}),
+        answer(400, {"code": "INVALID_CALLBACK_URL_HOST"}),
+    ],
+)
+def test_a_refusal_of_our_account_says_nothing_of_the_payment(given: HttpResponse) -> None:
+    """It is sent once the account is in order: those of its kind wait, and staff are told."""
+    for type in (Type.PAYIN, Type.PAYOUT):
+        for submissions in (1, 2):
+            assert isinstance(
+                submitted(given, type, submissions=submissions), ProviderNeverReceived
+            )
+    for path, held, holds_reversals in (
+        ("collection/v1_0/requesttopay", (Type.PAYIN,), False),
+        ("disbursement/v1_0/transfer", (Type.PAYOUT,), False),
+        ("disbursement/v1_0/refund", (), True),
+    ):
+        provider = PROVIDER
+        request = HttpRequest("POST", f"{provider.account.base_url}/{path}".encode())
+        finding = provider.judge_answer(request, given)
+        assert finding is not None
+        assert (finding.state, finding.held) == (AccountState.REFUSED, held)
+        assert finding.holds_reversals is holds_reversals
+        taken = provider.judge_answer(request, HttpResponse(202))
+        assert taken is not None
+        assert (taken.part, taken.state, taken.held) == (finding.part, AccountState.WORKS, ())
+        assert provider.judge_answer(request, HttpResponse(403, (), b"<html>")) is None
+        question = HttpRequest("GET", request.target + b"/1")
+        assert provider.judge_answer(question, given) is None
 
 
 @pytest.mark.parametrize(
