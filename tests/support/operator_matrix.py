@@ -11,14 +11,15 @@ from attrs import Factory, field, frozen
 
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.providers.airtel_money.codes import (
+    ACCOUNT_REFUSALS,
     COLLECTION,
     DISBURSEMENT,
     ROUTER,
-    STALE_KEY_CODES,
     AirtelCode,
     AirtelOutcome,
 )
 from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, RESULT_CODES
+from mmo_sansio.providers.mtn_momo import codes as mtn_codes
 from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, REASONS
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode
@@ -200,7 +201,7 @@ def _mtn_way(operation: str, at: str) -> Way:
     refusals = [
         refused(code, meaning, 500, {"code": code, "message": "no"})
         for code, meaning in means.items()
-        if code not in INCONCLUSIVE_REASONS
+        if code not in INCONCLUSIVE_REASONS | mtn_codes.ACCOUNT_REFUSALS  # They refuse no payment.
     ]
     return Way(
         operation,
@@ -242,7 +243,7 @@ def _airtel_failures(table: Sequence[AirtelCode]) -> Iterator[Course]:
         if (
             each.outcome is AirtelOutcome.REJECTED
             and each.error_code is not None
-            and each.native not in STALE_KEY_CODES  # Another key is fetched first, and that helps.
+            and each.native not in ACCOUNT_REFUSALS  # They refuse no payment.
         ):
             status = {"response_code": each.native, "message": "no", "success": False}
             yield refused(each.native, each.error_code, 400, {"status": status})

@@ -12,7 +12,7 @@ import trio
 from attrs import evolve
 
 from mmo_sansio.providers.mtn_momo.adapter import reference_id
-from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, REASONS
+from mmo_sansio.providers.mtn_momo.codes import ACCOUNT_REFUSALS, INCONCLUSIVE_REASONS, REASONS
 from mmo_sansio.values.clock import HOUR, LAST_INSTANT, SECOND, Span
 from mmo_simulators.common.faults import CallBack, EndAfter, Fault, PlannedFault
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
@@ -69,7 +69,7 @@ async def test_a_number_that_is_refused_at_once_fails_at_once(
     momo.simulator.rejects_immediately = True
     kind = KINDS[operation]
     for number, reason in OUTCOMES_BY_NUMBER[kind].items():
-        if reason in IMMEDIATE_REJECTION_STATUSES.keys() - INCONCLUSIVE_REASONS:
+        if reason in IMMEDIATE_REJECTION_STATUSES.keys() - INCONCLUSIVE_REASONS - ACCOUNT_REFUSALS:
             there = evolve(momo, market=evolve(momo.market, msisdn=number))
             done = await momo.wait_for_end(await there.pay(operation))
             meaning = REASONS[reason]
