@@ -54,6 +54,9 @@ class ProviderKind:
     """The keys whose values must never be shown."""
     origin: str = ""
     """The distribution that brings this kind; empty for a built-in one."""
+    recorded: tuple[str, ...] = ()
+    """The members of its answers, besides the common ones, whose codes, ids, amounts and times a
+    recording keeps; in small letters, without marks."""
 
     def open_adapter(
         self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext

@@ -14,7 +14,7 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.providers.common.balances import ReportsBalances
 from mmo_sansio.providers.common.interface import Provider, ReportsAvailability, VerifiesDeposits
-from mmo_sansio.providers.common.redaction import find_secrets
+from mmo_sansio.providers.common.recording import KEPT_MEMBERS, Redactor
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
@@ -319,10 +319,8 @@ def build_workers(foundation: Foundation) -> Workers:
         recorder=AccountRecorder(
             resources.store.admin,
             accounts.provider_accounts,
-            {
-                name: tuple(find_secrets(each.adapter))
-                for name, each in accounts.operator_accounts.items()
-            },
+            {name: _open_redactor(each) for name, each in accounts.operator_accounts.items()},
+            resources.keyring,
             resources.clock.time,
         ),
         deposit_claims=_deposit_claims(foundation, account_checks),
@@ -343,6 +341,11 @@ def build_workers(foundation: Foundation) -> Workers:
         scheduler=scheduler,
         clock_monitor=ClockMonitor(clock, resources.store),
     )
+
+
+def _open_redactor(opened: OpenAccount) -> Callable[[bytes], Redactor]:
+    kept = KEPT_MEMBERS.union(opened.recorded_members)
+    return lambda key: Redactor(key, opened.provider.redact, kept)
 
 
 @frozen

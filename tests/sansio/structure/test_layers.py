@@ -74,6 +74,7 @@ PURE = frozenset(
         "hashlib",
         "heapq",
         "hmac",
+        "html",
         "ipaddress",
         "itertools",
         "json",

@@ -1,16 +1,17 @@
 """Writes what goes to and comes from an operator as lines of JSON, without secrets, persons and our
 addresses.
 
-Each of these is replaced by a stand-in of its form. The same value has the same one within a
-recording, and only the recording's key leads from a value to its stand-in; so a test can play the
-lines as they were."""
+What a recording keeps is listed: the members of JSON that hold codes, states, ids, amounts and
+times, and of these only values of such a form. Everything else is replaced by a stand-in. The same
+number or name has the same one within a recording, and only the recording's key leads from a value
+to its stand-in; so a test can play the lines as they were."""
 
 from __future__ import annotations
 
 import hmac
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from typing import Any, Final
 
@@ -18,10 +19,13 @@ from attrs import field, frozen
 
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_sansio.providers.common.redaction import LONG_SECRET_CHARACTERS, REDACTED
+from mmo_sansio.providers.common.redaction import REDACTED, decode_base64, decode_percent
 
 HOOKS: Final = "https://hooks.invalid/hooks/"
 """The beginning of what stands for an address of ours."""
+
+TEXT: Final = "[text]"
+"""What stands for a text that may name a person."""
 
 KEPT_HEADERS: Final = frozenset(
     (
@@ -37,16 +41,71 @@ KEPT_HEADERS: Final = frozenset(
 )
 """The fields whose values are kept; of all others only the names are."""
 
-_SECRET_NAMES: Final = re.compile(r"password|credential|secret|token|pin$|.key$|hash|signature")
-_NUMBER_NAMES: Final = re.compile(r"msisdn|phone|partyid$|^partya$|^partyb$")
-_PERSON_NAMES: Final = re.compile(r"name$")
-_TEXT_NAMES: Final = re.compile(r"message$|desc$|description$|note$|reason$|remarks$|occasion$")
-_PHONE: Final = re.compile(
-    r"(?<![0-9A-Za-z.])(\+?[0-9]{0,4}?)([0-9])([0-9]{8})(?![0-9A-Za-z.])", re.ASCII
+
+def _names(text: str) -> list[str]:
+    return text.split()
+
+
+KEPT_MEMBERS: Final = frozenset(
+    _names(
+        """
+        accountbalance airtelmoneyid amount available availablebalance
+        b2cchargespaidaccountavailablefunds b2crecipientisregisteredcustomer
+        b2cutilityaccountavailablefunds b2cworkingaccountavailablefunds balance billrefnumber body
+        businessshortcode callbackmetadata callbackurl checkoutrequestid code collection commandid
+        conversationid country created currency data disbursement errorcode expiresin externalid
+        financialtransactionid granttype id identifiertype initiatoraccountcurrentbalance
+        invoicenumber item items lines merchantrequestid mpesareceiptnumber orgaccountbalance
+        originalconversationid originalid originatorconversationid originatorconverstionid
+        partyidtype payee payer product queuetimeouturl reason receiptno receiptnumber
+        recieveridentifiertype reference referencedata referenceid referenceitem refundedid
+        requestid response responsecode responserefid responsestatus result resultcode
+        resultparameter resultparameters resulttype resulturl shortcode status statuscode
+        stkcallback subscriber success timestamp transaction transactionamount
+        transactioncompleteddatetime transactiondate transactionid transactionreceipt
+        transactionstatus transactiontype transactype transamount transid transtime type validupto
+        wallettype
+        """
+    )
 )
-"""A number of nine digits and what may stand before them: a plus sign, a dialling code or a
-zero."""
-_HOOKS_URL: Final = re.compile(r"(https?://[^\s\"'/]+)?/hooks/[^\s\"'?]+", re.ASCII)
+"""The members, without capitals and marks, whose codes, states, ids, amounts and times are kept in
+every recording. A kind of provider may add its own."""
+
+_KNOWN_BESIDES: Final = frozenset(
+    _names(
+        """
+        accesstoken accountreference clientid clientsecret customermessage errormessage initiator
+        key message name note occasion occassion password payeenote payermessage pin remarks
+        responsedescription resultdesc securitycredential statusmessage tokentype transactiondesc
+        value
+        """
+    )
+)
+"""The members whose names are kept, and whose values are not."""
+
+_SECRET_NAMES: Final = re.compile(r"password|credential|secret|token|pin$|.key$|hash|signature")
+_NUMBER_NAMES: Final = re.compile(r"^(msisdn|phone|phonenumber|partyid|partya|partyb)$")
+_PERSON_NAMES: Final = re.compile(
+    r"^(name|fullname|firstname|middlename|lastname|customername"
+    r"|debitpartyname|creditpartyname|receiverpartypublicname)$"
+)
+
+_PHONE: Final = re.compile(r"(?<![A-Za-z0-9])\+?[0-9]{7,}(?:\.0)?(?![A-Za-z0-9])", re.ASCII)
+_CODE: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,79}", re.ASCII)
+_NUMBER: Final = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,4})?", re.ASCII)
+_AMOUNT: Final = re.compile(r"-?[0-9]{1,8}(\.[0-9]{1,4})?", re.ASCII)
+_AMOUNT_NAMES: Final = re.compile(r"amount|balance|funds")
+_TIME: Final = re.compile(
+    r"20[0-9]{2}[01][0-9][0-3][0-9]([0-2][0-9][0-5][0-9][0-5][0-9])?"
+    r"|20[0-9]{2}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
+    r" ?(Z|[+-][0-2][0-9]:?[0-5][0-9])?"
+    r"|[0-3][0-9]\.[01][0-9]\.20[0-9]{2}( [0-2][0-9]:[0-5][0-9]:[0-5][0-9])?",
+    re.ASCII,
+)
+_MEDIA_TYPE: Final = re.compile(
+    r"(application|text|\*)/[a-z*+-]{1,30}(; ?charset=utf-?8)?", re.ASCII | re.IGNORECASE
+)
+_HEADER_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,49}", re.ASCII)
 
 
 @frozen
@@ -67,8 +126,10 @@ class Redactor:
 
     key: bytes = field(repr=False)
     """The random key of this recording."""
-    secrets: Sequence[str] = field(repr=False)
-    """The secrets of the account."""
+    redact: Callable[[str], str] = field(repr=False)
+    """Removes the secrets and access tokens of the account, as RedactingProvider.redact does."""
+    kept_members: Collection[str] = KEPT_MEMBERS
+    """The members whose codes, states, ids, amounts and times are kept."""
 
     def to_line(self, exchange: RecordedExchange) -> str:
         request, answer = exchange.request, exchange.answer
@@ -76,88 +137,191 @@ class Redactor:
             "from": "operator" if exchange.is_from_operator else "gateway",
             "offsetMs": exchange.offset_ms,
             "method": request.method,
-            "target": self._text(request.target.decode("utf-8", "replace")),
+            "target": self._target(request.target),
             "headers": self._headers(request.headers),
-            "body": self._body(request.body),
+            "body": self._body(request.body, request.headers),
         }
         if isinstance(answer, ExchangeFailed):
+            failure = self._words(answer.reason)
             return json.dumps(
-                {
-                    **line,
-                    "failure": self._text(answer.reason),
-                    "mayHaveArrived": answer.may_have_arrived,
-                }
+                {**line, "failure": failure, "mayHaveArrived": answer.may_have_arrived}
             )
         shown = {
             "status": answer.status,
             "headers": self._headers(answer.headers),
-            "body": self._body(answer.body),
+            "body": self._body(answer.body, answer.headers),
         }
         return json.dumps({**line, "answer": shown})
+
+    def _target(self, target: bytes) -> str:
+        """Return an address by its parts: the host, segments of the path, members of the query."""
+        path, mark, query = target.decode("utf-8", "replace").partition("?")
+        plain = _unquoted(path)
+        if "/hooks/" in plain:
+            shown = HOOKS + self._digest(plain.rpartition("/hooks/")[2])
+        else:
+            shown = "/".join(map(self._segment, plain.split("/")))
+        if not mark:
+            return shown
+
+        members = []
+        for pair in query.split("&"):
+            name, equals, value = pair.partition("=")
+            member = self._member(_unquoted(name))
+            value = self._value(member, _unquoted(value))
+            members.append(f"{member}{equals}{value}")
+        return f"{shown}?{'&'.join(members)}"
+
+    def _segment(self, segment: str) -> str:
+        return self._kept(segment) if segment else segment
 
     def _headers(self, headers: Headers) -> dict[str, str]:
         shown = {}
         for name, value in headers:
             plain = name.decode("latin-1").lower()
-            shown[plain] = (
-                self._text(value.decode("latin-1")) if plain in KEPT_HEADERS else REDACTED
-            )
+            if not _HEADER_NAME.fullmatch(plain) or self._words(plain) != plain:
+                plain = "[header]"
+            is_kept = plain in KEPT_HEADERS
+            shown[plain] = self._header(value.decode("latin-1")) if is_kept else REDACTED
         return shown
 
-    def _body(self, body: bytes) -> Any:
-        """Return JSON as it is, redacted; of anything else a page of HTML, say, its text."""
-        text = body.decode("utf-8", "replace")
-        try:
-            return self._value("", json.loads(text))
-        except (ValueError, RecursionError):
-            return self._text(text)
+    def _header(self, value: str) -> str:
+        if _MEDIA_TYPE.fullmatch(value):
+            return value
+        return self._text(value)
+
+    def _body(self, body: bytes, headers: Headers) -> Any:
+        """Return JSON, or lines of JSON, redacted; of anything else its length and type."""
+        if not body:
+            return ""
+        found = _load(body)
+        if not isinstance(found, dict | list):
+            lines = [_load(line) for line in body.splitlines() if line.strip()]
+            found = {"lines": lines} if all(isinstance(line, dict) for line in lines) else None
+        if found is None:
+            types = [value.decode("latin-1") for name, value in headers if name == b"content-type"]
+            type = types[0] if types and _MEDIA_TYPE.fullmatch(types[0]) else "unknown type"
+            return f"[{len(body):,} bytes of {type}]"
+        return self._value("", found)
+
+    def _member(self, name: str) -> str:
+        """Return the name of a member that is known; of another one a stand-in."""
+        return name if self._is_known(_plain(name)) else self._stand_in("MEMBER", name)
+
+    def _is_known(self, plain: str) -> bool:
+        return (
+            plain in self.kept_members
+            or plain in _KNOWN_BESIDES
+            or _NUMBER_NAMES.match(plain) is not None
+            or _PERSON_NAMES.match(plain) is not None
+        )
 
     def _value(self, name: str, value: Any) -> Any:
-        plain = name.lower().replace("_", "").replace(" ", "")
         if isinstance(value, dict):
-            named = value.get("Key", value.get("Name"))
-            if isinstance(named, str) and "Value" in value:
-                return {**value, "Value": self._value(named, value["Value"])}
-            return {key: self._value(key, each) for key, each in value.items()}
+            return self._object(value)
         if isinstance(value, list):
-            return [self._value(name, each) for each in value]
+            return [self._value(name, item) for item in value]
         if value is None or isinstance(value, bool) or value == "":
             return value
+
+        plain = _plain(name)
+        text = str(value)
         if _SECRET_NAMES.search(plain):
             return REDACTED
-        text = self._text(str(value))
-        if not isinstance(value, str):
-            return int(text) if text.isdigit() else value if text == str(value) else text
-        if _PERSON_NAMES.search(plain):
+        if _PERSON_NAMES.match(plain):
             number, dash, person = text.partition(" - ")
-            return (
-                f"{number} - {self._stand_in('NAME', person)}"
-                if dash
-                else self._stand_in("NAME", text)
-            )
-        if _NUMBER_NAMES.search(plain) and text == str(value) and not text.isdigit():
-            return self._stand_in("NUMBER", text)
-        if _TEXT_NAMES.search(plain) and any(each.isdigit() for each in text) and " " in text:
-            return "[text]"  # It may name a person.
-        return text
+            stand_in = self._stand_in("NAME", person if dash else text)
+            return f"{self._number(number)} - {stand_in}" if dash else stand_in
+        if _NUMBER_NAMES.match(plain):
+            shown = self._number(text)
+            is_number = not isinstance(value, str) and shown.isdigit()
+            return int(shown) if is_number else shown
+        if plain not in self.kept_members:
+            return TEXT if isinstance(value, str) else 0
+
+        if _AMOUNT_NAMES.search(plain) and _AMOUNT.fullmatch(text) and self.redact(text) == text:
+            return value
+        shown = self._text(text)
+        if shown == text:
+            return value
+        return int(shown) if not isinstance(value, str) and shown.isdigit() else shown
+
+    def _object(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return an object; of one that is a pair of a name and a value, by that name."""
+        for key in ("Key", "Name"):
+            named = value.get(key)
+            if isinstance(named, str) and "Value" in value:
+                return {key: self._member(named), "Value": self._value(named, value["Value"])}
+        return {self._member(name): self._value(name, item) for name, item in value.items()}
 
     def _text(self, text: str) -> str:
-        text = _HOOKS_URL.sub(
-            lambda found: HOOKS + self._digest(found[0].rpartition("/hooks/")[2]), text
-        )
-        for secret in self.secrets:
-            if len(secret) >= LONG_SECRET_CHARACTERS:
-                text = text.replace(secret, REDACTED)
-            elif text == secret:
-                text = REDACTED
-        return _PHONE.sub(self._phone, text)
+        """Return a text as it is where it has the form of a code, an amount or a time; our
+        addresses and numbers by their stand-ins."""
+        if "/hooks/" in text:
+            return HOOKS + self._digest(text.rpartition("/hooks/")[2])
+        return self._kept(text)
 
-    def _phone(self, found: re.Match[str]) -> str:
-        digits = int(self._digest(found[2] + found[3]), 16) % 10**8
-        return f"{found[1]}{found[2]}{digits:08d}"
+    def _kept(self, text: str) -> str:
+        redacted = self.redact(text)
+        if redacted != text:
+            return REDACTED
+        if _TIME.fullmatch(text) or _NUMBER.fullmatch(text):
+            return text
+        if _PHONE.fullmatch(re.sub(r"[ ()/-]", "", text)):
+            return self._number(text)
+        if not _CODE.fullmatch(text) or _has_person(text):
+            return TEXT
+        return _PHONE.sub(lambda found: self._number(found[0]), text)
+
+    def _words(self, text: str) -> str:
+        """Return our own words, which name neither secrets nor numbers."""
+        redacted = self.redact(text)
+        has_number = re.search(r"[0-9]{7}", re.sub(r"[ ()-]", "", redacted))
+        return TEXT if has_number or "/hooks/" in redacted or "@" in redacted else redacted
+
+    def _number(self, text: str) -> str:
+        """Return the stand-in of a number: what stands before its last nine digits, the first of
+        these, and others. Of a number that is masked, or none, a stand-in without digits."""
+        plain = re.sub(r"[ ()/-]", "", self.redact(text)).removesuffix(".0")
+        if re.fullmatch(r"[0-9]{1,6}", plain, re.ASCII):
+            return plain  # A short code.
+        found = re.fullmatch(r"(\+?[0-9]{0,6}?)([0-9]?)([0-9]{7,8})", plain, re.ASCII)
+        if found is None:
+            return self._stand_in("NUMBER", text)
+        digits = int(self._digest(found[2] + found[3]), 16) % 10 ** len(found[3])
+        return f"{found[1]}{found[2]}{digits:0{len(found[3])}d}"
 
     def _stand_in(self, kind: str, value: str) -> str:
         return f"{kind} {self._digest(value)[:4]}"
 
     def _digest(self, value: str) -> str:
-        return hmac.new(self.key, value.encode(), sha256).hexdigest()[:16]
+        return hmac.new(self.key, value.encode("utf-8", "replace"), sha256).hexdigest()[:16]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[ _-]", "", name).lower()
+
+
+def _unquoted(text: str) -> str:
+    return decode_percent(text).decode("utf-8", "replace")
+
+
+def _has_person(code: str) -> bool:
+    """Return whether a code is a name, a number or an address of e-mail in hexadecimal or
+    Base64."""
+    for decode in (bytes.fromhex, decode_base64):
+        try:
+            text = decode(code).decode()
+        except ValueError:
+            continue
+        if text.isprintable() and re.search(r"[ @]|[0-9]{7}", text):
+            return True
+    return False
+
+
+def _load(body: bytes) -> Any:
+    """Return what JSON says, also behind a byte order mark; None where it is none."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import html
 import re
 from collections import deque
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import partial
 from typing import Final, TypeVar
 
 from attrs import Factory, define, evolve, field
@@ -40,6 +42,10 @@ _FREE_TEXT: Final = frozenset({"native_code", "native_message", "reason", "conte
 """Fields of reports that hold an operator's own words."""
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{11,}={0,2}", re.ASCII)
+_HEXADECIMAL: Final = re.compile(r"(?:[0-9A-Fa-f]{2}){8,}", re.ASCII)
+_PERCENT: Final = re.compile(r"[^\s\"'<>&=?]*%[0-9A-Fa-f]{2}[^\s\"'<>&=?]*", re.ASCII)
+_ENTITIES: Final = re.compile(r"[^\s\"'<>=]*&#?[0-9A-Za-z]{2,8};[^\s\"'<>=]*", re.ASCII)
+_ESCAPES: Final = re.compile(r"[^\s\"'<>=]*\\(?:u[0-9A-Fa-f]{4}|/)[^\s\"'<>=]*", re.ASCII)
 
 T = TypeVar("T")
 
@@ -49,13 +55,16 @@ class RedactingProvider:
     """Gives the reports of its adapter without the account's secrets and access tokens."""
 
     adapter: interface.Provider
+    declared: Iterable[str] = field(default=(), repr=False)
+    """Secrets that the account has besides those that its adapter leaves out of its repr."""
     _secrets: tuple[str, ...] = field(init=False, repr=False)
     _tokens: deque[str] = field(init=False, repr=False, default=Factory(deque))
     _long_secrets: tuple[str, ...] = field(init=False, repr=False)
     """Those of both that are removed wherever they appear."""
 
     def __attrs_post_init__(self) -> None:
-        self._secrets = tuple(sorted(set(find_secrets(self.adapter)), key=len, reverse=True))
+        known = {*find_secrets(self.adapter), *filter(None, self.declared)}
+        self._secrets = tuple(sorted(known, key=len, reverse=True))
         self._tokens = deque(maxlen=REMEMBERED_TOKENS_MAX)
         self._find_long_secrets()
 
@@ -80,7 +89,7 @@ class RedactingProvider:
             token: interface.AccessToken = yield from self.adapter.sign_in(scope, now=now)
         except interface.SignInFailed as failure:
             raise interface.SignInFailed(
-                self._redact_free_text(failure.reason), status=failure.status
+                self.redact(failure.reason), status=failure.status
             ) from None
         self._tokens.append(token.value)
         self._find_long_secrets()
@@ -224,7 +233,7 @@ class RedactingProvider:
                 "provider",
             ):
                 redacted = (
-                    self._redact_free_text(value)
+                    self.redact(value)
                     if each.name in _FREE_TEXT
                     else self._redact_long_secrets(value)
                 )
@@ -237,9 +246,11 @@ class RedactingProvider:
             body = body.replace(secret.encode(), REDACTED.encode())
         return body
 
-    def _redact_free_text(self, text: str) -> str:
-        """Remove all secrets, plain or in Base64, from text for people."""
-        text = _BASE64.sub(self._redact_base64, self._redact_long_secrets(text))
+    def redact(self, text: str) -> str:
+        """Remove all secrets and access tokens, plain or encoded, from text for people."""
+        text = self._redact_long_secrets(text)
+        for form, decode in _ENCODINGS:
+            text = form.sub(partial(self._redact_encoded, decode), text)
         for secret in (*self._secrets, *self._tokens):
             if len(secret) < LONG_SECRET_CHARACTERS:
                 text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", REDACTED, text)
@@ -250,12 +261,12 @@ class RedactingProvider:
             text = text.replace(secret, REDACTED)
         return text
 
-    def _redact_base64(self, match: re.Match[str]) -> str:
-        """Redact a run of Base64 that contains a secret, as in HTTP Basic and in the password of a
-        push."""
-        run = match[0]
-        decoded = _decode_base64(run)
-        return REDACTED if any(each.encode() in decoded for each in self._long_secrets) else run
+    def _redact_encoded(self, decode: Callable[[str], bytes], found: re.Match[str]) -> str:
+        """Redact a run that contains a secret once it is decoded, as in HTTP Basic and in the
+        password of a push."""
+        decoded = decode(found[0])
+        is_secret = any(secret.encode() in decoded for secret in self._long_secrets)
+        return REDACTED if is_secret else found[0]
 
     def _find_long_secrets(self) -> None:
         every = (*self._secrets, *self._tokens)
@@ -274,9 +285,40 @@ def find_secrets(instance: object, depth: int = 0) -> Iterable[str]:
             yield from find_secrets(value, depth + 1)
 
 
-def _decode_base64(run: str) -> bytes:
+def decode_base64(run: str) -> bytes:
+    """Return what a run of Base64 stands for, in either alphabet; nothing where it is none."""
     plain = run.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4))
     except (binascii.Error, ValueError):
         return b""
+
+
+def _decode_hexadecimal(run: str) -> bytes:
+    return bytes.fromhex(run)
+
+
+def decode_percent(run: str) -> bytes:
+    """Return what a part of an address stands for; a stray `%` stays, as nobody refuses it."""
+    octets = run.encode("utf-8", "replace")
+    return re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), octets)
+
+
+def _decode_entities(run: str) -> bytes:
+    return html.unescape(run).encode("utf-8", "replace")
+
+
+def _decode_escapes(run: str) -> bytes:
+    """Decode what JSON may write in two ways: characters by their number, and the slash."""
+    plain = re.sub(r"\\u([0-9A-Fa-f]{4})", lambda found: chr(int(found[1], 16)), run)
+    return plain.replace("\\/", "/").encode("utf-8", "replace")
+
+
+_ENCODINGS: Final[tuple[tuple[re.Pattern[str], Callable[[str], bytes]], ...]] = (
+    (_BASE64, decode_base64),
+    (_HEXADECIMAL, _decode_hexadecimal),
+    (_PERCENT, decode_percent),
+    (_ENTITIES, _decode_entities),
+    (_ESCAPES, _decode_escapes),
+)
+"""The forms of runs in which an operator may repeat a secret."""

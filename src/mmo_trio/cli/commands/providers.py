@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,12 @@ from mmo_trio.cli.support.target import (
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.workers.providers.account_notes import REQUESTED, finding_note, read_finding_note
+from mmo_trio.workers.providers.account_notes import (
+    REQUESTED,
+    finding_note,
+    read_finding_note,
+    seal_recording_key,
+)
 from mmo_trio.workers.providers.float_monitor import KnownFloat, float_refusals, known_floats
 
 REGISTER_TIMEOUT_S = 60.0
@@ -280,9 +286,11 @@ def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
     at most."""
     _operator_account(target, name)
     until = later(target.clock().now(), Span(minutes * MINUTE))
-    asked = ProviderNote(name, NoteTopic.RECORDING, "", until, secrets.token_hex(16))
 
     async def run_recording(store: Store) -> Sequence[str]:
+        keyring = await target.open_keyring(store)
+        sealed = seal_recording_key(keyring, name, secrets.token_bytes(16))
+        asked = ProviderNote(name, NoteTopic.RECORDING, "", until, sealed)
         await target.record(store, "provider_recording", f"provider:{name}", minutes=minutes)
         await store.admin.remove_provider_notes(name, NoteTopic.RECORDED)
         await store.admin.note_provider(asked)
@@ -297,7 +305,8 @@ def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
         return lines
 
     try:
-        with to.open("x", encoding="utf-8") as file:
+        descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in target.with_store(run_recording))
     except FileExistsError:
         raise UsageProblem(f"{to} exists. Name a new file.") from None

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
+from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface import admin_types
 from mmo_trio.storage.sql.monitoring import hold_brand
 from mmo_trio.storage.sql.statements import (
@@ -104,10 +105,17 @@ def note_provider(
     )
 
 
-def remove_provider_notes(provider: str, topic: admin_types.NoteTopic) -> SqlQuery[None]:
-    """Remove the notes of a provider with this topic."""
+def remove_provider_notes(
+    provider: str, topic: admin_types.NoteTopic, *, until: Instant | None = None
+) -> SqlQuery[None]:
+    """Remove the notes of a provider with this topic; only those up to a time, where one is
+    given."""
+    condition = "" if until is None else " AND at <= ?"
+    values: list[object] = [provider, str(topic)]
+    if until is not None:
+        values.append(until)
     yield from execute(
-        "DELETE FROM provider_notes WHERE provider = ? AND topic = ?", provider, str(topic)
+        f"DELETE FROM provider_notes WHERE provider = ? AND topic = ?{condition}", *values
     )
 
 

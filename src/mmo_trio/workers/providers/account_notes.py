@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -40,9 +41,11 @@ from mmo_sansio.values.clock import (
     Instant,
     Moment,
     Span,
+    earlier,
     elapsed,
 )
 from mmo_sansio.values.model import Type
+from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.interface.store import log_store_failure
 from mmo_trio.storage.sql.admin_store import AdminStore
@@ -78,6 +81,12 @@ REQUESTED: Final = "requested"
 
 RECORDED_BYTES_MAX: Final = 1024 * 1024
 """What one process records of one account at most."""
+
+RECORDED_KEPT_FOR: Final = Span(2 * HOUR)
+"""How long recorded lines wait for the command that collects them: an hour, the longest recording,
+and one more."""
+
+TIDIED_EVERY: Final = MINUTE
 
 
 @define(eq=False)
@@ -285,10 +294,14 @@ class AccountRecorder:
 
     store: AdminStore
     accounts: Mapping[str, ProviderAccount]
-    secrets: Mapping[str, Sequence[str]] = field(repr=False)
-    """The secrets of each account."""
+    open_redactor: Mapping[str, Callable[[bytes], Redactor]] = field(repr=False)
+    """Makes the redactor of each account, with the key of a recording."""
+    keyring: KeyRing
     now: Callable[[], Instant]
     """Returns the gateway's own time."""
+    _tidied_at: Instant | None = None
+    _refused: str = ""
+    """The content of the last note whose key nobody with the master key has sealed."""
     _recordings: dict[str, _Recording] = Factory(dict)
 
     def __attrs_post_init__(self) -> None:
@@ -335,6 +348,7 @@ class AccountRecorder:
                 for name in self.accounts:
                     await self._write(name)
                     self._switch(name, asked.get(name))
+                await self._tidy(asked)
             except Exception as error:
                 log_store_failure(logger, "recording_failed", error)
             await trio.sleep(ROUND_S)
@@ -345,9 +359,36 @@ class AccountRecorder:
             del self._recordings[name]
             logger.info("provider_recording_ended", provider=name)
         if asked is not None and is_on and name not in self._recordings:
-            redactor = Redactor(bytes.fromhex(asked.content), self.secrets[name])
-            self._recordings[name] = _Recording(asked, redactor, self.now())
-            logger.warning("provider_recording_began", provider=name)
+            self._begin(name, asked)
+
+    def _begin(self, name: str, asked: ProviderNote) -> None:
+        """Begin a recording, unless its note comes from somebody without the master key."""
+        try:
+            key = unseal_recording_key(self.keyring, name, asked.content)
+        except (SealError, ValueError):
+            if asked.content != self._refused:
+                logger.error("provider_recording_refused", provider=name)
+            self._refused = asked.content
+            return
+
+        redactor = self.open_redactor[name](key)
+        self._recordings[name] = _Recording(asked, redactor, self.now())
+        logger.warning("provider_recording_began", provider=name)
+
+    async def _tidy(self, asked: Mapping[str, ProviderNote]) -> None:
+        """Remove what a command that was killed has left: its request once its time is over, and
+        the recorded lines later."""
+        now = self.now()
+        for name, note in asked.items():
+            if note.at <= now:
+                await self.store.remove_provider_notes(name, NoteTopic.RECORDING, until=now)
+        if self._tidied_at is not None and elapsed(self._tidied_at, now) < TIDIED_EVERY:
+            return
+
+        self._tidied_at = now
+        for name in self.accounts:
+            until = earlier(now, RECORDED_KEPT_FOR)
+            await self.store.remove_provider_notes(name, NoteTopic.RECORDED, until=until)
 
     async def _write(self, name: str) -> None:
         recording = self._recordings.get(name)
@@ -360,6 +401,21 @@ class AccountRecorder:
         await self.store.note_provider(
             ProviderNote(name, NoteTopic.RECORDED, subject, self.now(), "\n".join(lines))
         )
+
+
+def seal_recording_key(keyring: KeyRing, provider: str, key: bytes) -> str:
+    """Return the key of a recording as its note holds it."""
+    return b64encode(keyring.seal_secret(_recording_of(provider), key)).decode()
+
+
+def unseal_recording_key(keyring: KeyRing, provider: str, content: str) -> bytes:
+    """Return the key of a recording. Raises SealError or ValueError for a note that nobody with the
+    master key has written."""
+    return keyring.unseal_secret(_recording_of(provider), b64decode(content))
+
+
+def _recording_of(provider: str) -> str:
+    return f"key of a recording of {provider}"
 
 
 def finding_note(finding: AccountFinding, at: Instant) -> ProviderNote:

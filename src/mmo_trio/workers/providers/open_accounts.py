@@ -4,7 +4,7 @@ its own way out."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
@@ -59,6 +59,8 @@ class OpenAccount:
     account: ProviderAccount
     webhook_name: str
     webhook_endpoint: WebhookEndpoint
+    recorded_members: Sequence[str] = ()
+    """The members that a recording keeps besides the common ones."""
     float_watch: FloatWatch = FloatWatch()
 
 
@@ -121,9 +123,10 @@ def open_account(
         context = AdapterContext(hooks_url, environment.ciphers, checks_sender=bool(allowed))
         kind = _find_kind(section.kind, environment.provider_kinds)
         adapter = kind.open_adapter(section.name, title, options, context)
+        declared = [str(options[key]) for key in kind.secrets if options.get(key)]
     except OptionError as error:
         _raise_settings_error(section, error)
-    provider = RedactingProvider(adapter)
+    provider = RedactingProvider(adapter, (*declared, *tokens))
     account = ProviderAccount(
         provider,
         partial(environment.send_request, deadline_s=answer_within_s),
@@ -141,6 +144,7 @@ def open_account(
         account,
         webhook_name,
         WebhookEndpoint(provider, tokens, allowed),
+        kind.recorded,
         float_watch,
     )
 

@@ -158,6 +158,15 @@ def test_what_cannot_be_used_is_named(table: dict[str, Any], key: str, what: str
     assert CANARY not in str(caught.value)
 
 
+@pytest.mark.spec("A5")
+def test_what_a_kind_declares_as_secret_is_redacted_wherever_its_adapter_keeps_it() -> None:
+    account = opened(momo={"secret": "the-long-secret-of-a-package"})["momo"]
+    told = account.provider.redact("The key the-long-secret-of-a-package is unknown.")
+    assert told == "The key [secret] is unknown."
+    token = account.webhook_endpoint.tokens[0]
+    assert account.provider.redact(f"No path /x/{token}") == "No path /x/[secret]"
+
+
 def test_two_accounts_with_one_address_are_refused() -> None:
     with pytest.raises(SettingsError, match="stands in another provider's addresses"):
         opened(a={"secret": "x", "hooks_name": "h"}, b={"secret": "x", "hooks_name": "h"})

@@ -3,9 +3,13 @@ again."""
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import re
-from collections.abc import Callable, Iterator
+import urllib.parse
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,17 +21,22 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderHinted, ProviderSucceeded
 from mmo_sansio.providers.common.interface import ExchangeFailed, drive
 from mmo_sansio.providers.common.recording import HOOKS, RecordedExchange, Redactor
-from mmo_sansio.providers.common.redaction import RedactingProvider, find_secrets
+from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja.adapter import SCOPE, DarajaProvider
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext
 from mmo_sansio.values.clock import MINUTE, Instant, Moment, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Stage
 from mmo_simulators.operators.mpesa.accounts import SANDBOX_PASSKEY
 from mmo_simulators.operators.mpesa.keys import open_mpesa
+from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.providers.account import ProviderAccount
-from mmo_trio.workers.providers.account_notes import RECORDED_BYTES_MAX, AccountRecorder
+from mmo_trio.workers.providers.account_notes import (
+    RECORDED_BYTES_MAX,
+    AccountRecorder,
+    seal_recording_key,
+)
 from tests.sansio.providers.mpesa_daraja.test_adapter import payment
 from tests.support.simulated_accounts import mpesa_options
 from tests.support.sqlite_store import StoreFile
@@ -86,7 +95,8 @@ class Recorded:
         simulator = open_mpesa()
         provider = kenya(simulator.certificate)
         self.certificate = simulator.certificate
-        redactor = Redactor(KEY, tuple(find_secrets(provider)))
+        redacting = RedactingProvider(provider)
+        redactor = Redactor(KEY, redacting.redact)
         due = iter(range(1, 100))
 
         def note(
@@ -191,7 +201,7 @@ def test_a_recording_names_no_secret_number_or_person_and_plays_to_the_same_outc
 def test_each_form_of_a_person_or_secret_is_replaced(
     member: str, value: object, forbidden: str
 ) -> None:
-    redactor = Redactor(KEY, ("1234", "long secret"))
+    redactor = Redactor(KEY, redacting(("1234", "long secret")).redact)
     request = HttpRequest(
         "POST", b"https://x.example/0772123456", (), json.dumps({"a": [{member: value}]}).encode()
     )
@@ -209,17 +219,99 @@ def test_one_number_has_one_stand_in_in_every_form_and_text_stays_text() -> None
             "POST", b"/", ((b"authorization", b"Basic x"), (b"x-country", b"UG")), body
         )
         return json.loads(
-            Redactor(KEY, ()).to_line(RecordedExchange(True, 5, request, HttpResponse(200)))
+            Redactor(KEY, redacting().redact).to_line(
+                RecordedExchange(True, 5, request, HttpResponse(200))
+            )
         )
 
     body = shown(
-        b'{"a":"0772123456","b":256772123456,"c":"+256772123456","amount":10.5,"id":"GW0000000001"}'
+        b'{"partyA":"0772123456","id":256772123456,"msisdn":"+256 772-123456",'
+        b'"amount":10.5,"externalId":"GW0000000001"}'
     )["body"]
-    assert body["a"][1:] == str(body["b"])[3:] == body["c"][4:]
-    assert (body["a"][0], str(body["b"])[:3], body["c"][:4]) == ("0", "256", "+256")
-    assert (body["amount"], body["id"]) == (10.5, "GW0000000001")
-    assert shown(b"<html>Incapsula</html>")["body"] == "<html>Incapsula</html>"
+    local, plain, international = body["partyA"], str(body["id"]), body["msisdn"]
+    assert local[1:] == plain[3:] == international[4:]
+    assert (local[0], plain[:3], international[:4]) == ("0", "256", "+256")
+    assert (body["amount"], body["externalId"]) == (10.5, "GW0000000001")
+    assert shown(b"<html>Incapsula</html>")["body"] == "[22 bytes of unknown type]"
     assert shown(b"")["headers"] == {"authorization": "[secret]", "x-country": "UG"}
+
+
+PRIVATE = (
+    *SECRETS,
+    "a-token-in-use-of-an-account",
+    "4821",
+    "254708374149",
+    "Wanjiku Kamau",
+    "wanjiku@example.com",
+)
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "Base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "Base64 for addresses": lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
+    "hexadecimal": lambda text: text.encode().hex(),
+    "percent": lambda text: urllib.parse.quote(text, safe=""),
+    "every character percent": lambda text: "".join(f"%{byte:02X}" for byte in text.encode()),
+    "entities": lambda text: "".join(f"&#{ord(character)};" for character in text),
+    "escapes": lambda text: "".join(f"\\u{ord(character):04x}" for character in text),
+    "blanks": lambda text: " ".join(text[begin : begin + 3] for begin in range(0, len(text), 3)),
+}
+BODIES: dict[str, Callable[[str], bytes]] = {
+    "a code": lambda text: json.dumps({"status": {"code": text}}).encode(),
+    "an id": lambda text: json.dumps({"transactionId": text}).encode(),
+    "a member's name": lambda text: json.dumps({text: 1}).encode(),
+    "the name of a pair": lambda text: json.dumps([{"Name": text, "Value": 1}]).encode(),
+    "a person": lambda text: json.dumps({"customer": text, "note": text}).encode(),
+    "a message": lambda text: json.dumps({"message": f"Refused: {text}."}).encode(),
+    "XML": lambda text: f"<error>{text}</error>".encode(),
+    "text": lambda text: f"{text} is not allowed".encode(),
+    "a byte order mark": lambda text: b"\xef\xbb\xbf" + json.dumps({"reason": text}).encode(),
+    "UTF-16": lambda text: json.dumps({"reason": text}).encode("utf-16"),
+    "lines of JSON": lambda text: b'{"code":1}\n' + json.dumps({"a": text}).encode(),
+    "JSON in JSON": lambda text: json.dumps({"id": json.dumps({"a": text})}).encode(),
+    "a form": lambda text: f"id={text}".encode(),
+    "a number": lambda text: b'{"id":%s.0}' % text.encode() if text.isdigit() else b"{}",
+}
+
+
+def redacting(secrets: Sequence[str] = PRIVATE[:6]) -> RedactingProvider:
+    return RedactingProvider(kenya(open_mpesa().certificate), secrets)
+
+
+@pytest.mark.spec("A5")
+@pytest.mark.parametrize("form", BODIES)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_no_body_or_address_carries_anything_private_in_any_encoding(
+    form: str, encoding: str
+) -> None:
+    redactor = Redactor(KEY, redacting().redact)
+    for private in PRIVATE:
+        encoded = ENCODINGS[encoding](private)
+        if private == PRIVATE[6] and encoding != "plain" and form in ("a code", "an id"):
+            continue  # Only secrets are known in a code of another encoding.
+        body = BODIES[form](encoded)
+        target = f"https://x.example/users/{urllib.parse.quote(private)}?id={encoded}&to={encoded}"
+        headers = ((b"x-callback-url", encoded.encode()), (b"retry-after", encoded.encode()))
+        request = HttpRequest("GET", target.encode(), headers, body)
+        line = redactor.to_line(RecordedExchange(False, 0, request, HttpResponse(500, (), body)))
+        for shown in every_form(line):
+            assert private not in shown, line
+            assert private.replace(" ", "") not in shown.replace(" ", ""), line
+
+
+def every_form(line: str) -> Iterator[str]:
+    """Yield a line as it is and as a reader may decode it."""
+    yield line
+    yield urllib.parse.unquote(line)
+    yield html.unescape(line)
+    yield line.replace("-", "").replace(" ", "")
+    yield re.sub(r"\\+u([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), line)
+    for run in re.findall(r"[A-Za-z0-9+/_-]{6,}=*", line):
+        plain = run.rstrip("=").replace("-", "+").replace("_", "/")
+        if len(plain) % 4 != 1:
+            padded = plain + "=" * (-len(plain) % 4)
+            yield base64.b64decode(padded).decode("utf-8", "replace")
+    for run in re.findall(r"(?:[0-9a-f]{2}){4,}", line):
+        yield bytes.fromhex(run).decode("utf-8", "replace")
 
 
 def now() -> Instant:
@@ -234,12 +326,21 @@ async def test_a_recording_is_off_by_default_and_bounded_in_time_and_size(
     autojump_clock: MockClock,
 ) -> None:
     async def send(request: HttpRequest) -> HttpResponse:
-        return HttpResponse(200, (), b'{"access_token":"t","x":"%s"}' % (b"y" * 100_000))
+        if b"oauth" in request.target:
+            return HttpResponse(200, (), b'{"access_token":"t"}')
+        return HttpResponse(200, (), b'{"items":[%s]}' % b",".join([b'"y"'] * 20_000))
 
+    keyring = KeyRing(bytes(32))
     async with StoreFile().open() as store, trio.open_nursery() as nursery:
         provider = RedactingProvider(kenya(open_mpesa().certificate))
         account = ProviderAccount(provider, send, moment, lambda: MonotonicInstant(now()))
-        recorder = AccountRecorder(store.admin, {"kenya": account}, {"kenya": SECRETS}, now)
+        recorder = AccountRecorder(
+            store.admin,
+            {"kenya": account},
+            {"kenya": partial(Redactor, redact=provider.redact)},
+            keyring,
+            now,
+        )
         await nursery.start(recorder.run)
         question = HttpRequest("POST", b"https://api.safaricom.co.ke/x")
 
@@ -254,6 +355,12 @@ async def test_a_recording_is_off_by_default_and_bounded_in_time_and_size(
         await store.admin.note_provider(
             ProviderNote("kenya", NoteTopic.RECORDING, "", until, KEY.hex())
         )
+        await account.ask(question)
+        assert await recorded() == 0, "a key that nobody has sealed"
+        sealed = seal_recording_key(keyring, "kenya", KEY)
+        await store.admin.note_provider(
+            ProviderNote("kenya", NoteTopic.RECORDING, "", until, sealed)
+        )
         await trio.sleep(3)
         await account.ask(question)
         assert await recorded() == 1
@@ -263,4 +370,7 @@ async def test_a_recording_is_off_by_default_and_bounded_in_time_and_size(
         await trio.sleep(60)
         await account.ask(question)
         assert await recorded() == RECORDED_BYTES_MAX // 100_000 + 1
+        assert await store.admin.provider_notes(NoteTopic.RECORDING) == []
+        await trio.sleep(2 * 3600)
+        assert await recorded() == 0
         nursery.cancel_scope.cancel()

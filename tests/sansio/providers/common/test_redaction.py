@@ -46,6 +46,10 @@ def signed_in(provider: RedactingProvider, token: str = TOKEN) -> None:
 
 BASIC = base64.b64encode(f"{USER}:{USER_KEY}".encode()).decode()
 SAID = [
+    f"key%3D{KEY.replace('-', '%2D')} and 100% more %zz%FF",
+    f"key {KEY.encode().hex()}",
+    "key " + "".join(f"&#{ord(character)};" for character in KEY),
+    "key " + "".join(f"\\u{ord(character):04x}" for character in KEY),
     f"The key {KEY} has no such product.",
     f"Authorization: Bearer {TOKEN}",
     f"Authorization: Basic {BASIC}",
