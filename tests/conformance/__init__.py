@@ -86,6 +86,8 @@ CHECKS: tuple[StoreCheck, ...] = (
     brand_versions.check_change_needs_two_users,
     brand_versions.check_change_is_reverted_exactly,
     brand_versions.check_overtaken_change_is_not_applied,
+    brand_versions.check_what_was_planned_before_undoes_nothing,
+    brand_versions.check_a_switch_leaves_the_rest_of_a_brand,
     brand_versions.check_recorded_requests,
     brand_versions.check_refused_requests,
     work.check_payment_search,

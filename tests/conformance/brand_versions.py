@@ -24,6 +24,7 @@ from mmo_trio.storage.interface.admin_types import (
     AuditEvent,
     AuditKey,
     BrandDay,
+    BrandHold,
     ChangeDecision,
     ChangeState,
     ConfigurationChange,
@@ -172,6 +173,77 @@ async def check_overtaken_change_is_not_applied(open_store: OpenStore) -> None:
         )
         assert result is ChangeDecision.OVERTAKEN
         assert not await admin.brands()
+
+
+async def check_what_was_planned_before_undoes_nothing(open_store: OpenStore) -> None:
+    """A plan that is carried out after somebody has decided something else is refused whole, and
+    the audit log has what was decided only."""
+    hold = BrandHold("acme", NOON, "bob")
+    async with open_store() as store:
+        admin = store.admin
+
+        async def disable() -> None:
+            event = _event("bob", "brand_disabled")
+            assert await admin.switch_brand("acme", enabled=False, event=event)
+
+        async def put_on_hold() -> None:
+            event = _event("bob", "brand_disabled")
+            assert await admin.switch_brand("acme", enabled=False, hold=hold, event=event)
+
+        async def limit() -> None:
+            event = _event("ada", "configuration_proposed")
+            stored = evolve(_MADE, id=await admin.add_configuration_change(_MADE, event))
+            event = _event("bob", "configuration_applied")
+            decided = _applied(stored, "bob")
+            done = await admin.decide_configuration_change(ChangeState.OPEN, decided, event)
+            assert done is ChangeDecision.DONE
+
+        async def remove() -> None:
+            event = _event("bob", "brands_applied")
+            assert not await admin.save_brands((), removed=["acme"], event=event)
+
+        for decide in (disable, put_on_hold, limit, remove):
+            await admin.save_brands([brand()])
+            planned = {"acme": brand(), "globex": None}
+            await decide()
+            in_force = await admin.brands()
+            logged = await admin.audit()
+            other = evolve(brand(), name="Another name")
+            overtaken = await admin.save_brands(
+                [other, brand("globex")],
+                replaced=planned,
+                event=_event("ada", "brands_applied"),
+            )
+            assert overtaken == ["acme"]
+            assert await admin.brands() == in_force
+            assert await admin.audit() == logged
+            assert logged[0].event.actor == "user:bob"
+
+        event = _event("ada", "brands_applied")
+        assert not await admin.save_brands([brand()], replaced={"acme": None}, event=event)
+        assert await admin.save_brands([brand()], replaced={"acme": None}) == ["acme"]
+
+
+async def check_a_switch_leaves_the_rest_of_a_brand(open_store: OpenStore) -> None:
+    """Who enables or disables a brand changes nothing else of it, and a hold begins and ends in the
+    same commit."""
+    hold = BrandHold("acme", NOON, "bob")
+    async with open_store() as store:
+        admin = store.admin
+        await admin.save_brands([_LIMITED])
+        generation = (await store.configuration()).generation
+        event = _event("bob", "brand_disabled")
+        assert await admin.switch_brand("acme", enabled=False, hold=hold, event=event)
+        assert (await store.configuration()).generation > generation
+        assert [each.brand for each in await admin.brands()] == [evolve(_LIMITED, enabled=False)]
+        assert list(await admin.brand_holds()) == [hold]
+        event = _event("ada", "brand_enabled")
+        assert await admin.switch_brand("acme", enabled=True, event=event)
+        assert [each.brand for each in await admin.brands()] == [_LIMITED]
+        assert not await admin.brand_holds()
+        assert not await admin.switch_brand("nobody", enabled=True, event=event)
+        actors = [each.event.actor for each in await admin.audit()]
+        assert actors == ["user:ada", "user:bob"]
 
 
 async def check_recorded_requests(open_store: OpenStore) -> None:

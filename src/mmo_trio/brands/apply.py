@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from attrs import evolve, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
@@ -19,7 +19,7 @@ from mmo_trio.brands.file import (
 )
 from mmo_trio.brands.keyring import KeyRing, generate_api_key
 from mmo_trio.settings.values import SettingsError
-from mmo_trio.storage.interface.admin_types import BrandRecord
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, BrandRecord
 from mmo_trio.storage.sql.store import Store
 
 NAMES_SHOWN_MAX = 5
@@ -27,6 +27,16 @@ NAMES_SHOWN_MAX = 5
 
 PENDING_SHOWN_MAX = 1_000
 """Pending payments of a brand that are counted."""
+
+
+class BrandsOvertaken(Exception):
+    """Somebody has changed brands since the plan was made."""
+
+    def __init__(self, brands: Sequence[str]) -> None:
+        super().__init__(
+            f"Nothing is applied: somebody has changed {', '.join(brands)} meanwhile. Run the "
+            f"command again, and look at what changes."
+        )
 
 
 class BrandRemoved(Exception):
@@ -58,6 +68,9 @@ class BrandsPlan:
     """The ids of brands that have no key in use, and none in the file."""
     differences: tuple[BrandDifference, ...] = ()
     """What changes in the changed brands."""
+    replaced: Mapping[str, Brand | None] = Factory(dict)
+    """What is in force of each brand that is added, changed or removed; None: it is not there. Only
+    over these versions is the plan carried out."""
     kept_methods: tuple[str, ...] = ()
     """`BRAND: METHOD (COUNTRY)` of the methods that the file does not have; empty when pruning."""
 
@@ -89,10 +102,13 @@ def plan_brands(
     }
     known = [evolve(each, methods=(*each.methods, *missing[each.id])) for each in known]
     names = {each.brand.id for each in configured}
+    added = tuple(each.brand for each in configured if each.brand.id not in stored)
+    changed = tuple(each for each in known if stored[each.id].brand != each)
+    removed = tuple(id for id in stored if id not in names) if prune else ()
     return BrandsPlan(
-        added=tuple(each.brand for each in configured if each.brand.id not in stored),
-        changed=tuple(each for each in known if stored[each.id].brand != each),
-        removed=tuple(id for id in stored if id not in names) if prune else (),
+        added=added,
+        changed=changed,
+        removed=removed,
         unchanged=tuple(each.id for each in known if stored[each.id].brand == each),
         keys_to_add=tuple(_missing_keys(current, configured, keyring, is_sandbox=is_sandbox)),
         brands_needing_keys=tuple(
@@ -103,6 +119,10 @@ def plan_brands(
         differences=tuple(
             one for each in known for one in brand_differences(stored[each.id].brand, each)
         ),
+        replaced={
+            **dict.fromkeys(brand.id for brand in added),
+            **{id: stored[id].brand for id in (*(brand.id for brand in changed), *removed)},
+        },
         kept_methods=tuple(
             f"{id}: {method_name(each)}" for id, kept in missing.items() for each in kept
         ),
@@ -182,14 +202,27 @@ def _missing_keys(
 
 
 async def apply_plan(
-    store: Store, keyring: KeyRing, plan: BrandsPlan, *, now: Instant
+    store: Store,
+    keyring: KeyRing,
+    plan: BrandsPlan,
+    *,
+    now: Instant,
+    event: tuple[AuditEvent, AuditKey] | None = None,
 ) -> Mapping[str, str]:
     """Carry out the plan; return the new keys by brand, the only time that they can be seen (A5).
 
     Brands are saved at once, then keys one by one; after a fault in between, a new plan has the
-    missing changes. Raises BrandRemoved."""
-    if plan.added or plan.changed or plan.removed:
-        await store.admin.save_brands((*plan.added, *plan.changed), removed=plan.removed)
+    missing changes. Raises BrandRemoved, and BrandsOvertaken where a brand is not in the version
+    any more that the plan was made from: then nothing is done."""
+    if plan.replaced:
+        overtaken = await store.admin.save_brands(
+            (*plan.added, *plan.changed), removed=plan.removed, replaced=plan.replaced, event=event
+        )
+        if overtaken:
+            raise BrandsOvertaken(overtaken)
+    elif event is not None:
+        await store.admin.append_audit(*event)
+
     for new_key in plan.keys_to_add:
         await add_key(store, keyring, new_key.brand, new_key.api_key, now=now)
     return {
@@ -233,11 +266,27 @@ async def apply_brands_file(
     is_sandbox: bool,
 ) -> Mapping[str, str]:
     """Store the brands of this file before the service starts; a brand that staff have disabled
-    stays disabled.
+    stays disabled, also one that they disable meanwhile.
 
     Return the keys that a sandbox makes for brands without one, by brand. Raises SettingsError,
     elsewhere also when a brand would have no key."""
     configured = read_brands_file(file, providers=provider_titles, rules=rules)
+    while True:
+        plan = await _plan_start(file, configured, store, keyring, is_sandbox=is_sandbox)
+        try:
+            return await apply_plan(store, keyring, plan, now=now)
+        except BrandsOvertaken:
+            continue  # Somebody, or another process that starts, has changed something.
+
+
+async def _plan_start(
+    file: Path,
+    configured: Sequence[ConfiguredBrand],
+    store: Store,
+    keyring: KeyRing,
+    *,
+    is_sandbox: bool,
+) -> BrandsPlan:
     plan = plan_brands(
         await store.admin.brands(),
         configured,
@@ -256,4 +305,4 @@ async def apply_brands_file(
             f"these brands have no API key: {', '.join(keyless[:NAMES_SHOWN_MAX])}{more}.",
             "Give them api_keys, or run `mmo brands apply`, which makes keys and shows them.",
         )
-    return await apply_plan(store, keyring, plan, now=now)
+    return plan

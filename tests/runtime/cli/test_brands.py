@@ -21,7 +21,9 @@ from click.testing import CliRunner, Result
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input
 from mmo_sansio.values.clock import Instant
+from mmo_trio.brands.apply import BrandsPlan
 from mmo_trio.brands.master_key import create_master_key
+from mmo_trio.cli.commands import brands as brands_command
 from mmo_trio.cli.commands import listen
 from mmo_trio.cli.group import main
 from mmo_trio.cli.support.errors import NegativeAnswer
@@ -382,6 +384,27 @@ def test_show_tells_the_tax_authority_and_whose_deposits_are_taken(
     }
     text = mmo("brands", "show", "tana", "--data", data).stdout
     assert all(word in text for word in ("KRA", "572572", "174379/TANA"))
+
+
+@pytest.mark.spec("A2")
+def test_a_plan_of_before_does_not_undo_an_emergency_stop(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print_plan = brands_command._print_plan
+
+    def read_slowly(plan: BrandsPlan) -> None:
+        print_plan(plan)
+        assert mmo("brands", "disable", "acme", "--data", data).exit_code == 0
+
+    monkeypatch.setattr(brands_command, "_print_plan", read_slowly)
+    file = data / "brands.toml"
+    file.write_text(BRANDS.replace('name = "Acme Ltd"', 'name = "Acme Limited"'))
+    applied = mmo("brands", "apply", file, "--data", data)
+    assert applied.exit_code == 1
+    assert "somebody has changed acme meanwhile" in applied.stderr
+    assert as_json("brands", "show", "acme", "--data", data)["enabled"] is False
+    acts = [event["act"] for event in as_json("audit", "list", "--data", data)]
+    assert acts[0] == "brand_disabled"
 
 
 @pytest.mark.spec("A2")

@@ -17,7 +17,13 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant
-from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
+from mmo_trio.storage.interface.admin_types import (
+    AuditEvent,
+    AuditKey,
+    BrandHold,
+    BrandRecord,
+    ServingProcess,
+)
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,
     DecideBatch,
@@ -113,6 +119,20 @@ class SimulatedAdminStore(AdminStore):
         is_new = await AdminStore.hold_brand(self, hold)
         await self.wait_for_commits()
         return is_new
+
+    async def switch_brand(
+        self,
+        id: str,
+        *,
+        enabled: bool,
+        hold: BrandHold | None = None,
+        event: tuple[AuditEvent, AuditKey],
+    ) -> bool:
+        """Wait as `hold_brand` does, where there is a hold."""
+        is_there = await AdminStore.switch_brand(self, id, enabled=enabled, hold=hold, event=event)
+        if hold is not None:
+            await self.wait_for_commits()
+        return is_there
 
 
 class SimulatedSharedStore(Store):

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from attrs import asdict, evolve
+from attrs import asdict
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.number_format import format_amounts_in
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
 from mmo_trio.brands.apply import (
+    BrandsOvertaken,
     BrandsPlan,
     apply_plan,
     check_new_ids,
@@ -106,8 +107,12 @@ def apply_(
     now = target.clock().now()
 
     async def carry_out(store: Store) -> Mapping[str, str]:
-        await target.record(store, "brands_applied", **changes)
-        return await apply_plan(store, await target.open_keyring(store), plan, now=now)
+        event = await target.event(store, "brands_applied", **changes)
+        keyring = await target.open_keyring(store)
+        try:
+            return await apply_plan(store, keyring, plan, now=now, event=event)
+        except BrandsOvertaken as overtaken:
+            raise NegativeAnswer(str(overtaken)) from None
 
     new_keys = target.with_store(carry_out)
     if as_json:
@@ -319,11 +324,7 @@ def _confirm_hosts(hosts: Mapping[str, bool], *, is_asked: bool) -> None:
 def enable(brand: str, target: CommandTarget) -> None:
     """Accept the brand's requests again, and end its hold."""
 
-    async def release(store: Store) -> None:
-        await _save_enabled(target, store, brand, enabled=True)
-        await store.admin.release_brand(brand)
-
-    target.with_store(release)
+    target.with_store(lambda store: _switch(target, store, brand, enabled=True))
     print_status(f"{brand} is enabled.")
     report_in_force(target)
 
@@ -346,10 +347,10 @@ def disable(brand: str, hold: bool, target: CommandTarget) -> None:
     clock, user = target.clock(), machine_user().acting_for(None)
 
     async def put_on_hold(store: Store) -> HoldReport | None:
-        await _save_enabled(target, store, brand, enabled=False, hold=hold or None)
         if not hold:
+            await _switch(target, store, brand, enabled=False)
             return None
-        await store.admin.hold_brand(BrandHold(brand, clock.now(), user))
+        await _switch(target, store, brand, enabled=False, hold=BrandHold(brand, clock.now(), user))
         return await stop_unsubmitted(
             store, brand, user=user, submit=lambda inputs: submit_batch_once(store, inputs, clock)
         )
@@ -372,14 +373,20 @@ async def find_brand(store: Store, id: str) -> BrandRecord:
     return record
 
 
-async def _save_enabled(
-    target: CommandTarget, store: Store, id: str, *, enabled: bool, hold: bool | None = None
+async def _switch(
+    target: CommandTarget,
+    store: Store,
+    id: str,
+    *,
+    enabled: bool,
+    hold: BrandHold | None = None,
 ) -> None:
-    record = await find_brand(store, id)
-    await target.record(
-        store, "brand_enabled" if enabled else "brand_disabled", f"brand:{id}", hold=hold
-    )
-    await store.admin.save_brands([evolve(record.brand, enabled=enabled)])
+    """Enable or disable a brand in one commit, over whatever else of it is in force."""
+    await find_brand(store, id)
+    action = "brand_enabled" if enabled else "brand_disabled"
+    event = await target.event(store, action, f"brand:{id}", hold=None if hold is None else True)
+    if not await store.admin.switch_brand(id, enabled=enabled, hold=hold, event=event):
+        await find_brand(store, id)
 
 
 def _print_plan(plan: BrandsPlan) -> None:

@@ -36,6 +36,7 @@ from mmo_trio.settings.service import (
     provider_titles,
     sandbox_presets,
 )
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sql.store import Store
@@ -115,11 +116,18 @@ class CommandTarget:
         """Append an audit event: what the command is about to do. The actor is the user of the
         machine; `user`, the name that was typed, is a detail. Raises SettingsError when the master
         key can't be read."""
+        await store.admin.append_audit(*await self.event(store, action, about, user, **detail))
+
+    async def event(
+        self, store: Store, action: str, about: str = "", user: str | None = None, **detail: object
+    ) -> tuple[AuditEvent, AuditKey]:
+        """Return the event that `record` appends, for a store that appends it together with what
+        the command does. Raises SettingsError when the master key can't be read."""
         machine = machine_user()
         audit_log = AuditLog(
             store.admin, (await self.open_keyring(store)).audit_key, self.clock().now
         )
-        await audit_log.record(
+        return audit_log.event(
             f"cli:{machine.name}", action, about, **detail, **machine.people(user)
         )
 

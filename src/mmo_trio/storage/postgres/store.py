@@ -19,7 +19,13 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, later
-from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
+from mmo_trio.storage.interface.admin_types import (
+    AuditEvent,
+    AuditKey,
+    BrandHold,
+    BrandRecord,
+    ServingProcess,
+)
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,
     DecideBatch,
@@ -82,11 +88,28 @@ class PostgresAdminStore(AdminStore):
         """Wait for the commits that may have looked before, also where the brand is on hold
         already: so nothing of it begins to be submitted after this."""
         is_new = await AdminStore.hold_brand(self, hold)
+        await self._wait_for_submissions()
+        return is_new
+
+    async def switch_brand(
+        self,
+        id: str,
+        *,
+        enabled: bool,
+        hold: BrandHold | None = None,
+        event: tuple[AuditEvent, AuditKey],
+    ) -> bool:
+        """Wait as `hold_brand` does, where there is a hold."""
+        is_there = await AdminStore.switch_brand(self, id, enabled=enabled, hold=hold, event=event)
+        if hold is not None:
+            await self._wait_for_submissions()
+        return is_there
+
+    async def _wait_for_submissions(self) -> None:
         run = self.begin_run()
         await wait_for_holders(
             run, SUBMISSION_LOCK, await run(partial(find_holders, lock=SUBMISSION_LOCK))
         )
-        return is_new
 
 
 class PostgresStore(Store):

@@ -3,13 +3,13 @@ says what it does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from attrs import frozen
 
 from mmo_sansio.values.model import Brand
-from mmo_trio.storage.interface.admin_types import ClosedProvider
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, BrandHold, ClosedProvider
 from mmo_trio.storage.sql import (
     audit_log,
     brand_keys,
@@ -82,10 +82,41 @@ class AdminStore:
 
     brands = _reading(brand_keys.brands)
 
-    async def save_brands(self, changed: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
-        """Add or replace brands, and remove some with their keys, all at once."""
-        await self.write(
-            lambda: brand_keys.save_brands(changed, removed, clear_breaker=self.clear_breaker)
+    async def save_brands(
+        self,
+        changed: Sequence[Brand],
+        *,
+        removed: Sequence[str] = (),
+        replaced: Mapping[str, Brand | None] | None = None,
+        event: tuple[AuditEvent, AuditKey] | None = None,
+    ) -> Sequence[str]:
+        """Add or replace brands, and remove some with their keys, all at once, with an event for
+        the audit log.
+
+        With the versions that are to be replaced (None: the brand is not there yet), nothing
+        happens where others are in force, and the ids of these brands are returned."""
+        return await self.write(
+            lambda: brand_keys.save_brands(
+                changed,
+                removed,
+                clear_breaker=self.clear_breaker,
+                replaced=replaced,
+                event=event,
+            )
+        )
+
+    async def switch_brand(
+        self,
+        id: str,
+        *,
+        enabled: bool,
+        hold: BrandHold | None = None,
+        event: tuple[AuditEvent, AuditKey],
+    ) -> bool:
+        """Enable a brand and end its hold, or disable it, with a hold if one is given, and leave
+        all else of it as it is. Return False when there is no such brand."""
+        return await self.write(
+            lambda: brand_keys.switch_brand(id, enabled=enabled, hold=hold, event=event)
         )
 
     add_key = _dating(brand_keys.add_key)

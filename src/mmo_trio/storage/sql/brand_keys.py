@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from attrs import evolve
+
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
-from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey, StoredMasterKey
+from mmo_trio.storage.interface.admin_types import (
+    AuditEvent,
+    AuditKey,
+    BrandHold,
+    BrandRecord,
+    StoredApiKey,
+    StoredMasterKey,
+)
+from mmo_trio.storage.sql.audit_log import append_audit
 from mmo_trio.storage.sql.configuration import raise_generation, raising_generation
+from mmo_trio.storage.sql.monitoring import hold_brand, release_brand
 from mmo_trio.storage.sql.serialization import parse_brand, serialize_brand
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, returns_row
 
@@ -49,10 +60,23 @@ def parse_brand_records(rows: Iterable[Row]) -> Mapping[str, BrandRecord]:
 
 
 def save_brands(
-    brands: Sequence[Brand], removed: Sequence[str], *, clear_breaker: str
-) -> SqlQuery[None]:
+    brands: Sequence[Brand],
+    removed: Sequence[str],
+    *,
+    clear_breaker: str,
+    replaced: Mapping[str, Brand | None] | None = None,
+    event: tuple[AuditEvent, AuditKey] | None = None,
+) -> SqlQuery[Sequence[str]]:
     """Add, replace and remove brands, in the order of their ids; a removed brand's keys and breaker
-    go with it."""
+    go with it, and the event goes to the audit log.
+
+    With the versions that are to be replaced, None for a brand that is not there yet, nothing
+    happens where others are in force: the ids of these brands are returned."""
+    if replaced is not None:
+        overtaken = yield from _find_overtaken(replaced)
+        if overtaken:
+            return overtaken
+
     for id in sorted(removed):
         yield from execute("DELETE FROM brands WHERE id = ?", id)
         yield from execute(clear_breaker, id)
@@ -65,6 +89,44 @@ def save_brands(
             serialize_brand(brand),
         )
     yield from raise_generation()
+    if event is not None:
+        yield from append_audit(*event)
+    return ()
+
+
+def _find_overtaken(replaced: Mapping[str, Brand | None]) -> SqlQuery[Sequence[str]]:
+    """Lock these brands, and return the ids of those that are not in this version."""
+    overtaken = []
+    for id in sorted(replaced):
+        rows = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING brand", id)
+        in_force = parse_brand(rows[0][0]) if rows else None
+        if in_force != replaced[id]:
+            overtaken.append(id)
+    return overtaken
+
+
+def switch_brand(
+    id: str,
+    *,
+    enabled: bool,
+    hold: BrandHold | None = None,
+    event: tuple[AuditEvent, AuditKey],
+) -> SqlQuery[bool]:
+    """Enable a brand and end its hold, or disable it, with a hold if one is given; everything else
+    of the brand stays as it is in force. Return False, and do nothing, when there is no brand."""
+    rows = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING brand", id)
+    if not rows:
+        return False
+
+    brand = evolve(parse_brand(rows[0][0]), enabled=enabled)
+    yield from execute("UPDATE brands SET brand = ? WHERE id = ?", serialize_brand(brand), id)
+    if enabled:
+        yield from release_brand(id)
+    elif hold is not None:
+        yield from hold_brand(hold)
+    yield from raise_generation()
+    yield from append_audit(*event)
+    return True
 
 
 def add_key(brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> SqlQuery[bool]:
