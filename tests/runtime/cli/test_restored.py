@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 import trio
+from attrs import evolve
 
 from mmo_sansio.messages.queries import LookUp
 from mmo_sansio.values.model import Stage
 from mmo_trio.brands.master_key import create_master_key
-from mmo_trio.storage.interface.admin_types import Configuration
+from mmo_trio.storage.interface.admin_types import (
+    ClosedProvider,
+    Configuration,
+    ConsoleSession,
+    ConsoleUser,
+    Role,
+)
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, after_noon, submit_batch
@@ -83,6 +90,28 @@ def test_a_restored_store_is_prepared_and_released(data: Path) -> None:
     assert nothing.exit_code == 1
     assert f"first run `mmo db restored --data {data}`" in nothing.output
     assert not read(data, lambda store: store.admin.brand_holds())
+
+
+@pytest.mark.spec("A5")
+def test_people_of_a_restored_store_sign_in_anew_and_are_listed(data: Path) -> None:
+    async def add_people(store: Store) -> None:
+        ada = ConsoleUser("ada", Role.ADMIN, "hash", NOON)
+        await store.admin.add_user(ada)
+        await store.admin.add_user(evolve(ada, name="bob", disabled_at=after_noon(60)))
+        await store.admin.begin_session(
+            ConsoleSession(b"token", "ada", NOON, NOON), expire_before=NOON
+        )
+        await store.admin.keep_input("ada", "typed", b"sealed", NOON)
+        await store.admin.close_provider(ClosedProvider("momo", NOON, "ada", "outage"))
+
+    read(data, add_people)
+    assert read(data, lambda store: store.admin.session(b"token")) is not None
+    begun = mmo("db", "restored", "--data", data)
+    assert begun.exit_code == 0
+    assert read(data, lambda store: store.admin.session(b"token")) is None
+    assert read(data, lambda store: store.admin.kept_input("ada", "typed")) is None
+    for shown in ("ada", "bob", "disabledAt", "secondFactorAt", "momo", "All sessions"):
+        assert shown in begun.output
 
 
 @pytest.mark.spec("C12", "L1")

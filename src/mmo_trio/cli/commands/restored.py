@@ -252,6 +252,37 @@ async def _finish(target: CommandTarget, store: Store, finished: str) -> None:
         await store.admin.finish_restoration(each)
 
 
+async def _report_people(store: Store) -> None:
+    """Print what the backup has of the console's users and of closed providers."""
+    factors = {factor.user: factor for factor in await store.admin.second_factors()}
+    users = await store.admin.users()
+    if users:
+        rows = []
+        for user in users:
+            factor = factors.get(user.name)
+            confirmed_at = None if factor is None else factor.confirmed_at
+            rows.append(
+                (
+                    user.name,
+                    user.role.value,
+                    format_instant(user.disabled_at),
+                    format_instant(confirmed_at),
+                )
+            )
+        print_table(("user", "role", "disabledAt", "secondFactorAt"), rows)
+        print_status(
+            "All sessions of the console have ended. Passwords, roles and second factors are those"
+            " of the backup: repeat what was changed since (`mmo users password`, `disable`,"
+            " `totp reset`). `mmo audit list` of the damaged store says what it was."
+        )
+    closed = await store.admin.closed_providers()
+    if closed:
+        names = [(provider.name, format_instant(provider.closed_at)) for provider in closed]
+        print_table(("closed provider", "closedAt"), names)
+    else:
+        print_status("No provider is closed: close again what was closed since the backup.")
+
+
 async def _report(store: Store) -> None:
     """Print which brands are on hold, with the keys of which somebody has to say whether they still
     hold."""
@@ -271,4 +302,5 @@ async def _report(store: Store) -> None:
         print_status(
             "Do these keys still hold? End the others by --retire-key, before the gateway serves."
         )
+        await _report_people(store)
     print_status(f"On hold until --finish: {', '.join(sorted(held))}.")

@@ -131,7 +131,9 @@ def begin_restoration(
 ) -> SqlQuery[None]:
     """Give a store that was restored another id, and hold these brands: they take no payments, and
     what is not found of theirs may be missing, until `finish_restoration`. `lost_id` is the name
-    that was lost with what the backup lacks, where it has another; marks with it stay good."""
+    that was lost with what the backup lacks, where it has another; marks with it stay good.
+
+    All sessions of the console end, and what was typed in them goes: they may have ended since."""
     yield from execute(
         "UPDATE store_state SET former_ids = trim(former_ids || ' ' || id || ' ' || ?), id = ?",
         lost_id,
@@ -143,6 +145,8 @@ def begin_restoration(
             each.brand,
         )
         yield from hold_brand(each)
+    yield from execute("DELETE FROM sessions")
+    yield from execute("DELETE FROM console_inputs")
     yield from raise_generation()
 
 
