@@ -3,6 +3,8 @@ R6), and of what a gateway tells beside the specification."""
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeAlias, TypeVar
@@ -53,6 +55,12 @@ _UNRESERVED: Final = frozenset(
 )
 
 
+_GATEWAY_ADDRESS: Final = re.compile(
+    r"https?://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?",
+    re.ASCII | re.IGNORECASE,
+)
+
+
 @frozen
 class ApiAccess:
     """Says where the merchant API is, and which brand asks."""
@@ -60,6 +68,27 @@ class ApiAccess:
     base_url: str
     """Scheme and host, such as `https://gateway.example`, without a path."""
     api_key: str = field(repr=False)
+    allow_clear: bool = False
+    """Whether the key may cross a network in the clear, by `http`; to loopback it always may."""
+
+    def __attrs_post_init__(self) -> None:
+        """Raise ValueError for an address that is none, and for one that would give the key
+        away."""
+        found = _GATEWAY_ADDRESS.fullmatch(self.base_url)
+        if found is None:
+            raise ValueError(
+                "The gateway's address is a scheme and a host, such as https://gateway.example:"
+                " without user, path and query."
+            )
+        if not (self.uses_tls or self.allow_clear or _is_loopback(found["host"])):
+            raise ValueError(
+                f"http://{found['host']} would carry the API key, with which anybody can pay out,"
+                " in the clear: use https."
+            )
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.base_url[:6].lower() == "https:"
 
     @property
     def _key_header(self) -> tuple[bytes, bytes]:
@@ -81,6 +110,15 @@ class ApiAccess:
 
     def _target(self, path: bytes, *, prefix: bytes = API_PREFIX) -> bytes:
         return self.base_url.rstrip("/").encode("ascii") + prefix + path
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 @frozen

@@ -52,14 +52,17 @@ class AsyncMerchantClient:
         base_url: str,
         api_key: str,
         *,
+        allow_clear: bool = False,
         http: httpx.AsyncClient | None = None,
         timeout_s: float = TIMEOUT_S,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         """Prepare calls to the gateway at this scheme and host. `http` is a client of the caller's
-        own, which the caller closes; a request and its answer may take `timeout_s` in all."""
-        self.access = ApiAccess(base_url, api_key)
-        self._http = http or httpx.AsyncClient(timeout=timeout_s)
+        own, which the caller closes; a request and its answer may take `timeout_s` in all.
+
+        Raises ValueError as :class:`mmo_merchant.MerchantClient` does."""
+        self.access = ApiAccess(base_url, api_key, allow_clear)
+        self._http = http or httpx.AsyncClient(timeout=timeout_s, trust_env=self.access.uses_tls)
         self._owns_http = http is None
         self._timeout_s = timeout_s
         self._sleep = sleep

@@ -56,13 +56,18 @@ class MerchantClient:
         base_url: str,
         api_key: str,
         *,
+        allow_clear: bool = False,
         http: httpx.Client | None = None,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         """Prepare calls to the gateway at this scheme and host. `http` is a client of the caller's
-        own, with its proxies, certificates and time limits, which the caller closes."""
-        self.access = ApiAccess(base_url, api_key)
-        self._http = http or httpx.Client(timeout=TIMEOUT_S)
+        own, with its proxies, certificates and time limits, which the caller closes.
+
+        Raises ValueError for an address with more than scheme and host, and for `http` to anything
+        but loopback, which would give the key away, unless `allow_clear`. By `http` no proxy of
+        the environment is used."""
+        self.access = ApiAccess(base_url, api_key, allow_clear)
+        self._http = http or httpx.Client(timeout=TIMEOUT_S, trust_env=self.access.uses_tls)
         self._owns_http = http is None
         self._sleep = sleep
 

@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
+from mmo_merchant.api.gateway_requests import ApiAccess
 from mmo_merchant.payroll.earlier_journals import (
     find_repeats,
     read_journal,
@@ -208,6 +209,10 @@ def pay_outs(
         raise click.UsageError(_NO_NAME)
     if not gateway or not key:
         raise click.UsageError("Give --gateway, and the API key in the variable API_KEY.")
+    try:
+        ApiAccess(gateway, key)
+    except ValueError as fault:
+        raise click.UsageError(f"--gateway: {fault}") from None
     try:
         with open_journal(path, gateway, lines, layout.name) as journal:
             if not status:

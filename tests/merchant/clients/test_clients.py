@@ -152,6 +152,16 @@ def test_a_lost_answer_is_looked_up_over_http_as_well() -> None:
     assert len(api.payments) == 1
 
 
+@pytest.mark.spec("A5")
+def test_a_proxy_of_the_environment_never_reads_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    with MerchantClient("http://127.0.0.1:10", KEY) as client:
+        assert not client._http._mounts
+    with MerchantClient("https://gateway.example", KEY) as client:
+        assert client._http._mounts
+
+
 def test_a_gateway_that_is_not_there_is_unavailable() -> None:
     pauses: list[float] = []
     with MerchantClient("http://127.0.0.1:9", KEY, sleep=pauses.append) as client:

@@ -86,8 +86,10 @@ def fetch(
     The gateway of the key is asked, page by page; a page that it can't give is asked for again."""
     if not key:
         raise UsageProblem("The API key is missing: set the variable API_KEY.")
-    if not gateway.startswith(("https://", "http://")):
-        raise UsageProblem("--gateway takes scheme and host, such as https://gateway.example.")
+    try:
+        client = MerchantClient(gateway, key)
+    except ValueError as fault:
+        raise UsageProblem(f"--gateway: {fault}") from None
     if not for_accounting and (begin is None or end is None):
         raise UsageProblem("Give --from and --to, or --for-accounting with --month.")
     if for_accounting and (begin or end):
@@ -96,7 +98,7 @@ def fetch(
         raise UsageProblem("--month, --timezone and --without-reversals need --for-accounting.")
 
     try:
-        with MerchantClient(gateway, key) as client:
+        with client:
             if for_accounting:
                 book = MonthBook(read_month(month, timezone))
                 load_sheet_writer(output)

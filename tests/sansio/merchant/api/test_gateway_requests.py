@@ -149,6 +149,40 @@ def test_problems_are_errors_by_their_kind() -> None:
         read_started(api.answer(creation_request(ACCESS, a_pay_in("order-2"))))
 
 
+@pytest.mark.spec("A5")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://gateway.example",
+        "HTTP://gateway.example:8080",
+        "http://127.0.0.1.example",
+        "http://192.168.0.7",
+        "http://localhost.example",
+        "https://user:password@gateway.example",
+        "https://gateway.example/gateway",
+        "https://gateway.example?a=b",
+        "https://gateway.example#a",
+        "ftp://gateway.example",
+        "gateway.example",
+        "",
+    ],
+)
+def test_an_address_that_would_give_the_key_away_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="https") as refused:
+        ApiAccess(address, KEY)
+    assert KEY not in str(refused.value)
+    assert "password" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["https://gateway.example/", "http://127.0.0.1:80", "http://localhost:8", "http://[::1]:8080"],
+)
+def test_tls_and_loopback_may_carry_the_key(address: str) -> None:
+    assert ApiAccess(address, KEY).get(b"/x").headers == ((b"x-api-key", KEY.encode()),)
+    assert ApiAccess("http://gateway.example", KEY, allow_clear=True)
+
+
 PROBLEM = b"""{
     "type": "e/service_unavailable", "title": "T", "status": 503, "detail": "",
     "errorCode": "service_unavailable"
