@@ -67,8 +67,9 @@ class ConsoleBrowser:
         answer = await ask(
             f"{self.console}{path}", method=method, headers=headers, body=body, connect=self.connect
         )
-        for name, morsel in SimpleCookie(answer.headers.get("set-cookie", "")).items():
-            self.cookies[name] = morsel.value
+        for line in answer.headers.get("set-cookie", "").splitlines():
+            for name, morsel in SimpleCookie(line).items():
+                self.cookies[name] = morsel.value
         if (found := _TOKEN.search(answer.body.decode("utf-8", "replace"))) is not None:
             self.form_token = found[1]
         self.last = answer

@@ -29,7 +29,7 @@ class Answer:
 
     status: int
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Names in lower case; the cookies that are set, one a line."""
     body: bytes
 
     @property
@@ -111,6 +111,9 @@ async def _read(stream: trio.abc.Stream, connection: h11.Connection) -> Answer:
         elif isinstance(event, h11.EndOfMessage):
             assert head is not None
             names = {name.decode(): value.decode() for name, value in head.headers}
+            cookies = [value.decode() for name, value in head.headers if name == b"set-cookie"]
+            if cookies:
+                names["set-cookie"] = "\n".join(cookies)
             return Answer(head.status_code, names, bytes(body))
 
 

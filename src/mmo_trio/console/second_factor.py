@@ -21,6 +21,7 @@ from werkzeug.exceptions import Conflict, Forbidden, NotFound, TooManyRequests
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.admin.sealed_secrets import second_factor_owner
 from mmo_trio.console.context import console
+from mmo_trio.console.known_browsers import known_browser
 from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.sessions import client_address, current_user, record_action
@@ -145,7 +146,7 @@ async def confirm() -> Response:
         await record_action("second_factor_failed", user.actor, address=client_address())
         page = await render_template("enrol.html", qr_code=None, secret=None, fault=WRONG_CODE_TEXT)
         return Response(page, 403)
-    await forgive_failures(context.store.admin, user.name, client_address())
+    await _forgive(user.name)
     await record_action("second_factor_enrolled", user.actor)
     codes = generate_recovery_codes()
     confirmed = await context.store.admin.confirm_second_factor(
@@ -210,7 +211,7 @@ async def _attempt_to_prove() -> str | None:
             is not None
         )
     if is_right:
-        await forgive_failures(context.store.admin, user.name, client_address())
+        await _forgive(user.name)
         return None
     await record_action("second_factor_failed", user.actor, address=client_address())
     return WRONG_PASSWORD_TEXT if factor is None else WRONG_CODE_TEXT
@@ -218,8 +219,14 @@ async def _attempt_to_prove() -> str | None:
 
 async def _check_limit(name: str, now: Instant) -> None:
     """Count an attempt as a failure until it succeeds. Raises TooManyRequests."""
-    if wait := await admit_attempt(console().store.admin, name, client_address(), now):
+    store, address = console().store.admin, client_address()
+    if wait := await admit_attempt(store, name, address, now, browser=known_browser(name)):
         raise TooManyRequests(TOO_MANY_ATTEMPTS_TEXT, retry_after=wait // SECOND + 1)
+
+
+async def _forgive(name: str) -> None:
+    store, browser = console().store.admin, known_browser(name)
+    await forgive_failures(store, name, client_address(), browser=browser)
 
 
 def generate_secret() -> bytes:

@@ -15,6 +15,7 @@ from mmo_trio.brands.keyring import SealError
 from mmo_trio.console import second_factor, sessions
 from mmo_trio.console.context import console
 from mmo_trio.console.kept_inputs import keep_input, seal_input
+from mmo_trio.console.known_browsers import known_browser, remember_browser
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.sign_in_limit import admit_attempt, forgive_failures
 from mmo_trio.storage.interface.admin_types import ConsoleUser
@@ -89,7 +90,8 @@ async def sign_in() -> Response:
     name = replace_unprintable(form.get("name", "").strip()[:NAME_CHARACTERS_MAX])
     typed, address, now = form.get("typed", ""), sessions.client_address(), console().now()
     # Counted before the check, so that concurrent attempts are limited as well.
-    if wait := await admit_attempt(store, name, address, now):
+    browser = known_browser(name)
+    if wait := await admit_attempt(store, name, address, now, browser=browser):
         response = await show_form(
             second_factor.TOO_MANY_ATTEMPTS_TEXT, 429, name=name, typed=typed
         )
@@ -107,7 +109,7 @@ async def sign_in() -> Response:
         if kind is None:
             await audit_log.record(actor, "second_factor_failed", actor, address=address)
             return await show_form(WRONG_CREDENTIALS_TEXT, 403, name=name, typed=typed)
-    await forgive_failures(store, name, address)
+    await forgive_failures(store, name, address, browser=browser)
     await audit_log.record(actor, "signed_in", actor, address=address, secondFactor=kind)
     to = sessions.own_path(request.args.get("to", "")) or url_for("overview.show")
     with suppress(ValueError, SealError):  # Nothing was typed, or by another user.
@@ -115,6 +117,7 @@ async def sign_in() -> Response:
         to += ("&" if "?" in to else "?") + urlencode({TYPED_ARGUMENT: id})
     response = Response("", 303, {"Location": to})
     await sessions.begin_session(user, response)
+    remember_browser(response, user.name)
     return response
 
 

@@ -4,6 +4,7 @@ together first."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.values.clock import MINUTE, Instant, Span, earlier
@@ -16,7 +17,11 @@ FAILURES_PER_NAME_MAX = 50
 FAILURES_PER_NETWORK_MAX = 50
 """Limits of failures within the window: with one name from one network, with one name from
 anywhere, and from one network with any names. Strangers elsewhere have to fail more often to lock a
-user out; users may share a network."""
+user out; users may share a network. A browser that the user has signed in with before has the first
+limit to itself, and none of the others, so that nobody else locks the user out there."""
+
+_BROWSER: Final = "browser "
+"""Stands before the id of a known browser in the place of a network."""
 
 
 def retry_after(attempt: SignInAttempt, failures: Sequence[SignInAttempt]) -> Span:
@@ -29,11 +34,9 @@ def retry_after(attempt: SignInAttempt, failures: Sequence[SignInAttempt]) -> Sp
     of_name = [each for each in recent if each.name == attempt.name]
     of_network = [each for each in recent if each.network == attempt.network]
     of_pair = [each for each in of_name if each.network == attempt.network]
-    limits = (
-        (of_pair, FAILURES_PER_PAIR_MAX),
-        (of_name, FAILURES_PER_NAME_MAX),
-        (of_network, FAILURES_PER_NETWORK_MAX),
-    )
+    limits = [(of_pair, FAILURES_PER_PAIR_MAX)]
+    if not attempt.network.startswith(_BROWSER):
+        limits += [(of_name, FAILURES_PER_NAME_MAX), (of_network, FAILURES_PER_NETWORK_MAX)]
     return Span(
         max(
             found[-most].at + WINDOW - attempt.at if len(found) >= most else 0
@@ -42,10 +45,12 @@ def retry_after(attempt: SignInAttempt, failures: Sequence[SignInAttempt]) -> Sp
     )
 
 
-async def admit_attempt(store: AdminStore, name: str, address: str, now: Instant) -> Span:
+async def admit_attempt(
+    store: AdminStore, name: str, address: str, now: Instant, *, browser: str | None = None
+) -> Span:
     """Count an attempt as a failure until `forgive_failures`, and return 0; otherwise return the
-    time to wait."""
-    attempt = SignInAttempt(name, subscriber_network(address), now)
+    time to wait. `browser` is the id of a browser that this user has signed in with before."""
+    attempt = SignInAttempt(name, _place(address, browser), now)
     since = earlier(now, WINDOW)
     others = list(await store.sign_in_attempts(name, attempt.network, since=since))
     if wait := retry_after(attempt, others):
@@ -62,7 +67,13 @@ async def admit_attempt(store: AdminStore, name: str, address: str, now: Instant
     return retry_after(attempt, others)
 
 
-async def forgive_failures(store: AdminStore, name: str, address: str) -> None:
-    """Forget the failures of a name from the network of this address after a success; those of
-    other networks stay."""
-    await store.forget_sign_in_attempts(name, subscriber_network(address))
+async def forgive_failures(
+    store: AdminStore, name: str, address: str, *, browser: str | None = None
+) -> None:
+    """Forget the failures of a name in this browser, or from the network of this address, after a
+    success; those of other places stay."""
+    await store.forget_sign_in_attempts(name, _place(address, browser))
+
+
+def _place(address: str, browser: str | None) -> str:
+    return subscriber_network(address) if browser is None else _BROWSER + browser

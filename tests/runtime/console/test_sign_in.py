@@ -54,10 +54,12 @@ async def test_the_session_is_in_a_cookie_that_no_script_and_no_other_site_gets(
     person: ConsoleBrowser,
 ) -> None:
     answer = await person.sign_in("ada")
-    flags = answer.headers["set-cookie"]
-    assert flags.startswith("mmo_console=")
-    assert {"HttpOnly", "Path=/", "SameSite=Strict"} <= set(flags.split("; "))
-    assert "Secure" not in flags
+    session, browser = answer.headers["set-cookie"].splitlines()
+    assert session.startswith("mmo_console=")
+    assert browser.startswith("mmo_console_browser=")
+    for flags in (session, browser):
+        assert {"HttpOnly", "Path=/", "SameSite=Strict"} <= set(flags.split("; "))
+        assert "Secure" not in flags
     for path in PAGES[:-1]:
         assert (await person.get(path)).status == 200, path
     assert (await person.get("/payments/01JD0000000000000000000000")).status == 404
@@ -80,8 +82,10 @@ async def test_behind_a_trusted_proxy_with_tls_the_cookie_is_secure(serve: Serve
         await add_users(running.directory, ada="admin")
         person = ConsoleBrowser(running.ready.console, headers={"X-Forwarded-Proto": "https"})
         answer = await person.sign_in("ada")
-        assert answer.headers["set-cookie"].startswith("__Host-mmo_console=")
-        assert "Secure" in answer.headers["set-cookie"].split("; ")
+        session, browser = answer.headers["set-cookie"].splitlines()
+        assert session.startswith("__Host-mmo_console=")
+        assert browser.startswith("__Host-mmo_console_browser=")
+        assert "Secure" in session.split("; ")
         assert (await person.get("/")).status == 200
 
 
@@ -179,6 +183,24 @@ async def test_nobody_signs_in_while_attempts_can_not_be_counted(
     assert (await person.get("/")).status == 303
     monkeypatch.undo()
     assert (await person.sign_in("ada")).status == 303
+
+
+async def test_a_neighbour_locks_nobody_out_of_a_browser_that_is_known(
+    sandbox: Running, person: ConsoleBrowser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mmo_trio.console.sign_in_limit.FAILURES_PER_NETWORK_MAX", 3)
+    await add_users(sandbox.directory, bob="viewer")
+    assert (await person.sign_in("ada")).status == 303
+    neighbour = ConsoleBrowser(sandbox.ready.console)
+    for number in range(4):
+        last = await neighbour.sign_in(f"nobody {number}")
+    assert last.status == 429
+    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada")).status == 429
+    assert (await person.sign_in("bob")).status == 429, "ada's browser is not bob's"
+    assert (await person.sign_in("ada")).status == 303
+    for _ in range(FAILURES_PER_PAIR_MAX):
+        assert (await person.sign_in("ada", "wrong horse battery")).status == 403
+    assert (await person.sign_in("ada")).status == 429
 
 
 async def test_the_addresses_of_one_ipv6_subscriber_share_a_limit(
