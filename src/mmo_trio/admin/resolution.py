@@ -123,6 +123,8 @@ class ResolutionUser:
     can_approve: bool
     people: Mapping[str, str | None] = field(factory=dict)
     """What the audit log holds of who else acts, where a command is run."""
+    is_command: bool = False
+    """Whether this is a user of the machine, who runs a command."""
 
     def actor_for(self, proposal: Proposal | None, *, four_eyes: bool) -> ProposalActor:
         """Return the relation of this user to the proposal."""

@@ -4,7 +4,7 @@ The rules about money are :mod:`mmo_sansio.payments.rules.reversals`."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from attrs import evolve, frozen
 
@@ -40,6 +40,18 @@ class NoSuchReversal(ReversalRefused):
     """There is no reversal with this id."""
 
 
+def _is_same_person(one: str, other: str) -> bool:
+    """Return whether two names may be one person's: commands name the users of the machine
+    `cli:NAME`."""
+    return one.removeprefix("cli:") == other.removeprefix("cli:")
+
+
+_COMMAND_REFUSED: Final = (
+    "With four eyes another user approves it in the console: a command only asks, unless"
+    " console.commands_approve is on."
+)
+
+
 @frozen
 class Reversals:
     """Requests for money back, and the decisions on them, each by a member of staff."""
@@ -49,6 +61,9 @@ class Reversals:
     audit_log: AuditLog
     four_eyes: bool
     limits: Sequence[ReversalLimit] = ()
+    commands_approve: bool = False
+    """Whether a command counts as a second pair of eyes. The users of the machine are not those of
+    the console, so one person may be both."""
 
     async def request(
         self,
@@ -109,8 +124,10 @@ class Reversals:
         about, is_own = f"payment:{known.payment}", known.asked_by == user.name
         if not user.can_approve and (is_approved or not is_own):
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
-        if is_approved and is_own and self.four_eyes:
+        if is_approved and self.four_eyes and _is_same_person(known.asked_by, user.name):
             await self._refuse(user, about, "You asked for it: another user has to approve it.")
+        if is_approved and user.is_command and self.four_eyes and not self.commands_approve:
+            await self._refuse(user, about, _COMMAND_REFUSED)
         if known.state not in (_MAY_BE_APPROVED if is_approved else _MAY_BE_REFUSED):
             await self._refuse(user, about, _who_decided(known))
         decision = DecideReversal(
@@ -134,7 +151,7 @@ class Reversals:
         about = f"payment:{known.payment}"
         if not user.can_approve:
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
-        if self.four_eyes and known.asked_by == user.name:
+        if self.four_eyes and _is_same_person(known.asked_by, user.name):
             await self._refuse(user, about, "You asked for it: another user has to end it.")
         ended = ResolveReversal(id, user.name, succeeded, evidence, provider_reference)
         outcome = "succeeded" if succeeded else "failed"

@@ -381,6 +381,12 @@ class ConsoleSection:
         "Whether a second user has to approve before a payment is ended by hand or its money "
         "asked back.",
     )
+    commands_approve: bool = setting(
+        SWITCH,
+        False,
+        "Whether `mmo tx reversals approve` counts as a second user where four eyes are required. "
+        "A person with a shell and an account of the console would be two.",
+    )
     hosts: tuple[str, ...] = setting(
         HOST_NAMES,
         (),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trio
+from attrs import evolve
 from trio.testing import MockClock
 
 from mmo_sansio.messages.replies import ReversalApplied
@@ -82,6 +83,28 @@ async def acts(store: Store) -> Sequence[tuple[str, str]]:
         (each.event.actor, each.event.action)
         for each in await store.admin.audit_after(0, limit=100)
     ]
+
+
+@pytest.mark.parametrize("commands_approve", [False, True])
+async def test_one_person_with_a_shell_and_an_account_is_one_pair_of_eyes(
+    commands_approve: bool,
+) -> None:
+    shell = ResolutionUser(
+        "cli:amina", "cli:amina", can_propose=True, can_approve=True, is_command=True
+    )
+    other_shell = evolve(shell, name="cli:brian", actor="cli:brian")
+    for first, second in ((AMINA, shell), (shell, AMINA)):
+        async with staff(commands_approve=commands_approve) as at:
+            assert await ask(at, first) == FIRST
+            with pytest.raises(ReversalRefused, match="another user"):
+                await at.decide(second, FIRST, is_approved=True)
+            assert await state(at.store) == [ReversalState.REQUESTED]
+            if commands_approve:
+                await at.decide(other_shell, FIRST, is_approved=True)
+                continue
+            with pytest.raises(ReversalRefused, match=r"console\.commands_approve"):
+                await at.decide(other_shell, FIRST, is_approved=True)
+            await at.decide(BRIAN, FIRST, is_approved=True)
 
 
 async def test_another_user_approves_what_one_has_asked_for() -> None:

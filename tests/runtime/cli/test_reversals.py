@@ -70,6 +70,9 @@ def test_another_user_of_the_machine_approves(data: Path, monkeypatch: pytest.Mo
     assert (asked["id"], asked["state"], asked["amount"]) == (FIRST, "requested", "10.00 KES")
     assert "another user" in refusal("tx", "reversals", "approve", FIRST, "--data", data)
     monkeypatch.setattr(reversals, "machine_user", lambda: MachineUser("brian"))
+    refused = refusal("tx", "reversals", "approve", FIRST, "--data", data)
+    assert "approves it in the console" in refused
+    monkeypatch.setenv("MMO_CONSOLE_COMMANDS_APPROVE", "true")
     approved = as_json("tx", "reversals", "approve", FIRST, "--data", data)
     assert (approved["state"], approved["approvedBy"]) == ("approved", "cli:brian")
     (listed,) = as_json("tx", "reversals", "list", "--data", data)

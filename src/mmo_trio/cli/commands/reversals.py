@@ -31,7 +31,7 @@ from mmo_trio.storage.interface.admin_types import Role
 from mmo_trio.storage.sql.store import Store
 
 _NEXT_STEPS = {
-    ReversalState.REQUESTED: "Another user approves it: `mmo tx reversals approve {id}`.",
+    ReversalState.REQUESTED: "Another user approves it, in the console.",
     ReversalState.APPROVED: "The gateway that serves this store sends it.",
 }
 _UNASKED = "The gateway can't ask {provider} about {id}."
@@ -63,7 +63,12 @@ def changes_reversal(command: Callable[..., Change]) -> Command:
         change, machine, console = command(**arguments), machine_user(), target.settings.console
         name = f"cli:{machine.name}"
         by = ResolutionUser(
-            name, name, can_propose=True, can_approve=True, people=machine.people(user)
+            name,
+            name,
+            can_propose=True,
+            can_approve=True,
+            people=machine.people(user),
+            is_command=True,
         )
 
         async def make_change(store: Store) -> Reversal:
@@ -72,9 +77,15 @@ def changes_reversal(command: Callable[..., Change]) -> Command:
                 store.admin, (await target.open_keyring(store)).audit_key, clock.now
             )
             submit = partial(submit_once, store, clock=clock)
-            return await change(
-                Reversals(store, submit, audit_log, console.four_eyes, console.reversal_limits), by
+            staff = Reversals(
+                store,
+                submit,
+                audit_log,
+                console.four_eyes,
+                console.reversal_limits,
+                commands_approve=console.commands_approve,
             )
+            return await change(staff, by)
 
         try:
             changed = target.with_store(make_change)
@@ -204,7 +215,8 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
 @click.argument("id")
 @changes_reversal
 def approve(id: str) -> Change:
-    """Approve a reversal that another user of the machine has asked for."""
+    """Approve a reversal that another user has asked for: with four eyes only where
+    `console.commands_approve` is on."""
     return lambda staff, by: staff.decide(by, id, is_approved=True)
 
 
