@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 import secrets
 from base64 import b64decode, b64encode
 from contextlib import suppress
+from hashlib import sha256
 from urllib.parse import urlencode
 
 from quart import Blueprint, Response, g, render_template, request, url_for
@@ -101,7 +103,9 @@ async def sign_in() -> Response:
     factor = await second_factor.active_factor(name)
     audit_log = console().audit_log
     if user is None:
-        await audit_log.record("nobody", "sign_in_failed", name=name, address=address)
+        await audit_log.record(
+            "nobody", "sign_in_failed", name=await _recorded_name(name), address=address
+        )
         return await show_form(WRONG_CREDENTIALS_TEXT, 403, name=name, typed=typed)
     actor, kind = f"user:{user.name}", None
     if factor is not None:
@@ -137,6 +141,15 @@ async def _find_user(name: str, password: str) -> ConsoleUser | None:
     is_known = user is not None and user.disabled_at is None
     password_hash = user.password_hash if user and is_known else None
     return user if await console().verify_password(password, password_hash) else None
+
+
+async def _recorded_name(typed: str) -> str:
+    """Return a name for the audit log, which never forgets: of one that is no user's, such as a
+    password in the wrong field, a digest that shows its repetitions only."""
+    if await console().store.admin.user(typed) is not None:
+        return typed
+    digest = hmac.new(console().audit_log.key.secret, f"name {typed}".encode(), sha256).hexdigest()
+    return f"unknown:{digest[:16]}"
 
 
 def _form_secret() -> str:

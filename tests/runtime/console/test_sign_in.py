@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 import trio
 from argon2 import PasswordHasher
@@ -183,6 +186,21 @@ async def test_nobody_signs_in_while_attempts_can_not_be_counted(
     assert (await person.get("/")).status == 303
     monkeypatch.undo()
     assert (await person.sign_in("ada")).status == 303
+
+
+@pytest.mark.spec("A5")
+async def test_a_password_in_the_field_of_the_name_is_not_kept(
+    sandbox: Running, person: ConsoleBrowser
+) -> None:
+    for name in (PASSWORD, PASSWORD, "ada"):
+        assert (await person.sign_in(name, "wrong horse battery")).status == 403
+    async with open_store_of(sandbox.directory) as store:
+        details = [each.event.detail for each in await store.admin.audit()]
+    assert not any(PASSWORD in detail for detail in details)
+    known, *unknown = [json.loads(detail)["name"] for detail in details]
+    assert known == "ada"
+    assert unknown[0] == unknown[1]
+    assert re.fullmatch("unknown:[0-9a-f]{16}", unknown[0])
 
 
 async def test_a_neighbour_locks_nobody_out_of_a_browser_that_is_known(
