@@ -14,7 +14,6 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -35,6 +34,7 @@ from mmo_trio.settings import Settings, SettingsError, to_seconds
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_provider
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import BootClock
+from mmo_trio.system.fault_report import EXIT_SOFTWARE_ERROR, describe_fault
 from mmo_trio.system.logs import logs_in_background, name_process
 
 logger = structlog.get_logger(__name__)
@@ -42,7 +42,6 @@ logger = structlog.get_logger(__name__)
 WORK_DRAIN_TIMEOUT_S = 40.0
 """Seconds that active conversations and callbacks have once the listeners are closed."""
 
-EXIT_SOFTWARE_ERROR = 70
 """The exit code of a process that ended with an unexpected exception (EX_SOFTWARE)."""
 
 SIGNAL_EVENTS: Mapping[int, Callable[[], policy.SupervisorEvent]] = {
@@ -326,8 +325,8 @@ def _run_and_exit(job: Callable[[], int]) -> None:
     code = EXIT_SOFTWARE_ERROR
     try:
         code = job()
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        print(describe_fault(error), file=sys.stderr)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -8,6 +8,7 @@ import os
 import resource
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,6 +104,32 @@ def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path, name: str) -> N
     assert (done.exit_code, "Traceback" in done.stderr) == (2, False), done.stderr
     assert f"Error: {tmp_path / name}" in done.stderr
     assert "remove" in done.stderr
+
+
+FAULT = """
+import sys
+from mmo_trio.cli.support.errors import exit_on_fault
+from mmo_trio.service.supervisor import run_in_child
+
+def fail():
+    int("2547" + "00000007x")
+
+if sys.argv[1] == "worker":
+    sys.exit(run_in_child(fail))
+exit_on_fault(fail)
+"""
+
+
+@pytest.mark.spec("A5", "P3")
+@pytest.mark.parametrize("process", ["worker", "single"])
+def test_what_ends_a_process_is_logged_without_its_message(process: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FAULT, process], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 70
+    assert "builtins.ValueError" in done.stderr
+    assert "in fail" in done.stderr
+    assert "2547" not in done.stderr.replace('int("2547" + "00000007x")', "")
 
 
 def test_a_check_goes_on_past_damage_and_names_each_damaged_row(tmp_path: Path) -> None:

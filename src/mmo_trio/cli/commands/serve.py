@@ -16,7 +16,7 @@ import click
 import structlog
 import trio
 
-from mmo_trio.cli.support.errors import UsageProblem, run_reporting_errors
+from mmo_trio.cli.support.errors import UsageProblem, exit_on_fault, run_reporting_errors
 from mmo_trio.cli.support.options import Command, file_type, json_option
 from mmo_trio.cli.support.output import print_json, print_table
 from mmo_trio.cli.support.target import default_data_directory, find_target, report_readable_secrets
@@ -182,16 +182,18 @@ def serve(
         # Imported here, as it is slow to import and only serving needs it.
         from mmo_trio.service.supervisor import supervise
 
-        sys.exit(
-            supervise(
+        def run_workers() -> None:
+            code = supervise(
                 service,
                 read_settings=read,
                 run_reporting_errors=run_reporting_errors,
                 on_ready=announce,
                 on_serving=tune_interpreter,
             )
-        )
-    run(service)
+            sys.exit(code)
+
+        exit_on_fault(run_workers)
+    exit_on_fault(partial(run, service))
 
 
 @click.command("check-config")

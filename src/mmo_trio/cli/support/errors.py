@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from mmo_trio.cli import installation_advice
+from mmo_trio.system.fault_report import EXIT_SOFTWARE_ERROR, describe_fault
 
 
 class NegativeAnswer(click.ClickException):
@@ -72,6 +73,21 @@ def run_reporting_errors(work: Callable[[], None]) -> int:
         failure.show()
         return failure.exit_code
     return 0
+
+
+def exit_on_fault(work: Callable[[], None]) -> None:
+    """Run the work of a process that serves. A fault of our own ends it with its type and place in
+    the log, and without its message, which may hold a customer's number. Other failures are
+    raised."""
+    try:
+        work()
+    except (click.ClickException, click.Abort, click.exceptions.Exit):
+        raise
+    except Exception as error:
+        if _to_click_exception(error) is not None:
+            raise
+        print(describe_fault(error), file=sys.stderr)
+        sys.exit(EXIT_SOFTWARE_ERROR)
 
 
 @contextmanager
