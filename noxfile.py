@@ -514,9 +514,11 @@ def release(session: nox.Session) -> None:
     tag_or_main = session.posargs[0] if session.posargs else "main"
     environment.run("python", "-m", "tests.release.published_readme", str(source), tag_or_main)
 
-    build = ("-m", "build", "--quiet", "--outdir", str(dist / "python"))
+    # With the locked build backend, as the image is built.
+    locked = ("--build-constraints", BUILD_LOCK, "--require-hashes")
+    build = ("build", "--quiet", *locked, "--out-dir", str(dist / "python"))
     for project in (source, source / PROVIDER_PACKAGE):
-        environment.run("python", *build, str(project))
+        environment.run("uv", *build, str(project))
     environment.run("twine", "check", "--strict", *map(str, dist.glob("python/*")))
     environment.run("check-wheel-contents", *map(str, dist.glob("python/*.whl")))
     write_sbom(session, environment, str(dist / "mmo-gateway.cdx.json"))
