@@ -35,18 +35,22 @@ _MOBILE_DIGITS: Final = MappingProxyType(
 )
 """How many digits of a mobile number follow the code (the plans that the ITU publishes)."""
 
-NATIONAL_DIGITS_MAX: Final = 10
-"""Digits of the longest national number, with its leading zero."""
+NATIONAL_DIGITS_MAX: Final = 11
+"""Digits of the longest national number, with its leading zero: in Nigeria, say."""
 
 
 def possible_msisdns(digits: str, countries: Iterable[str]) -> list[str]:
-    """Return the msisdns that these digits may stand for: as they are, and as a national number of
-    these countries, with or without its leading zero."""
+    """Return the msisdns that these digits may stand for: as they are, without the two zeros of a
+    call abroad, and as a national number of these countries, with and without its leading zero,
+    which in some of them belongs to the number (in Congo and in Benin, say)."""
     found = [digits]
+    if digits.startswith("00"):
+        found.append(digits.removeprefix("00"))
     if len(digits) <= NATIONAL_DIGITS_MAX:
         codes = dict.fromkeys(DIALLING_CODES[each] for each in countries if each in DIALLING_CODES)
-        found += [code + digits.removeprefix("0") for code in codes]
-    return found
+        for code in codes:
+            found += [code + digits, code + digits.removeprefix("0")]
+    return list(dict.fromkeys(found))
 
 
 def is_msisdn_of(country: str, msisdn: str) -> bool:

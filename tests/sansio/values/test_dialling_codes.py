@@ -18,6 +18,29 @@ def test_a_national_number_stands_for_one_of_the_countries_in_use(written: str) 
     assert KENYAN in possible_msisdns(written, ["KE", "UG", "KE"])
 
 
+@pytest.mark.parametrize(
+    ("written", "country", "msisdn"),
+    [
+        ("0708123456", "CI", "2250708123456"),
+        ("002250708123456", "CI", "2250708123456"),
+        ("0197123456", "BJ", "2290197123456"),
+        ("061234567", "CG", "242061234567"),
+        ("06031234", "GA", "24106031234"),
+        ("08021234567", "NG", "2348021234567"),
+        ("01001234567", "EG", "201001234567"),
+        ("01812345678", "BD", "8801812345678"),
+        ("03012345678", "PK", "923012345678"),
+        ("09123456789", "IN", "919123456789"),
+        ("09051234567", "PH", "639051234567"),
+        ("0700000180", "KE", "254700000180"),
+    ],
+)
+def test_a_national_number_is_found_whether_or_not_its_zero_belongs_to_it(
+    written: str, country: str, msisdn: str
+) -> None:
+    assert msisdn in possible_msisdns(written, [country, "UG"])
+
+
 def test_a_long_number_stands_for_itself_only() -> None:
     assert possible_msisdns(KENYAN, ["KE", "UG"]) == [KENYAN]
     assert possible_msisdns("0700000180", ["XX"]) == ["0700000180"]
