@@ -13,6 +13,7 @@ from attrs import evolve
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512
+from mmo_provider_pawapay.account import authority_of
 from mmo_provider_pawapay.refunds import refund_id
 from mmo_provider_pawapay.signatures import (
     ALGORITHMS,
@@ -159,6 +160,20 @@ def replaced(request: HttpRequest, name: bytes, value: bytes) -> HttpRequest:
     )
 
 
+@pytest.mark.parametrize(
+    ("url", "authority"),
+    [
+        ("https://API.pawapay.io:443/v2", "api.pawapay.io"),
+        ("https://api.pawapay.io", "api.pawapay.io"),
+        ("https://api.pawapay.io:8443", "api.pawapay.io:8443"),
+        ("http://127.0.0.1:80", "127.0.0.1"),
+        ("https://gw.example:80", "gw.example:80"),
+    ],
+)
+def test_a_signature_leaves_the_own_port_of_the_scheme_out(url: str, authority: str) -> None:
+    assert authority_of(url) == authority
+
+
 def test_the_base_of_the_documentations_callback_is_the_documentations() -> None:
     [value] = [value for name, value in SIGNED_CALLBACK_HEADERS if name == b"signature-input"]
     covered = parse_signature_input(value.decode())
@@ -172,6 +187,8 @@ def test_the_base_of_the_documentations_callback_is_the_documentations() -> None
     )
     assert base == SIGNED_CALLBACK_BASE
     assert covered.label == "sig-pp"
+    with pytest.raises(SignatureFault, match="documented form"):
+        parse_signature_input(value.decode().replace("sig-pp=", "sig-other="))
     assert covered.created == Instant(1_714_657_551 * SECOND)
     check_age(covered, now=covered.created)
     with pytest.raises(SignatureFault, match="expired"):

@@ -59,7 +59,15 @@ class PawapayAccount:
     @property
     def authority(self) -> str:
         """The host, with a port where it is none of the scheme's own, to which requests go."""
-        return urlsplit(self.base_url).netloc
+        return authority_of(self.base_url)
+
+
+def authority_of(url: str) -> str:
+    """Return the authority of a URL as a signature covers it: in small letters, and without the
+    scheme's own port (RFC 9421 section 2.2.3)."""
+    parts = urlsplit(url)
+    own_port = ":443" if parts.scheme == "https" else ":80"
+    return parts.netloc.lower().removesuffix(own_port)
 
 
 def read_account(options: Mapping[str, Any], *, hooks_url: str) -> PawapayAccount:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from attrs import define, field
 
 from mmo_provider_pawapay import refunds
-from mmo_provider_pawapay.account import PawapayAccount, read_account
+from mmo_provider_pawapay.account import PawapayAccount, authority_of, read_account
 from mmo_provider_pawapay.account_check import CALLBACK_KEYS_PART, MARKET_PART, AnswerJudge
 from mmo_provider_pawapay.codes import FAILURES, find_failure
 from mmo_provider_pawapay.configuration import ActiveConfiguration, parse_active_configuration
@@ -366,7 +366,7 @@ class PawapayProvider:
         """Return what may stand for our host in a signature: the public one, or the one that the
         request names."""
         named = (request.value(b"host") or b"").decode("latin-1")
-        return tuple(dict.fromkeys((urlsplit(self.account.hooks_url).netloc, named)))
+        return tuple(dict.fromkeys((authority_of(self.account.hooks_url), named)))
 
     @property
     def _token(self) -> Headers:

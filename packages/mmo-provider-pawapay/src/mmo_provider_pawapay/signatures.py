@@ -194,7 +194,7 @@ def parse_signature_input(text: str) -> SignatureInput:
     """Return the one member of a Signature-Input. Raises SignatureFault for what is not in the
     documented form, or does not cover what it must."""
     match = _INPUT.fullmatch(text)
-    if match is None:
+    if match is None or match["label"] != LABEL:
         raise SignatureFault("The Signature-Input is not in the documented form.")
     components = tuple(each.strip('"') for each in match["components"].split())
     found = _PARAMETER.findall(match["parameters"])

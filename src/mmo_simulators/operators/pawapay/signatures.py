@@ -122,7 +122,9 @@ def _component(request: HttpRequest, name: str) -> str:
         case "@method":
             return request.method
         case "@authority":
-            return (target.netloc or (request.value(b"host") or b"").decode("latin-1")).lower()
+            named = (request.value(b"host") or b"").decode("latin-1")
+            own_port = ":80" if target.scheme == "http" else ":443"
+            return (target.netloc or named).lower().removesuffix(own_port)
         case "@path":
             return target.path or "/"
         case _:
