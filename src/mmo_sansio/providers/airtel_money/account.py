@@ -7,7 +7,7 @@ import base64
 import binascii
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from attrs import field, frozen
 
@@ -111,10 +111,15 @@ def read_account(options: Mapping[str, Any]) -> AirtelAccount:
         callback_hash_header=reader.text("callback_hash_header", "hash").lower(),
         first_poll_after=Span(reader.integer("first_question_after_s", 180) * SECOND),
         is_rejection_by_payer=reader.boolean("refusal_is_of_payer", False),
-        keeps_leading_zero=reader.boolean("keep_leading_zero", False),
+        keeps_leading_zero=reader.boolean("keep_leading_zero", country in _KEEPS_ZERO),
     )
     reader.check_unknown()
     return account
+
+
+_KEEPS_ZERO: Final = frozenset({"CG"})
+"""The countries whose numbers have a zero after the dialling code (phonenumbers 9.0.43: without it
+no number of Congo is valid)."""
 
 
 def _check_country(code: str) -> str:

@@ -218,7 +218,7 @@ def test_a_zero_that_belongs_to_a_national_number_can_be_kept() -> None:
     transaction = a_payin(
         country="CG", requested=Money(5, "XAF"), party=a_party(msisdn="+242055000000")
     )
-    adapter = an_adapter(country="CG", keep_leading_zero=True)
+    adapter = an_adapter(country="CG")
     _, (request,) = run_conversation(
         adapter.submit(transaction, now=Moment.at(START)), answer("DP00800001006")
     )
