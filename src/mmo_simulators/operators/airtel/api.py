@@ -313,7 +313,7 @@ class AirtelSimulator:
         if (kind, id) in self._payments:
             code = "ESB000041" if kind == COLLECTION else "DP00900001017"
             raise AirtelRequestRejected(code, "External transaction id already exists")
-        number = parse_national_number(party)
+        number = parse_national_number(party, self.market.country)
         if self.wallets.find(number) is None:
             if kind == COLLECTION:
                 raise AirtelRequestRejected("DP00800001005", "Msisdn Not Found")

@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.padding import PKCS7
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_sansio.values.clock import SECOND, Span
+from mmo_sansio.values.dialling_codes import DIALLING_CODES, is_msisdn_of
 from mmo_sansio.values.money import AmountError, Money, parse_number, to_money
 from mmo_simulators.common.faults import RequestRejected
 from mmo_simulators.common.messages import json_response
@@ -146,11 +147,13 @@ def check_reference(document: Mapping[str, Any]) -> None:
         )
 
 
-def parse_national_number(party: Mapping[str, Any]) -> str:
-    """Return the number in `msisdn`, text or number, without country code and leading zero. Raises
-    AirtelRequestRejected."""
+def parse_national_number(party: Mapping[str, Any], country: str) -> str:
+    """Return the number in `msisdn`, text or number, without country code, and without a leading
+    zero but in Congo, whose numbers have it. Raises AirtelRequestRejected."""
     number = str(party.get("msisdn", ""))
-    if _NATIONAL_NUMBER_PATTERN.fullmatch(number) is None:
+    plain = number.removeprefix("0") if country == "CG" else number
+    is_number = _NATIONAL_NUMBER_PATTERN.fullmatch(plain) is not None
+    if not is_number or not is_msisdn_of(country, DIALLING_CODES.get(country, "") + number):
         raise AirtelRequestRejected("ESB000033", "Invalid MSISDN length")
     return number
 
@@ -161,6 +164,9 @@ def parse_amount(transaction: Mapping[str, Any], kind: str, market: SimulatedAir
     value = transaction.get("amount")
     if not isinstance(value, Decimal | str):
         raise AirtelRequestRejected("ROUTER003", "transaction.amount must be a number")
+    # What Airtel answers to an exponent is not known; that it is refused is assumed.
+    if "e" in str(value).lower():
+        raise AirtelRequestRejected("ROUTER003", "transaction.amount must be a plain number")
     try:
         amount = to_money(parse_number(value) if isinstance(value, str) else value, market.currency)
     except AmountError:

@@ -112,16 +112,27 @@ def parse_submission(
         if not isinstance(document.get(name), str):
             raise invalid_request(f"{name} must be a string")
     for name in ("payerMessage", "payeeNote"):
-        if len(document[name]) > MESSAGE_CHARACTERS_MAX:
-            raise invalid_request(f"{name} must have at most {MESSAGE_CHARACTERS_MAX} characters")
+        _check_message(document[name], name)
     if kind.party:
         _check_party(document.get(kind.party), kind.party)
     if document["currency"] != currency:
         raise rejection(500, "INVALID_CURRENCY", "Currency not supported.")
+    # What MTN answers to an exponent is not known; that it is refused is assumed.
+    if not re.fullmatch(r"[0-9.]+", document["amount"], re.ASCII):
+        raise invalid_request("amount must be digits, with a point before the decimals")
     try:
         return document, to_money(check_amount(parse_number(document["amount"])), currency)
     except ValueError as error:
         raise invalid_request(f"unsupported amount or decimals: amount {error}") from None
+
+
+def _check_message(text: str, name: str) -> None:
+    """Check a text for people, which is there and has none of the characters that MTN refuses.
+    Raises RequestRejected."""
+    if not 0 < len(text) <= MESSAGE_CHARACTERS_MAX:
+        raise invalid_request(f"{name} must have 1 to {MESSAGE_CHARACTERS_MAX} characters")
+    if not text.isprintable() or re.search(r"[&'<]", text):
+        raise invalid_request(f"{name} has a character that is not allowed")
 
 
 def _check_party(party: Any, name: str) -> None:

@@ -62,8 +62,8 @@ class Client:
             "amount": "10",
             "currency": "EUR",
             "externalId": "1",
-            "payerMessage": "",
-            "payeeNote": "",
+            "payerMessage": "Thanks",
+            "payeeNote": "Thanks",
         }
         assert self.call("POST", path, {**document, **members}, x_reference_id=id) == (202, None)
         return id
@@ -188,8 +188,8 @@ def test_a_refund_is_called_back_and_goes_wrong_as_a_script_says() -> None:
         "amount": "10",
         "currency": "EUR",
         "externalId": "back",
-        "payerMessage": "",
-        "payeeNote": "",
+        "payerMessage": "Thanks",
+        "payeeNote": "Thanks",
     }
     id, url = str(uuid.uuid4()), "https://gw.example/hooks/mtn/token/back"
     with pytest.raises(AssertionError):
