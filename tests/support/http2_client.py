@@ -24,6 +24,8 @@ class _PendingAnswer:
     headers: dict[str, str] = Factory(dict)
     body: bytearray = Factory(bytearray)
     is_whole: bool = False
+    is_invited: bool = False
+    """Whether the server has asked for the body."""
 
 
 @define(eq=False)
@@ -35,11 +37,17 @@ class Http2Client:
     """The host that requests name."""
     goodbye: int | None = None
     """The error code with which the server has ended the connection, 0 for none; None before."""
+    last_taken: int | None = None
+    """The last stream that the server may have done something about, as it said then."""
     resets: dict[int, int] = Factory(dict)
     """The error codes with which the server has ended requests, by stream."""
     _talk: h2.connection.H2Connection = Factory(
         lambda: h2.connection.H2Connection(
-            h2.config.H2Configuration(header_encoding=None, validate_outbound_headers=False)
+            h2.config.H2Configuration(
+                header_encoding=None,
+                validate_outbound_headers=False,
+                normalize_outbound_headers=False,
+            )
         )
     )
 
@@ -79,6 +87,13 @@ class Http2Client:
         await self._flush()
         return number
 
+    async def send_frame(
+        self, kind: int, number: int = 0, payload: bytes = b"", flags: int = 0, *, times: int = 1
+    ) -> None:
+        """Send a frame that the library would not send, or would end the connection with."""
+        head = len(payload).to_bytes(3, "big") + bytes((kind, flags)) + number.to_bytes(4, "big")
+        await self.stream.send_all((head + payload) * times)
+
     async def send_body(self, number: int, body: bytes) -> None:
         """Send a whole body, as the server's window lets us."""
         rest = body
@@ -92,6 +107,20 @@ class Http2Client:
                 await self._flush()
             else:
                 await self._receive()
+
+    def room(self, number: int) -> int:
+        """How many more bytes of a body the server's windows let us send."""
+        return self._talk.local_flow_control_window(number)
+
+    async def send_trailers(self, number: int, fields: Fields) -> None:
+        """End a request with fields behind its body."""
+        self._talk.send_headers(number, fields, end_stream=True)
+        await self._flush()
+
+    async def wait_invited(self, number: int) -> None:
+        """Wait until the server asks for the body of this request."""
+        while not self._coming[number].is_invited:
+            await self._receive()
 
     async def answer(self, number: int) -> Answer:
         """The whole answer on this stream. The connection must not end before it."""
@@ -120,10 +149,13 @@ class Http2Client:
             self.resets[event.stream_id] = int(event.error_code or 0)
         elif isinstance(event, h2.events.ConnectionTerminated):
             self.goodbye = int(event.error_code or 0)
+            self.last_taken = event.last_stream_id
         elif isinstance(event, h2.events.ResponseReceived):
             fields = [(bytes(n).decode(), bytes(v).decode()) for n, v in event.headers or ()]
             self._coming[event.stream_id or 0].headers = dict(fields)
             assert len(dict(fields)) == len(fields)
+        elif isinstance(event, h2.events.InformationalResponseReceived):
+            self._coming[event.stream_id or 0].is_invited = True
         elif isinstance(event, h2.events.DataReceived):
             self._coming[event.stream_id or 0].body += event.data or b""
             self._talk.acknowledge_received_data(

@@ -1,13 +1,15 @@
-"""Counts the frames by which an HTTP/2 client makes work without asking for anything (RFC 9113
-section 10.5).
+"""Divides what an HTTP/2 client sends into frames, and makes every frame cost something (RFC 9113
+sections 4.1 and 10.5).
 
-A stream that is opened and reset at once costs the client a few bytes and the server a whole
-request; PING, SETTINGS, PRIORITY and CONTINUATION are as cheap to send. A client that behaves needs
-few of them."""
+A frame costs its sender a few bytes and the server a turn of its parser, whatever it says. So each
+one takes of an allowance, less where requests need it; answers, and bytes of bodies in either
+direction, give some of it back. A client that only makes work runs out of it."""
 
 from __future__ import annotations
 
 from typing import Final
+
+from attrs import field, frozen
 
 from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values.clock import SECOND, MonotonicInstant
@@ -15,39 +17,127 @@ from mmo_sansio.values.clock import SECOND, MonotonicInstant
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """The bytes with which a client begins HTTP/2 (RFC 9113 section 3.4)."""
 FRAME_HEAD_BYTES: Final = 9
-PRIORITY, RST_STREAM, SETTINGS, PING, CONTINUATION = 0x2, 0x3, 0x4, 0x6, 0x9
-"""Types of frames that are counted (RFC 9113 section 6)."""
-COUNTED: Final = frozenset({PRIORITY, RST_STREAM, SETTINGS, PING, CONTINUATION})
+PAYLOAD_BYTES_MAX: Final = 16_384
+"""Bytes of a payload that every endpoint has to take (RFC 9113 section 4.2); no more is offered."""
+
+DATA, HEADERS, SETTINGS, GOAWAY, WINDOW_UPDATE = 0x0, 0x1, 0x4, 0x7, 0x8
+"""Types of frames (RFC 9113 section 6)."""
+NEEDED: Final = frozenset({DATA, HEADERS, WINDOW_UPDATE})
+"""Types without which nobody can ask for anything."""
+END_STREAM: Final = 0x1
+ACKNOWLEDGEMENT: Final = 0x1
+PADDED: Final = 0x8
 
 FRAMES_PER_S: Final = 10.0
-"""Counted frames that one connection may send in the long run."""
+"""Frames that no request needs which one connection may send in the long run."""
 FRAMES_BURST: Final = 100.0
-"""Counted frames that one connection may send at once."""
+"""Frames that no request needs which one connection may send at once."""
+NEEDED_COST: Final = 0.1
+"""The part of such a frame's cost that one of a needed type has."""
+GIVEN_BACK_BY_ANSWER: Final = 2.0
+"""Enough for the frames of the next request, for the windows of its answer, and for a PING."""
+GIVEN_BACK_BY_KIB: Final = 0.1
+"""For each KiB of a body: clients such as Go's open their windows anew every 4 KiB."""
 
 
-class FrameCounter:
-    """Finds the frames in what one client sends, and counts those of the counted types."""
+@frozen
+class Frame:
+    """Is one frame as it came."""
+
+    data: bytes
+    """With its head."""
+    kind: int = field(init=False)
+    """Its type; an unknown one is to be ignored (RFC 9113 section 4.1)."""
+    flags: int = field(init=False)
+    stream_id: int = field(init=False)
+    """The stream that it belongs to; 0 for the connection."""
+
+    def __attrs_post_init__(self) -> None:
+        stream_id = int.from_bytes(self.data[5:FRAME_HEAD_BYTES], "big") & 0x7FFF_FFFF
+        object.__setattr__(self, "kind", self.data[3])
+        object.__setattr__(self, "flags", self.data[4])
+        object.__setattr__(self, "stream_id", stream_id)
+
+    @property
+    def cost(self) -> float:
+        """What it takes of its connection's allowance."""
+        return NEEDED_COST if self.kind in NEEDED else 1.0
+
+    @property
+    def body_bytes(self) -> int:
+        """The bytes of a request's body in a DATA frame, without padding."""
+        size_bytes = len(self.data) - FRAME_HEAD_BYTES
+        if self.flags & PADDED and size_bytes:
+            size_bytes -= 1 + self.data[FRAME_HEAD_BYTES]
+        return max(0, size_bytes)
+
+
+class FrameTooLarge(Exception):
+    """A frame is larger than was offered (FRAME_SIZE_ERROR)."""
+
+
+class NotHttp2(Exception):
+    """The client does not begin with the preface of HTTP/2."""
+
+
+class FrameReader:
+    """Divides the bytes of one client into its preface and its frames, in whatever pieces they
+    come."""
 
     def __init__(self) -> None:
-        self._head = b""
-        """The end of what was received: a part of a frame's head."""
-        self._payload_bytes = len(PREFACE)
-        """Bytes of the preface, and then of the present frame, that are still to come."""
+        self._received = bytearray()
+        self._has_begun = False
+
+    def receive(self, data: bytes) -> None:
+        """Keep what has come until it is asked for."""
+        self._received += data
+
+    def next_frame(self) -> Frame | None:
+        """Return the next frame; None until all of it has come. Raises NotHttp2, and FrameTooLarge
+        as soon as the head of a frame tells its size."""
+        if not self._has_begun and not self._take_preface():
+            return None
+        if len(self._received) < FRAME_HEAD_BYTES:
+            return None
+
+        payload_bytes = int.from_bytes(self._received[:3], "big")
+        if payload_bytes > PAYLOAD_BYTES_MAX:
+            raise FrameTooLarge
+        end = FRAME_HEAD_BYTES + payload_bytes
+        if len(self._received) < end:
+            return None
+
+        frame = Frame(bytes(self._received[:end]))
+        del self._received[:end]
+        return frame
+
+    def _take_preface(self) -> bool:
+        begin = self._received[: len(PREFACE)]
+        if not PREFACE.startswith(begin):
+            raise NotHttp2
+        if len(begin) < len(PREFACE):
+            return False
+
+        del self._received[: len(PREFACE)]
+        self._has_begun = True
+        return True
+
+
+class FrameAllowance:
+    """Says how many frames one client may still send. Times are monotonic, in seconds."""
+
+    def __init__(self) -> None:
         self._bucket = TokenBucket(FRAMES_PER_S, FRAMES_BURST)
 
-    def receive(self, data: bytes, *, now: float) -> bool:
-        """Count the frames in these bytes; return False once there were too many. `now` is a
-        monotonic time in seconds."""
-        counted, at = self._count(self._head + data), MonotonicInstant(int(now * SECOND))
-        is_allowed = self._bucket.delay(at, counted) == 0
-        self._bucket.spend(at, counted)
+    def take(self, frame: Frame, *, now: float) -> bool:
+        """Count a frame; return False once there were too many."""
+        at = MonotonicInstant(int(now * SECOND))
+        is_allowed = self._bucket.delay(at, frame.cost) == 0
+        self._bucket.spend(at, frame.cost)
         return is_allowed
 
-    def _count(self, data: bytes) -> int:
-        counted, position = 0, self._payload_bytes
-        while position + FRAME_HEAD_BYTES <= len(data):
-            counted += data[position + 3] in COUNTED
-            position += FRAME_HEAD_BYTES + int.from_bytes(data[position : position + 3], "big")
-        self._payload_bytes = max(0, position - len(data))
-        self._head = data[position:]
-        return counted
+    def give_back(self, *, now: float, answers: int = 0, body_bytes: int = 0) -> None:
+        """Give some back for answers that were sent, and for bytes of bodies that were taken or
+        sent."""
+        earned = answers * GIVEN_BACK_BY_ANSWER + body_bytes / 1024 * GIVEN_BACK_BY_KIB
+        self._bucket.spend(MonotonicInstant(int(now * SECOND)), -earned)

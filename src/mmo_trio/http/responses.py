@@ -84,16 +84,15 @@ def head_bytes(status: int, headers: Headers, *, request_id: str, extra: bytes) 
 
 
 def response_fields(response: HttpResponse, *, request_id: str) -> list[tuple[bytes, bytes]]:
-    """Return the same fields as a list, with names in lower case, for a server that writes them
-    itself.
+    """Return the same fields as a list, with names in lower case, for HTTP/2.
 
-    That server adds the date and the connection. Raises ValueError like `response_bytes`."""
+    Raises ValueError like `response_bytes`."""
     _cached_status_line_and_fields(response.status, response.headers)
-    fields = [
-        *response.headers,
-        (b"cache-control", NO_STORE),
-        (b"x-request-id", request_id.encode("ascii")),
-    ]
+    fields = [*response.headers]
+    if response.value(b"cache-control") is None:
+        fields.append((b"cache-control", NO_STORE))
+    fields.append((b"x-request-id", request_id.encode("ascii")))
+    fields.append((b"date", _date(int(time.time()))))
     if response.status not in BODYLESS_STATUSES:
         fields.append((b"content-length", b"%d" % len(response.body)))
     return fields
@@ -115,7 +114,12 @@ _cached_status_line_and_fields = lru_cache(maxsize=256)(_status_line_and_fields)
 
 @lru_cache(maxsize=1)
 def _date_line(second: int) -> bytes:
-    return b"\r\nDate: %s\r\n" % formatdate(second, usegmt=True).encode("ascii")
+    return b"\r\nDate: %s\r\n" % _date(second)
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode("ascii")
 
 
 @define(eq=False)

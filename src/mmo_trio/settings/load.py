@@ -41,7 +41,6 @@ from mmo_trio.settings.values import (
     raise_faults,
 )
 from mmo_trio.storage.open_store import POSTGRES_SCHEMES, url_scheme
-from mmo_trio.system.known_releases import HYPERCORN
 
 TEST_ENV_PREFIX = "MMO_TEST_"
 
@@ -212,9 +211,6 @@ def _contradictions(
         files = ("listen.tls_certificate", "listen.tls_key")
         present, missing = files[::-1] if listen.tls_certificate is None else files
         yield fault_of(present, f"needs {missing} as well.", f"Set {missing}, too.")
-    if listen.http2 is not None and (unknown := HYPERCORN.fault()) is not None:
-        fault = f"can't be served: {unknown}."
-        yield fault_of("listen.http2", fault, "Install a release that is known, or leave this out.")
 
 
 def _has_unescaped_user(url: str) -> bool:

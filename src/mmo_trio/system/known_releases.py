@@ -1,8 +1,7 @@
 """The releases of other projects whose insides this gateway relies on.
 
-Their maintainers promise these names to nobody, so any minor release may take them away. Two
-modules alone use such names, `mmo_trio.storage.postgres.driver` those of psycopg and
-`mmo_trio.http.asgi.http2_protocol` those of Hypercorn, and each asks here before."""
+Their maintainers promise these names to nobody, so any minor release may take them away. One module
+alone uses such names, `mmo_trio.storage.postgres.driver` those of psycopg, and asks here before."""
 
 from __future__ import annotations
 
@@ -32,4 +31,3 @@ class KnownReleases:
 
 
 PSYCOPG: Final = KnownReleases("psycopg", ("3.2", "3.3"))
-HYPERCORN: Final = KnownReleases("hypercorn", ("0.18",))

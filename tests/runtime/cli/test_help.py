@@ -103,9 +103,9 @@ sys.modules |= dict.fromkeys(sys.argv[2:])
 importlib.import_module(sys.argv[1])
 """
 GATEWAYS_PACKAGES = (
-    "argon2", "cryptography", "hypercorn", "jinja2", "outcome", "platformdirs", "prometheus_client",
-    "psycopg", "quart", "quart_trio", "segno", "setproctitle", "structlog", "trio", "trio_asyncio",
-    "trustme", "ulid",
+    "argon2", "cryptography", "h2", "hypercorn", "jinja2", "outcome", "platformdirs",
+    "prometheus_client", "psycopg", "quart", "quart_trio", "segno", "setproctitle", "structlog",
+    "trio", "trio_asyncio", "trustme", "ulid",
 )  # fmt: skip
 
 

@@ -16,13 +16,11 @@ from structlog.testing import capture_logs
 from mmo_trio.http.streams import LingeringStream
 from mmo_trio.service.sockets import Certificates
 from mmo_trio.settings import SettingsError
-from tests.support.faked_release import fake_release
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import Client, get
 from tests.support.mmo_process import (
     COMMAND,
     FREE_PORTS,
-    environment_without_settings,
     serving_process,
 )
 from tests.support.sandbox_gateway import Running, serving
@@ -258,28 +256,3 @@ async def test_however_often_it_is_asked_to_end_it_ends_cleanly(tmp_path: Path) 
                 running.process.terminate()
                 await trio.sleep(0.002)
         assert running.process.returncode == 0
-
-
-async def test_a_hypercorn_that_is_not_known_serves_everything_but_http2(tmp_path: Path) -> None:
-    fake_release(tmp_path / "path", "hypercorn", "0.19.0")
-    command = ["env", f"PYTHONPATH={tmp_path / 'path'}", *COMMAND]
-    wanted = ("sandbox", "--data", f"{tmp_path / 'data'}", *FREE_PORTS)
-    with trio.fail_after(HANGS_AFTER_S):
-        refused = await trio.run_process(
-            ["env", "MMO_LISTEN_HTTP2=127.0.0.1:0", *command, *wanted],
-            env=environment_without_settings(),
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-        )
-    assert refused.returncode == 2, refused
-    assert (
-        b"MMO_LISTEN_HTTP2: can't be served: hypercorn 0.19.0 is not known; this gateway knows "
-        b"0.18.x. Install a release that is known, or leave this out."
-    ) in refused.stderr
-
-    async with serving_process(*wanted, log=tmp_path / "log", command=command) as process:
-        for name in LISTENERS:
-            client = Client(await trio.open_tcp_stream("127.0.0.1", _port(process.ready[name])))
-            assert (await client.ask(visit(name))).status == 200
-            await trio.aclose_forcefully(client.stream)

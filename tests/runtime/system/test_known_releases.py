@@ -1,4 +1,4 @@
-"""Releases of psycopg and Hypercorn that nobody has read are refused in words."""
+"""Releases of psycopg that nobody has read are refused in words."""
 
 from __future__ import annotations
 
@@ -9,25 +9,22 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
-from mmo_trio.system.known_releases import HYPERCORN, PSYCOPG, KnownReleases
+from mmo_trio.system.known_releases import PSYCOPG
 from tests.support.faked_release import fake_release
 from tests.support.time_limits import HANGS_AFTER_S
 
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 
-@pytest.mark.parametrize("known", [PSYCOPG, HYPERCORN], ids=lambda known: known.project)
-def test_what_the_distribution_asks_for_is_known(known: KnownReleases) -> None:
+def test_what_the_distribution_asks_for_is_known() -> None:
     """The bounds of `pyproject.toml` begin with the oldest known release, and end after the
     latest."""
     extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
-    wanted = rf"{known.project}\[\w+\]>=(\d+\.\d+)[.\d]*,<(\d+)\.(\d+)"
+    wanted = rf"{PSYCOPG.project}\[\w+\]>=(\d+\.\d+)[.\d]*,<(\d+)\.(\d+)"
     (found,) = [match for each in extras["server"] if (match := re.fullmatch(wanted, each))]
     oldest, major, beyond = found.groups()
-    assert (oldest, f"{major}.{int(beyond) - 1}") == (known.minors[0], known.minors[-1])
-    assert known.fault() is None
+    assert (oldest, f"{major}.{int(beyond) - 1}") == (PSYCOPG.minors[0], PSYCOPG.minors[-1])
+    assert PSYCOPG.fault() is None
 
 
 def test_another_release_is_refused_before_it_is_used(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Of other projects, only names that they promise are used; two modules that check the release are
+"""Of other projects, only names that they promise are used; a module that checks the release is
 excepted."""
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ import pytest
 
 from tests.sansio.structure.sources import ROOT, TREES
 
-CHECKED = {
-    "mmo_trio.storage.postgres.driver": "psycopg",
-    "mmo_trio.http.asgi.http2_protocol": "hypercorn",
-}
+CHECKED = {"mmo_trio.storage.postgres.driver": "psycopg"}
 """The modules that use what nobody promises, and of which project."""
 
 UNPROMISED = (

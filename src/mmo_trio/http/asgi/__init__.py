@@ -1,2 +1,1 @@
-"""ASGI applications: a host for the pages and the console, and the app that answers the API by
-HTTP/2."""
+"""ASGI applications: a host for the pages and the console; and HTTP/2 for the merchant API."""

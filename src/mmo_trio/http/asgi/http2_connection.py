@@ -1,63 +1,72 @@
-"""Serves connections by HTTP/2 with Hypercorn, and adds what Hypercorn lacks: limits of frames that
-only make work and of bytes that nobody reads, a deadline for every write, and a drain that loses no
-answer."""
+"""Serves one connection by HTTP/2: several requests at a time, each in its own task.
+
+`Http2Protocol` knows the rules; here bytes are moved, handlers are called and times are kept. One
+task reads, one writes, so that a client that doesn't read is still heard when it opens a window.
+What a handler has begun goes on, whatever becomes of its stream or its connection."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Final, cast
+from typing import Final, assert_never
 
+import structlog
 import trio
-from attrs import define
-from hypercorn.typing import (
-    ASGIReceiveCallable,
-    ASGISendCallable,
-    ASGISendEvent,
-    HTTPResponseBodyEvent,
-    HTTPResponseStartEvent,
-    HTTPScope,
-    Scope,
-    WebsocketCloseEvent,
-)
+from attrs import define, field
+from h2.errors import ErrorCodes
 
-from mmo_sansio.http.http2_frames import FrameCounter
+from mmo_sansio.http.http2_requests import http1_head
 from mmo_sansio.http.ip_rules import subscriber_network
-from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
-from mmo_sansio.http.request_head import check_head, to_origin_form
-from mmo_sansio.values.problems import Problem, ProblemError
+from mmo_sansio.values.problems import MALFORMED, Problem, ProblemError
 from mmo_trio.http.asgi.http2_protocol import (
-    Closed,
+    STREAMS_MAX,
+    BodyReceived,
     Event,
-    RawData,
-    TaskGroup,
-    Updated,
-    open_protocol,
+    Http2Protocol,
+    RequestReceived,
+    StreamLost,
+    TrailersReceived,
 )
 from mmo_trio.http.handler import Admitted, AdmittedStream, RequestContext
-from mmo_trio.http.responses import response_fields
+from mmo_trio.http.responses import BODYLESS_STATUSES, response_fields
 from mmo_trio.http.server.connection import (
     BODY_TIMEOUT,
+    LARGE_BODY_BYTES,
     ClientDisconnected,
     ListenerContext,
     ServerConnection,
     body_too_large,
+    parse_any_head,
 )
 from mmo_trio.http.server.connection_limits import SMALL_RESPONSE_BYTES
-from mmo_trio.http.streams import TransportStream, unmap_ipv4
+from mmo_trio.http.streams import TransportStream
+from mmo_trio.system.fault_report import describe_fault
 
-COPIES: Final = 2
-"""Times that a body is in memory while it waits: the app's, and Hypercorn's."""
+logger = structlog.get_logger(__name__)
+
+FRAMES_PER_TURN: Final = 64
+"""Frames that are handled before other connections have their turn."""
+SEND_BYTES: Final = 64 * 1024
+"""Bytes that are given to the socket at a time."""
 CONNECTION_SHARE: Final = 4
 """One connection may hold one part in so many of the bytes that wait to be read."""
+UNCOUNTED_BODY_BYTES: Final = LARGE_BODY_BYTES // STREAMS_MAX
+"""A larger body counts against the budget while it is incomplete: together, the bodies of one
+connection that don't are no larger than that of one of HTTP/1.1."""
 CONNECTION_LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
+
+LENGTH_DIFFERS: Final = MALFORMED.problem(
+    "The body is not as long as Content-Length says; send its length in bytes, or none."
+)
+HAS_TRAILERS: Final = MALFORMED.problem(
+    "Header fields came behind the body; send all of them before it."
+)
 
 
 class Http2Connection(ServerConnection):
-    """Serves one open connection: by HTTP/2, several requests at a time, or by HTTP/1.1 if it
-    agrees on that under TLS.
+    """Serves one open connection: by HTTP/2, or by HTTP/1.1 if it agrees on that under TLS.
 
     In the clear a client has to begin HTTP/2 at once, by prior knowledge (RFC 9113 section 3.3)."""
 
@@ -66,23 +75,29 @@ class Http2Connection(ServerConnection):
     ) -> None:
         super().__init__(listener_context, transport, client)
         self._is_http2 = False
-        self._has_ended = False
-        """Whether nothing that is sent by HTTP/2 can reach the client any more."""
+        self._is_lost = False
+        """Whether nothing that is sent can reach the client any more."""
+        self._is_over = False
+        """Whether the writer ends once everything is sent."""
+        self._protocol = Http2Protocol(head_bytes_max=self._limits.head.head_bytes)
+        self._exchanges: dict[int, _Exchange] = {}
+        """Requests without a whole answer, by their streams."""
         self._receiving = trio.CancelScope()
-        self._frames = FrameCounter()
-        self._send_lock = trio.Lock()
-        self._sends: set[trio.CancelScope] = set()
+        self._more_to_send = trio.Event()
         self._waiting_bytes = 0
 
     def break_off(self) -> None:
-        """Close without a word, and end the sends that would wait for the client's windows. What a
-        handler has begun goes on."""
+        """Close without a word."""
         if not self._is_http2:
             super().break_off()
             return
+
+        self._is_lost = True
         self._transport.close()
-        for sending in self._sends:
-            sending.cancel()
+        self._receiving.cancel()
+        for exchange in list(self._exchanges.values()):
+            exchange.lose()
+        self.wake_writer()
 
     def _expire(self) -> None:
         if self._is_http2:
@@ -97,107 +112,162 @@ class Http2Connection(ServerConnection):
         ):
             await super()._serve_requests()
             return
-        self._is_http2 = True
-        async with TaskGroup() as tasks:
-            await self._serve_streams(tasks)
-        self._is_http2 = False
 
-    async def _serve_streams(self, tasks: TaskGroup) -> None:
-        table = self._listener_context.connection_table
-        protocol = open_protocol(
-            self._run_app,
-            tasks,
-            self._handle_event,
-            client=self.client,
-            has_tls=self._listener_context.tls is not None,
-            head_bytes_max=self._limits.head.head_bytes,
-            is_ending=lambda: trio.current_time() >= table.idle_deadline,
-        )
-        with self._receiving:
-            await protocol.initiate()
-            self._begin_idling(self._clock.current_time())
-            while data := await self._receive():
-                idle_until = self._deadline.at
-                self._deadline.move(math.inf)  # A request that has come must not be met by the end.
-                await protocol.handle(RawData(data))
-                if self.idle_since < math.inf:
-                    self.close_at(idle_until)
-        if self._receiving.cancelled_caught:
-            protocol.connection.close_connection()
-            await self._handle_event(RawData(protocol.connection.data_to_send()))
-        await protocol.handle(Closed())
-        self._has_ended = True
+        self._is_http2 = True
+        async with trio.open_nursery() as writing:
+            writing.start_soon(self._send_everything)
+            async with trio.open_nursery() as answering:
+                await self._receive_everything(answering)
+            self._protocol.end()
+            self._is_over = True
+            self.wake_writer()
+
         with trio.move_on_after(self._limits.linger_timeout_s), suppress(*CONNECTION_LOST):
             await self._stream.aclose()
         self.break_off()
+        self._is_http2 = False
+
+    # Reading
+
+    async def _receive_everything(self, answering: trio.Nursery) -> None:
+        """Begin what the client asks for, until it is done or the connection has to end. Requests
+        whose bodies are still to come are over then."""
+        has_left = False
+        try:
+            with self._receiving:
+                self._begin_idling(self._clock.current_time())
+                while not self._is_done() and not has_left:
+                    data = await self._receive()
+                    self._protocol.receive(data)
+                    await self._handle_frames(answering)
+                    has_left = not data
+        except Exception as error:  # The requests of others must not end with it.
+            logger.error("connection_failed", fault=describe_fault(error))
+            self._protocol.fault = ErrorCodes.INTERNAL_ERROR
+
+        self._begin_work()
+        for exchange in list(self._exchanges.values()):
+            if not exchange.is_whole:
+                exchange.lose()
+        if has_left and not self._exchanges:
+            self.break_off()
 
     async def _receive(self) -> bytes:
-        """Return what the client has sent; nothing once it is gone, or has sent too many frames
-        that only make work."""
+        """Return what the client has sent; nothing once it is gone."""
         try:
-            data = bytes(await self._stream.receive_some())
+            return bytes(await self._stream.receive_some())
         except CONNECTION_LOST:
+            self.break_off()
             return b""
-        return data if self._frames.receive(data, now=self._clock.current_time()) else b""
 
-    async def _handle_event(self, event: Event) -> None:
-        if isinstance(event, RawData):
-            try:
-                async with self._send_lock:
-                    with trio.fail_after(self._limits.write_timeout_s):
-                        await self._stream.send_all(event.data)
-            except (*CONNECTION_LOST, trio.TooSlowError):
-                self.break_off()
-        elif isinstance(event, Closed):
-            self._receiving.cancel()
-        elif isinstance(event, Updated):
-            if event.idle:
-                self._begin_idling(self._clock.current_time())
-            else:
-                self.idle_since = self.waiting_since = math.inf
-                self._deadline.move(math.inf)
+    async def _handle_frames(self, answering: trio.Nursery) -> None:
+        """Handle what has come, a limited number of frames in each turn of the loop."""
+        table = self._listener_context.connection_table
+        while True:
+            now = self._clock.current_time()
+            self._protocol.refuses_requests = now >= table.idle_deadline
+            for event in self._protocol.next_events(frames_max=FRAMES_PER_TURN, now=now):
+                self._handle(event, answering)
+            self.wake_writer()
+            if not self._protocol.has_frames or self._protocol.fault is not None:
+                return
+            await trio.lowlevel.checkpoint()
 
-    async def _run_app(
-        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
-    ) -> None:
-        """Run the app with a `send` that ends in time, though a client opens no window, and counts
-        large pieces: Hypercorn keeps all of a body until the client has opened its window."""
-        with ExitStack() as held:
-
-            async def send_event(event: ASGISendEvent) -> None:
-                with trio.move_on_after(
-                    0 if self._has_ended else self._limits.write_timeout_s
-                ) as sending:
-                    self._sends.add(sending)
-                    try:
-                        if (
-                            event["type"] == "http.response.body"
-                            and len(event["body"]) > SMALL_RESPONSE_BYTES
-                        ):
-                            held.enter_context(self._hold(COPIES * len(event["body"])))
-                        await send(event)
-                    finally:
-                        self._sends.discard(sending)
-                if sending.cancelled_caught:
-                    self.break_off()
-                    raise trio.BrokenResourceError("the client did not read in time")
-
-            if scope["type"] == "http":
-                await _AsgiExchange(self._listener_context, scope, receive, send_event).run()
-            else:
-                await send_event(
-                    WebsocketCloseEvent(type="websocket.close", code=1000, reason=None)
+    def _handle(self, event: Event, answering: trio.Nursery) -> None:
+        exchange = self._exchanges.get(event.stream_id)
+        match event:
+            case RequestReceived():
+                self._begin_work()
+                exchange = _Exchange(
+                    self, self._listener_context, self._protocol, event, is_whole=event.ends
                 )
+                self._exchanges[event.stream_id] = exchange
+                answering.start_soon(exchange.run)
+            case BodyReceived():
+                if exchange is None:  # It has its answer already.
+                    self._protocol.acknowledge(event, is_wanted=False)
+                else:
+                    exchange.receive(event)
+            case TrailersReceived():
+                if exchange is not None:
+                    exchange.end_with_trailers()
+            case StreamLost():
+                if exchange is not None:
+                    exchange.lose()
+            case _:
+                assert_never(event)
+
+    def _begin_work(self) -> None:
+        """Have no deadline: a request that has come must not be met by the end."""
+        self.idle_since = self.waiting_since = math.inf
+        self._deadline.move(math.inf)
+
+    def forget(self, stream_id: int) -> None:
+        """End a request: with the last one the connection idles, or ends if its client wants it
+        to."""
+        del self._exchanges[stream_id]
+        if self._exchanges:
+            return
+        self._begin_idling(self._clock.current_time())
+        if self._is_done():
+            self._receiving.cancel()
+
+    def give_up(self, stream_id: int) -> None:
+        """End an answer that its client doesn't read. Others on the connection may have faster
+        readers; without others the connection ends."""
+        self._protocol.reset(stream_id, ErrorCodes.CANCEL)
+        self.wake_writer()
+        if len(self._exchanges) == 1:
+            self._receiving.cancel()
+
+    def _is_done(self) -> bool:
+        """Return whether nothing that may still come is wanted."""
+        is_left = self._protocol.is_client_leaving and not self._exchanges
+        return is_left or self._protocol.fault is not None
+
+    # Writing
+
+    def wake_writer(self) -> None:
+        """Send what there is to be sent."""
+        self._more_to_send.set()
+
+    async def _send_everything(self) -> None:
+        """Send whatever there is, until the connection is over."""
+        while not self._is_lost:
+            self._more_to_send = trio.Event()
+            data = self._protocol.data_to_send(SEND_BYTES)
+            if data:
+                await self._send(data)
+            for stream_id in self._protocol.take_sent():
+                if exchange := self._exchanges.get(stream_id):
+                    exchange.all_sent.set()
+            if not data:
+                if self._is_over:
+                    return
+                await self._more_to_send.wait()
+
+    async def _send(self, data: bytes) -> None:
+        """Send all of it, and break the connection off if that takes too long."""
+        try:
+            rest = self._send_at_once(data)
+            if not rest:
+                await trio.lowlevel.checkpoint()
+                return
+            with trio.fail_after(self._limits.write_timeout_s):
+                await self._stream.send_all(rest)
+        except (*CONNECTION_LOST, trio.TooSlowError):
+            self.break_off()
 
     @contextmanager
-    def _hold(self, size_bytes: int) -> Iterator[None]:
-        """Count a piece until the response has ended. The connection is closed when it holds more
-        than its share, unless this is all that it holds, or when the budget of the listener is used
-        up."""
+    def hold_response(self, size_bytes: int) -> Iterator[None]:
+        """Count a response that its client has not read. The connection is closed when it holds
+        more than its share, unless this is all that it holds, or when the budget of the listener is
+        used up."""
         budget = self._listener_context.write_budget
         is_too_much = self._waiting_bytes + size_bytes > budget.limit_bytes // CONNECTION_SHARE
         if self._waiting_bytes and is_too_much:
             self.break_off()
+
         self._waiting_bytes += size_bytes
         try:
             with budget.hold(size_bytes, subscriber_network(self.client), self.break_off):
@@ -206,24 +276,91 @@ class Http2Connection(ServerConnection):
             self._waiting_bytes -= size_bytes
 
 
-@define
-class _AsgiExchange:
-    """Has the listener's handler answer one request, within the limits of head and body.
+@define(eq=False)
+class _Exchange:
+    """Has the listener's handler answer one request, within the limits of head and body."""
 
-    The request reaches it as it came: a decoded path would not show that a reference holds an
-    encoded slash (L3)."""
-
+    connection: Http2Connection
     listener_context: ListenerContext
-    scope: HTTPScope
-    receive: ASGIReceiveCallable
-    send: ASGISendCallable
-    is_body_read: bool = False
+    protocol: Http2Protocol
+    received: RequestReceived
+    is_whole: bool
+    """Whether nothing more of the request can come."""
+    is_lost: bool = field(default=False, init=False)
+    """Whether nobody will read the answer."""
+    all_sent: trio.Event = field(factory=trio.Event, init=False)
+    """Set once all of the answer's body was sent, or can't be."""
+    _is_head_request: bool = field(default=False, init=False)
+    _is_cut_off: bool = field(default=False, init=False)
+    """Whether a part of the request is missing for ever."""
+    _has_trailers: bool = field(default=False, init=False)
+    _body: bytearray = field(factory=bytearray, init=False)
+    _unacknowledged: list[BodyReceived] = field(factory=list, init=False)
+    """What came before the body was admitted: the client's windows bound it."""
+    _is_reading: bool = field(default=False, init=False)
+    _is_discarding: bool = field(default=False, init=False)
+    _changed: trio.Event = field(factory=trio.Event, init=False)
+
+    # What comes
+
+    def receive(self, piece: BodyReceived) -> None:
+        """Take a piece of the body."""
+        self.is_whole = self.is_whole or piece.ends
+        if self._is_reading:
+            self._take(piece)
+        else:
+            self._unacknowledged.append(piece)
+        self._changed.set()
+
+    def end_with_trailers(self) -> None:
+        """End the request, which had fields behind its body."""
+        self.is_whole = self._has_trailers = True
+        self._changed.set()
+
+    def lose(self) -> None:
+        """Answer this request no more, as nobody would read it. A whole one is handled all the
+        same."""
+        self._is_cut_off = self._is_cut_off or not self.is_whole
+        self.is_whole = self.is_lost = True
+        self._changed.set()
+        self.all_sent.set()
+
+    def refuse(self) -> None:
+        """Make room for others: nothing of this request was done, so it may be sent again."""
+        self.protocol.reset(self.received.stream_id, ErrorCodes.REFUSED_STREAM)
+        self.connection.wake_writer()
+        self.lose()
+
+    def _take(self, piece: BodyReceived) -> None:
+        if not self._is_discarding:
+            self._body += piece.data
+        self.protocol.acknowledge(piece, is_wanted=not self._is_discarding)
+
+    def _begin_reading(self) -> None:
+        self._is_reading = True
+        for piece in self._unacknowledged:
+            self._take(piece)
+        self._unacknowledged.clear()
+        self.connection.wake_writer()
+
+    async def _wait_for_more(self) -> None:
+        self._changed = trio.Event()
+        await self._changed.wait()
+
+    # What is answered
 
     async def run(self) -> None:
         """Answer the request; a client that has disconnected receives nothing."""
-        client = unmap_ipv4(self.scope["client"][0]) if self.scope["client"] else ""
-        context = self.listener_context.request_context(client)
-        started = trio.current_time()
+        try:
+            await self._answer()
+        finally:
+            self._is_discarding = True
+            self._begin_reading()
+            self.connection.forget(self.received.stream_id)
+
+    async def _answer(self) -> None:
+        context = self.listener_context.request_context(self.connection.client)
+        started_at = trio.current_time()
         try:
             response = await self._call_handler(context)
             fields = response_fields(response, request_id=context.request_id)
@@ -233,20 +370,18 @@ class _AsgiExchange:
             response = self.listener_context.error_response(error, context)
             fields = response_fields(response, request_id=context.request_id)
         self.listener_context.metrics.count_response(
-            context, response.status, trio.current_time() - started
+            context, response.status, trio.current_time() - started_at
         )
-        await self._send_response(response, [*fields, *self.listener_context.extra_fields])
+
+        status = (b":status", b"%d" % response.status)
+        await self._send((status, *fields, *self.listener_context.extra_fields), response)
 
     async def _call_handler(self, context: RequestContext) -> HttpResponse:
         """Return the handler's response; raises ProblemError for a request that may not be read."""
-        query = self.scope["query_string"]
-        # The target is as it was sent, neither decoded nor rebuilt.
-        target = self.scope["raw_path"] + (b"?" + query if query else b"")
-        head = RequestHead(
-            self.scope["method"], target, tuple(cast(Headers, self.scope["headers"]))
-        )
-        _check_head(head, self.listener_context.limits)
-        response = await self.listener_context.handler.admit(to_origin_form(head), context)
+        fields = self.received.fields
+        self._is_head_request = (b":method", b"HEAD") in fields
+        head = parse_any_head(http1_head(fields), self.listener_context.limits.head).head
+        response = await self.listener_context.handler.admit(head, context)
         assert not isinstance(response, AdmittedStream)  # The merchant API streams nothing.
         if isinstance(response, Admitted):
             response = await response.respond(await self._read_body(head, response.body_limit))
@@ -256,65 +391,71 @@ class _AsgiExchange:
 
     async def _read_body(self, head: RequestHead, limit: int) -> bytes:
         """Read the whole body in time and within its limit; a Content-Length is checked first."""
-        if int(head.value(b"content-length") or b"0") > limit:
+        length = head.value(b"content-length")
+        if length is not None and int(length) > limit:
             raise body_too_large(limit)
-        body = bytearray()
-        with trio.move_on_after(self.listener_context.limits.body_timeout_s):
-            while not self.is_body_read:
-                body += await self._receive()
-                if len(body) > limit:
-                    raise body_too_large(limit)
-        if not self.is_body_read:
-            raise ProblemError(BODY_TIMEOUT)
-        return bytes(body)
+        if not (self.is_whole or self._unacknowledged) and _expects_continue(head):
+            self.protocol.invite_body(self.received.stream_id)
 
-    async def _receive(self) -> bytes:
-        event = await self.receive()
-        if event["type"] != "http.request":
+        self._begin_reading()
+        if not self.is_whole:
+            await self._receive_rest(limit if length is None else int(length), limit)
+        if self._is_cut_off:
             raise ClientDisconnected
-        self.is_body_read = not event["more_body"]
-        return event["body"]
+        if len(self._body) > limit:
+            raise body_too_large(limit)
+        if self._has_trailers:
+            raise ProblemError(HAS_TRAILERS)
+        if length is not None and int(length) != len(self._body):
+            raise ProblemError(LENGTH_DIFFERS)
+        return bytes(self._body)
 
-    async def _send_response(
-        self, response: HttpResponse, fields: list[tuple[bytes, bytes]]
-    ) -> None:
-        """Send the response while the remainder of the body is read and discarded.
+    async def _receive_rest(self, size_bytes: int, limit: int) -> None:
+        """Wait for the rest of the body, or for more than may be; a large one counts against the
+        budget meanwhile."""
+        budget = self.listener_context.write_budget
+        network = subscriber_network(self.connection.client)
+        with ExitStack() as held, trio.move_on_after(self.listener_context.limits.body_timeout_s):
+            is_held = False
+            while not self.is_whole and len(self._body) <= limit:
+                if len(self._body) > UNCOUNTED_BODY_BYTES and not is_held:
+                    is_held = True
+                    held.enter_context(budget.hold(size_bytes, network, self.refuse))
+                    continue
+                await self._wait_for_more()
+            return
+        raise ProblemError(BODY_TIMEOUT)
 
-        Unread it would block Hypercorn, which stops reading then; and a response that ends before
-        the request is followed by a reset, which may overtake it (RFC 9112 section 9.6)."""
-        body = b"" if self.scope["method"] == "HEAD" else response.body
-        async with trio.open_nursery() as nursery:
-            all_read = trio.Event()
-            nursery.start_soon(self._discard_body, all_read)
-            await self.send(
-                HTTPResponseStartEvent(
-                    type="http.response.start", status=response.status, headers=fields
-                )
-            )
-            await self.send(_body_event(body, more=True))
-            with trio.move_on_after(self.listener_context.limits.linger_timeout_s):
-                await all_read.wait()
-            await self.send(_body_event(b"", more=False))
-            nursery.cancel_scope.cancel()
+    async def _send(self, fields: Headers, response: HttpResponse) -> None:
+        """Send the response in time, while the remainder of the request is read and discarded.
 
-    async def _discard_body(self, body_read: trio.Event) -> None:
-        try:
-            while not self.is_body_read:
-                await self._receive()
-        except ClientDisconnected:
-            pass
-        body_read.set()
+        Unread it would fill the connection's window; and a response that ends before the request
+        may be followed by a reset, which may overtake it (RFC 9112 section 9.6)."""
+        self._is_discarding = True
+        self._begin_reading()
+        if self.is_lost:
+            return
 
+        stream_id, limits = self.received.stream_id, self.listener_context.limits
+        is_bodyless = self._is_head_request or response.status in BODYLESS_STATUSES
+        body = b"" if is_bodyless else response.body
+        with ExitStack() as held:
+            if len(body) > SMALL_RESPONSE_BYTES:
+                held.enter_context(self.connection.hold_response(len(body)))
+            self.protocol.respond(stream_id, fields, body, ends=self.is_whole)
+            self.connection.wake_writer()
+            with trio.move_on_after(limits.write_timeout_s) as writing:
+                await self.all_sent.wait()
+        if writing.cancelled_caught:
+            self.connection.give_up(stream_id)
+            return
 
-def _check_head(head: RequestHead, limits: ListenerLimits) -> None:
-    """Raise ProblemError by the rules for a head of HTTP/1.1, as far as the head that Hypercorn
-    passes on still shows the breach (C9)."""
-    lines = [b"%s %s HTTP/1.1" % (head.method.encode("ascii"), head.target)]
-    lines += [b"%s: %s" % each for each in head.headers]
-    problem = check_head(b"\r\n".join([*lines, b"", b""]), limits.head)
-    if problem is not None:
-        raise ProblemError(problem)
+        with trio.move_on_after(limits.linger_timeout_s):
+            while not self.is_whole:
+                await self._wait_for_more()
+        self.protocol.finish(stream_id)
+        self.connection.wake_writer()
 
 
-def _body_event(body: bytes, *, more: bool) -> HTTPResponseBodyEvent:
-    return HTTPResponseBodyEvent(type="http.response.body", body=body, more_body=more)
+def _expects_continue(head: RequestHead) -> bool:
+    return (head.value(b"expect") or b"").lower() == b"100-continue"

@@ -549,7 +549,7 @@ class RequestReader:
             return None
         end += len(END_OF_HEAD)
         head, self._buffer, self._scanned_bytes = self._buffer[:end], self._buffer[end:], 0
-        parsed = _parse_any_head(head, self._limits)
+        parsed = parse_any_head(head, self._limits)
         self._pending_body = (
             _ChunkedRequestBody() if parsed.body_length is None else parsed.body_length
         )
@@ -585,8 +585,8 @@ class RequestReader:
         return True
 
 
-def _parse_any_head(head: bytes, limits: HeadLimits) -> ParsedHead:
-    """Parse a whole head, or take what is known of an equal one; raises ProblemError for one that
+def parse_any_head(head: bytes, limits: HeadLimits) -> ParsedHead:
+    """Parse a whole head, or take what is known of an equal one. Raises ProblemError for one that
     must be rejected."""
     if len(head) > CACHED_HEAD_BYTES_MAX:
         return parse_head(head, limits)

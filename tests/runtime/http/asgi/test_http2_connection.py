@@ -17,8 +17,10 @@ import trustme
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
+from mmo_sansio.http.http2_frames import DATA, END_STREAM, GOAWAY
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.asgi.http2_connection import Http2Connection
+from mmo_trio.http.asgi.http2_protocol import Http2Protocol
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import (
     SECRET,
@@ -31,6 +33,7 @@ from tests.support.http_listener import (
 )
 
 RIGHT = (b"x-api-key", b"right")
+PING = 0x6
 http2_listening = partial(listening, open_connection=Http2Connection)
 
 
@@ -151,22 +154,149 @@ async def test_no_connection_is_left_open() -> None:
 
 
 async def test_a_connection_may_have_any_number_of_requests(jumping_clock: MockClock) -> None:
-    """Hypercorn would drop the answers of those after the thousandth."""
+    """Each gives back what its frames have cost."""
     async with http2_listening() as here, client_of(here) as client:
         for _ in range(1_005):
             assert (await client.ask(b"GET", b"/nothing", [RIGHT])).status == 204
 
 
-@pytest.mark.parametrize("path", [b"/\xff", b"/%ff\xc3\xa9"])
-async def test_a_connection_fails_alone(path: bytes) -> None:
-    """Hypercorn itself breaks on a path beyond ASCII; the others must not notice."""
+async def test_a_fault_of_the_server_itself_ends_one_connection_and_no_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with http2_listening() as here, client_of(here) as neighbour, client_of(here) as client:
         assert (await neighbour.ask(b"GET", b"/", [RIGHT])).status == 200
-        with capture_logs() as lines:
-            await client.begin(b"GET", path, [RIGHT], ends=True)
-            await client.wait_ended()
-        assert "UnicodeDecodeError" in str(lines)
+        stream = await client.begin(b"GET", b"/wait", [RIGHT], ends=True)
+        await here.service.at_work.wait()
+        with capture_logs() as lines, monkeypatch.context() as patch:
+            patch.setattr(Http2Protocol, "next_events", _fail)
+            await client.send_frame(PING, payload=b"12345678")
+            await trio.testing.wait_all_tasks_blocked()
+        assert [line["event"] for line in lines] == ["connection_failed"]
+        here.service.go_on.set()
+        assert (await client.answer(stream)).status == 200
+        await client.wait_ended()
+        assert client.goodbye == h2.errors.ErrorCodes.INTERNAL_ERROR
         assert (await neighbour.ask(b"GET", b"/", [RIGHT])).status == 200
+
+
+def _fail(*_: object, **__: object) -> None:
+    raise KeyError("a fault of ours")
+
+
+@pytest.mark.spec("P4", "G3")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [(b":path", b"/\xff")],
+        [(b":path", b"/%ff\xc3\xa9")],
+        [(b"X-Capital", b"y")],
+        [(b"connection", b"close")],
+        [(b"content-length", b"5")],
+    ],
+    ids=lambda fields: repr(fields[0]),
+)
+async def test_a_malformed_request_is_answered_and_the_others_go_on(
+    fields: list[tuple[bytes, bytes]],
+) -> None:
+    """RFC 9113, 8.1.1: it concerns its stream alone."""
+    path = dict(fields).pop(b":path", b"/")
+    more = [field for field in fields if field[0] != b":path"]
+    async with http2_listening() as here, client_of(here) as client:
+        stream = await client.begin(b"GET", b"/wait", [RIGHT], ends=True)
+        await here.service.at_work.wait()
+        assert_problem(await client.ask(b"GET", path, [RIGHT, *more]), 400, "bad_request")
+        here.service.go_on.set()
+        assert (await client.answer(stream)).status == 200
+        assert (await client.ask(b"GET", b"/", [RIGHT])).status == 200
+
+
+async def test_what_was_begun_is_ended_though_the_connection_fails() -> None:
+    """h2 can't go on behind a length that is no number."""
+    async with http2_listening() as here, client_of(here) as client:
+        stream = await client.begin(b"GET", b"/wait", [RIGHT], ends=True)
+        await here.service.at_work.wait()
+        await client.begin(b"GET", b"/", [RIGHT, (b"content-length", b"5, 5")], ends=True)
+        await trio.testing.wait_all_tasks_blocked()
+        here.service.go_on.set()
+        await client.wait_ended()
+        assert here.service.done.is_set()
+        assert client.goodbye == h2.errors.ErrorCodes.PROTOCOL_ERROR
+        assert client.last_taken == stream
+
+
+@pytest.mark.parametrize("body", [b"xxxxxx", b"xxxx"], ids=["longer", "shorter"])
+async def test_a_body_of_another_length_ends_its_stream_and_the_others_go_on(body: bytes) -> None:
+    async with http2_listening() as here, client_of(here) as client:
+        stream = await client.begin(b"GET", b"/wait", [RIGHT], ends=True)
+        await here.service.at_work.wait()
+        bad = await client.begin(b"POST", b"/", [RIGHT, (b"content-length", b"5")], ends=False)
+        await client.send_frame(DATA, bad, body, END_STREAM)
+        here.service.go_on.set()
+        assert (await client.answer(stream)).status == 200
+        assert (await client.ask(b"GET", b"/", [RIGHT])).status == 200
+        assert client.resets[bad] == h2.errors.ErrorCodes.PROTOCOL_ERROR
+        assert len(here.service.bodies) == 2
+
+
+@pytest.mark.spec("P4")
+async def test_fields_behind_a_body_are_refused_as_by_http_1() -> None:
+    async with http2_listening() as here, client_of(here) as client:
+        stream = await client.begin(b"POST", b"/", [RIGHT], ends=False)
+        await client.send_trailers(stream, [(b"x-check", b"1")])
+        assert_problem(await client.answer(stream), 400, "bad_request")
+        assert here.service.bodies == []
+
+
+async def test_a_client_that_waits_is_told_to_send_its_body(jumping_clock: MockClock) -> None:
+    fields = [RIGHT, (b"expect", b"100-continue")]
+    async with http2_listening() as here, client_of(here) as client:
+        stream = await client.begin(b"POST", b"/", fields, ends=False)
+        await client.wait_invited(stream)
+        await client.send_body(stream, b"12345")
+        assert (await client.answer(stream)).json["length"] == 5
+
+
+async def test_what_was_begun_before_the_clients_goodbye_is_answered() -> None:
+    """RFC 9113, 6.8: the streams that exist go on."""
+    async with http2_listening() as here, client_of(here) as client:
+        slow = await client.begin(b"GET", b"/wait", [RIGHT], ends=True)
+        upload = await client.begin(b"POST", b"/", [RIGHT], ends=False)
+        await here.service.at_work.wait()
+        await client.send_frame(GOAWAY, payload=bytes(8))
+        await client.send_body(upload, b"12345")
+        assert (await client.answer(upload)).json["length"] == 5
+        here.service.go_on.set()
+        assert (await client.answer(slow)).status == 200
+        await client.wait_ended()
+        assert (client.goodbye, client.last_taken) == (0, upload)
+
+
+async def test_a_client_that_only_stops_sending_gets_its_answer() -> None:
+    async with http2_listening() as here, client_of(here) as client:
+        stream = await client.begin(b"GET", b"/wait", [RIGHT], ends=True)
+        await here.service.at_work.wait()
+        assert isinstance(client.stream, trio.SocketStream)
+        await client.stream.send_eof()
+        here.service.go_on.set()
+        await client.wait_ended()
+        assert (await client.answer(stream)).status == 200
+        assert client.goodbye == 0
+
+
+@pytest.mark.spec("V1")
+async def test_who_does_not_read_one_answer_still_gets_the_others(
+    jumping_clock: MockClock,
+) -> None:
+    """Behind a proxy the others may be those of other people."""
+    limits = ListenerLimits(write_timeout_s=9)
+    async with http2_listening(limits) as here, client_of(here) as client:
+        unread = await client.begin(b"GET", b"/large", [RIGHT], ends=True)
+        other = await client.begin(b"GET", b"/wait", [RIGHT], ends=True)
+        await here.service.at_work.wait()
+        await trio.sleep(10)
+        here.service.go_on.set()
+        assert (await client.answer(other)).status == 200
+        assert client.resets == {unread: h2.errors.ErrorCodes.CANCEL}
 
 
 async def test_body_after_its_answer_disturbs_nothing_else_on_the_connection(
