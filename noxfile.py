@@ -336,8 +336,8 @@ def build_site(session: nox.Session) -> None:
 def outside(session: nox.Session) -> None:
     """Test with other people's programs, and write down which commit passed.
 
-    HTTP clients of eight languages, shops on their frameworks, OpenAPI tools, operators' clients,
-    Schemathesis, nginx and HAProxy; with full effort, the container.
+    HTTP clients of eight languages and nghttp2, shops on their frameworks, OpenAPI tools,
+    operators' clients, Schemathesis, nginx and HAProxy; with full effort, the container.
     """
     need(
         session,
@@ -348,6 +348,7 @@ def outside(session: nox.Session) -> None:
             "php": "php-cli php-curl",
             "ruby": "ruby ruby-webrick",
             "curl": "curl",
+            "h2load": "nghttp2-client",
             "nginx": "nginx-light",
             "haproxy": "haproxy",
         },
