@@ -7,7 +7,7 @@ What a handler has begun goes on, whatever becomes of its stream or its connecti
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final, assert_never
 
@@ -99,11 +99,11 @@ class Http2Connection(ServerConnection):
             exchange.lose()
         self.wake_writer()
 
-    def _expire(self) -> None:
+    def _stop(self) -> None:
         if self._is_http2:
             self._receiving.cancel()
         else:
-            super()._expire()
+            super()._stop()
 
     async def _serve_requests(self) -> None:
         if (
@@ -214,7 +214,7 @@ class Http2Connection(ServerConnection):
 
     def give_up(self, stream_id: int) -> None:
         """End an answer that its client doesn't read. Others on the connection may have faster
-        readers; without others the connection ends."""
+        readers; without others it ends."""
         self._protocol.reset(stream_id, ErrorCodes.CANCEL)
         self.wake_writer()
         if len(self._exchanges) == 1:
@@ -259,18 +259,20 @@ class Http2Connection(ServerConnection):
             self.break_off()
 
     @contextmanager
-    def hold_response(self, size_bytes: int) -> Iterator[None]:
-        """Count a response that its client has not read. The connection is closed when it holds
-        more than its share, unless this is all that it holds, or when the budget of the listener is
-        used up."""
+    def hold_response(
+        self, size_bytes: int, holder: str, break_off: Callable[[], None]
+    ) -> Iterator[None]:
+        """Count a response that its client has not read. It is broken off when the connection holds
+        more than its share, unless this is all that it holds, or when it has to make room for
+        others in the listener's budget."""
         budget = self._listener_context.write_budget
         is_too_much = self._waiting_bytes + size_bytes > budget.limit_bytes // CONNECTION_SHARE
         if self._waiting_bytes and is_too_much:
-            self.break_off()
+            break_off()
 
         self._waiting_bytes += size_bytes
         try:
-            with budget.hold(size_bytes, subscriber_network(self.client), self.break_off):
+            with budget.hold(size_bytes, holder, break_off):
                 yield
         finally:
             self._waiting_bytes -= size_bytes
@@ -290,6 +292,8 @@ class _Exchange:
     """Whether nobody will read the answer."""
     all_sent: trio.Event = field(factory=trio.Event, init=False)
     """Set once all of the answer's body was sent, or can't be."""
+    _context: RequestContext = field(init=False)
+    """Made when the request begins."""
     _is_head_request: bool = field(default=False, init=False)
     _is_cut_off: bool = field(default=False, init=False)
     """Whether a part of the request is missing for ever."""
@@ -331,6 +335,11 @@ class _Exchange:
         self.connection.wake_writer()
         self.lose()
 
+    def give_up(self) -> None:
+        """Send no more of an answer that its client doesn't read."""
+        self.connection.give_up(self.received.stream_id)
+        self.lose()
+
     def _take(self, piece: BodyReceived) -> None:
         if not self._is_discarding:
             self._body += piece.data
@@ -342,6 +351,12 @@ class _Exchange:
             self._take(piece)
         self._unacknowledged.clear()
         self.connection.wake_writer()
+
+    @property
+    def _holder(self) -> str:
+        """Return by whom bytes are counted: the merchant, where one has signed in, as many of them
+        may come through one proxy."""
+        return self._context.brand or subscriber_network(self.connection.client)
 
     async def _wait_for_more(self) -> None:
         self._changed = trio.Event()
@@ -359,7 +374,7 @@ class _Exchange:
             self.connection.forget(self.received.stream_id)
 
     async def _answer(self) -> None:
-        context = self.listener_context.request_context(self.connection.client)
+        self._context = context = self.listener_context.request_context(self.connection.client)
         started_at = trio.current_time()
         try:
             response = await self._call_handler(context)
@@ -414,13 +429,12 @@ class _Exchange:
         """Wait for the rest of the body, or for more than may be; a large one counts against the
         budget meanwhile."""
         budget = self.listener_context.write_budget
-        network = subscriber_network(self.connection.client)
         with ExitStack() as held, trio.move_on_after(self.listener_context.limits.body_timeout_s):
             is_held = False
             while not self.is_whole and len(self._body) <= limit:
                 if len(self._body) > UNCOUNTED_BODY_BYTES and not is_held:
                     is_held = True
-                    held.enter_context(budget.hold(size_bytes, network, self.refuse))
+                    held.enter_context(budget.hold(size_bytes, self._holder, self.refuse))
                     continue
                 await self._wait_for_more()
             return
@@ -441,14 +455,15 @@ class _Exchange:
         body = b"" if is_bodyless else response.body
         with ExitStack() as held:
             if len(body) > SMALL_RESPONSE_BYTES:
-                held.enter_context(self.connection.hold_response(len(body)))
+                held.enter_context(
+                    self.connection.hold_response(len(body), self._holder, self.give_up)
+                )
             self.protocol.respond(stream_id, fields, body, ends=self.is_whole)
             self.connection.wake_writer()
             with trio.move_on_after(limits.write_timeout_s) as writing:
                 await self.all_sent.wait()
         if writing.cancelled_caught:
-            self.connection.give_up(stream_id)
-            return
+            self.give_up()
 
         with trio.move_on_after(limits.linger_timeout_s):
             while not self.is_whole:

@@ -192,6 +192,10 @@ class ServerConnection:
             self._has_grace = True
             self._set_deadline(LATE_READ_S)
             return
+        self._stop()
+
+    def _stop(self) -> None:
+        """End the connection, as its deadline has passed."""
         self._cancel_scope.cancel()
 
     async def run(self) -> None:

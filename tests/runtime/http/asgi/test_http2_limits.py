@@ -196,6 +196,22 @@ async def test_one_connection_cannot_hold_more_than_its_share() -> None:
         assert await is_served(here)
 
 
+async def test_who_holds_too_much_loses_that_answer_and_no_other() -> None:
+    async with (
+        http2_listening(ListenerLimits(write_buffer_bytes=4 * LARGE)) as here,
+        client_of(here) as client,
+    ):
+        waiting = await client.begin(b"GET", b"/wait", [RIGHT], ends=True)
+        await here.service.at_work.wait()
+        await client.begin(b"GET", b"/large", [RIGHT], ends=True)
+        excess = await client.begin(b"GET", b"/large", [RIGHT], ends=True)
+        while excess not in client.resets:
+            await client.ask(b"GET", b"/nothing", [RIGHT])
+        here.service.go_on.set()
+        assert (await client.answer(waiting)).status == 200
+        assert client.resets == {excess: h2.errors.ErrorCodes.CANCEL}
+
+
 async def test_all_together_cannot_hold_more_than_the_budget() -> None:
     async with http2_listening(
         ListenerLimits(write_buffer_bytes=LARGE * 5 // 2, write_timeout_s=2)
