@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -14,12 +15,20 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
+from mmo_merchant.api.api_errors import ApiRejection, GatewayUnavailable
 from mmo_merchant.api.gateway_requests import ApiAccess
 from mmo_merchant.payroll.earlier_journals import (
+    EarlierLine,
     find_repeats,
     read_journal,
     read_journals,
     tell_paid,
+)
+from mmo_merchant.payroll.gateway_questions import (
+    MethodAnswers,
+    ask_methods,
+    judge_lines,
+    read_recorded,
 )
 from mmo_merchant.payroll.journal import (
     SUFFIX,
@@ -38,7 +47,7 @@ from mmo_merchant.payroll.pay_roll import (
     read_lines,
     totals,
 )
-from mmo_merchant.payroll.payment_run import Pace, PaymentRun, PayrollClient
+from mmo_merchant.payroll.payment_run import Pace, PacedClient, PaymentRun, PayrollClient
 from mmo_merchant.tables.csv_rows import DELIMITER_NAMES
 from mmo_merchant.tables.faults import describe_faults, name_lines
 from mmo_merchant.tables.numbers import Notation, declared_format
@@ -53,6 +62,7 @@ _NO_NAME: Final = (
     "key=HEADING, such as its staff number (without one the phone number is the key); or give each "
     "line a merchantReference."
 )
+_NO_GATEWAY: Final = "Give --gateway, and the API key in the variable API_KEY."
 _SETTINGS: Final = (
     "TOML with options that are not given here, and the table `columns`: heading by field."
 )
@@ -135,7 +145,7 @@ positive = click.FloatRange(0.05)
 @click.option(
     "--allow-repeats",
     is_flag=True,
-    help="Pay what looks as if it were paid twice, or by another journal in the folder.",
+    help="Pay what looks as if it were paid twice, or before by another file.",
 )
 @click.option(
     "--per-second",
@@ -158,7 +168,11 @@ positive = click.FloatRange(0.05)
     show_default=True,
     help="Seconds without a change.",
 )
-@click.option("--dry-run", is_flag=True, help="Check the file, and print what would be paid.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check the file, by the gateway's limits as well, and print what would be paid.",
+)
 @click.option(
     "--status",
     is_flag=True,
@@ -200,19 +214,28 @@ def pay_outs(
     _report("in the file", [each.payment.amount for each in lines])
 
     path = file.with_name(f"{file.name}{SUFFIX}")
-    _refuse_repeats(path, gateway, lines, layout)
+    earlier = _tell_earlier(path, gateway, lines)
+    if not dry_run and found.needs_name:
+        raise click.UsageError(_NO_NAME)
+    if not dry_run and not (gateway and key):
+        raise click.UsageError(_NO_GATEWAY)
+    if gateway and key:
+        try:
+            ApiAccess(gateway, key)
+        except ValueError as fault:
+            raise click.UsageError(f"--gateway: {fault}") from None
+    if earlier is not None:
+        _refuse_repeats(lines, earlier, layout)
+    if earlier is not None and not status:
+        known = {each.reference for each in earlier}
+        recorded = _ask_gateway(lines, gateway, key, layout, options, is_dry=dry_run)
+        recorded = [each for each in recorded if each.reference not in known]
+        _tell(tell_paid(lines, recorded))
+        _refuse_repeats(lines, [*earlier, *recorded], layout)
     if dry_run:
         if found.needs_name:
             click.echo(_NO_NAME)
         return
-    if found.needs_name:
-        raise click.UsageError(_NO_NAME)
-    if not gateway or not key:
-        raise click.UsageError("Give --gateway, and the API key in the variable API_KEY.")
-    try:
-        ApiAccess(gateway, key)
-    except ValueError as fault:
-        raise click.UsageError(f"--gateway: {fault}") from None
     try:
         with open_journal(path, gateway, lines, layout.name) as journal:
             if not status:
@@ -257,19 +280,31 @@ def _layout(options: dict[str, Any]) -> Layout:
     )
 
 
-def _refuse_repeats(path: Path, gateway: str, lines: Sequence[PayLine], layout: Layout) -> None:
-    """Say what journals have paid of the lines. Raises NothingSent for what would be paid again."""
+def _tell(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        click.echo(sentence)
+
+
+def _tell_earlier(
+    path: Path, gateway: str, lines: Sequence[PayLine]
+) -> Sequence[EarlierLine] | None:
+    """Say what journals have paid of the lines. Return what other pay-rolls have; None where the
+    file has a journal of its own: it has taken these lines, and goes on with them."""
     own = list(read_journal(path)) if path.exists() else []
-    for sentence in tell_paid(lines, own):
-        click.echo(sentence)
+    _tell(tell_paid(lines, own))
     if own:
-        return  # It has taken these lines, and goes on with them.
+        return None
     earlier = read_journals(path.parent, gateway=gateway)
-    for sentence in tell_paid(lines, earlier):
-        click.echo(sentence)
+    _tell(tell_paid(lines, earlier))
+    return earlier
+
+
+def _refuse_repeats(
+    lines: Sequence[PayLine], earlier: Sequence[EarlierLine], layout: Layout
+) -> None:
+    """Raise NothingSent for what would be paid again, or may be."""
     forbidden, doubtful = find_repeats(layout.name, lines, earlier)
-    for sentence in [*forbidden, *doubtful]:
-        click.echo(sentence)
+    _tell([*forbidden, *doubtful])
     if forbidden:
         raise NothingSent("Wait for the first try to end. Nothing was sent.")
     if doubtful and not layout.allows_repeats:
@@ -277,6 +312,57 @@ def _refuse_repeats(path: Path, gateway: str, lines: Sequence[PayLine], layout: 
             "Somebody could be paid twice. Nothing was sent. If all of it is meant, give "
             "--allow-repeats."
         )
+
+
+def _ask_gateway(
+    lines: Sequence[PayLine],
+    gateway: str,
+    key: str,
+    layout: Layout,
+    options: dict[str, Any],
+    *,
+    is_dry: bool,
+) -> list[EarlierLine]:
+    """Return what the gateway's records have of the last weeks; a dry run looks at the limits of
+    the methods as well. Raises NothingSent for lines that would fail, and LinesNotEnded where
+    nothing may be sent as the gateway did not answer."""
+    if not gateway or not key:
+        click.echo(f"The gateway was not asked. {_NO_GATEWAY}")
+        return []
+
+    answers = MethodAnswers((), ())
+    recorded = list[EarlierLine]()
+
+    async def ask() -> None:
+        nonlocal answers, recorded
+        client = PacedClient(gateway, key, pace=Pace(1 / options["per_second"]))
+        async with client:
+            if is_dry and (brand := await ask_methods(client)) is not None:
+                answers = judge_lines(lines, brand)
+            patience_s = 0.0 if is_dry else options["patience_s"]
+            recorded = await read_recorded(
+                client, layout.name, now=datetime.now(UTC), patience_s=patience_s
+            )
+
+    remark = ""
+    try:
+        anyio.run(ask)
+    except (ApiRejection, GatewayUnavailable) as error:
+        remark = str(error)
+    except KeyboardInterrupt:
+        remark = "It was interrupted."
+    if remark and not is_dry:
+        _report("not sent", [line.payment.amount for line in lines])
+        raise LinesNotEnded(
+            "Nothing was sent, as the gateway was not asked for earlier payments: run the same "
+            f"command again. {remark}"
+        )
+    if remark:
+        click.echo(f"The gateway could not be asked. {remark}")
+    _tell([*describe_faults(answers.faults), *answers.remarks])
+    if answers.faults:
+        raise NothingSent(f"{len(answers.faults)} lines would fail. Nothing was sent.")
+    return recorded
 
 
 def _write(

@@ -1,5 +1,5 @@
-"""Knows what other pay-rolls in a folder have paid, by their journals, and what of it a new one
-would pay once more."""
+"""Knows what other pay-rolls have paid, by their journals in a folder and by the gateway's records,
+and what of it a new one would pay once more."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from mmo_merchant.tables.faults import name_lines
 RECENT: Final = timedelta(days=6)
 """The same number is rarely meant to get the same amount again within this time; wages are paid by
 the week, if not by the month."""
+RECORDS: Final = "the gateway's records"
+"""Stands for a journal where the gateway tells of a payment."""
 _NOT_PAID: Final = (Phase.FAILED, Phase.REJECTED)
 
 
 @frozen
 class EarlierLine:
-    """Is a line of another journal."""
+    """Is a line of another journal, or a payment of the records."""
 
     journal: str
-    """The name of its file."""
+    """The name of its file, or `RECORDS`."""
     name: str
     """That of its pay-roll."""
     reference: str
@@ -47,6 +49,13 @@ class EarlierLine:
     def may_be_paid(self) -> bool:
         """Whether the payee has the money, or may get it."""
         return self.phase not in _NOT_PAID
+
+    @property
+    def failed_file(self) -> str:
+        """Names the file in which the line can be mended and paid, once it has failed."""
+        if self.journal == RECORDS:
+            return "the .failed.csv of that pay-roll"
+        return f"{self.journal.removesuffix(SUFFIX)}.failed.csv"
 
 
 def read_journals(folder: Path, *, gateway: str, besides: Path | None = None) -> list[EarlierLine]:
@@ -141,11 +150,11 @@ def find_repeats(
         elif changed is not None:
             what = (
                 f"not as in {changed.journal}, where it has failed: mend and pay "
-                f"{changed.journal.removesuffix(SUFFIX)}.failed.csv"
+                f"{changed.failed_file}"
             )
             doubtful.add(what, line)
         elif not known and not before and same_name:
-            what = f"new, and {same_name[0]} has the same --name: it may be the same pay-roll"
+            what = f"new, and the same --name is in {same_name[0]}: it may be the same pay-roll"
             doubtful.add(what, line)
         elif not known and line.payee in paid_lately:
             journal = paid_lately[line.payee].journal

@@ -56,6 +56,7 @@ REMEDIES: Final[Mapping[str, str]] = {
 CONSTANTS: Final = ("currency", "country", "method")
 REQUIRED: Final = ("msisdn", "amount", *CONSTANTS)
 DIGEST_DIGITS: Final = 24
+NAME_DIGITS: Final = 8
 _KEYS: Final = frozenset(("msisdn", "merchantReference", KEY))
 """The fields by which a line or a person is known."""
 _AMOUNT: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
@@ -107,7 +108,7 @@ class PayLine:
     @property
     def payee(self) -> str:
         """Digests who is paid how much."""
-        return _digest(_who_and_what(self.payment))
+        return payee_digest(self.payment.payee.msisdn, self.payment.amount)
 
 
 @define
@@ -253,17 +254,23 @@ def _repeats(
         yield Fault(line.number, "", problem, remedy)
 
 
-def _who_and_what(payment: PayOut) -> str:
-    return f"{payment.payee.msisdn.removeprefix('+')} {payment.amount}"
+def payee_digest(msisdn: str, amount: Money) -> str:
+    """Return the digest of who is paid how much."""
+    return _digest(f"{msisdn.removeprefix('+')} {amount}")
 
 
 def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
 
+def reference_prefix(name: str) -> str:
+    """Return how the references of a pay-roll begin, by which records tell it from others."""
+    return f"payroll-{_digest(name)[:NAME_DIGITS]}-"
+
+
 def _derive_reference(name: str, key: str) -> str:
     """Return the reference of a line without one of its own."""
-    return f"payroll-{_digest(chr(10).join((name, key)))}"
+    return f"{reference_prefix(name)}{_digest(chr(10).join((name, key)))}"
 
 
 def _read_row(table: Table, row: Row, layout: Layout) -> Iterator[PayLine | Fault]:

@@ -69,9 +69,43 @@ class Pace:
         self._next_at = max(self._next_at, now + min(retry_after_s, HOLD_MAX_S))
 
 
-class PayrollClient(AsyncMerchantClient):
-    """Keeps the pace of a pay-roll; that a creation leaves is durable in the journal before it
-    does."""
+class PacedClient(AsyncMerchantClient):
+    """Keeps the pace of a pay-roll."""
+
+    def __init__(
+        self, base_url: str, api_key: str, *, pace: Pace, sleep: Sleep = anyio.sleep
+    ) -> None:
+        super().__init__(base_url, api_key, sleep=lambda pause_s: sleep(min(pause_s, PAUSE_MAX_S)))
+        self._pace = pace
+        self._wait = sleep
+
+    async def send(self, request: HttpRequest) -> Answer:
+        """Send a request when its turn comes; a question is repeated when no answer comes, so that
+        of thousands all get through."""
+        answer: Answer = NoAnswer("")
+        for _ in range(1 if request.method == "POST" else ATTEMPTS):
+            await self._wait(self._pace.take_turn(anyio.current_time()))
+            self.before_leaving(request)
+            answer = await super().send(request)
+            if isinstance(answer, HttpResponse):
+                break
+        if isinstance(answer, HttpResponse) and answer.status == 429:
+            retry_after = answer.value(b"retry-after") or b""
+            self._pace.hold(
+                anyio.current_time(), float(retry_after) if retry_after.isdigit() else 1.0
+            )
+        return answer
+
+    async def pause(self, pause_s: float) -> None:
+        """Wait so many seconds."""
+        await self._wait(pause_s)
+
+    def before_leaving(self, request: HttpRequest) -> None:
+        """Do what must be done before a request leaves; nothing, unless a subclass does."""
+
+
+class PayrollClient(PacedClient):
+    """Pays: that a creation leaves is durable in the journal before it does."""
 
     def __init__(
         self,
@@ -82,30 +116,14 @@ class PayrollClient(AsyncMerchantClient):
         pace: Pace,
         sleep: Sleep = anyio.sleep,
     ) -> None:
-        super().__init__(base_url, api_key, sleep=lambda pause_s: sleep(min(pause_s, PAUSE_MAX_S)))
+        super().__init__(base_url, api_key, pace=pace, sleep=sleep)
         self._journal = journal
-        self._pace = pace
-        self._wait = sleep
 
-    async def send(self, request: HttpRequest) -> Answer:
-        """Send a request when its turn comes; a question is repeated when no answer comes, so that
-        of thousands all get through."""
-        answer: Answer = NoAnswer("")
-        for _ in range(1 if request.method == "POST" else ATTEMPTS):
-            await self._wait(self._pace.take_turn(anyio.current_time()))
-            if request.method == "POST":
-                self._journal.record(
-                    json.loads(request.body)["merchantReference"], LineState(phase=Phase.SENT)
-                )
-            answer = await super().send(request)
-            if isinstance(answer, HttpResponse):
-                break
-        if isinstance(answer, HttpResponse) and answer.status == 429:
-            retry_after = answer.value(b"retry-after") or b""
-            self._pace.hold(
-                anyio.current_time(), float(retry_after) if retry_after.isdigit() else 1.0
-            )
-        return answer
+    def before_leaving(self, request: HttpRequest) -> None:
+        """Note that a creation leaves."""
+        if request.method == "POST":
+            reference = json.loads(request.body)["merchantReference"]
+            self._journal.record(reference, LineState(phase=Phase.SENT))
 
 
 @define(eq=False)

@@ -7,52 +7,37 @@ import csv
 import fcntl
 import signal
 import subprocess
-from collections import Counter
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 import trio
-from click.testing import Result
 
-from mmo_merchant.api.gateway_requests import RecordsWindow
-from mmo_merchant.clients.async_client import AsyncMerchantClient
 from mmo_merchant.payroll import command
-from mmo_merchant.payroll.payment_run import PaymentRun, PayrollClient
-from tests.runtime.cli.test_brands import mmo
+from mmo_merchant.payroll.payment_run import PacedClient, PaymentRun, PayrollClient
 from tests.support.mmo_process import COMMAND, environment_without_settings
+from tests.support.pay_rolls import (
+    BLOCKED,
+    BRANDS,
+    HEADINGS,
+    KEY,
+    PAID,
+    ROOMY_BRANDS,
+    SETTINGS,
+    STAFF,
+    WALK,
+    corrected,
+    pay,
+    payments_of,
+    put,
+    salaries,
+    write,
+)
 from tests.support.sandbox_gateway import Running, serving
 from tests.support.time_limits import HANGS_AFTER_S
 from tests.support.written_tables import write_xlsx
-
-BRANDS = """
-[[brand]]
-id = "acme"
-name = "Acme"
-api_keys = ["a-key-of-the-pay-roll"]
-limits = { requests_per_second = 20, pending_payments = 4 }
-
-[[brand.method]]
-key = "mpesa_ke"
-provider = "sandbox"
-country = "KE"
-flows = ["direct/payout"]
-limits.KES = { min = "10", max = "150000" }
-"""
-KEY = "a-key-of-the-pay-roll"
-HEADINGS = "msisdn,amount,merchantReference"
-SETTINGS = """
-currency = "KES"
-country = "KE"
-method = "mpesa_ke"
-result_url = "https://localhost:9/results"
-name = "2026-11"
-poll_s = 0.05
-patience_s = 60
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +47,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     async def wait_briefly(pause_s: float) -> None:
         await anyio.sleep(min(pause_s, 0.01))
 
+    monkeypatch.setattr(command, "PacedClient", partial(PacedClient, sleep=wait_briefly))
     monkeypatch.setattr(command, "PayrollClient", partial(PayrollClient, sleep=wait_briefly))
     monkeypatch.setattr(command, "PaymentRun", partial(PaymentRun, sleep=wait_briefly))
 
@@ -77,25 +63,6 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Running]:
 def file(tmp_path: Path) -> Path:
     (tmp_path / "settings.toml").write_text(SETTINGS)
     return tmp_path / "salaries.csv"
-
-
-def write(file: Path, *lines: str, headings: str = HEADINGS) -> None:
-    file.write_text("\n".join([headings, *lines]) + "\n")
-
-
-async def pay(file: Path, gateway: Running | str, *further: str) -> Result:
-    url = gateway if isinstance(gateway, str) else gateway.merchant.api
-    options = (
-        "--settings",
-        str(file.parent / "settings.toml"),
-        "--gateway",
-        url,
-        "--key",
-        KEY,
-        "--per-second",
-        "100",
-    )
-    return await trio.to_thread.run_sync(mmo, "pay-outs", str(file), *options, *further)
 
 
 def results(file: Path) -> list[dict[str, str]]:
@@ -233,27 +200,94 @@ async def test_a_pay_roll_keeps_to_the_limits_of_its_brand(gateway: Running, fil
     assert len(results(file)) == 24
 
 
+async def test_a_dry_run_finds_what_a_method_of_the_gateway_would_refuse(
+    gateway: Running, file: Path
+) -> None:
+    write(
+        file,
+        "254712345001,9.99,a,mpesa_ke,KES,KE",
+        "254712345002,150000.01,b,mpesa_ke,KES,KE",
+        "254712345003,20,c,mpesa_ke,KES,KE",
+        "254712345004,20,d,mtn_ke,KES,KE",
+        "254712345005,20,e,mpesa_ke,USD,KE",
+        "255712345006,20,f,mpesa_ke,KES,TZ",
+        headings=f"{HEADINGS},method,currency,country",
+    )
+    settings = file.parent / "settings.toml"
+    settings.write_text("\n".join(SETTINGS.splitlines()[4:]))
+    done = await pay(file, gateway, "--dry-run")
+    assert done.exit_code == 2, done.output
+    told = [each for each in done.output.splitlines() if each.startswith("line ")]
+    assert [each.partition(". ")[0] for each in told] == [
+        "line 2, amount: is below the minimum of mpesa_ke, KES 10.00",
+        "line 3, amount: is above the maximum of mpesa_ke, KES 150,000.00",
+        "line 5, method: is none by which your brand pays",
+        "line 6, currency: is none in which mpesa_ke pays",
+        "line 7, country: is not that of mpesa_ke, which pays in KE",
+    ]
+    assert not file.with_name("salaries.csv.journal").exists()
+
+
+@pytest.mark.spec("R1", "C12")
+@pytest.mark.parametrize("moved", ["name", "amount"])
+async def test_what_another_machine_has_paid_is_told_by_the_records(
+    gateway: Running, file: Path, tmp_path: Path, moved: str
+) -> None:
+    write(file, "254712345001,1500,17", headings="msisdn,amount,key")
+    assert (await pay(file, gateway)).exit_code == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "settings.toml").write_text(SETTINGS)
+    copy = elsewhere / "salaries.csv"
+    write(copy, "254712345001,1500,17", headings="msisdn,amount,key")
+    told = await pay(copy, gateway, "--dry-run")
+    assert told.exit_code == 0
+    assert "1 of 1 lines were paid on " in told.output
+    assert "by the gateway's records" in told.output
+
+    # A line of another key: the same pay-roll under other references, or the same money again.
+    if moved == "name":
+        write(copy, "254712345002,900,A-17", headings="msisdn,amount,key")
+        options, reason = list[str](), "the same --name is in the gateway's records"
+    else:
+        write(copy, "254712345001,1500,A-17", headings="msisdn,amount,key")
+        options, reason = ["--name", "2026-11b"], "lately got the same amount"
+    for further in ((), ("--dry-run",)):
+        refused = await pay(copy, gateway, *options, *further)
+        assert (refused.exit_code, reason in refused.output) == (2, True), refused.output
+    assert (await pay(copy, gateway, *options, "--allow-repeats")).exit_code == 0
+    (row,) = results(copy)
+    assert row["gatewayReference"] != results(file)[0]["gatewayReference"]
+
+
 @pytest.mark.spec("A1")
 async def test_a_wrong_key_ends_the_run_and_no_line(gateway: Running, file: Path) -> None:
     write(file, "254712345001,20,a")
     done = await pay(file, gateway, "--key", "wrong")
-    assert (done.exit_code, results(file)) == (3, [])
-    assert "401" in done.output
+    assert (done.exit_code, "401" in done.output) == (3, True)
+    assert sums(done.output)[1:] == ["not sent: 1 pay-outs; KES 20.00"]
     assert (await pay(file, gateway)).exit_code == 0
 
 
 async def test_a_gateway_that_is_away_is_tried_until_patience_is_over(file: Path) -> None:
     write(file, "254712345001,20,a")
     done = await pay(file, "http://127.0.0.1:9", "--patience-s", "0.1")
-    assert (done.exit_code, results(file)) == (3, [])
+    assert done.exit_code == 3
+    assert not file.with_name("salaries.csv.journal").exists(), "the next run asks as this one"
     assert "not sent: 1 pay-outs; KES 20.00" in done.output
     assert "There was no answer" in done.output
 
 
 async def test_a_dry_run_names_the_totals_and_every_fault_and_writes_nothing(file: Path) -> None:
     write(file, "254712345001,0.10,a", "254712345002,0.20,b")
-    done = await pay(file, "https://acme.example", "--dry-run")
-    assert (done.exit_code, done.output) == (0, "in the file: 2 pay-outs; KES 0.30\n")
+    done = await pay(file, "https://acme.example", "--dry-run", "--key", "")
+    not_asked = (
+        "The gateway was not asked. Give --gateway, and the API key in the variable API_KEY."
+    )
+    assert (done.exit_code, done.output) == (
+        0,
+        f"in the file: 2 pay-outs; KES 0.30\n{not_asked}\n",
+    )
     write(file, "0712345678,20,a", "254712345002,2O,b")
     done = await pay(file, "https://acme.example")
     assert done.exit_code == 2
@@ -323,12 +357,23 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-async def test_an_interrupted_run_says_what_became_of_its_lines(file: Path) -> None:
+NO_RECORDS = b'{"data":[],"pages":{"next":null,"previous":null}}'
+
+
+@pytest.mark.parametrize("tells_records", [True, False])
+async def test_an_interrupted_run_says_what_became_of_its_lines(
+    file: Path, tells_records: bool
+) -> None:
     write(file, "254712345001,20,a")
     asked = trio.Event()
 
     async def stay_silent(stream: trio.SocketStream) -> None:
-        await stream.receive_some()
+        request = await stream.receive_some()
+        if tells_records and b"/records?" in request:
+            head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+            await stream.send_all(head % len(NO_RECORDS) + NO_RECORDS)
+            await stream.aclose()
+            return
         asked.set()
         await trio.sleep_forever()
 
@@ -345,7 +390,7 @@ async def test_an_interrupted_run_says_what_became_of_its_lines(file: Path) -> N
         assert process.stderr is not None
         assert b"It was interrupted." in await process.stderr.receive_some()
         nursery.cancel_scope.cancel()
-    assert results(file) == []
+    assert file.with_name("salaries.csv.journal").exists() is tells_records
 
 
 @pytest.mark.parametrize(
@@ -379,53 +424,11 @@ async def test_columns_are_named_by_the_settings_and_by_options(file: Path) -> N
     ).exit_code == 2
 
 
-STAFF = "Staff,Phone,Net pay"
-WALK = f"""{SETTINGS}
-[columns]
-msisdn = "Phone"
-amount = "Net pay"
-key = "Staff"
-"""
-PAID, BLOCKED = 19, 11
-"""Lines of the accountant's pay-roll that are paid at first, and that fail."""
-
-
-def salaries() -> list[list[str]]:
-    """Thirty lines; the accounts of some are blocked, and they have other numbers by now."""
-    numbers = [f"2547123{nth:02d}{'001' if nth < PAID else '107'}" for nth in range(PAID + BLOCKED)]
-    return [[f"S{nth:02d}", number, f"{100 + nth}.00"] for nth, number in enumerate(numbers)]
-
-
-def corrected() -> list[list[str]]:
-    """The same, with the numbers at which the payees of the failed lines are paid."""
-    return [[staff, f"{number[:-3]}001", amount] for staff, number, amount in salaries()]
-
-
-def put(file: Path, rows: list[list[str]]) -> None:
-    write(file, *(",".join(row) for row in rows), headings=STAFF)
-
-
-async def payments_of(roomy: Running) -> Counter[str]:
-    """How often each number was paid, by the records."""
-    window = RecordsWindow(
-        begin=datetime.now(UTC) - timedelta(days=30), end=datetime.now(UTC) + timedelta(days=30)
-    )
-    client = AsyncMerchantClient(roomy.merchant.api, KEY)
-    return Counter(
-        [
-            each.party.msisdn
-            async for each in client.records(window)
-            if each.party is not None and each.status == "success"
-        ]
-    )
-
-
 @pytest.fixture
 async def roomy(tmp_path: Path) -> AsyncIterator[Running]:
     """A gateway whose limits hold no pay-roll up."""
     (tmp_path / "gateway").mkdir()
-    brands = BRANDS.replace("= 20,", "= 500,").replace("= 4 }", "= 100 }")
-    async with serving(tmp_path / "gateway", brands=brands, api_key=KEY) as running:
+    async with serving(tmp_path / "gateway", brands=ROOMY_BRANDS, api_key=KEY) as running:
         yield running
 
 
