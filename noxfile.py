@@ -336,8 +336,9 @@ def build_site(session: nox.Session) -> None:
 def outside(session: nox.Session) -> None:
     """Test with other people's programs, and write down which commit passed.
 
-    HTTP clients of eight languages and nghttp2, shops on their frameworks, OpenAPI tools,
-    operators' clients, Schemathesis, nginx and HAProxy; with full effort, the container.
+        HTTP clients of eight languages and nghttp2, shops on their frameworks, OpenAPI tools,
+    operators' clients, Schemathesis, nginx, HAProxy and LibreOffice; with full effort, the
+    container.
     """
     need(
         session,
@@ -351,6 +352,7 @@ def outside(session: nox.Session) -> None:
             "h2load": "nghttp2-client",
             "nginx": "nginx-light",
             "haproxy": "haproxy",
+            "soffice": "libreoffice-calc",
         },
     )
     if IS_FULL and os.geteuid() == 0:
