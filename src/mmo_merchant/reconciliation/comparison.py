@@ -1,21 +1,25 @@
 """Compares a statement, a merchant's ledger or an operator's, with the records, to the minor unit.
 
 Give the records first, then the lines of the statement, one by one: each line returns its
-differences at once, and `missing_lines` those that only show at the end. Only the records are held;
-a statement may have any length."""
+differences at once, and `missing_lines` those that only show at the end. Only the records are held,
+and lines that no record is found for but have a number to pair them by; a statement may have any
+length."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
 from attrs import define, field, frozen
 
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.money import Money
 
+SHORT_REFERENCE_CHARACTERS: Final = 12
+"""How much of a gatewayReference M-Pesa takes as an account number: its end."""
 MONEY_IN: Final = frozenset({Type.PAYIN})
 
 
@@ -27,6 +31,8 @@ class DifferenceKind(StrEnum):
     MISSING_IN_STATEMENT = "missing_in_statement"
     """A payment, or its reversal, has succeeded by the records, and no line has its receipt or
     reference."""
+    RECEIPT_DIFFERS = "receipt_differs"
+    """No receipt or reference agrees, but the number, the amount and the direction do."""
     AMOUNT_DIFFERS = "amount_differs"
     CURRENCY_DIFFERS = "currency_differs"
     DIRECTION_DIFFERS = "direction_differs"
@@ -61,6 +67,9 @@ class RecordedPayment:
     reverses: tuple[str | None, ...] = ()
     """Of money that goes back: what its payment is known by. The gatewayReference is then the
     reversal's id, and the receipt that of the reversal."""
+    msisdn: str = field(default="", repr=False)
+    """The digits of the payer's or payee's number; empty where they are not kept."""
+    ended_at: Instant | None = None
 
 
 def sum_fees(payments: Iterable[RecordedPayment]) -> dict[str, int]:
@@ -90,6 +99,8 @@ class StatementLine:
     fee: Money | None = None
     is_fee: bool = False
     """Whether the line is about the fee of a payment and not about the payment itself."""
+    msisdn: str = field(default="", repr=False)
+    """The digits of the number that paid or was paid; empty where the statement has none."""
 
 
 @frozen
@@ -130,18 +141,27 @@ class Difference:
 class Reconciliation:
     """Compares records with the lines of one statement."""
 
+    tolerance: Mapping[str, int] = field(factory=dict)
+    """By how many minor units of a currency amounts may differ and agree all the same."""
     matched: int = 0
     """Lines that are about a payment of the records."""
     unsettled: int = 0
     """Lines of payments by which no money moved, and which the records do not have."""
     fees: Counter[str] = field(factory=Counter)
     """Minor units of all fee lines and fee columns by currency."""
+    tolerated: Counter[str] = field(factory=Counter)
+    """Minor units by which amounts differ that agree by the tolerance, by currency: what the
+    statement has more than the records, less what it has fewer."""
     _by_key: dict[str, list[RecordedPayment]] = field(factory=dict)
     _settled: set[str] = field(factory=set)
     """The gatewayReferences of the payments that have succeeded by a line."""
     _contradicted: set[str] = field(factory=set)
     """Payments that have not succeeded by a line."""
     _records: dict[str, RecordedPayment] = field(factory=dict)
+    _by_short_reference: dict[str, RecordedPayment | None] | None = None
+    """None until a line asks; the payment is None where several have the same end."""
+    _unpaired: list[StatementLine] = field(factory=list)
+    """Lines about money for which no record was found, and which have a number."""
 
     def add_record(self, record: RecordedPayment) -> None:
         """Add a payment of the records; all of them come before the first line."""
@@ -170,6 +190,9 @@ class Reconciliation:
         if line.is_fee:
             return _fee_differences(line, line.amount, candidates[0] if candidates else None)
         if not candidates:
+            if line.status is Status.SUCCESS and line.msisdn:
+                self._unpaired.append(line)
+                return []
             if line.status is Status.SUCCESS:
                 return [Difference(DifferenceKind.MISSING_IN_RECORDS, None, line)]
             self.unsettled += 1
@@ -180,7 +203,7 @@ class Reconciliation:
         ):
             record = min(candidates, key=lambda each: _distance(each, line))
             self._contradicted.add(record.gateway_reference)
-            return list(_differences(record, line))
+            return self._differences(record, line)
         free = [each for each in candidates if each.gateway_reference not in self._settled]
         if not free and line.status is Status.SUCCESS:
             return [Difference(DifferenceKind.DUPLICATE_LINE, candidates[0], line)]
@@ -193,20 +216,35 @@ class Reconciliation:
         else:
             self._contradicted.add(record.gateway_reference)
         return [
-            *_differences(record, line),
+            *self._differences(record, line),
             *(_fee_differences(line, line.fee, record) if line.fee else ()),
         ]
 
     def missing_lines(self) -> Iterator[Difference]:
-        """Return the payments that the statement should have and does not, in the order of their
-        addition."""
-        for record in self._records.values():
-            if (
-                record.is_expected
-                and record.status is Status.SUCCESS
-                and not self._has_line(record)
-            ):
+        """Return what only the end shows: lines without a record, and payments that the statement
+        should have and does not, each in their order; a line and a payment that are one but for
+        the receipt are paired."""
+        missing = [each for each in self._records.values() if self._is_missing(each)]
+        by_what_moved = defaultdict[tuple[object, ...], deque[RecordedPayment]](deque)
+        if self._unpaired:
+            for record in missing:
+                by_what_moved[(record.msisdn, record.amount)].append(record)
+
+        paired = set[str]()
+        for line in self._unpaired:
+            alike = by_what_moved.get((line.msisdn, line.amount))
+            if not alike or _is_other_direction(alike[0], line):
+                yield Difference(DifferenceKind.MISSING_IN_RECORDS, None, line)
+                continue
+            record = alike.popleft()
+            paired.add(record.gateway_reference)
+            yield Difference(DifferenceKind.RECEIPT_DIFFERS, record, line)
+        for record in missing:
+            if record.gateway_reference not in paired:
                 yield Difference(DifferenceKind.MISSING_IN_STATEMENT, record, None)
+
+    def _is_missing(self, record: RecordedPayment) -> bool:
+        return record.is_expected and record.status is Status.SUCCESS and not self._has_line(record)
 
     def _has_line(self, record: RecordedPayment) -> bool:
         return (
@@ -220,7 +258,39 @@ class Reconciliation:
         for key in (line.receipt, line.reference):
             if key and (found := self._by_key.get(key)):
                 return [each for each in found if not _is_other_direction(each, line)] or found
-        return []
+        short = line.reference or ""
+        known = self._short_references() if len(short) == SHORT_REFERENCE_CHARACTERS else {}
+        record = known.get(short.upper())
+        return [] if record is None else [record]
+
+    def _short_references(self) -> Mapping[str, RecordedPayment | None]:
+        """Return the payments by the end of their gatewayReferences."""
+        if self._by_short_reference is None:
+            self._by_short_reference = {}
+            for reference, record in self._records.items():
+                end = reference[-SHORT_REFERENCE_CHARACTERS:]
+                is_new = end not in self._by_short_reference
+                self._by_short_reference[end] = record if is_new else None
+        return self._by_short_reference
+
+    def _differences(self, record: RecordedPayment, line: StatementLine) -> list[Difference]:
+        """Return how a line differs from the payment that it is about."""
+        if record.status is not line.status:
+            return [Difference(DifferenceKind.STATUS_DIFFERS, record, line)]
+        if line.status is not Status.SUCCESS:
+            return []
+
+        found = list[Difference]()
+        if _is_other_direction(record, line):
+            found.append(Difference(DifferenceKind.DIRECTION_DIFFERS, record, line))
+        currency, more = line.amount.currency, line.amount.minor - record.amount.minor
+        if record.amount.currency != currency:
+            found.append(Difference(DifferenceKind.CURRENCY_DIFFERS, record, line))
+        elif abs(more) > self.tolerance.get(currency, 0):
+            found.append(Difference(DifferenceKind.AMOUNT_DIFFERS, record, line))
+        elif more:
+            self.tolerated[currency] += more
+        return found
 
     def _sent_back(self, record: RecordedPayment) -> list[RecordedPayment]:
         """Return the reversals of a payment if all of its money has gone back by them: some
@@ -238,18 +308,6 @@ def _distance(record: RecordedPayment, line: StatementLine) -> tuple[bool, bool]
 
 def _is_other_direction(record: RecordedPayment, line: StatementLine) -> bool:
     return line.is_incoming is not None and line.is_incoming is not (record.type in MONEY_IN)
-
-
-def _differences(record: RecordedPayment, line: StatementLine) -> Iterator[Difference]:
-    if record.status is not line.status:
-        yield Difference(DifferenceKind.STATUS_DIFFERS, record, line)
-    elif line.status is Status.SUCCESS:
-        if _is_other_direction(record, line):
-            yield Difference(DifferenceKind.DIRECTION_DIFFERS, record, line)
-        if record.amount.currency != line.amount.currency:
-            yield Difference(DifferenceKind.CURRENCY_DIFFERS, record, line)
-        elif record.amount.minor != line.amount.minor:
-            yield Difference(DifferenceKind.AMOUNT_DIFFERS, record, line)
 
 
 def _fee_differences(

@@ -40,7 +40,8 @@ def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
     """Return what a transaction object says. Raises RecordError."""
     try:
         members = json.loads(text, parse_float=Decimal, parse_int=Decimal)
-        provider, ended_at = members["providerData"] or {}, members["completedAt"]
+        provider = members["providerData"] or {}
+        ended_at = members["completedAt"] and parse_timestamp(members["completedAt"])
         return RecordedPayment(
             members["gatewayReference"],
             members["merchantReference"],
@@ -50,7 +51,9 @@ def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
             _money(members["finalAmount"] or members["requestedAmount"]),
             provider.get("name", ""),
             None if provider.get("fee") is None else _money(provider["fee"]),
-            is_expected=period.has(ended_at and parse_timestamp(ended_at)),
+            is_expected=period.has(ended_at),
+            msisdn=members["party"]["msisdn"].removeprefix("+"),
+            ended_at=ended_at,
         )
     except (ValueError, KeyError, TypeError) as error:
         raise RecordError(
@@ -74,6 +77,8 @@ def recorded_reversal(
         reversal.provider,
         is_expected=period.has(reversal.ended_at),
         reverses=(payment.reference, reversal.receipt or payment.progress.provider_reference),
+        msisdn=payment.order.party.msisdn.removeprefix("+"),
+        ended_at=reversal.ended_at,
     )
 
 

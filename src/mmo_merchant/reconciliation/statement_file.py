@@ -28,9 +28,11 @@ FIELDS: Final = (
     "status",
     "fee",
     "details",
+    "msisdn",
 )
 """What a map can name a column for. `paid_in` and `paid_out` are two columns for amounts, one of
-them empty; `details` is the text that tells fee lines from payments."""
+them empty; `details` is the text that tells fee lines from payments; `msisdn` has the number that
+paid or was paid, alone or with a name."""
 AMOUNTS: Final = ("amount", "paid_in", "paid_out", "fee")
 
 PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
@@ -59,12 +61,18 @@ PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     }
 )
 """Column maps by name."""
+OPTIONAL_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {"mpesa": {"reference": "A/C No.", "msisdn": "Other Party Info"}}
+)
+"""What some reports of a preset have as well."""
 
 PREAMBLE_LINES_MAX: Final = 50
 """Lines that may stand before the headings, as in M-Pesa's statements."""
 
 _FEE: Final = re.compile(r"^charges?\b|\bcharges?\.?$", re.IGNORECASE)
 """Details of a fee line: `Pay merchant Charge`. An account name such as `school fees` is none."""
+_MSISDN: Final = re.compile(r"(?<![0-9*+])\+?([1-9][0-9]{8,14})(?![0-9*])", re.ASCII)
+"""A number that is written in full, with the code of its country; masked ones pair nothing."""
 _ONE_SIDE: Final = "Let each line have one amount: what came in, or what went out."
 _ONE_SIGN: Final = "Write all amounts of the column with a minus, or none."
 
@@ -201,7 +209,16 @@ class StatementReader:
             status=self._status(row),
             fee=Money(abs(fee.minor), fee.currency) if fee is not None and fee.minor else None,
             is_fee=self._is_fee(row),
+            msisdn=self._msisdn(row),
         )
+
+    def _msisdn(self, row: Row) -> str:
+        """Return the digits of the number; empty where none, or more than one, is in full."""
+        cell = self.table.cell(row, "msisdn")
+        if isinstance(cell, Decimal):
+            cell = f"{cell:f}"
+        found = _MSISDN.findall(cell) if isinstance(cell, str) else []
+        return found[0] if len(found) == 1 else ""
 
     def _currency(self, row: Row) -> str:
         currency = self.table.text(row, "currency").upper() or self.form.currency

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import csv
 import subprocess
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -135,7 +135,7 @@ async def test_the_books_of_a_month_have_the_same_sums_in_libreoffice(
     done = await trio.to_thread.run_sync(mmo, *command)
     assert done.exit_code == 0, done.output
     rows = read_rows(await save_again(book, kind))
-    sums = Counter[str]()
+    sums = defaultdict[str, Decimal](Decimal)
     for row in rows:
         sums[row["row"]] += Decimal(row["amount"])
     expected = -sum(Decimal(amount) for _, _, amount in salaries()[:PAID])
@@ -147,5 +147,6 @@ def read_rows(file: Path) -> list[dict[str, str]]:
     """The rows of a table by their headings, as texts."""
     if file.suffix == ".csv":
         return list(csv.DictReader(file.read_text("utf-8-sig").splitlines()))
-    headings, *rows = load_workbook(file).active.iter_rows(values_only=True)
-    return [dict(zip(headings, map(str, row), strict=True)) for row in rows]
+    (sheet,) = load_workbook(file).worksheets
+    headings, *rows = [[str(cell.value) for cell in row] for row in sheet.iter_rows()]
+    return [dict(zip(headings, row, strict=True)) for row in rows]

@@ -187,6 +187,70 @@ def test_one_column_may_have_receipts_and_references(data: Path) -> None:
         assert mmo(*words(data, file, *maps, "--brand", "acme")).exit_code == 0
 
 
+def test_a_correction_explains_a_difference_and_leaves_a_trace(data: Path) -> None:
+    file = mpesa(data, PAID_ROW.replace("149.00,,", "149.05,,"), OTHER_ROW)
+    (differs, lacking) = json.loads(mmo(*words(data, file, "--preset", "mpesa", "--json")).stdout)[
+        "rows"
+    ]
+    assert (differs["ageDays"] >= 0, lacking["ageDays"]) == (True, None)
+    corrections = data / "corrections.csv"
+    headings = "kind,gatewayReference,receipt,by,reason"
+    lines = [
+        headings,
+        f"amount_differs,{differs['gatewayReference']},,amina,Rounded by the operator",
+        "missing_in_records,,RCPT9,amina,Of another till",
+    ]
+    explained = words(data, file, "--preset", "mpesa", "--corrections", corrections)
+
+    corrections.write_text("\n".join(lines[:2]), encoding="utf-8")
+    some = mmo(*explained, "--json")
+    assert some.exit_code == 1
+    found = json.loads(some.stdout)
+    assert [row["correction"] for row in found["rows"]] == [
+        "Rounded by the operator (amina)",
+        None,
+    ]
+    assert (found["corrected"], found["differences"]["amount_differs"]) == (1, 0)
+
+    corrections.write_text("\n".join(lines), encoding="utf-8")
+    assert mmo(*explained).exit_code == 0
+    corrections.write_text("\n".join([*lines, "fee_differs,,RCPT1,amina,x"]), encoding="utf-8")
+    unused = mmo(*explained)
+    assert unused.exit_code == 0
+    assert "The correction in line 4 of" in unused.stderr
+    for line, fault in (
+        (lines[1], "is about the same difference as line 2"),
+        ("lost,,RCPT1,amina,x", "line 4, kind: is not known"),
+        ("fee_differs,,RCPT1,,x", "line 4, by: is blank"),
+        ("fee_differs,,,amina,x", "line 4, gatewayReference: is blank"),
+    ):
+        corrections.write_text("\n".join([*lines, line]), encoding="utf-8")
+        refused = mmo(*explained)
+        assert (refused.exit_code, fault in refused.stderr) == (2, True), refused.stderr
+
+
+def test_a_tolerance_is_declared_and_its_sum_told(data: Path) -> None:
+    file = mpesa(data, PAID_ROW.replace("149.00,,", "149.05,,"))
+    done = mmo(*words(data, file, "--preset", "mpesa", "--tolerance", "0.05"))
+    assert done.exit_code == 0
+    assert "Differences within the tolerance: KES 0.05." in done.stdout
+    assert mmo(*words(data, file, "--preset", "mpesa", "--tolerance", "0.04")).exit_code == 1
+    for text in ("-1", "x", "NaN", "2000"):
+        refused = mmo(*words(data, file, "--preset", "mpesa", f"--tolerance={text}"))
+        assert refused.exit_code == 2
+
+
+def test_a_line_of_the_same_number_and_amount_is_paired_with_its_payment(data: Path) -> None:
+    headings = "Paid In,Withdrawn,Balance"
+    row = PAID_ROW.replace("RCPT1", "RCPT7") + ",254700000200 - AMINA OTIENO"
+    file = mpesa(data, row)
+    text = file.read_text("utf-8-sig").replace(headings, f"{headings},Other Party Info")
+    file.write_text(text, "utf-8")
+    done = mmo(*words(data, file, "--preset", "mpesa", "--json"))
+    (found,) = json.loads(done.stdout)["rows"]
+    assert (found["kind"], found["receipt"]) == ("receipt_differs", "RCPT7")
+
+
 def test_only_what_ended_in_the_period_is_expected(data: Path) -> None:
     file = mpesa(data)
     end = to_datetime(a.START)

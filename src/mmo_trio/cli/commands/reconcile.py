@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from mmo_merchant.reconciliation.comparison import Difference, DifferenceKind, Reconciliation
+from mmo_merchant.reconciliation.corrections import Correction, Corrections, read_corrections
 from mmo_merchant.reconciliation.recorded_payments import Period, recorded_reversal
+from mmo_merchant.tables.faults import describe_faults
 from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, from_datetime
+from mmo_sansio.values.money import CURRENCIES, decimals_of
 from mmo_sansio.values.number_format import format_amounts_in
-from mmo_trio.cli.support.errors import NegativeAnswer, needs_extra
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem, needs_extra
 from mmo_trio.cli.support.options import (
     config_option,
     data_option,
@@ -29,6 +34,7 @@ from mmo_trio.cli.support.output import (
     print_json_text,
     print_line,
     print_rows,
+    print_status,
     progress_bar,
     progress_counter,
 )
@@ -54,6 +60,18 @@ if TYPE_CHECKING:
     "--from", "begin", type=datetime_type, help="The statement begins at this time (UTC)."
 )
 @click.option("--to", "end", type=datetime_type, help="The statement ends before this time (UTC).")
+@click.option(
+    "--tolerance",
+    default="0",
+    metavar="AMOUNT",
+    help="By how much an amount may differ, in each currency; the sum is told.",
+)
+@click.option(
+    "--corrections",
+    "corrections_file",
+    type=file_type,
+    help="A table that explains differences: kind, gatewayReference or receipt, by, reason.",
+)
 @json_option
 @data_option
 @config_option
@@ -64,16 +82,20 @@ def reconcile(
     method: str | None,
     begin: datetime | None,
     end: datetime | None,
+    tolerance: str,
+    corrections_file: Path | None,
     as_json: bool,
     data: Path | None,
     config: Path | None,
 ) -> None:
     """Compare a statement, a merchant's ledger or an operator's, with the records, to the unit.
 
-    Every difference is listed by its kind. Exit code 0: there is none; 1: there are some.
+    Every difference is listed by its kind. Exit code 0: there is none, or each is explained by a
+    correction; 1: some are open.
     """
+    corrections = _read_corrections(corrections_file)
     period = Period(to_instant(begin, clock.FIRST_INSTANT), to_instant(end, clock.LAST_INSTANT))
-    reconciliation = Reconciliation()
+    reconciliation = Reconciliation(_read_tolerance(tolerance))
     with progress_bar() as bar:
         count_record = progress_counter(bar, "reading records")
         if records_file is None:
@@ -99,9 +121,39 @@ def reconcile(
             differences += reconciliation.check_line(line)
             count_line()
         differences += reconciliation.missing_lines()
-    _print_result(reconciliation, differences, as_json=as_json)
-    if differences:
-        raise NegativeAnswer(f"{len(differences)} differences.")
+    as_of = min(period.end, from_datetime(datetime.now(UTC)))
+    explained = [(each, corrections.explain(each)) for each in differences]
+    _print_result(reconciliation, explained, as_of, as_json=as_json)
+    for unused in corrections.left():
+        print_status(
+            f"The correction in line {unused.line} of {corrections_file} is about no difference."
+        )
+    count = sum(correction is None for _, correction in explained)
+    if count:
+        raise NegativeAnswer(f"{count} differences.")
+
+
+def _read_tolerance(text: str) -> dict[str, int]:
+    """Return by how many minor units amounts may differ, by currency. Raises UsageProblem."""
+    try:
+        amount = Decimal(text)
+        if not 0 <= amount <= 1_000:
+            raise ValueError
+    except (ArithmeticError, ValueError):
+        raise UsageProblem(
+            f"--tolerance {text}: write an amount from 0 to 1000, such as 0.05."
+        ) from None
+    return {currency: int(amount.scaleb(decimals_of(currency))) for currency in CURRENCIES}
+
+
+def _read_corrections(file: Path | None) -> Corrections:
+    """Return the corrections of a file. Raises UsageProblem."""
+    if file is None:
+        return Corrections()
+    found = read_corrections(file)
+    if found.faults:
+        raise UsageProblem(f"{file}: " + "\n".join(describe_faults(found.faults)))
+    return found
 
 
 def _add_record(
@@ -112,27 +164,47 @@ def _add_record(
         reconciliation.add_record(read_record(text, period))
 
 
+def _row(
+    difference: Difference, correction: Correction | None, as_of: Instant
+) -> dict[str, object]:
+    """Return what is told of a difference: what it is, for how many days it has been open by the
+    records, and who has explained it."""
+    record = difference.record
+    ended_at = None if record is None else record.ended_at
+    days = None if ended_at is None else max(0, as_of - ended_at) // clock.DAY
+    explained = correction and f"{correction.reason} ({correction.by})"
+    return difference.members() | {"ageDays": days, "correction": explained}
+
+
 def _print_result(
-    reconciliation: Reconciliation, differences: Sequence[Difference], *, as_json: bool
+    reconciliation: Reconciliation,
+    explained: Sequence[tuple[Difference, Correction | None]],
+    as_of: Instant,
+    *,
+    as_json: bool,
 ) -> None:
-    counts = Counter(each.kind for each in differences)
+    counts = Counter(each.kind for each, correction in explained if correction is None)
+    corrected = sum(correction is not None for _, correction in explained)
     fees, recorded = (
         format_sums(dict(sorted(reconciliation.fees.items()))),
         format_sums(reconciliation.recorded_fees()),
     )
-    rows = [each.members() for each in differences]
+    tolerated = format_sums(dict(sorted(reconciliation.tolerated.items())))
+    rows = [_row(each, correction, as_of) for each, correction in explained]
     if as_json:
-        summary = {
+        summary: dict[str, object] = {
             "matched": reconciliation.matched,
             "unsettled": reconciliation.unsettled,
+            "corrected": corrected,
+            "tolerated": tolerated,
             "fees": fees,
+            "recordedFees": recorded,
+            "differences": {kind.value: counts[kind] for kind in DifferenceKind},
+            "rows": rows,
         }
-        summary |= {"recordedFees": recorded}
-        kinds = {kind.value: counts[kind] for kind in DifferenceKind}
-        print_json_text(
-            json.dumps(summary | {"differences": kinds, "rows": rows}, ensure_ascii=False, indent=2)
-        )
+        print_json_text(json.dumps(summary, ensure_ascii=False, indent=2))
         return
+
     if rows:
         sides = ("records", "statement")
         shown = [
@@ -149,5 +221,9 @@ def _print_result(
     for name, text in recorded.items():
         provider, _, currency = name.rpartition(" ")
         print_line(format_amounts_in(f"Fees by the records: {text} {currency} by {provider}."))
+    for currency, text in tolerated.items():
+        print_line(format_amounts_in(f"Differences within the tolerance: {text} {currency}."))
+    if corrected:
+        print_line(f"Explained by corrections: {corrected}")
     for kind, count in sorted(counts.items()):
         print_line(f"{kind.value}: {count}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -20,6 +21,7 @@ from mmo_merchant.reconciliation.recorded_payments import (
 )
 from mmo_merchant.reconciliation.statement_file import (
     FIELDS,
+    OPTIONAL_COLUMNS,
     PREAMBLE_LINES_MAX,
     PRESETS,
     StatementForm,
@@ -48,6 +50,8 @@ class Statement:
     """The headings of its columns by field."""
     table_form: TableForm
     form: StatementForm
+    optional: Mapping[str, str] = MappingProxyType({})
+    """Headings that it may have as well."""
 
     def lines(self) -> Iterator[StatementLine]:
         """Yield its lines, and say which were left out. Raises UsageProblem at the end if the file
@@ -75,7 +79,7 @@ class Statement:
         return references
 
     def _reader(self) -> StatementReader:
-        columns = Columns(self.headings, preamble_max=PREAMBLE_LINES_MAX)
+        columns = Columns(self.headings, self.optional, PREAMBLE_LINES_MAX)
         table = open_table(self.file, self.table_form, columns)
         if not isinstance(table, Table):
             raise self._problem(table)
@@ -147,16 +151,19 @@ def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[C
         ) -> None:
             statement = None
             if file is not None:
+                headings = _read_columns(preset, columns)
+                also = OPTIONAL_COLUMNS.get(preset or "", {})
                 mark = None if delimiter is None else DELIMITER_NAMES[delimiter]
                 statement = Statement(
                     file,
-                    _read_columns(preset, columns),
+                    headings,
                     TableForm(mark, encoding, sheet),
                     StatementForm(
                         currency and currency.upper(),
                         declared_format(decimal),
                         _read_status_words(status_words),
                     ),
+                    {name: also[name] for name in also if name not in headings},
                 )
             command(statement=statement, **arguments)
 

@@ -45,6 +45,7 @@ def the_line_of(record: RecordedPayment, number: int = 1, **changes: Any) -> Sta
         record.amount,
         record.type in MONEY_IN,
         record.status,
+        msisdn=record.msisdn,
     )
     return evolve(line, **changes)
 
@@ -91,6 +92,7 @@ def test_exactly_the_planted_differences_are_found(
             amount=Money(minor, "KES"),
             status=Status.SUCCESS if money_moved else status,
             fee=Money(5, "KES"),
+            msisdn=f"{254_700_000_000 + at}",
         )
         line = the_line_of(record, next(numbers))
         line = evolve(line, receipt=None) if by_reference else evolve(line, reference=None)
@@ -99,6 +101,8 @@ def test_exactly_the_planted_differences_are_found(
         match kind:
             case DifferenceKind.MISSING_IN_STATEMENT:
                 lines += []
+            case DifferenceKind.RECEIPT_DIFFERS:
+                lines.append(evolve(line, receipt=f"OTHER{at}", reference=None))
             case DifferenceKind.AMOUNT_DIFFERS:
                 lines.append(evolve(line, amount=Money(minor + 1, "KES")))
             case DifferenceKind.CURRENCY_DIFFERS:
@@ -137,6 +141,65 @@ def test_exactly_the_planted_differences_are_found(
             )
             found[each.kind, f"01GATEWAY{int(number):017}"] += 1
     assert found == planted
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"msisdn": "254700000009"},
+        {"msisdn": ""},
+        {"amount": Money(100_01, "KES")},
+        {"is_incoming": False},
+    ],
+    ids=["another number", "no number", "another amount", "another direction"],
+)
+def test_what_differs_in_more_than_the_receipt_is_missing_on_both_sides(
+    change: dict[str, Any],
+) -> None:
+    record = a_record(1, msisdn="254700000001")
+    line = the_line_of(record, receipt="OTHER1", reference=None)
+    assert kinds([record], [line]) == ["receipt_differs"]
+    assert sorted(kinds([record], [evolve(line, **change)])) == [
+        "missing_in_records",
+        "missing_in_statement",
+    ]
+
+
+def test_each_payment_is_paired_with_one_line_only() -> None:
+    record = a_record(1, msisdn="254700000001")
+    line = the_line_of(record, receipt="OTHER1", reference=None)
+    lines = [line, evolve(line, number=2, receipt="OTHER2")]
+    assert kinds([record], lines) == ["receipt_differs", "missing_in_records"]
+
+
+def test_a_payment_without_a_receipt_is_found_by_the_account_number_that_m_pesa_was_given() -> None:
+    """A restored store has payments that were sent, and not what became of them."""
+    pending = a_record(1, receipt=None, status=Status.PENDING)
+    line = the_line_of(
+        evolve(pending, status=Status.SUCCESS),
+        receipt="UKQ1A2B3C4",
+        reference=pending.gateway_reference[-12:].lower(),
+    )
+    assert kinds([pending], [line]) == ["status_differs"]
+    agreed = evolve(pending, status=Status.SUCCESS)
+    assert kinds([agreed], [line]) == []
+    twin = evolve(agreed, gateway_reference=f"02{agreed.gateway_reference[2:]}")
+    assert kinds([agreed, twin], [line])[0] == "missing_in_records", "two payments end so"
+
+
+def test_amounts_within_the_tolerance_agree_and_their_sum_is_told() -> None:
+    records = [a_record(number) for number in range(3)]
+    amounts = [Money(100_05, "KES"), Money(99_97, "KES"), Money(100_06, "KES")]
+    reconciliation = Reconciliation({"KES": 5})
+    for record in records:
+        reconciliation.add_record(record)
+    found = [
+        difference.kind
+        for record, amount in zip(records, amounts, strict=True)
+        for difference in reconciliation.check_line(the_line_of(record, amount=amount))
+    ]
+    assert found == [DifferenceKind.AMOUNT_DIFFERS]
+    assert reconciliation.tolerated == {"KES": 2}
 
 
 def test_a_reference_used_again_belongs_to_the_payment_that_is_most_like_the_line() -> None:

@@ -1,0 +1,95 @@
+"""Reads what people have found out about differences: each correction says of one difference why it
+is none any more, and stays in the file as a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from attrs import define, field, frozen
+
+from mmo_merchant.reconciliation.comparison import Difference, DifferenceKind
+from mmo_merchant.tables.faults import CellFault, Fault
+from mmo_merchant.tables.table_file import Columns, Row, Table, TableForm, open_table
+
+COLUMNS: Final = Columns(
+    {name: name for name in ("kind", "by", "reason")},
+    {name: name for name in ("receipt", "gatewayReference")},
+)
+_KINDS: Final = frozenset(each.value for each in DifferenceKind)
+
+
+@frozen
+class Correction:
+    """Explains one difference."""
+
+    line: int
+    kind: str
+    reference: str
+    """The gatewayReference of the payment, or the receipt of a line without one."""
+    by: str
+    """Who has looked at it."""
+    reason: str
+
+
+@define
+class Corrections:
+    """Holds the corrections of a file, each for one difference."""
+
+    faults: list[Fault] = field(factory=list)
+    """If there are any, the file is not to be used."""
+    _open: dict[tuple[str, str], Correction] = field(factory=dict)
+
+    def explain(self, difference: Difference) -> Correction | None:
+        """Return the correction of a difference, and use it up; None where there is none."""
+        record, line = difference.record, difference.line
+        names = (record and record.gateway_reference, line and line.receipt)
+        for name in names:
+            if name and (found := self._open.pop((difference.kind.value, name), None)):
+                return found
+        return None
+
+    def left(self) -> Iterator[Correction]:
+        """Return the corrections to which there is no difference."""
+        yield from self._open.values()
+
+    def add(self, correction: Correction) -> None:
+        """Add a correction. Raises CellFault for a second one of the same difference."""
+        key = (correction.kind, correction.reference)
+        if key in self._open:
+            problem = f"is about the same difference as line {self._open[key].line}"
+            raise CellFault(problem, "Keep one of them.")
+        self._open[key] = correction
+
+
+def read_corrections(path: Path) -> Corrections:
+    """Read a table of corrections. Raises OSError."""
+    found = Corrections()
+    table = open_table(path, TableForm(), COLUMNS)
+    if not isinstance(table, Table):
+        found.faults += table
+        return found
+    for row in table.rows():
+        if isinstance(row, Fault):
+            found.faults.append(row)
+            continue
+        try:
+            found.add(_read(table, row))
+        except CellFault as fault:
+            found.faults.append(fault.at(row.line))
+    return found
+
+
+def _read(table: Table, row: Row) -> Correction:
+    kind, by, reason = (table.text(row, name) for name in COLUMNS.required)
+    reference = table.key(row, "gatewayReference") or table.key(row, "receipt")
+    if kind not in _KINDS:
+        raise CellFault("is not known", f"Write one of these: {', '.join(sorted(_KINDS))}.", "kind")
+    if not by or not reason:
+        field = "by" if not by else "reason"
+        raise CellFault("is blank", "Write who has found out what.", field)
+    if not reference:
+        remedy = "Write that of the difference, or its receipt."
+        raise CellFault("is blank", remedy, "gatewayReference")
+    return Correction(row.line, kind, reference, by, reason)
