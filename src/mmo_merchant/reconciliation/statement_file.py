@@ -14,7 +14,7 @@ from mmo_merchant.reconciliation.comparison import StatementLine
 from mmo_merchant.tables.faults import CellFault, Fault
 from mmo_merchant.tables.numbers import NumberFormat, find_format, is_zero
 from mmo_merchant.tables.table_file import Row, Table, texts_of
-from mmo_merchant.tables.words import STATUS_WORDS, fold_word, is_total_row
+from mmo_merchant.tables.words import DIRECTION_WORDS, STATUS_WORDS, fold_word, is_total_row
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.money import CURRENCIES, AmountError, Money, to_money
 
@@ -29,10 +29,12 @@ FIELDS: Final = (
     "fee",
     "details",
     "msisdn",
+    "direction",
 )
 """What a map can name a column for. `paid_in` and `paid_out` are two columns for amounts, one of
 them empty; `details` is the text that tells fee lines from payments; `msisdn` has the number that
-paid or was paid, alone or with a name."""
+paid or was paid, alone or with a name; `direction` has a word for money that came in or went
+out, beside an amount without a sign."""
 AMOUNTS: Final = ("amount", "paid_in", "paid_out", "fee")
 
 PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
@@ -272,6 +274,8 @@ class StatementReader:
         Money that went out may have a minus, as in M-Pesa's statements, or none; where the column
         has both, some of it came back, and nothing tells which. Raises CellFault."""
         is_negative = amount.minor < 0
+        if name == "amount" and "direction" in self.table.positions:
+            return self._told_direction(row, amount)
         if name == "paid_out":
             if conventions.has_both_signs(name) and not self._is_fee(row):
                 raise CellFault("has both signs in the file", _ONE_SIGN, name)
@@ -281,6 +285,18 @@ class StatementReader:
         if name == "paid_in" or is_negative or "amount" in conventions.signed:
             return not is_negative
         return None
+
+    def _told_direction(self, row: Row, amount: Money) -> bool:
+        """Return what the column of directions says. Raises CellFault."""
+        written = self.table.text(row, "direction")
+        is_incoming = DIRECTION_WORDS.get(fold_word(written))
+        if is_incoming is None:
+            remedy = "Write credit or debit, or leave the column out if the amounts have signs."
+            raise CellFault(f"is {written!r}, which is not known", remedy, "direction")
+        if is_incoming and amount.minor < 0:
+            remedy = "Leave the column out if the signs are right, or correct the line."
+            raise CellFault("is not that of the sign of the amount", remedy, "direction")
+        return is_incoming
 
     def _status(self, row: Row) -> Status:
         if "status" not in self.table.positions:

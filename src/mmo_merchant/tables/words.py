@@ -101,6 +101,34 @@ STATUS_WORDS: Final = MappingProxyType(
 )
 """The states that words of operators' and merchants' tables stand for, folded."""
 
+DIRECTION_WORDS: Final = MappingProxyType(
+    {
+        **dict.fromkeys(
+            map(
+                fold_word,
+                (
+                    *("credit", "cr", "in", "incoming", "received", "paid in", "deposit"),
+                    *("collection", "payin", "pay in", "crédit", "entrée", "dépôt", "encaissement"),
+                    *("crédito", "entrada", "depósito", "mapokezi"),
+                ),
+            ),
+            True,
+        ),
+        **dict.fromkeys(
+            map(
+                fold_word,
+                (
+                    *("debit", "dr", "out", "outgoing", "sent", "paid out", "payout", "pay out"),
+                    *("disbursement", "refund", "withdrawal", "withdrawn", "débit", "sortie"),
+                    *("décaissement", "retrait", "remboursement", "débito", "saída", "reembolso"),
+                ),
+            ),
+            False,
+        ),
+    }
+)
+"""Whether money came in, by words of a column of its own, folded."""
+
 _TOTALS: Final = frozenset(
     map(
         fold_word,
