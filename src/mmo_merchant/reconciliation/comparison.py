@@ -152,7 +152,8 @@ class Reconciliation:
     tolerated: Counter[str] = field(factory=Counter)
     """Minor units by which amounts differ that agree by the tolerance, by currency: what the
     statement has more than the records, less what it has fewer."""
-    _by_key: dict[str, list[RecordedPayment]] = field(factory=dict)
+    _by_key: dict[str, RecordedPayment | list[RecordedPayment]] = field(factory=dict)
+    """By receipt and reference; a list, which takes memory, only where several have the same."""
     _settled: set[str] = field(factory=set)
     """The gatewayReferences of the payments that have succeeded by a line."""
     _contradicted: set[str] = field(factory=set)
@@ -174,7 +175,13 @@ class Reconciliation:
         )
         for key in {*names} - {None, ""}:
             assert key is not None
-            self._by_key.setdefault(key, []).append(record)
+            known = self._by_key.setdefault(key, record)
+            if known is record:
+                continue
+            if isinstance(known, list):
+                known.append(record)
+            else:
+                self._by_key[key] = [known, record]
 
     def recorded_fees(self) -> dict[str, int]:
         """Return the fees, as of `sum_fees`, of the payments that the statement must have."""
@@ -256,12 +263,17 @@ class Reconciliation:
         """Return the payments that a line may be about: those of its receipt, else those of its
         reference; if money moved in its direction by some of them, only these."""
         for key in (line.receipt, line.reference):
-            if key and (found := self._by_key.get(key)):
+            if key and (found := self._known(key)):
                 return [each for each in found if not _is_other_direction(each, line)] or found
         short = line.reference or ""
         known = self._short_references() if len(short) == SHORT_REFERENCE_CHARACTERS else {}
         record = known.get(short.upper())
         return [] if record is None else [record]
+
+    def _known(self, key: str) -> list[RecordedPayment]:
+        """Return the payments that have a receipt or reference."""
+        found = self._by_key.get(key, [])
+        return found if isinstance(found, list) else [found]
 
     def _short_references(self) -> Mapping[str, RecordedPayment | None]:
         """Return the payments by the end of their gatewayReferences."""
@@ -295,7 +307,7 @@ class Reconciliation:
     def _sent_back(self, record: RecordedPayment) -> list[RecordedPayment]:
         """Return the reversals of a payment if all of its money has gone back by them: some
         statements then say of the payment itself that it is reversed."""
-        known = () if record.reverses else self._by_key[record.gateway_reference]
+        known = [] if record.reverses else self._known(record.gateway_reference)
         back = [each for each in known if each.reverses and each.status is Status.SUCCESS]
         return back if sum(each.amount.minor for each in back) == record.amount.minor else []
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from functools import lru_cache
+from sys import intern
 from typing import Any, Final
 
 from attrs import frozen
@@ -34,12 +36,14 @@ class Period:
 
 
 EVER: Final = Period()
+_DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_int=Decimal)
+_MONEY_MAX: Final = 100_000
 
 
 def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
     """Return what a transaction object says. Raises RecordError."""
     try:
-        members = json.loads(text, parse_float=Decimal, parse_int=Decimal)
+        members = _DECODER.decode(text.decode())
         provider = members["providerData"] or {}
         ended_at = members["completedAt"] and parse_timestamp(members["completedAt"])
         return RecordedPayment(
@@ -49,7 +53,7 @@ def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
             Type(members["type"]),
             Status(members["status"]),
             _money(members["finalAmount"] or members["requestedAmount"]),
-            provider.get("name", ""),
+            intern(provider.get("name", "")),
             None if provider.get("fee") is None else _money(provider["fee"]),
             is_expected=period.has(ended_at),
             msisdn=members["party"]["msisdn"].removeprefix("+"),
@@ -83,4 +87,10 @@ def recorded_reversal(
 
 
 def _money(members: Any) -> Money:
-    return to_money(Decimal(members["value"]), members["currency"])
+    return _known_money(Decimal(members["value"]), members["currency"])
+
+
+@lru_cache(_MONEY_MAX)
+def _known_money(value: Decimal, currency: str) -> Money:
+    """Return the same object for the same amount, of which a month has few: that spares memory."""
+    return to_money(value, currency)
