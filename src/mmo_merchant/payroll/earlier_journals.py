@@ -13,7 +13,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from mmo_merchant.payroll.journal import SUFFIX, Phase
-from mmo_merchant.payroll.pay_roll import PayLine, earlier_try
+from mmo_merchant.payroll.pay_roll import PayLine, earlier_try, first_try
 from mmo_merchant.tables.faults import name_lines
 
 RECENT: Final = timedelta(days=6)
@@ -133,7 +133,15 @@ def find_repeats(
     forbidden, doubtful = _Sentences(), _Sentences()
     recent = datetime.now(UTC) - RECENT
     paid_lately = {each.payee: each for each in earlier if each.may_be_paid and each.at >= recent}
-    same_name = [each.journal for each in earlier if name and each.name == name]
+    own = {first_try(line.payment.merchant_reference) for line in lines}
+    # A journal has all lines of its file; records have those that were sent, maybe by a copy of
+    # this one that is being paid now.
+    same_name = [
+        each.journal
+        for each in earlier
+        if name and each.name == name
+        if each.journal != RECORDS or first_try(each.reference) not in own
+    ]
 
     for line in lines:
         reference = line.payment.merchant_reference

@@ -147,6 +147,12 @@ def earlier_try(reference: str) -> str | None:
     return before if number == 2 else f"{before}-try{number - 1}"
 
 
+def first_try(reference: str) -> str:
+    """Return the reference under which a line was to be paid at first."""
+    before = earlier_try(reference)
+    return reference if before is None else first_try(before)
+
+
 def read_pay_roll(text: Iterable[str], layout: Layout) -> tuple[list[PayLine], list[Fault]]:
     """Read the lines and the faults of a CSV file."""
     found = read_lines(read_text(text, TableForm(), layout.columns), layout)

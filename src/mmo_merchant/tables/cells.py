@@ -31,6 +31,8 @@ _SHORTENED: Final = re.compile(r"[0-9](?:[.,][0-9]+)?E\+[0-9]{2,}", re.ASCII | r
 _ERRORS: Final = frozenset(
     ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!")
 )
+_REST_OF_NUMBER: Final = re.compile(r"'[0-9]{3}(?![0-9])", re.ASCII)
+"""What is left of `1'500` without its first digits; an apostrophe before it is no guard."""
 _LOST: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -81,6 +83,9 @@ def shown_text(cell: Cell, mark: str) -> str:
 def number_cell(cell: Cell) -> str | Decimal:
     """Return what a cell of a number has: a text, or the number of a sheet. Raises CellFault for
     another value."""
+    if isinstance(cell, str) and _REST_OF_NUMBER.match(cell.strip()):
+        remedy = "Write the number without the apostrophe, and look whether it is whole."
+        raise CellFault("begins with an apostrophe as if thousands stood before it", remedy)
     return cell if isinstance(cell, Decimal) else cell_text(cell)
 
 

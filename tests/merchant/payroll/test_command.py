@@ -260,6 +260,24 @@ async def test_what_another_machine_has_paid_is_told_by_the_records(
     assert row["gatewayReference"] != results(file)[0]["gatewayReference"]
 
 
+@pytest.mark.spec("C12")
+async def test_a_pay_roll_that_was_paid_in_part_elsewhere_goes_on(
+    gateway: Running, file: Path, tmp_path: Path
+) -> None:
+    """The records have some of its lines, such as while a copy of it is being paid."""
+    write(file, "254712345001,1500", headings="msisdn,amount")
+    assert (await pay(file, gateway)).exit_code == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "settings.toml").write_text(SETTINGS)
+    whole = elsewhere / "salaries.csv"
+    write(whole, "254712345001,1500", "254712345002,900", headings="msisdn,amount")
+    done = await pay(whole, gateway)
+    assert done.exit_code == 0, done.output
+    assert "1 of 2 lines were paid on " in done.output
+    assert results(whole)[0]["gatewayReference"] == results(file)[0]["gatewayReference"]
+
+
 @pytest.mark.spec("A1")
 async def test_a_wrong_key_ends_the_run_and_no_line(gateway: Running, file: Path) -> None:
     write(file, "254712345001,20,a")

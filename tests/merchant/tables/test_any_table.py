@@ -127,6 +127,7 @@ def meant(text: str, currency: str, notation: str) -> int | None:
     st.integers(0, 10**6),
     st.sampled_from(DAMAGE),
 )
+@example([(1000, "", False)], "XOF", "'.", ",", "utf-8", "delete", 20, 48)
 @example([(100, "", True)], "XOF", ".,", ",", "utf-8", "replace", 24, 48)
 @example([(100, "", True)], "XOF", ".,", ",", "utf-8", "insert", 24, 48)
 def test_with_any_byte_damaged_the_sum_is_right_or_the_file_is_refused(
