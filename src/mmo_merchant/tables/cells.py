@@ -31,8 +31,8 @@ _SHORTENED: Final = re.compile(r"[0-9](?:[.,][0-9]+)?E\+[0-9]{2,}", re.ASCII | r
 _ERRORS: Final = frozenset(
     ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!")
 )
-_REST_OF_NUMBER: Final = re.compile(r"'[0-9]{3}(?![0-9])", re.ASCII)
-"""What is left of `1'500` without its first digits; an apostrophe before it is no guard."""
+_REST_OF_NUMBER: Final = re.compile(r"'[0-9]", re.ASCII)
+"""What may be left of `1'500` without its first digit: in an amount it is no guard of a text."""
 _LOST: Final = "\N{REPLACEMENT CHARACTER}"
 
 

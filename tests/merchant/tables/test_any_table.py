@@ -127,6 +127,7 @@ def meant(text: str, currency: str, notation: str) -> int | None:
     st.integers(0, 10**6),
     st.sampled_from(DAMAGE),
 )
+@example([(100, "", False)], "XOF", ".", ",", "utf-8", "replace", 20, 39)
 @example([(1000, "", False)], "XOF", "'.", ",", "utf-8", "delete", 20, 48)
 @example([(100, "", True)], "XOF", ".,", ",", "utf-8", "replace", 24, 48)
 @example([(100, "", True)], "XOF", ".,", ",", "utf-8", "insert", 24, 48)
