@@ -4,14 +4,13 @@ is none any more, and stays in the file as a trace."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from attrs import define, field, frozen
 
 from mmo_merchant.reconciliation.comparison import Difference, DifferenceKind
 from mmo_merchant.tables.faults import CellFault, Fault
-from mmo_merchant.tables.table_file import Columns, Row, Table, TableForm, open_table
+from mmo_merchant.tables.table_file import Columns, Row, Table
 
 COLUMNS: Final = Columns(
     {name: name for name in ("kind", "by", "reason")},
@@ -63,13 +62,9 @@ class Corrections:
         self._open[key] = correction
 
 
-def read_corrections(path: Path) -> Corrections:
-    """Read a table of corrections. Raises OSError."""
+def read_corrections(table: Table) -> Corrections:
+    """Read a table of corrections, which has COLUMNS."""
     found = Corrections()
-    table = open_table(path, TableForm(), COLUMNS)
-    if not isinstance(table, Table):
-        found.faults += table
-        return found
     for row in table.rows():
         if isinstance(row, Fault):
             found.faults.append(row)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from functools import lru_cache
-from sys import intern
 from typing import Any, Final
 
 from attrs import frozen
@@ -53,7 +52,7 @@ def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
             Type(members["type"]),
             Status(members["status"]),
             _money(members["finalAmount"] or members["requestedAmount"]),
-            intern(provider.get("name", "")),
+            _shared(provider.get("name", "")),
             None if provider.get("fee") is None else _money(provider["fee"]),
             is_expected=period.has(ended_at),
             msisdn=members["party"]["msisdn"].removeprefix("+"),
@@ -63,6 +62,12 @@ def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
         raise RecordError(
             f"This line is no transaction object ({error!r}): {text[:80]!r}."
         ) from None
+
+
+@lru_cache(maxsize=1_000)
+def _shared(provider: str) -> str:
+    """Return one text for all records of a provider."""
+    return provider
 
 
 def recorded_reversal(

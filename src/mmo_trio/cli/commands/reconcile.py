@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING
 import click
 
 from mmo_merchant.reconciliation.comparison import Difference, DifferenceKind, Reconciliation
-from mmo_merchant.reconciliation.corrections import Correction, Corrections, read_corrections
+from mmo_merchant.reconciliation.corrections import (
+    COLUMNS,
+    Correction,
+    Corrections,
+    read_corrections,
+)
 from mmo_merchant.reconciliation.recorded_payments import Period, recorded_reversal
 from mmo_merchant.tables.faults import describe_faults
+from mmo_merchant.tables.table_file import Table, TableForm, open_table
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, from_datetime
 from mmo_sansio.values.money import CURRENCIES, decimals_of
@@ -150,7 +156,8 @@ def _read_corrections(file: Path | None) -> Corrections:
     """Return the corrections of a file. Raises UsageProblem."""
     if file is None:
         return Corrections()
-    found = read_corrections(file)
+    table = open_table(file, TableForm(), COLUMNS)
+    found = read_corrections(table) if isinstance(table, Table) else Corrections([*table])
     if found.faults:
         raise UsageProblem(f"{file}: " + "\n".join(describe_faults(found.faults)))
     return found
