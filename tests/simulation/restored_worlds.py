@@ -336,7 +336,7 @@ class RestoredStore:
         """Ask with the key that leaked, from the first merchant's machine."""
         merchant, random = self.world.merchants[0], self.world.simulation.choices.of("thief")
         assert self.key is not None
-        access = ApiAccess(f"http://{GATEWAY_HOST}:{API_PORT}", self.key)
+        access = ApiAccess(f"http://{GATEWAY_HOST}:{API_PORT}", self.key, allow_clear=True)
         while trio.current_time() < until_s:
             now, asked_at_s = self.world.now(), trio.current_time()
             window = RecordsWindow(

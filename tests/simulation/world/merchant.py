@@ -161,7 +161,9 @@ class WorldMerchant:
     @property
     def access(self) -> ApiAccess:
         """How the merchant asks the gateway."""
-        return ApiAccess(f"http://{GATEWAY_HOST}:{API_PORT}", merchant_key(self.number))
+        return ApiAccess(
+            f"http://{GATEWAY_HOST}:{API_PORT}", merchant_key(self.number), allow_clear=True
+        )
 
     async def receive(self, process: SimulatedProcess) -> None:
         """Receive callbacks until cancelled."""
