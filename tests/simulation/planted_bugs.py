@@ -133,7 +133,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "breaker_not_read": Finding(0, "the_store_holds_what_was_decided"),
         "evidence_not_stored": Finding(0, "the_store_holds_what_was_decided"),
         "hold_not_stored": Finding(28, "nothing_is_submitted_on_hold"),
-        "reversals_not_marked_after_a_restore": Finding(0, "money_goes_back_once", scale=SMALL),
+        "reversals_not_marked_after_a_restore": Finding(1, "money_goes_back_once", scale=SMALL),
         "answers_without_their_questions": Finding(
             0, "a_report_counts_for_what_it_answers", scale=SMALL
         ),
