@@ -111,7 +111,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
     {
         "due_payments_never_woken": Finding(0, "every_payment_ends"),
         "lost_wake_up": Finding(30, "every_payment_ends", FaultKind.STORE_STALLS),
-        "acted_on_before_the_commit": Finding(18, "an_end_never_changes"),
+        "acted_on_before_the_commit": Finding(19, "an_end_never_changes"),
         "drain_drops_callbacks": Finding(
             3, "each_end_is_called_back_once", FaultKind.GATEWAY_RESTARTED
         ),
@@ -122,7 +122,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "work_of_the_dead_left": Finding(
             0, "every_payment_ends_once_nothing_is_wrong", FaultKind.GATEWAY_KILLED
         ),
-        "submission_in_doubt_dropped": Finding(49, "a_submission_on_record_is_begun"),
+        "submission_in_doubt_dropped": Finding(74, "a_submission_on_record_is_begun"),
         "deposit_booked_without_its_claim": Finding(17, "a_receipt_is_one_success"),
         "receipt_not_claimed_by_staff": Finding(11, "a_receipt_is_one_success"),
         "intent_not_deleted": Finding(0, "each_end_is_called_back_once"),

@@ -205,7 +205,7 @@ class Supervisor:
                 os.close(descriptor)
             link = SupervisorLink(slot, self._parent_pipe[0], write_end)
             name_process(slot)
-            _run_and_exit(lambda: self.jobs.run(link))
+            run_and_exit(lambda: self.jobs.run(link))
         os.close(write_end)
         self._selector.register(read_end, selectors.EVENT_READ, pid)
         self._handle_event(policy.ProcessForked(slot, pid))
@@ -320,7 +320,7 @@ def _fork() -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNAL_EVENTS)
 
 
-def _run_and_exit(job: Callable[[], int]) -> None:
+def run_and_exit(job: Callable[[], int]) -> None:
     """Do the job, then end this process; never returns."""
     code = EXIT_SOFTWARE_ERROR
     try:

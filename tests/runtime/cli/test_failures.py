@@ -109,13 +109,13 @@ def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path, name: str) -> N
 FAULT = """
 import sys
 from mmo_trio.cli.support.errors import exit_on_fault
-from mmo_trio.service.supervisor import run_in_child
+from mmo_trio.service.supervisor import run_and_exit
 
 def fail():
     int("2547" + "00000007x")
 
 if sys.argv[1] == "worker":
-    sys.exit(run_in_child(fail))
+    run_and_exit(fail)
 exit_on_fault(fail)
 """
 

@@ -13,7 +13,7 @@ import trio
 
 from mmo_merchant import ApiRejection, AsyncMerchantClient
 from mmo_sansio.messages.replies import ReversalApplied
-from mmo_sansio.messages.reversals import RequestReversal
+from mmo_sansio.messages.reversals import DecideReversal, RequestReversal
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.money import Money
 from mmo_trio.engine.engine import submit_once
@@ -130,10 +130,11 @@ async def test_a_payment_is_listed_with_its_reversals_and_without_what_staff_wro
             "providerReference": None,
             "endedAt": None,
         }
-        await mmo(
-            *("tx", "reversals", "approve", f"{paid['gatewayReference']}-1"),
-            *("--data", sandbox.directory),
+        approval = DecideReversal(
+            f"{paid['gatewayReference']}-1", "wanjiku", is_approved=True, four_eyes=True
         )
+        async with sandbox.storage.open_for_admin() as store:
+            assert isinstance(await submit_once(store, approval, GatewayClock()), ReversalApplied)
         with trio.fail_after(TIMEOUT_S):
             while True:
                 (found,) = (await _read(merchant, "reversals", **ALWAYS)).json["data"]

@@ -119,7 +119,7 @@ async def test_several_processes_with_real_providers_open_no_journal(
     async with serving_process(tmp_path, "2", log=log, command=SEVERAL) as running:
         assert OPERATOR_JOURNAL_FILE not in files_in(read_only_keys)
         assert children_of(running) == 2
-        assert started_slots(log) == {"worker-1", "worker-2"}
+        assert started_slots(log) == {"preparation", "worker-1", "worker-2"}
 
 
 async def test_one_process_with_a_sandbox_provider_keeps_a_journal(

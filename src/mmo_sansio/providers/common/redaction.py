@@ -43,9 +43,8 @@ _FREE_TEXT: Final = frozenset({"native_code", "native_message", "reason", "conte
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{11,}={0,2}", re.ASCII)
 _HEXADECIMAL: Final = re.compile(r"(?:[0-9A-Fa-f]{2}){8,}", re.ASCII)
-_PERCENT: Final = re.compile(r"[^\s\"'<>&=?]*%[0-9A-Fa-f]{2}[^\s\"'<>&=?]*", re.ASCII)
-_ENTITIES: Final = re.compile(r"[^\s\"'<>=]*&#?[0-9A-Za-z]{2,8};[^\s\"'<>=]*", re.ASCII)
-_ESCAPES: Final = re.compile(r"[^\s\"'<>=]*\\(?:u[0-9A-Fa-f]{4}|/)[^\s\"'<>=]*", re.ASCII)
+_PART_OF_ADDRESS: Final = re.compile(r"[^\s\"'<>&=?]+", re.ASCII)
+_WORD: Final = re.compile(r"[^\s\"'<>=]+", re.ASCII)
 
 T = TypeVar("T")
 
@@ -317,8 +316,8 @@ def _decode_escapes(run: str) -> bytes:
 _ENCODINGS: Final[tuple[tuple[re.Pattern[str], Callable[[str], bytes]], ...]] = (
     (_BASE64, decode_base64),
     (_HEXADECIMAL, _decode_hexadecimal),
-    (_PERCENT, decode_percent),
-    (_ENTITIES, _decode_entities),
-    (_ESCAPES, _decode_escapes),
+    (_PART_OF_ADDRESS, decode_percent),
+    (_WORD, _decode_entities),
+    (_WORD, _decode_escapes),
 )
 """The forms of runs in which an operator may repeat a secret."""

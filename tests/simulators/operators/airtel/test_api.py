@@ -348,7 +348,7 @@ def posted(play: Play, document: Any, path: str, headers: dict[str, str]) -> str
         ({**GOOD, "transaction": {"id": "GW/1", "amount": 1}}, "ROUTER003"),
         ({**GOOD, "transaction": {"id": "A", "amount": 1, "currency": "KES"}}, "ROUTER112"),
     ],
-    ids=range(17),
+    ids=range(19),
 )
 def test_bodies_are_read_strictly(play: Play, document: Any, code: str) -> None:
     assert posted(play, document, "/merchant/v1/payments/", HEADERS) == code
