@@ -127,10 +127,10 @@ def parse_submission(
 
 
 def _check_message(text: str, name: str) -> None:
-    """Check a text for people, which is there and has none of the characters that MTN refuses.
-    Raises RequestRejected."""
-    if not 0 < len(text) <= MESSAGE_CHARACTERS_MAX:
-        raise invalid_request(f"{name} must have 1 to {MESSAGE_CHARACTERS_MAX} characters")
+    """Check a text for people, which has none of the characters that MTN refuses. An empty one is
+    taken: clients that are in use send it. Raises RequestRejected."""
+    if len(text) > MESSAGE_CHARACTERS_MAX:
+        raise invalid_request(f"{name} must have at most {MESSAGE_CHARACTERS_MAX} characters")
     if not text.isprintable() or re.search(r"[&'<]", text):
         raise invalid_request(f"{name} has a character that is not allowed")
 
