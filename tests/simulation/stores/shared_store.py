@@ -18,9 +18,6 @@ from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant
 from mmo_trio.storage.interface.admin_types import (
-    AuditEvent,
-    AuditKey,
-    BrandHold,
     BrandRecord,
     ServingProcess,
 )
@@ -114,25 +111,9 @@ class SimulatedAdminStore(AdminStore):
 
     wait_for_commits: Callable[[], Awaitable[None]]
 
-    async def hold_brand(self, hold: BrandHold) -> bool:
-        """Wait for the commits in progress, which may begin to submit payments of the brand."""
-        is_new = await AdminStore.hold_brand(self, hold)
+    async def wait_for_submissions(self) -> None:
+        """Wait for the commits in progress, which may begin to submit payments of a brand."""
         await self.wait_for_commits()
-        return is_new
-
-    async def switch_brand(
-        self,
-        id: str,
-        *,
-        enabled: bool,
-        hold: BrandHold | None = None,
-        event: tuple[AuditEvent, AuditKey],
-    ) -> bool:
-        """Wait as `hold_brand` does, where there is a hold."""
-        is_there = await AdminStore.switch_brand(self, id, enabled=enabled, hold=hold, event=event)
-        if hold is not None:
-            await self.wait_for_commits()
-        return is_there
 
 
 class SimulatedSharedStore(Store):

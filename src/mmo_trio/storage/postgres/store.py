@@ -20,9 +20,6 @@ from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, later
 from mmo_trio.storage.interface.admin_types import (
-    AuditEvent,
-    AuditKey,
-    BrandHold,
     BrandRecord,
     ServingProcess,
 )
@@ -84,28 +81,7 @@ class PostgresAdminStore(AdminStore):
     begin_run: Callable[[], RunCall]
     """Returns how calls of one operation are run, until its deadline."""
 
-    async def hold_brand(self, hold: BrandHold) -> bool:
-        """Wait for the commits that may have looked before, also where the brand is on hold
-        already: so nothing of it begins to be submitted after this."""
-        is_new = await AdminStore.hold_brand(self, hold)
-        await self._wait_for_submissions()
-        return is_new
-
-    async def switch_brand(
-        self,
-        id: str,
-        *,
-        enabled: bool,
-        hold: BrandHold | None = None,
-        event: tuple[AuditEvent, AuditKey],
-    ) -> bool:
-        """Wait as `hold_brand` does, where there is a hold."""
-        is_there = await AdminStore.switch_brand(self, id, enabled=enabled, hold=hold, event=event)
-        if hold is not None:
-            await self._wait_for_submissions()
-        return is_there
-
-    async def _wait_for_submissions(self) -> None:
+    async def wait_for_submissions(self) -> None:
         run = self.begin_run()
         await wait_for_holders(
             run, SUBMISSION_LOCK, await run(partial(find_holders, lock=SUBMISSION_LOCK))

@@ -105,6 +105,13 @@ class AdminStore:
             )
         )
 
+    async def hold_brand(self, hold: BrandHold) -> bool:
+        """Put a brand on hold, so that nothing of it begins to be submitted after this. Return
+        False when it is already."""
+        is_new = await self.write(lambda: monitoring.hold_brand(hold))
+        await self.wait_for_submissions()  # Also where another process has only just held it.
+        return is_new
+
     async def switch_brand(
         self,
         id: str,
@@ -115,9 +122,16 @@ class AdminStore:
     ) -> bool:
         """Enable a brand and end its hold, or disable it, with a hold if one is given, and leave
         all else of it as it is. Return False when there is no such brand."""
-        return await self.write(
+        is_there = await self.write(
             lambda: brand_keys.switch_brand(id, enabled=enabled, hold=hold, event=event)
         )
+        if hold is not None:
+            await self.wait_for_submissions()
+        return is_there
+
+    async def wait_for_submissions(self) -> None:
+        """Wait for the commits that may begin submissions, and have looked for holds before: there
+        are none where one commit follows the other."""
 
     add_key = _dating(brand_keys.add_key)
     retire_key = _dating(brand_keys.retire_key)
@@ -144,7 +158,6 @@ class AdminStore:
         return await self.write(lambda: configuration.close_provider(closed), closed.closed_at)
 
     brand_holds = _reading(monitoring.brand_holds)
-    hold_brand = _writing(monitoring.hold_brand)
     release_brand = _writing(monitoring.release_brand)
     begin_restoration = _writing(configuration.begin_restoration)
     finish_restoration = _writing(configuration.finish_restoration)
