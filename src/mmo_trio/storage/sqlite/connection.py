@@ -43,11 +43,11 @@ _PRAGMAS = """
     PRAGMA temp_store = MEMORY;
     PRAGMA secure_delete = ON;
     PRAGMA wal_autocheckpoint = 2000;
-    PRAGMA journal_size_limit = 16777216;
+    PRAGMA journal_size_limit = 10485760;
 """
 """Every commit is on the disk before its reply, on macOS, too, where a plain fsync may leave it in
 the disk's own memory; the write-ahead log is emptied every 2,000 pages (8
-MB), and cut back to 16 MiB after reads let it grow (:mod:`.log_bound`). Each connection caches up
+MB), and cut back to 10 MiB after reads let it grow (:mod:`.log_bound`). Each connection caches up
 to 16 MiB of pages. What is removed is overwritten with zeros."""
 
 _TRANSIENT_CODES = {

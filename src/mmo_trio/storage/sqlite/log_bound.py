@@ -2,14 +2,14 @@
 
 SQLite begins its log anew only at a moment when nobody reads. While reads overlap without a gap
 there is none, and each commit makes the log longer. So once it is long, no further read begins, the
-present ones get a short time, and the last of them empties the log."""
+present ones get a short time, and who leaves last, the reader or the writer, empties the log."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from attrs import Factory, define
@@ -17,15 +17,15 @@ from attrs import Factory, define
 from mmo_sansio.values.clock import MILLISECOND, SECOND, MonotonicInstant, Span, elapsed, later
 from mmo_trio.storage.interface.store import StoreUnavailable
 
-LOG_BYTES_MAX: Final = 32 * 1024 * 1024
-"""The length from which the log is emptied: four times as long as it is without long reads. It
+LOG_BYTES_MAX: Final = 12 * 1024 * 1024
+"""The length from which the log is emptied: half as long again as it is without long reads. It
 grows a little further while the present reads end."""
 
 READS_END_WITHIN: Final = Span(500 * MILLISECOND)
 """How long reads may go on once the log is too long."""
 
 _BUSY_TIMEOUT_MS: Final = 200
-"""How long the log may be waited for: a commit that is under way."""
+"""How long another process may be waited for."""
 
 
 @define(eq=False)
@@ -38,8 +38,9 @@ class ActiveRead:
 
 @define(eq=False)
 class LogBound:
-    """Knows the active reads of one process, and lets no further one begin while the log has to be
-    emptied. Reads of other processes hold it up only until the log has grown by as much again."""
+    """Knows the active reads and the active write of one process, and lets no further one begin
+    while the log is emptied. Reads of other processes hold it up only until the log has grown by as
+    much again."""
 
     now: Callable[[], MonotonicInstant]
     """Returns the time since the machine started."""
@@ -48,10 +49,14 @@ class LogBound:
     log_bytes: int = 0
     """The length of the log after the last commit."""
     _reads: set[ActiveRead] = Factory(set)
+    _is_written: bool = False
+    """Whether the one write of the process is active."""
     _is_emptied_at: int = LOG_BYTES_MAX
     """The length at which it is to be emptied next."""
     _is_closed: bool = False
     """Whether no further read may begin."""
+    _is_emptying: bool = False
+    """Whether the log is being emptied, and no write may begin either."""
     _changed: threading.Condition = Factory(threading.Condition)
 
     @contextmanager
@@ -65,17 +70,32 @@ class LogBound:
                 if left_s <= 0 or not self._changed.wait(left_s):
                     raise StoreUnavailable("SQLite: the log is being emptied")
             self._reads.add(read)
+
         try:
             yield read
         finally:
             with self._changed:
                 self._reads.remove(read)
-                is_last = self._is_closed and not self._reads
-            if is_last:
-                self._empty_and_open()
+            self._empty_if_last()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Let the one write begin and end within the block, in the thread that writes."""
+        with self._changed:
+            while self._is_emptying:
+                self._changed.wait()
+            self._is_written = True
+
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._is_written = False
+            self._empty_if_last()
 
     def note_commit(self, log_bytes: int) -> None:
-        """Note how long the log is after a commit; called by the thread that writes."""
+        """Note how long the log is after a commit; called within the write. A long one is emptied
+        once nobody reads."""
         self.log_bytes = log_bytes
         if log_bytes < LOG_BYTES_MAX:
             self._is_emptied_at = LOG_BYTES_MAX
@@ -84,25 +104,38 @@ class LogBound:
             self._close()
 
     def _close(self) -> None:
+        """Let no further read begin, and tell the present ones to end."""
         with self._changed:
             self._is_closed = True
             ends_at = later(self.now(), READS_END_WITHIN)
             for read in self._reads:
                 read.ends_at = min(read.ends_at, ends_at)
-            is_idle = not self._reads
-        if is_idle:
-            self._empty_and_open()
 
-    def _empty_and_open(self) -> None:
-        """Let the next commit begin the log anew, where nobody else reads, and let reads begin."""
+    def _empty_if_last(self) -> None:
+        """Empty the log if it has to be, and nobody else of this process uses it; then let reads
+        and writes begin. The thread that writes would take the log again at once, and a checkpoint
+        that only waits for it might wait for ever: so one of the two stands aside."""
+        with self._changed:
+            is_used = self._is_written or bool(self._reads)
+            if not self._is_closed or is_used or self._is_emptying:
+                return
+            self._is_emptying = True
+
         try:
-            connection = self.connect()
-            try:
-                connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
-                connection.execute("PRAGMA wal_checkpoint(RESTART)")
-            finally:
-                connection.close()
+            # What is wrong with the file, the next commit says.
+            with suppress(sqlite3.Error):
+                self._empty()
         finally:
             with self._changed:
+                self._is_emptying = False
                 self._is_closed = False
                 self._changed.notify_all()
+
+    def _empty(self) -> None:
+        """Move the log into the file and cut it off, unless another process reads."""
+        connection = self.connect()
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            connection.close()

@@ -85,7 +85,7 @@ class SqliteStore(Store):
             writer,
             timeout_s,
             serves=serving_lock is not None,
-            note_commit=self._log_bound.note_commit,
+            log_bound=self._log_bound,
         )
         super().__init__(
             sqlite_schema(system.clock),

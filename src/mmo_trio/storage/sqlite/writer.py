@@ -27,6 +27,7 @@ from mmo_trio.storage.sqlite.connection import (
     refuse_closed,
 )
 from mmo_trio.storage.sqlite.files import OpenFiles
+from mmo_trio.storage.sqlite.log_bound import LogBound
 from mmo_trio.storage.sqlite.statements import RecentTransactions
 
 T = TypeVar("T")
@@ -52,13 +53,12 @@ class SqliteWriter:
         timeout_s: float,
         *,
         serves: bool,
-        note_commit: Callable[[int], None],
+        log_bound: LogBound,
     ) -> None:
         self._system = system
         self._path = path
         self._files = files
-        self._note_commit = note_commit
-        """Called after each commit with the length of the log in bytes."""
+        self._log_bound = log_bound
         self._is_closed = False
         self.connection: sqlite3.Connection | None = connection
         """None after an error, until the next write opens another."""
@@ -152,29 +152,35 @@ class SqliteWriter:
         self._active = attempt
         try:
             attempt.require_wanted()
-            connection = self._require_connection()
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                changes = connection.total_changes
-                result = call(connection)
-                raised = None
-                if connection.total_changes > changes:
-                    raised = self._raise_epoch(connection)
-                    self.has_unmarked_commits = self._raise is not None
-                attempt.begin_commit()
-                self._commit(connection)
-                self._files.verify_committed()
-                self._note_commit(self._files.log_bytes)
-                if raised is not None:
-                    self.raised_state, self.has_unmarked_commits = raised, False
-            except BaseException as error:
-                self._roll_back(connection, error)
-                raise
-            return result
+            with self._log_bound.writing():
+                return self._write_and_commit(call, attempt)
         except sqlite3.Error as error:
             raise_translated(error)
         finally:
             attempt.has_ended, self._active = True, None
+
+    def _write_and_commit(self, call: SqliteCall[T], attempt: WriteAttempt) -> T:
+        connection = self._require_connection()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            changes = connection.total_changes
+            result = call(connection)
+
+            raised = None
+            if connection.total_changes > changes:
+                raised = self._raise_epoch(connection)
+                self.has_unmarked_commits = self._raise is not None
+
+            attempt.begin_commit()
+            self._commit(connection)
+            self._files.verify_committed()
+            self._log_bound.note_commit(self._files.log_bytes)
+            if raised is not None:
+                self.raised_state, self.has_unmarked_commits = raised, False
+        except BaseException as error:
+            self._roll_back(connection, error)
+            raise
+        return result
 
     def _raise_epoch(self, connection: sqlite3.Connection) -> StoreState | None:
         """Raise the epoch that this process raises, some time after it did last; return how far the
