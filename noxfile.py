@@ -46,6 +46,8 @@ SHELL = [
     "tests/docs",
 ]
 """Whatever is tested in the environment of a gateway."""
+SAME_ON_EVERY_PYTHON = ["tests/sansio/simulation", "tests/sansio/structure"]
+"""What one interpreter tells of all: laws of the core, and texts of its source."""
 BOUNDED = ["tests/runtime", "tests/merchant", "tests/simulators", "packages"]
 """What depends on packages of others."""
 CONTRACT = "tests/runtime/contract"
@@ -221,8 +223,8 @@ def tests(session: nox.Session) -> None:
     """Test core, shell and documents, but for what is long.
 
     The core with attrs alone; the shell, the simulators and the packages with real sockets, TLS,
-    stores and processes. Then, on the other interpreters, the core without its simulation, and
-    payments end to end.
+    stores and processes. Then, on the other interpreters, the core without its simulation and
+    without the tests that read source texts, and payments end to end.
     """
     if IS_CI:
         need(session, CALLED_BY_TESTS)
@@ -234,8 +236,14 @@ def tests(session: nox.Session) -> None:
     gateway(session).pytest(*THREE_ON_EACH, "-m", "not long", *SHELL)
 
     for python in found_pythons(session):
-        but_simulated = ("tests/sansio", "--ignore=tests/sansio/simulation")
-        core(session, python).pytest(*ON_ALL_PROCESSORS, "-m", "not long", *but_simulated)
+        left_out = [f"--ignore={folder}" for folder in SAME_ON_EVERY_PYTHON]
+        core(session, python).pytest(
+            *ON_ALL_PROCESSORS,
+            "-m",
+            "not long",
+            "tests/sansio",
+            *left_out,
+        )
         gateway(session, python).pytest("-m", "smoke", "tests/runtime")
 
 
