@@ -51,6 +51,8 @@ SAME_ON_EVERY_PYTHON = ["tests/sansio/simulation", "tests/sansio/structure"]
 BOUNDED = ["tests/runtime", "tests/merchant", "tests/simulators", "packages"]
 """What depends on packages of others."""
 CONTRACT = "tests/runtime/contract"
+FIRST_PAYMENT = f"{CONTRACT}/test_first_payment.py"
+"""A payment end to end."""
 INDEPENDENT = [
     f"--ignore-glob={CONTRACT}/test_{subject}*"
     for subject in ("airtel", "mpesa", "mtn", "operator", "provider", "api_docs", "deploy")
@@ -244,7 +246,7 @@ def tests(session: nox.Session) -> None:
             "tests/sansio",
             *left_out,
         )
-        gateway(session, python).pytest("-m", "smoke", "tests/runtime")
+        gateway(session, python).pytest(FIRST_PAYMENT)
 
 
 CALLED_BY_TESTS = {

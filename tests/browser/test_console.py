@@ -161,7 +161,6 @@ def test_a_small_screen_shows_all_of_it(browser: Browser, office: Sandbox) -> No
         screenshot(page, "console-fault-narrow")
 
 
-@pytest.mark.smoke
 def test_two_users_end_a_payment_by_hand_without_scripts(browser: Browser, office: Sandbox) -> None:
     with (
         browser_page(browser, viewport=NARROW, java_script_enabled=False) as one,
@@ -581,7 +580,6 @@ def test_a_viewer_sees_no_personal_data(browser: Browser, office: Sandbox) -> No
         expect(page.get_by_role("link", name="Audit log")).to_have_count(0)
 
 
-@pytest.mark.smoke
 def test_hostile_text_does_not_run(browser: Browser, office: Sandbox) -> None:
     with browser_page(browser) as page:  # Leaving the block fails on any dialog or complaint.
         sign_in(page, office, "ada")

@@ -10,7 +10,6 @@ from tests.support.browser_fonts import FAMILIES
 from tests.support.browser_gateway import Sandbox, Shop
 
 
-@pytest.mark.smoke
 def test_a_page_of_the_sandbox_is_shown(page: Page, sandbox: Sandbox) -> None:
     created = sandbox.create()
     answer = page.goto(created["pageUrl"])
@@ -19,7 +18,6 @@ def test_a_page_of_the_sandbox_is_shown(page: Page, sandbox: Sandbox) -> None:
     assert page.locator("h1").count() == 1
 
 
-@pytest.mark.smoke
 def test_every_letter_is_of_the_fonts_of_the_tests(page: Page) -> None:
     families = (
         "system-ui, sans-serif",

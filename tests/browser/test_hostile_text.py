@@ -59,7 +59,6 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 @pytest.mark.spec("W3")
 @pytest.mark.parametrize("number", range(len(EVIL)))
-@pytest.mark.smoke
 def test_names_and_labels_are_text(page: Page, evil: Sandbox, number: int) -> None:
     text, merchant = EVIL[number], evolve(evil, api_key=f"an-evil-key-{number:06}")
     created = merchant.create(

@@ -27,7 +27,6 @@ BUTTON = "main button"
 
 
 @pytest.mark.spec("W1", "W2")
-@pytest.mark.smoke
 def test_a_payer_pays_and_is_taken_back_to_the_shop(
     page: Page, sandbox: Sandbox, shop: Shop
 ) -> None:
@@ -44,7 +43,6 @@ def test_a_payer_pays_and_is_taken_back_to_the_shop(
 
 
 @pytest.mark.spec("W1", "W2")
-@pytest.mark.smoke
 def test_without_javascript_the_payment_works_to_the_end(
     plain_page: Page, sandbox: Sandbox, shop: Shop
 ) -> None:
@@ -75,7 +73,6 @@ def test_the_state_is_told_live(page: Page, sandbox: Sandbox) -> None:
 
 
 @pytest.mark.spec("W1")
-@pytest.mark.smoke
 def test_a_double_click_two_tabs_and_the_back_button_do_no_harm(
     page: Page, sandbox: Sandbox, shop: Shop
 ) -> None:
@@ -292,7 +289,6 @@ def test_a_guess_is_shown_nothing(page: Page, sandbox: Sandbox) -> None:
     screenshot(page, "payment-unknown")
 
 
-@pytest.mark.smoke
 def test_what_it_looks_like(
     page: Page, narrow_page: Page, rtl_page: Page, sandbox: Sandbox
 ) -> None:

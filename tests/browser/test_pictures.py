@@ -67,7 +67,6 @@ def test_a_picture_waits_until_the_page_has_its_size(page: Page) -> None:
     assert page.evaluate("document.body.offsetHeight") == 4000
 
 
-@pytest.mark.smoke
 def test_another_page_does_not_pass(
     page: Page, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +128,6 @@ PICTURED = {
 an unknown payment with other words and another sign."""
 
 
-@pytest.mark.smoke
 def test_every_page_has_a_picture() -> None:
     source = Path(mmo_trio.__file__).parent
     texts = [each.read_text(encoding="utf-8") for each in source.rglob("*.py")]
@@ -139,7 +137,6 @@ def test_every_page_has_a_picture() -> None:
     assert set(PICTURED.values()) - pictures == set()
 
 
-@pytest.mark.smoke
 def test_every_picture_is_compared_or_shown() -> None:
     root = SCREENSHOTS.parents[1]
     tests = "".join(

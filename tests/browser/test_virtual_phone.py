@@ -31,7 +31,6 @@ def phone_of(sandbox: Sandbox, number: str) -> str:
 
 
 @pytest.mark.spec("C4", "W1")
-@pytest.mark.smoke
 def test_a_first_time_user_pays_with_page_and_phone_side_by_side(
     page: Page, sandbox: Sandbox
 ) -> None:

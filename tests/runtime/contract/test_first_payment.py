@@ -8,7 +8,6 @@ from mmo_sansio.values.strict_json import parse_object
 from tests.support.sandbox_gateway import Running
 
 
-@pytest.mark.smoke
 @pytest.mark.spec("C1", "C6", "K1", "S1", "T4")
 async def test_a_direct_payin_is_accepted_completed_and_called_back(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted()
