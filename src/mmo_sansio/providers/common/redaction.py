@@ -29,6 +29,8 @@ from mmo_sansio.values.reversals import Reversal
 REDACTED: Final = "[secret]"
 """The replacement of a secret."""
 
+_REDACTED_OCTETS: Final = REDACTED.encode()
+
 LONG_SECRET_CHARACTERS: Final = 8
 """A secret of this length is removed wherever it appears. A shorter one, such as a PIN, may be part
 of an amount: it is removed as a word only, and only from text for people."""
@@ -60,6 +62,8 @@ class RedactingProvider:
     _tokens: deque[str] = field(init=False, repr=False, default=Factory(deque))
     _long_secrets: tuple[str, ...] = field(init=False, repr=False)
     """Those of both that are removed wherever they appear."""
+    _long_octets: tuple[bytes, ...] = field(init=False, repr=False)
+    """The same in UTF-8."""
 
     def __attrs_post_init__(self) -> None:
         known = {*find_secrets(self.adapter), *filter(None, self.declared)}
@@ -241,15 +245,16 @@ class RedactingProvider:
         return evolve(report, **changes) if changes else report  # type: ignore[misc]
 
     def _redact_body(self, body: bytes) -> bytes:
-        for secret in self._long_secrets:
-            body = body.replace(secret.encode(), REDACTED.encode())
+        for secret in self._long_octets:
+            body = body.replace(secret, _REDACTED_OCTETS)
         return body
 
     def redact(self, text: str) -> str:
         """Remove all secrets and access tokens, plain or encoded, from text for people."""
         text = self._redact_long_secrets(text)
-        for form, decode in _ENCODINGS:
-            text = form.sub(partial(self._redact_encoded, decode), text)
+        for mark, form, decode in _ENCODINGS:
+            if mark in text:
+                text = form.sub(partial(self._redact_encoded, mark, decode), text)
         for secret in (*self._secrets, *self._tokens):
             if len(secret) < LONG_SECRET_CHARACTERS:
                 text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", REDACTED, text)
@@ -260,16 +265,26 @@ class RedactingProvider:
             text = text.replace(secret, REDACTED)
         return text
 
-    def _redact_encoded(self, decode: Callable[[str], bytes], found: re.Match[str]) -> str:
+    def _redact_encoded(
+        self,
+        mark: str,
+        decode: Callable[[str], bytes],
+        found: re.Match[str],
+    ) -> str:
         """Redact a run that contains a secret once it is decoded, as in HTTP Basic and in the
         password of a push."""
-        decoded = decode(found[0])
-        is_secret = any(secret.encode() in decoded for secret in self._long_secrets)
-        return REDACTED if is_secret else found[0]
+        run = found[0]
+        if mark not in run:
+            return run  # It stands for itself.
+
+        decoded = decode(run)
+        is_secret = any(secret in decoded for secret in self._long_octets)
+        return REDACTED if is_secret else run
 
     def _find_long_secrets(self) -> None:
         every = (*self._secrets, *self._tokens)
         self._long_secrets = tuple(each for each in every if len(each) >= LONG_SECRET_CHARACTERS)
+        self._long_octets = tuple(secret.encode() for secret in self._long_secrets)
 
 
 def find_secrets(instance: object, depth: int = 0) -> Iterable[str]:
@@ -313,11 +328,12 @@ def _decode_escapes(run: str) -> bytes:
     return plain.replace("\\/", "/").encode("utf-8", "replace")
 
 
-_ENCODINGS: Final[tuple[tuple[re.Pattern[str], Callable[[str], bytes]], ...]] = (
-    (_BASE64, decode_base64),
-    (_HEXADECIMAL, _decode_hexadecimal),
-    (_PART_OF_ADDRESS, decode_percent),
-    (_WORD, _decode_entities),
-    (_WORD, _decode_escapes),
+_ENCODINGS: Final[tuple[tuple[str, re.Pattern[str], Callable[[str], bytes]], ...]] = (
+    ("", _BASE64, decode_base64),
+    ("", _HEXADECIMAL, _decode_hexadecimal),
+    ("%", _PART_OF_ADDRESS, decode_percent),
+    ("&", _WORD, _decode_entities),
+    ("\\", _WORD, _decode_escapes),
 )
-"""The forms of runs in which an operator may repeat a secret."""
+"""The forms of runs in which an operator may repeat a secret, each with the character without which
+a run stands for itself."""
