@@ -64,12 +64,19 @@ class RedactingProvider:
     """Those of both that are removed wherever they appear."""
     _long_octets: tuple[bytes, ...] = field(init=False, repr=False)
     """The same in UTF-8."""
+    _judge: interface.JudgesAnswers | None = field(init=False)
+    _guard: interface.AuthenticatesNotifications | None = field(init=False)
+    """The adapter, where it can do that: asking costs more than most answers."""
 
     def __attrs_post_init__(self) -> None:
         known = {*find_secrets(self.adapter), *filter(None, self.declared)}
         self._secrets = tuple(sorted(known, key=len, reverse=True))
         self._tokens = deque(maxlen=REMEMBERED_TOKENS_MAX)
         self._find_long_secrets()
+
+        adapter = self.adapter
+        self._judge = adapter if isinstance(adapter, interface.JudgesAnswers) else None
+        self._guard = adapter if isinstance(adapter, interface.AuthenticatesNotifications) else None
 
     @property
     def name(self) -> str:
@@ -191,9 +198,7 @@ class RedactingProvider:
         self, request: HttpRequest, response: HttpResponse
     ) -> interface.AccountFinding | None:
         """Return the adapter's finding, which has no words of the operator."""
-        if not isinstance(self.adapter, interface.JudgesAnswers):
-            return None
-        return self.adapter.judge_answer(request, response)
+        return None if self._judge is None else self._judge.judge_answer(request, response)
 
     def read_notification(self, request: HttpRequest) -> interface.ProviderNotification:
         """Return the adapter's reading, redacted. The body stays unchanged, as it may be signed."""
@@ -201,9 +206,7 @@ class RedactingProvider:
 
     def refuse_notification(self, request: HttpRequest, *, now: Moment) -> str | None:
         """Refuse what the adapter refuses; an adapter that cannot tell refuses nothing."""
-        if not isinstance(self.adapter, interface.AuthenticatesNotifications):
-            return None
-        return self.adapter.refuse_notification(request, now=now)
+        return None if self._guard is None else self._guard.refuse_notification(request, now=now)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         return self.adapter.answer_notification(request, accepted)
