@@ -270,16 +270,21 @@ class DarajaProvider:
         key, hint = operation_key(transaction), notifications.parse_hint(transaction.progress.hint)
         about = PaymentReports(transaction, self.name)
         known_as = transaction.progress.provider_reference or hint.id
-        if (known := transaction.progress.evidence) is not None:
-            hint = evolve(hint, receipt=known.receipt, refused="")
+        known = transaction.progress.evidence
+        if known is not None:
+            # The gatewayReference stands for a receipt that Daraja did not name.
+            has_receipt = known.receipt != transaction.reference
+            hint = evolve(hint, receipt=known.receipt if has_receipt else hint.receipt, refused="")
+
         if key in (DIRECT_PAYIN, WEB_PAYIN) and known_as:
             report = yield from self._poll_push(about, known_as, hint, now=now)
             if (
                 known is not None
+                and hint.receipt
                 and not self.account.trusts_deposits
                 and not isinstance(report, ProviderSucceeded)
             ):
-                yield from self._ask_by_receipt(transaction, known.receipt, known_as, now=now)
+                yield from self._ask_by_receipt(transaction, hint.receipt, known_as, now=now)
             return report
         if key == DIRECT_PAYOUT:
             own = conversation_id(transaction.reference)
@@ -440,42 +445,23 @@ class DarajaProvider:
         *,
         now: Moment,
     ) -> Conversation:
-        progress = about.transaction.progress
         try:
             answer = yield requests.push_query(self.account, provider_reference, now=now.utc)
             document = parse_json(answer.body)
-            code, message = code_member(document, "ResultCode"), text_member(document, "ResultDesc")
-            error, why = text_member(document, "errorCode"), text_member(document, "errorMessage")
+            code = code_member(document, "ResultCode")
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
         except ValueError as fault:
             return about.unreachable(f"Daraja's answer can't be read: {fault}.")
-        if answer.status != 200:
-            if (
-                codes.interpret_error(answer.status, error, why)
-                is codes.MpesaSubmissionState.ACCEPTED
-            ):
-                return about.accepted(provider_reference)
-            said = error or soap_fault(document)
-            return about.unreachable(f"Daraja answered {answer.status} {said}.")
-        if text_member(document, "CheckoutRequestID") not in ("", provider_reference):
-            return about.unreachable("Daraja answered about another push.")
-        if not code or code in codes.PAYIN_PENDING_CODES:
-            return about.accepted(provider_reference)
-        if code == codes.SUCCESS:
-            return about.succeeded(
-                hint.receipt or provider_reference,
-                settles_receipt=bool(hint.receipt),
-                lacks_receipt=not hint.receipt,
-            )
-        error_code = codes.failure_of_prompt(
-            code, age=elapsed(progress.submitted_at or now.time, now.time)
-        )
-        if error_code is None:
-            return about.unreachable(
-                f"Daraja answered the poll with the unknown code {code[:30]!r}."
-            )
-        return about.failed(error_code, code, message)
+
+        try:
+            return _read_push(about, answer.status, document, provider_reference, hint, now=now)
+        except ValueError as fault:
+            if code != codes.SUCCESS:
+                return about.unreachable(f"Daraja's answer can't be used: {fault}.")
+            # What else is wrong with its answer takes nothing back.
+            reason = f"Daraja's answer calls it paid, but {fault}."
+            return about.doubtfully_paid(reason, code, hint.receipt or None)
 
     def _poll_status(
         self,
@@ -668,3 +654,44 @@ def _parse_row(provider: str, account: MpesaAccount, row: Any) -> DepositReport 
     except (ValueError, AttributeError):
         pass
     return UnmatchedNotified(provider, stored_text(json.dumps(row).encode()))
+
+
+def _read_push(
+    about: PaymentReports,
+    status: int,
+    document: Mapping[str, Any],
+    provider_reference: str,
+    hint: notifications.MpesaHint,
+    *,
+    now: Moment,
+) -> ProviderReport:
+    """Return the report from the answer to a question about a prompt. Raises ValueError where it is
+    about another one, or a member can't be read."""
+    code, message = code_member(document, "ResultCode"), text_member(document, "ResultDesc")
+    error, why = text_member(document, "errorCode"), text_member(document, "errorMessage")
+    if text_member(document, "CheckoutRequestID") not in ("", provider_reference):
+        raise ValueError("it is about another push")
+
+    if status != 200:
+        state = codes.interpret_error(status, error, why)
+        if state is codes.MpesaSubmissionState.ACCEPTED:
+            return about.accepted(provider_reference)
+        if code == codes.SUCCESS:
+            raise ValueError(f"it has the status {status}")
+        said = error or soap_fault(document)
+        return about.unreachable(f"Daraja answered {status} {said}.")
+
+    if not code or code in codes.PAYIN_PENDING_CODES:
+        return about.accepted(provider_reference)
+    if code == codes.SUCCESS:
+        return about.succeeded(
+            hint.receipt or provider_reference,
+            settles_receipt=bool(hint.receipt),
+            lacks_receipt=not hint.receipt,
+        )
+
+    submitted_at = about.transaction.progress.submitted_at or now.time
+    error_code = codes.failure_of_prompt(code, age=elapsed(submitted_at, now.time))
+    if error_code is None:
+        return about.unreachable(f"Daraja answered the poll with the unknown code {code[:30]!r}.")
+    return about.failed(error_code, code, message)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
@@ -66,6 +67,7 @@ from mmo_sansio.values.model import (
     DepositAnswerOutcome,
     DepositClaim,
     DepositTrust,
+    Evidence,
     Flow,
     Stage,
     Transaction,
@@ -529,6 +531,38 @@ def test_the_code_of_a_failure_is_a_number_too(code: str) -> None:
     report = polled_with(code)
     assert isinstance(report, ProviderFailed)
     assert (report.error_code, report.native_code) == (ErrorCode.USER_CANCELLED, "1032")
+
+
+@pytest.mark.spec("S5", "S6")
+@pytest.mark.parametrize(
+    ("status", "members"),
+    [
+        (200, {"CheckoutRequestID": "ws_CO_2"}),
+        (200, {"ResultDesc": ["paid"]}),
+        (200, {"errorMessage": {}}),
+        (503, {}),
+    ],
+)
+def test_a_success_is_kept_whatever_else_the_answer_says(
+    status: int, members: dict[str, object]
+) -> None:
+    waiting = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
+    document = {**TAKEN_PUSH, "ResultCode": "0", "ResultDesc": "text", **members}
+    report = asked(waiting, status, document)
+    assert isinstance(report, ProviderUnreachable)
+    assert report.evidence == Evidence(waiting.reference, "0")
+
+
+@pytest.mark.spec("S5")
+def test_what_stands_for_a_receipt_is_never_taken_for_one() -> None:
+    waiting = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
+    progress = evolve(waiting.progress, evidence=Evidence(waiting.reference, "0"))
+    seen: list[HttpRequest] = []
+    document = {**TAKEN_PUSH, "ResultCode": "0", "ResultDesc": "text"}
+    report = asked(evolve(waiting, progress=progress), 200, document, seen=seen)
+    assert isinstance(report, ProviderSucceeded)
+    assert (report.provider_reference, report.settles_receipt) == ("ws_CO_1", False)
+    assert len(seen) == 1
 
 
 UNKNOWN_NUMBERS = ("1038", '"1038"', "7.0", "1e20")
