@@ -17,7 +17,7 @@ from attrs import frozen
 
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
-from mmo_sansio.values.clock import MINUTE, Span
+from mmo_sansio.values.clock import MINUTE, SECOND, Span
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.settings.providers import (
     PROVIDER_PREFIX,
@@ -47,6 +47,8 @@ TEST_ENV_PREFIX = "MMO_TEST_"
 PENDING_TIMEOUT_MIN = Span(10 * MINUTE + SUBMISSION_TIMEOUT)
 """The shortest time for which a payment may be pending: nothing is submitted that might be in
 flight at its expiry, and each payment is polled once more ten minutes before that."""
+IDEMPOTENCY_WINDOW_MIN = Span(MINUTE)
+CALLBACK_TIMEOUT_MIN = Span(SECOND)
 
 
 @frozen
@@ -179,6 +181,21 @@ def _contradictions(
         fault = f"is shorter than {least}: a submission takes up to 30s, and the last poll is due"
         remedy = f'10m before the end. Set it to "{least}" or more.'
         yield fault_of("limits.pending_timeout", fault, remedy)
+    if limits.idempotency_window < IDEMPOTENCY_WINDOW_MIN:
+        least = format_span(IDEMPOTENCY_WINDOW_MIN)
+        fault = f"is shorter than {least}: what a client repeats could be paid twice (C12)."
+        yield fault_of("limits.idempotency_window", fault, f'Set it to "{least}" or more.')
+    if limits.callback_timeout < CALLBACK_TIMEOUT_MIN:
+        least = format_span(CALLBACK_TIMEOUT_MIN)
+        fault = f"is shorter than {least}: hardly a receiver answers within that."
+        yield fault_of("limits.callback_timeout", fault, f'Set it to "{least}" or more.')
+    if limits.page_session is not None and limits.page_session > limits.pending_timeout:
+        fault = "is longer than limits.pending_timeout, after which there is nothing to pay."
+        yield fault_of("limits.page_session", fault, 'Lower it, or set it to "off".')
+    console = settings.console
+    if console.session_idle > console.session_life:
+        fault = "is longer than console.session_life, after which each session ends."
+        yield fault_of("console.session_idle", fault, "Lower it, or raise console.session_life.")
     for key, count, total_key, total in (
         ("callbacks_per_merchant", limits.callbacks_per_merchant, "callbacks", limits.callbacks),
         (

@@ -196,13 +196,15 @@ class LimitsSection:
         SPAN,
         _TERMS.idempotency_window,
         "How long a used merchantReference is refused in any case; then the brand's "
-        "`reference_reuse` decides (C12).",
+        "`reference_reuse` decides (C12); at least 60s.",
     )
     api_key_cache: Span = setting(
         SPAN, API_KEY_CACHE_MAX, "How long a verified key is trusted; at most 60s (A3)."
     )
     callback_timeout: Span = setting(
-        SPAN, from_seconds(DELIVERY_TIMEOUT_S), "How long one callback may take in all (K2)."
+        SPAN,
+        from_seconds(DELIVERY_TIMEOUT_S),
+        "How long one callback may take in all (K2); at least 1s.",
     )
     page_session: Span | None = setting(
         SPAN_OR_OFF,
