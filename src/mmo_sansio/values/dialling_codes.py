@@ -35,9 +35,6 @@ _MOBILE_DIGITS: Final = MappingProxyType(
 )
 """How many digits of a mobile number follow the code (the plans that the ITU publishes)."""
 
-NATIONAL_DIGITS_MAX: Final = 11
-"""Digits of the longest national number, with its leading zero: in Nigeria, say."""
-
 
 def possible_msisdns(digits: str, countries: Iterable[str]) -> list[str]:
     """Return the msisdns that these digits may stand for: as they are, without the two zeros of a
@@ -46,11 +43,18 @@ def possible_msisdns(digits: str, countries: Iterable[str]) -> list[str]:
     found = [digits]
     if digits.startswith("00"):
         found.append(digits.removeprefix("00"))
-    if len(digits) <= NATIONAL_DIGITS_MAX:
-        codes = dict.fromkeys(DIALLING_CODES[each] for each in countries if each in DIALLING_CODES)
-        for code in codes:
+
+    for country in dict.fromkeys(countries):
+        if country in DIALLING_CODES and len(digits) <= _national_digits_max(country):
+            code = DIALLING_CODES[country]
             found += [code + digits, code + digits.removeprefix("0")]
     return list(dict.fromkeys(found))
+
+
+def _national_digits_max(country: str) -> int:
+    """Return how many digits its longest mobile number has with the zero that is dialled at home:
+    10 in Kenya, 13 in Indonesia."""
+    return max(_MOBILE_DIGITS[country]) + 1
 
 
 def is_msisdn_of(country: str, msisdn: str) -> bool:

@@ -41,6 +41,23 @@ def test_a_national_number_is_found_whether_or_not_its_zero_belongs_to_it(
     assert msisdn in possible_msisdns(written, [country, "UG"])
 
 
+@pytest.mark.parametrize("country", DIALLING_CODES)
+def test_a_number_is_found_in_each_notation_wherever_there_is_mobile_money(country: str) -> None:
+    code = DIALLING_CODES[country]
+    nationals = [
+        first + "1234567890123"[: length - len(first)]
+        for length in range(6, 14)
+        for first in ("7", "07")
+        if is_msisdn_of(country, code + "7" * length)
+    ]
+    assert nationals
+    for national in nationals:
+        # A zero in front is dialled at home, unless the number itself begins with one.
+        at_home = national if national.startswith("0") else f"0{national}"
+        for written in (f"00{code}{national}", code + national, national, at_home):
+            assert code + national in possible_msisdns(written, [country, "KE"])
+
+
 def test_a_long_number_stands_for_itself_only() -> None:
     assert possible_msisdns(KENYAN, ["KE", "UG"]) == [KENYAN]
     assert possible_msisdns("0700000180", ["XX"]) == ["0700000180"]
