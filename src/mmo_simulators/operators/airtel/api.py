@@ -136,8 +136,8 @@ class AirtelSimulator:
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
         """Open wallets, see `SimulatedAirtelWallets.open`. The merchant's own, `collection`, takes
         the portal's settings as well: `callback_url` and `callback_key`, and what markets do
-        differently: `ambiguous_status`, `has_short_codes` and `names_codes` of
-        `SimulatedAirtelMarket`. Raises ValueError."""
+        differently: `ambiguous_status`, `has_short_codes`, `names_codes` and
+        `failed_enquiries_succeed` of `SimulatedAirtelMarket`. Raises ValueError."""
         for each in accounts:
             wallet = dict(each)
             if wallet.get("account") == COLLECTION:
@@ -171,9 +171,10 @@ class AirtelSimulator:
         texts = _take(wallet, "callback_url", "callback_key")
         if not all(value is None or isinstance(value, str) for value in texts.values()):
             raise ValueError("callback_url and callback_key must be text or null")
-        switches = _take(wallet, "has_short_codes", "names_codes")
-        if not all(isinstance(value, bool) for value in switches.values()):
-            raise ValueError("has_short_codes and names_codes must be true or false")
+        switches = _take(wallet, "has_short_codes", "names_codes", "failed_enquiries_succeed")
+        for name, value in switches.items():
+            if not isinstance(value, bool):
+                raise ValueError(f"{name} must be true or false")
         status = _take(wallet, "ambiguous_status")
         if status and status["ambiguous_status"] not in ("TA", "TF"):
             raise ValueError("ambiguous_status must be TA or TF")
@@ -264,7 +265,7 @@ class AirtelSimulator:
             )
         if payment.polled_code is not None and payment.result is not None:
             payment = evolve(payment, result=payment.polled_code)
-        return payment_response(payment)
+        return payment_response(payment, failures_succeed=self.market.failed_enquiries_succeed)
 
     def _refund(self, call: SimulatedCall) -> HttpResponse:
         """Refund a collection by its airtel_money_id, whole. A fault may end it with another code,

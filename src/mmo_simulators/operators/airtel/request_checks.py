@@ -78,6 +78,9 @@ class SimulatedAirtelMarket:
     and Zambia (2023)."""
     names_codes: bool = False
     """Whether a callback has the member `code`, as in Uganda (2025)."""
+    failed_enquiries_succeed: bool = False
+    """Whether the answer to an enquiry about a failed payment has `success: true`, as in Zambia
+    (2023) and in public samples: the enquiry itself has succeeded."""
 
 
 class AirtelRequestRejected(RequestRejected):

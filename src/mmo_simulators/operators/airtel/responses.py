@@ -20,13 +20,16 @@ from mmo_simulators.operators.airtel.accounts import (
 from mmo_simulators.operators.airtel.request_checks import operator_response
 
 
-def payment_response(payment: SimulatedAirtelPayment) -> HttpResponse:
-    """Return the response to an enquiry or a pay-out."""
+def payment_response(
+    payment: SimulatedAirtelPayment, *, failures_succeed: bool = False
+) -> HttpResponse:
+    """Return the response to an enquiry or a pay-out; of a payment that has failed, with `success:
+    true` where `failures_succeed`."""
     transaction = {"id": payment.id, "message": payment.message, "status": payment.status}
     if payment.is_paid:
         transaction["airtel_money_id"] = payment.receipt
     code = payment.result or CODE_PREFIXES[payment.kind] + IN_PROCESS
-    is_well = payment.status in ("TS", "TIP")
+    is_well = payment.status in ("TS", "TIP") or (failures_succeed and payment.status == "TF")
     return operator_response({"transaction": transaction}, code, payment.message, success=is_well)
 
 

@@ -226,6 +226,24 @@ def test_an_enquiry_may_contradict_its_callback(play: Play) -> None:
     assert json.loads(request.body)["transaction"]["status_code"] == "TS"
 
 
+@pytest.mark.parametrize("succeed", [False, True])
+def test_an_enquiry_that_finds_a_failure_may_itself_have_succeeded(
+    play: Play, succeed: bool
+) -> None:
+    play.simulator.open_accounts([{"account": "collection", "failed_enquiries_succeed": succeed}])
+    play.script({"at": "collection", "do": "end_with", "code": "DP00800001005"})
+    play.submit(a_payment())
+    play.now = later(play.now, MINUTE)
+
+    target = f"/standard/v1/payments/{a_payment().reference}".encode()
+    fields = ((b"x-country", b"UG"), (b"x-currency", b"UGX"))
+    told = play.exchange(HttpRequest("GET", target, fields, b""))
+    document = json.loads(told.body)
+    assert document["data"]["transaction"]["status"] == "TF"
+    assert document["status"]["success"] is succeed
+    assert isinstance(play.ask(a_payment()), ProviderFailed)
+
+
 @pytest.mark.parametrize("code", ["DP00800001000", "DP00800001029"])
 def test_a_payin_can_stay_ambiguous_or_expire(play: Play, code: str) -> None:
     play.script({"at": "collection", "do": "end_with", "code": code})
