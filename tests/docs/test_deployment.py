@@ -11,6 +11,7 @@ import sys
 import threading
 import tomllib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,32 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from mmo_sansio.http.ip_rules import FORBIDDEN_RANGES, METADATA
+from tests.support.time_limits import HANGS_AFTER_S
+
 ENTRY = re.compile(
     r"^([A-Za-z0-9._-]+)==([^ ;\\]+)(?: ; ([^\\]+?))? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: "
     r"\\)?\n)+)",
     re.M,
 )
 EVERY_ENTRY = re.compile(r"^(?![ #]).+", re.M)
+
+NOT_SUPPORTED = 77
+WITHOUT_EXECUTABLE_MEMORY = f"""
+import ctypes, mmap
+from argon2 import PasswordHasher
+from mmo_trio.cli.group import main
+
+REFUSE_EXECUTABLE_MEMORY = 65  # PR_SET_MDWE of prctl(2), which does what the unit's setting does.
+if ctypes.CDLL(None).prctl(REFUSE_EXECUTABLE_MEMORY, 1, 0, 0, 0):
+    raise SystemExit({NOT_SUPPORTED})
+try:
+    mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+except PermissionError:
+    PasswordHasher().hash("a password")
+    main(["demo", "--once"])
+"""
+"""Hashes a password and plays a whole payment in a process whose memory never becomes code."""
 
 
 def locked(text: str) -> dict[str, tuple[Version, str | None]]:
@@ -134,6 +155,29 @@ def test_the_image_asks_the_listener_that_it_exposes(
         server.shutdown()
         thread.join()
     assert (asked.returncode == 0) is (status == 200)
+
+
+def test_the_unit_keeps_memory_from_becoming_code_and_the_machine_from_metadata(root: Path) -> None:
+    unit = (root / "deploy/mmo-gateway.service").read_text(encoding="utf-8")
+    assert "\nMemoryDenyWriteExecute=yes\n" in unit
+    denied = [
+        ip_network(network)
+        for networks in re.findall(r"^IPAddressDeny=(.+)$", unit, re.MULTILINE)
+        for network in networks.split()
+    ]
+    assert denied == [each.network for each in FORBIDDEN_RANGES if each.description == METADATA]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+def test_a_gateway_works_where_no_memory_becomes_code() -> None:
+    program = [sys.executable, "-c", WITHOUT_EXECUTABLE_MEMORY]
+    played = subprocess.run(
+        program, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False
+    )
+    if played.returncode == NOT_SUPPORTED:
+        pytest.skip("the kernel is older than 6.3")
+    assert played.returncode == 0, played.stderr
+    assert "success" in played.stdout
 
 
 def test_the_unit_bounds_memory_and_tasks_and_writes_no_core(root: Path) -> None:
