@@ -30,7 +30,7 @@ from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import SECOND, Instant, Span, earlier, elapsed
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, earlier, elapsed
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.engine.engine import Engine
 from mmo_trio.http.handler import UNROUTED
@@ -76,10 +76,8 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "all nodes.",
         "mmo_provider_balance_seconds_old": "Seconds since a provider has told the balance of "
         "an account.",
-        "mmo_provider_float_hours": "Hours until a float is empty at the rate of the last "
-        "hours; absent "
-        "while nothing"
-        " is spent.",
+        "mmo_provider_float_seconds_left": "Seconds until a float is empty at the rate of the "
+        "last hours; absent while nothing is spent.",
         "mmo_provider_float_low": "1 while a float is below a threshold of the settings.",
         "mmo_provider_float_refusals": "Pay-outs that a provider has refused because a float "
         "lacked money.",
@@ -321,7 +319,7 @@ def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]
 
 
 def _float_metrics(floats: Sequence[KnownFloat]) -> Iterator[Metric]:
-    balances, hours, low = (
+    balances, seconds_left, low = (
         list[tuple[Labels, float]](),
         list[tuple[Labels, float]](),
         list[tuple[Labels, float]](),
@@ -333,9 +331,9 @@ def _float_metrics(floats: Sequence[KnownFloat]) -> Iterator[Metric]:
         if latest.is_float:
             low.append((labels, int(each.is_low)))
             if each.forecast.hours_left is not None:
-                hours.append((labels, each.forecast.hours_left))
+                seconds_left.append((labels, each.forecast.hours_left * (HOUR // SECOND)))
     yield _gauge("mmo_provider_balance", *balances)
-    yield _gauge("mmo_provider_float_hours", *hours)
+    yield _gauge("mmo_provider_float_seconds_left", *seconds_left)
     yield _gauge("mmo_provider_float_low", *low)
 
 

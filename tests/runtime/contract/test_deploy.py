@@ -67,7 +67,7 @@ async def labels_of(serve: Serve) -> dict[str, dict[str, set[str]]]:
     account["part"].add("sign-in")
     account["state"] |= {each.value for each in AccountState}
     # It asks for a balance half a minute after the start.
-    asked = ("float_low", "balance", "balance_seconds_old", "float_hours")
+    asked = ("float_low", "balance", "balance_seconds_old", "float_seconds_left")
     for each in (f"mmo_provider_{name}" for name in asked):
         found[each]["provider"].add("momo")
         found[each]["account"].add("disbursement")

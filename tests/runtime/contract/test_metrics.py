@@ -34,6 +34,10 @@ LABELS: dict[str, set[str]] = {
 `commit`, `python`."""
 
 
+OTHER_UNITS = {"milliseconds", "microseconds", "minutes", "hours", "days", "kilobytes", "percent"}
+"""Units that Prometheus has base units for: its linter warns of them anywhere in a name."""
+
+
 async def figures(sandbox: Running) -> dict[tuple[str, tuple[str, ...]], float]:
     """Every sample by its name and the values of its labels."""
     answer = await ask(f"{sandbox.ready.console}/metrics")
@@ -53,6 +57,7 @@ async def test_names_follow_the_conventions_and_labels_are_bounded(sandbox: Runn
     families = list(text_string_to_metric_families(text))
     assert len(families) > 20
     for family in families:
+        assert not OTHER_UNITS & {*family.name.split("_")}, family.name
         assert re.fullmatch(r"mmo_[a-z][a-z_]*", family.name)
         assert family.documentation.endswith((".", "1.")), family.name
         assert family.name.endswith("_seconds") == (family.type == "histogram"), family.name
