@@ -276,6 +276,19 @@ async def check_second_factors(open_store: OpenStore) -> None:
             False,
         ]
         assert not await admin.use_recovery_code("bob", b"b")
+        assert [
+            await admin.count_wrong_code("ada", at=after_noon(at), since=after_noon(at - 5), most=3)
+            for at in (0, 1, 6, 7, 8, 9)
+        ] == [False, False, False, False, True, False]
+        assert await admin.second_factor("ada") == evolve(
+            active, last_step=8, recovery_codes=1, locked_at=after_noon(8)
+        )
+        await admin.unlock_second_factor("ada")
+        assert not await admin.count_wrong_code("ada", at=NOON, since=after_noon(-5), most=2)
+        assert await admin.count_wrong_code("ada", at=NOON, since=after_noon(-5), most=2)
+        assert await admin.replace_user(ADA)
+        assert not await admin.count_wrong_code("ada", at=NOON, since=after_noon(-5), most=2)
+        await admin.begin_session(ConsoleSession(b"2", "ada", NOON, NOON), expire_before=NOON)
         await admin.reseal_second_factor("ada", b"second", b"fourth")
         await admin.reseal_second_factor("ada", b"third", b"fifth")
         expected = evolve(active, sealed=b"fourth", pending=b"fifth", last_step=8, recovery_codes=1)

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from quart import Blueprint, Response, render_template, request
 from werkzeug.exceptions import Conflict, Forbidden, NotFound, TooManyRequests
 
-from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, earlier
 from mmo_trio.admin.sealed_secrets import second_factor_owner
 from mmo_trio.console.context import console
 from mmo_trio.console.known_browsers import known_browser
@@ -41,6 +41,13 @@ TIME_STEP_S = 30
 CODE_DIGITS = 6
 TIME_STEPS_TOLERATED = 1
 """Steps by which a device's clock may be early or late (RFC 6238, section 5.2)."""
+
+WRONG_CODES_MAX = 30
+"""How many wrong codes in a day lock a second factor. Each was given with the right password, and
+the limit on attempts alone would leave a guess in a hundred days a chance of one in three."""
+LOCKED_TEXT = (
+    "Too many wrong codes were given for this name: use a recovery code, or ask an administrator."
+)
 
 RECOVERY_CODES = 10
 _RECOVERY_CODE_BYTES = 10
@@ -73,25 +80,37 @@ async def active_factor(user: str) -> SecondFactor | None:
 
 
 async def accept_code(factor: SecondFactor, code: str) -> CodeKind | None:
-    """Return the kind of a right code, which is then used up; None when it is wrong.
+    """Return the kind of a right code, which is then used up; None when it is wrong, or one of a
+    device while the second factor is locked.
 
-    The caller limits and records the attempts; that a recovery code is used is recorded here.
-    Raises SealError when the secret can't be opened."""
+    The caller limits and records the attempts; that a recovery code is used, or that a wrong code
+    locks the second factor, is recorded here. Raises SealError when the secret can't be opened."""
     assert factor.sealed is not None
-    admin, user = console().store.admin, factor.user
+    admin, user, now = console().store.admin, factor.user, console().now()
     secret = console().keys.unseal_secret(second_factor_owner(user), factor.sealed)
-    step = matching_step(secret, code, console().now())
+    step = matching_step(secret, code, now)
     if step is not None:
-        return CodeKind.TOTP if await admin.use_time_step(user, step) else None
-    if not await admin.use_recovery_code(
-        user, recovery_code_digest(user, code[:CODE_CHARACTERS_MAX])
-    ):
-        return None
+        is_taken = factor.locked_at is None and await admin.use_time_step(user, step)
+        return CodeKind.TOTP if is_taken else None
+
     actor = f"user:{user}"
-    await console().audit_log.record(
-        actor, "recovery_code_used", actor, left=factor.recovery_codes - 1
-    )
-    return CodeKind.RECOVERY_CODE
+    digest = recovery_code_digest(user, code[:CODE_CHARACTERS_MAX])
+    if await admin.use_recovery_code(user, digest):
+        # It is too long to be guessed, so it is the user, who need not wait for anybody.
+        await admin.unlock_second_factor(user)
+        await console().audit_log.record(
+            actor, "recovery_code_used", actor, left=factor.recovery_codes - 1
+        )
+        return CodeKind.RECOVERY_CODE
+
+    # Who has given none has guessed none.
+    if code.strip() and await admin.count_wrong_code(
+        user, at=now, since=earlier(now, Span(DAY)), most=WRONG_CODES_MAX
+    ):
+        await console().audit_log.record(
+            actor, "second_factor_locked", actor, address=client_address()
+        )
+    return None
 
 
 @pages.before_request
@@ -214,7 +233,9 @@ async def _attempt_to_prove() -> str | None:
         await _forgive(user.name)
         return None
     await record_action("second_factor_failed", user.actor, address=client_address())
-    return WRONG_PASSWORD_TEXT if factor is None else WRONG_CODE_TEXT
+    if factor is None:
+        return WRONG_PASSWORD_TEXT
+    return WRONG_CODE_TEXT if factor.locked_at is None else LOCKED_TEXT
 
 
 async def _check_limit(name: str, now: Instant) -> None:

@@ -112,7 +112,10 @@ async def sign_in() -> Response:
         kind = await second_factor.accept_code(factor, form.get("code", ""))
         if kind is None:
             await audit_log.record(actor, "second_factor_failed", actor, address=address)
-            return await show_form(WRONG_CREDENTIALS_TEXT, 403, name=name, typed=typed)
+            # Only a browser of the user's own learns that the password was right.
+            is_told = factor.locked_at is not None and browser is not None
+            fault = second_factor.LOCKED_TEXT if is_told else WRONG_CREDENTIALS_TEXT
+            return await show_form(fault, 403, name=name, typed=typed)
     await forgive_failures(store, name, address, browser=browser)
     await audit_log.record(actor, "signed_in", actor, address=address, secondFactor=kind)
     to = sessions.own_path(request.args.get("to", "")) or url_for("overview.show")

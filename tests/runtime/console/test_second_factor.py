@@ -15,6 +15,7 @@ from mmo_trio.admin.sealed_secrets import RESEAL, second_factor_owner
 from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.console import second_factor
+from mmo_trio.console.sign_in import WRONG_CREDENTIALS_TEXT
 from mmo_trio.console.sign_in_limit import FAILURES_PER_PAIR_MAX
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.storage.sqlite import SqliteStore
@@ -136,6 +137,43 @@ async def test_wrong_codes_are_limited_like_wrong_passwords(
     await ada.get("/second-factor")
     assert (await ada.post("/second-factor/remove", code=device.code())).status == 303
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada")).status == 303
+
+
+async def guess_codes(sandbox: Running) -> None:
+    """Know ada's password, and give as many wrong codes for her as a day allows."""
+    stranger = ConsoleBrowser(sandbox.ready.console)
+    for number in range(second_factor.WRONG_CODES_MAX):
+        if number % FAILURES_PER_PAIR_MAX == 0:
+            await sandbox.advance("16m")
+        assert (await stranger.sign_in("ada", code="000000")).status == 403
+    await sandbox.advance("16m")
+
+
+async def test_too_many_wrong_codes_lock_a_second_factor_until_the_user_or_a_person_is_there(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    device, ada = Device(sandbox), await signed_in("ada")
+    await device.enrol(ada)
+    for _ in range(2):
+        await guess_codes(sandbox)
+        elsewhere = ConsoleBrowser(sandbox.ready.console)
+        refused = await elsewhere.sign_in("ada", code=device.code())
+        assert (refused.status, WRONG_CREDENTIALS_TEXT in refused.body.decode()) == (403, True)
+        refused = await ada.sign_in("ada", code=device.code())
+        assert (refused.status, second_factor.LOCKED_TEXT in refused.body.decode()) == (403, True)
+        await sandbox.advance("2d")
+        assert (await elsewhere.sign_in("ada", code=device.code())).status == 403
+        listed = json.loads(await mmo("users", "list", "--json", "--data", sandbox.directory))
+        assert [each["name"] for each in listed if each["lockedAt"]] == ["ada"]
+
+        if device.recovery_codes:
+            assert (await elsewhere.sign_in("ada", code=device.recovery_codes[0])).status == 303
+            device.recovery_codes.clear()
+        else:
+            await mmo("users", "enable", "ada", "--data", sandbox.directory)
+        code = await next_code(sandbox, device)
+        assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=code)).status == 303
+    assert (await actions(sandbox)).count(("user:ada", "second_factor_locked")) == 2
 
 
 async def test_a_session_that_was_left_open_changes_no_second_factor(

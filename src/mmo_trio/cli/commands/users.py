@@ -14,7 +14,7 @@ from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.console.passwords import UnusablePassword, hash_password
-from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
+from mmo_trio.storage.interface.admin_types import ConsoleUser, Role, SecondFactor
 from mmo_trio.storage.sql.store import Store
 
 NAME_CHARACTERS_MAX = 64
@@ -65,19 +65,21 @@ def list_(target: CommandTarget, as_json: bool) -> None:
     """List the users."""
 
     async def list_users(store: Store) -> list[dict[str, object]]:
-        factors = {each.user: each.confirmed_at for each in await store.admin.second_factors()}
+        factors = {each.user: each for each in await store.admin.second_factors()}
+        without = SecondFactor("")
         return [
             {
                 "name": each.name,
                 "role": each.role,
                 "addedAt": format_instant(each.added_at),
                 "disabledAt": format_instant(each.disabled_at),
-                "secondFactorAt": format_instant(factors.get(each.name)),
+                "secondFactorAt": format_instant(factors.get(each.name, without).confirmed_at),
+                "lockedAt": format_instant(factors.get(each.name, without).locked_at),
             }
             for each in await store.admin.users()
         ]
 
-    columns = ("name", "role", "addedAt", "disabledAt", "secondFactorAt")
+    columns = ("name", "role", "addedAt", "disabledAt", "secondFactorAt", "lockedAt")
     print_rows(columns, target.with_store(list_users), as_json=as_json)
 
 
@@ -95,7 +97,8 @@ def disable(name: str, target: CommandTarget) -> None:
 @click.argument("name")
 @target_options
 def enable(name: str, target: CommandTarget) -> None:
-    """Let a disabled user sign in again."""
+    """Let a user sign in again who was disabled, or whose second factor was locked by wrong
+    codes."""
     _change_user(target, name, "user_enabled", lambda user: evolve(user, disabled_at=None))
     print_status(f"{name} may sign in again.")
 

@@ -98,6 +98,8 @@ class SecondFactor:
     """A sealed secret that the user has not confirmed yet."""
     recovery_codes: int = 0
     """Recovery codes that are left."""
+    locked_at: Instant | None = None
+    """The time since which it takes recovery codes only, after too many wrong codes."""
 
     @property
     def is_active(self) -> bool:

@@ -187,6 +187,8 @@ class AdminStore:
     begin_enrolment = _writing(console_users.begin_enrolment)
     confirm_second_factor = _writing(console_users.confirm_second_factor)
     use_time_step = _writing(console_users.use_time_step)
+    count_wrong_code = _writing(console_users.count_wrong_code)
+    unlock_second_factor = _writing(console_users.unlock_second_factor)
     use_recovery_code = _writing(console_users.use_recovery_code)
     replace_recovery_codes = _writing(console_users.replace_recovery_codes)
     remove_second_factor = _writing(console_users.remove_second_factor)

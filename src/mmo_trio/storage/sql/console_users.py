@@ -26,7 +26,7 @@ from mmo_trio.storage.sql.statements import (
 _FACTOR_COLUMNS = (
     "user_name, sealed, confirmed_at, last_step, pending,"
     " (SELECT count(*) FROM recovery_codes WHERE recovery_codes.user_name = "
-    "second_factors.user_name)"
+    "second_factors.user_name), locked_at"
 )
 _USER_COLUMNS = "name, role, password_hash, added_at, disabled_at"
 
@@ -41,7 +41,8 @@ def add_user(user: ConsoleUser) -> SqlQuery[bool]:
 
 
 def replace_user(user: ConsoleUser) -> SqlQuery[bool]:
-    """Replace a user and end all its sessions; return False when there is no user of that name."""
+    """Replace a user, end all its sessions, and let its second factor take codes again; return
+    False when there is no user of that name."""
     name, *values = values_of(user)
     changed = yield from execute(
         "UPDATE console_users SET role = ?, password_hash = ?, added_at = ?, disabled_at = ?"
@@ -50,6 +51,7 @@ def replace_user(user: ConsoleUser) -> SqlQuery[bool]:
         name,
     )
     yield from execute("DELETE FROM sessions WHERE user_name = ?", name)
+    yield from unlock_second_factor(name)
     return bool(changed)
 
 
@@ -205,6 +207,39 @@ def use_time_step(user: str, step: int) -> SqlQuery[bool]:
         step,
         user,
         step,
+    )
+
+
+def count_wrong_code(user: str, *, at: Instant, since: Instant, most: int) -> SqlQuery[bool]:
+    """Count a wrong code with the others of a period, which ends when its first one is older than
+    `since`; return whether this one locks the second factor, as the last of `most`."""
+    yield from execute(
+        "UPDATE second_factors SET"
+        " wrong_codes = CASE WHEN wrong_codes_since > ? THEN wrong_codes + 1 ELSE 1 END,"
+        " wrong_codes_since = CASE WHEN wrong_codes_since > ? THEN wrong_codes_since ELSE ? END"
+        " WHERE user_name = ? AND locked_at IS NULL",
+        since,
+        since,
+        at,
+        user,
+    )
+    return (
+        yield from returns_row(
+            "UPDATE second_factors SET locked_at = ?"
+            " WHERE user_name = ? AND locked_at IS NULL AND wrong_codes >= ? RETURNING 1",
+            at,
+            user,
+            most,
+        )
+    )
+
+
+def unlock_second_factor(user: str) -> SqlQuery[None]:
+    """Let a second factor take codes again, and forget the wrong ones."""
+    yield from execute(
+        "UPDATE second_factors SET wrong_codes = 0, wrong_codes_since = NULL, locked_at = NULL"
+        " WHERE user_name = ?",
+        user,
     )
 
 

@@ -319,7 +319,7 @@ CREATE INDEX sign_in_attempts_by_time ON sign_in_attempts (at);
 -- `last_step` is the last accepted step of time. A recovery code is removed when it is used.
 CREATE TABLE second_factors (
     user_name text PRIMARY KEY, sealed bytea, confirmed_at bigint, last_step bigint NOT NULL DEFAULT 0,
-    pending bytea
+    pending bytea, wrong_codes bigint NOT NULL DEFAULT 0, wrong_codes_since bigint, locked_at bigint
 );
 
 CREATE TABLE recovery_codes (user_name text NOT NULL, digest bytea NOT NULL, PRIMARY KEY (user_name, digest));

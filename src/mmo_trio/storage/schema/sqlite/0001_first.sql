@@ -247,7 +247,7 @@ CREATE INDEX sign_in_attempts_by_time ON sign_in_attempts (at);
 -- `last_step` is the last accepted step of time. A recovery code is removed when it is used.
 CREATE TABLE second_factors (
     user_name TEXT PRIMARY KEY, sealed BLOB, confirmed_at INTEGER, last_step INTEGER NOT NULL DEFAULT 0,
-    pending BLOB
+    pending BLOB, wrong_codes INTEGER NOT NULL DEFAULT 0, wrong_codes_since INTEGER, locked_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE recovery_codes (
