@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from attrs import evolve, field, frozen
 
@@ -32,6 +32,19 @@ from mmo_trio.storage.sql.store import Store
 
 SUCCESS = "success"
 """The outcome of a resolution that has no error code."""
+
+
+_COMMAND_PREFIX: Final = "cli:"
+
+
+def command_user_name(machine_user: str) -> str:
+    """Return the name under which a user of the machine, who runs a command, takes part."""
+    return _COMMAND_PREFIX + machine_user
+
+
+def is_same_person(one: str, other: str) -> bool:
+    """Return whether two names may be one person's, in the console and on the machine."""
+    return one.removeprefix(_COMMAND_PREFIX) == other.removeprefix(_COMMAND_PREFIX)
 
 
 class ProposalAction(StrEnum):
@@ -128,7 +141,7 @@ class ResolutionUser:
 
     def actor_for(self, proposal: Proposal | None, *, four_eyes: bool) -> ProposalActor:
         """Return the relation of this user to the proposal."""
-        is_own = proposal is not None and proposal.proposed_by == self.name
+        is_own = proposal is not None and is_same_person(proposal.proposed_by, self.name)
         if self.can_approve and not (is_own and four_eyes):
             return ProposalActor.APPROVER
         if not self.can_propose:
@@ -315,7 +328,9 @@ class Resolutions:
             and proposal.state is ProposalState.OPEN
         ):
             proposer = await self.store.admin.user(proposal.proposed_by)
-            if proposer is None or proposer.disabled_at is not None:
+            is_gone = proposer is None or proposer.disabled_at is not None
+            # The machine's users are not listed here; who may run commands is its own matter.
+            if is_gone and not proposal.proposed_by.startswith(_COMMAND_PREFIX):
                 after = ResolutionRefusal.PROPOSER_DISABLED
         if proposal is None or after is ResolutionRefusal.NOT_PERMITTED:
             assert isinstance(after, ResolutionRefusal)
@@ -407,6 +422,7 @@ class Resolutions:
             evidence=proposal.evidence,
             proposedBy=proposal.proposed_by,
             remark=remark,
+            **user.people,
         )
 
 

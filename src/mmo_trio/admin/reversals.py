@@ -21,7 +21,7 @@ from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal, ReversalState, left_of, reversed_payment
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionUser
+from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionUser, is_same_person
 from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong
 from mmo_trio.settings.values import ReversalLimit
 from mmo_trio.storage.interface.admin_types import Role, SuspenseEntry
@@ -40,14 +40,8 @@ class NoSuchReversal(ReversalRefused):
     """There is no reversal with this id."""
 
 
-def _is_same_person(one: str, other: str) -> bool:
-    """Return whether two names may be one person's: commands name the users of the machine
-    `cli:NAME`."""
-    return one.removeprefix("cli:") == other.removeprefix("cli:")
-
-
 _COMMAND_REFUSED: Final = (
-    "With four eyes another user approves it in the console: a command only asks, unless"
+    "With four eyes another user {verb} it in the console: a command only asks, unless"
     " console.commands_approve is on."
 )
 
@@ -124,10 +118,10 @@ class Reversals:
         about, is_own = f"payment:{known.payment}", known.asked_by == user.name
         if not user.can_approve and (is_approved or not is_own):
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
-        if is_approved and self.four_eyes and _is_same_person(known.asked_by, user.name):
+        if is_approved and self.four_eyes and is_same_person(known.asked_by, user.name):
             await self._refuse(user, about, "You asked for it: another user has to approve it.")
-        if is_approved and user.is_command and self.four_eyes and not self.commands_approve:
-            await self._refuse(user, about, _COMMAND_REFUSED)
+        if is_approved and self._only_asks(user):
+            await self._refuse(user, about, _COMMAND_REFUSED.format(verb="approves"))
         if known.state not in (_MAY_BE_APPROVED if is_approved else _MAY_BE_REFUSED):
             await self._refuse(user, about, _who_decided(known))
         decision = DecideReversal(
@@ -151,8 +145,10 @@ class Reversals:
         about = f"payment:{known.payment}"
         if not user.can_approve:
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
-        if self.four_eyes and _is_same_person(known.asked_by, user.name):
+        if self.four_eyes and is_same_person(known.asked_by, user.name):
             await self._refuse(user, about, "You asked for it: another user has to end it.")
+        if self._only_asks(user):
+            await self._refuse(user, about, _COMMAND_REFUSED.format(verb="ends"))
         ended = ResolveReversal(id, user.name, succeeded, evidence, provider_reference)
         outcome = "succeeded" if succeeded else "failed"
         return await self._carry_out(
@@ -165,6 +161,9 @@ class Reversals:
             if each.id == id:
                 return each
         raise NoSuchReversal(f"There is no reversal {id}.")
+
+    def _only_asks(self, user: ResolutionUser) -> bool:
+        return user.is_command and self.four_eyes and not self.commands_approve
 
     async def _carry_out(
         self, user: ResolutionUser, input_: ReversalInput, action: str, about: str, **detail: object

@@ -386,7 +386,8 @@ class ConsoleSection:
     commands_approve: bool = setting(
         SWITCH,
         False,
-        "Whether `mmo tx reversals approve` counts as a second user where four eyes are required. "
+        "Whether commands count as a second user where four eyes are required: `mmo tx reversals "
+        "approve` and `resolve`, and `mmo tx resolve`, which otherwise proposes. "
         "A person with a shell and an account of the console would be two.",
     )
     hosts: tuple[str, ...] = setting(

@@ -440,6 +440,17 @@ async def test_a_refusal_after_the_other_approvers_success_is_none(store: Sqlite
     assert "resolution_failed" not in [act for _, act in await case.acts()]
 
 
+async def test_a_user_of_the_console_approves_what_a_command_of_somebody_else_proposes(
+    store: SqliteStore,
+) -> None:
+    case = Case(store)
+    await case.begin()
+    shell = evolve(SAM, name="cli:ann", actor="cli:ann", can_approve=True, is_command=True)
+    await case.propose(shell)
+    assert await case.refusal(case.resolutions.approve(ANN, 1)) is OWN_PROPOSAL
+    assert (await case.resolutions.approve(ABE, 1)).state is DONE
+
+
 async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved(
     store: SqliteStore,
 ) -> None:

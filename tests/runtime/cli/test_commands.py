@@ -182,6 +182,7 @@ def test_transactions_are_listed_by_the_beginning_of_a_reference(data: Path) -> 
     )
 
 
+@pytest.mark.usefixtures("commands_approve")
 @pytest.mark.spec("S1", "S2")
 def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
     done = as_json(
@@ -201,6 +202,24 @@ def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
     said = refusal(1, "tx", "resolve", "order-3", "--failed", "user_timeout",
                    "--evidence", "line 7", "--reason", "x", "--data", data)  # fmt: skip
     assert "has succeeded, and a result does not change" in said
+
+
+@pytest.mark.spec("S1")
+def test_where_four_eyes_are_required_a_command_proposes_and_ends_nothing(data: Path) -> None:
+    words = ("tx", "resolve", "order-3", "--evidence", "line 7", "--reason", "statement of today")
+    said = mmo(*words, "--succeeded", "--user", "amina", "--data", data)
+    assert (said.exit_code, "Proposed. Another user approves it" in said.stderr) == (0, True)
+    assert as_json("tx", "show", "order-3", "--data", data)["transaction"]["status"] == "pending"
+    assert "There is a proposal about this payment already." in refusal(
+        1, *words, "--failed", "--data", data
+    )
+    proposed = next(
+        each
+        for each in as_json("audit", "list", "--data", data)
+        if each["act"] == "resolution_proposed"
+    )
+    assert proposed["actor"] == f"cli:{machine_user().name}"
+    assert proposed["detail"]["user"] == "amina"
 
 
 def test_a_resolution_says_what_it_needs(data: Path) -> None:
@@ -461,6 +480,7 @@ def test_a_sandbox_that_does_not_run_keeps_the_moved_clock(data: Path) -> None:
     assert "mmo sandbox" in refusal(1, "sandbox-clock", "advance", "3d", "--data", data / "none")
 
 
+@pytest.mark.usefixtures("commands_approve")
 @pytest.mark.spec("S3")
 def test_administration_keeps_to_the_sandboxs_clock(data: Path) -> None:
     assert mmo("sandbox-clock", "advance", "1d", "--data", data).exit_code == 0
@@ -480,6 +500,7 @@ def test_administration_keeps_to_the_sandboxs_clock(data: Path) -> None:
     assert done["completedAt"][:10] > done["createdAt"][:10]
 
 
+@pytest.mark.usefixtures("commands_approve")
 def test_administration_records_the_true_time_although_a_clock_was_ahead_before(data: Path) -> None:
     assert mmo("sandbox-clock", "advance", "1d", "--data", data).exit_code == 0
     words = ("--reason", "seen", "--data", data)

@@ -68,6 +68,7 @@ def test_what_is_unknown_for_an_hour_is_stuck(data: Path) -> None:
     assert len(as_json("tx", "list", "--stuck", "--limit", 1, "--data", data)) == 1
 
 
+@pytest.mark.usefixtures("commands_approve")
 @pytest.mark.spec("S2", "S5")
 def test_a_person_cannot_contradict_what_the_provider_has_told(data: Path) -> None:
     words = ("--reason", "stuck", "--evidence", "line 7", "--data", data)
@@ -81,6 +82,7 @@ def test_a_person_cannot_contradict_what_the_provider_has_told(data: Path) -> No
     assert (done["status"], done["completionSource"]) == ("success", "manual")
 
 
+@pytest.mark.usefixtures("commands_approve")
 @pytest.mark.spec("S4")
 def test_a_person_cannot_count_a_receipt_twice(data: Path) -> None:
     deposit = a.a_deposit(provider_reference="SFC123XYZ9", gateway_reference=a.UNUSED_REFERENCE)
@@ -95,6 +97,7 @@ def test_a_person_cannot_count_a_receipt_twice(data: Path) -> None:
     assert (done["status"], done["providerReference"]) == ("success", "SFC123XYZ8")
 
 
+@pytest.mark.usefixtures("commands_approve")
 @pytest.mark.spec("S5", "S6")
 def test_a_person_cannot_fail_what_may_be_arriving(data: Path) -> None:
     words = ("--failed", "--reason", "stuck", "--evidence", "line 7", "--data", data)
@@ -124,6 +127,7 @@ def test_what_has_expired_is_stuck_no_longer_and_what_is_told_then_waits_for_a_p
     assert mmo("tx", "resolve", OLD, *by_hand).exit_code == 1
 
 
+@pytest.mark.usefixtures("commands_approve")
 @pytest.mark.spec("S2", "E1")
 def test_a_failure_by_hand_needs_no_code(data: Path) -> None:
     words = ("--reason", "stuck", "--evidence", "line 7", "--data", data)

@@ -97,6 +97,7 @@ def test_a_name_that_was_typed_is_recorded_and_is_no_other_pair_of_eyes(data: Pa
     assert recorded >= {("reversal_requested", "amina"), ("refused", "brian")}
 
 
+@pytest.mark.usefixtures("commands_approve")
 def test_what_was_not_sent_is_taken_back(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     as_json("tx", "reverse", PAID, "--reason", "Paid twice.", "--data", data)
     ended = as_json("tx", "reversals", "refuse", FIRST, "--remark", "A mistake.", "--data", data)
@@ -187,6 +188,8 @@ def test_a_failed_reversal_that_the_statement_has_is_put_right(
     monkeypatch.setattr(reversals, "machine_user", lambda: MachineUser("amina"))
     assert "another user" in refusal(*by_hand, "--data", data)
     monkeypatch.setattr(reversals, "machine_user", lambda: MachineUser("brian"))
+    assert "another user ends it in the console" in refusal(*by_hand, "--data", data)
+    monkeypatch.setenv("MMO_CONSOLE_COMMANDS_APPROVE", "true")
     ended = as_json(*by_hand, "--data", data)
     assert (ended["state"], ended["endedBy"]) == ("moved_after_all", "cli:brian")
     again = refusal("tx", "reverse", PAID, "--reason", "Paid twice.", "--data", data)

@@ -23,7 +23,12 @@ from mmo_trio.admin.explanation import (
     suspense_entry_to_json,
 )
 from mmo_trio.admin.reference_search import search_by_beginning
-from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
+from mmo_trio.admin.resolution import (
+    SUCCESS,
+    ResolutionRefused,
+    Resolutions,
+    resolve_payment,
+)
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import ToldWrong, list_told_wrong, load_told_wrong, merchant_message
 from mmo_trio.cli.commands.brands import brand_keys_to_json
@@ -313,7 +318,8 @@ def resolve(
 ) -> None:
     """Complete a pending transaction by hand; the merchant is called back as always.
 
-    Refused when its provider has reported otherwise, and when it has ended.
+    Refused when its provider has reported otherwise, and when it has ended. With four eyes it only
+    proposes that, unless `console.commands_approve` is on: another user approves it in the console.
     """
     if succeeded == (code is not None):
         raise UsageProblem("Say either --succeeded or --failed.")
@@ -321,12 +327,30 @@ def resolve(
         if not text.strip():
             raise UsageProblem(f"{name} is empty.")
 
+    console, machine = target.settings.console, machine_user()
+    only_asks = console.four_eyes and not console.commands_approve
+
+    async def propose(store: Store, found: Transaction) -> Transaction:
+        audit_log = await target.open_audit_log(store)
+        submit = partial(submit_once, store, clock=target.clock())
+        await Resolutions(store, submit, audit_log, four_eyes=True).propose(
+            machine.as_staff(user),
+            found.reference,
+            None if code is None else ErrorCode(code),
+            reason=reason,
+            evidence=evidence,
+            provider_reference=provider_reference,
+        )
+        return found
+
     async def resolve_it(store: Store) -> Transaction:
         found = await find_transaction(store, reference, brand)
+        if only_asks:
+            return await propose(store, found)
         resolution = ResolveManually(
             found.reference,
             found.order.provider,
-            user=machine_user().acting_for(user),
+            user=machine.acting_for(user),
             reason=reason,
             evidence=evidence,
             error_code=None if code is None else ErrorCode(code),
@@ -346,7 +370,10 @@ def resolve(
     except ResolutionRefused as refused:
         raise NegativeAnswer(str(refused)) from None
     _print_transaction(resolved, as_json=as_json)
-    print_status("Done. The gateway that serves this store makes the callback.")
+    if only_asks:
+        print_status("Proposed. Another user approves it, in the console under Proposals.")
+    else:
+        print_status("Done. The gateway that serves this store makes the callback.")
 
 
 @click.command()

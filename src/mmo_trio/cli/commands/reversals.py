@@ -12,7 +12,6 @@ import click
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
 from mmo_sansio.values.reversals import Reversal, ReversalState
-from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import ResolutionUser
 from mmo_trio.admin.reversals import ReversalRefused, Reversals
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
@@ -60,27 +59,14 @@ def changes_reversal(command: Callable[..., Change]) -> Command:
     @json_option
     @wraps(command)
     def run(*, user: str | None, target: CommandTarget, as_json: bool, **arguments: Any) -> None:
-        change, machine, console = command(**arguments), machine_user(), target.settings.console
-        name = f"cli:{machine.name}"
-        by = ResolutionUser(
-            name,
-            name,
-            can_propose=True,
-            can_approve=True,
-            people=machine.people(user),
-            is_command=True,
-        )
+        change, console = command(**arguments), target.settings.console
+        by = machine_user().as_staff(user)
 
         async def make_change(store: Store) -> Reversal:
-            clock = target.clock()
-            audit_log = AuditLog(
-                store.admin, (await target.open_keyring(store)).audit_key, clock.now
-            )
-            submit = partial(submit_once, store, clock=clock)
             staff = Reversals(
                 store,
-                submit,
-                audit_log,
+                partial(submit_once, store, clock=target.clock()),
+                await target.open_audit_log(store),
                 console.four_eyes,
                 console.reversal_limits,
                 commands_approve=console.commands_approve,

@@ -20,6 +20,7 @@ from attrs import frozen
 from mmo_sansio.resilience.store_mark import Recognition
 from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
+from mmo_trio.admin.resolution import ResolutionUser, command_user_name
 from mmo_trio.brands.in_force import wait_until_in_force
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys, open_keyring
@@ -123,13 +124,13 @@ class CommandTarget:
     ) -> tuple[AuditEvent, AuditKey]:
         """Return the event that `record` appends, for a store that appends it together with what
         the command does. Raises SettingsError when the master key can't be read."""
-        machine = machine_user()
-        audit_log = AuditLog(
-            store.admin, (await self.open_keyring(store)).audit_key, self.clock().now
-        )
-        return audit_log.event(
-            f"cli:{machine.name}", action, about, **detail, **machine.people(user)
-        )
+        machine, audit_log = machine_user(), await self.open_audit_log(store)
+        actor = command_user_name(machine.name)
+        return audit_log.event(actor, action, about, **detail, **machine.people(user))
+
+    async def open_audit_log(self, store: Store) -> AuditLog:
+        """Return the store's audit log. Raises SettingsError when the master key can't be read."""
+        return AuditLog(store.admin, (await self.open_keyring(store)).audit_key, self.clock().now)
 
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""
@@ -274,6 +275,19 @@ class MachineUser:
         """Return the details of an audit event beside its actor; `user` is the name that was
         typed."""
         return {"user": user, "loginUser": self.login_user, "sudoUser": self.sudo_user}
+
+    def as_staff(self, user: str | None) -> ResolutionUser:
+        """Return who takes part in decisions with the console's users; `user` is the name that was
+        typed, which is no other pair of eyes."""
+        name = command_user_name(self.name)
+        return ResolutionUser(
+            name,
+            name,
+            can_propose=True,
+            can_approve=True,
+            people=self.people(user),
+            is_command=True,
+        )
 
 
 def machine_user() -> MachineUser:
