@@ -29,13 +29,13 @@ from mmo_merchant import (
     records_request,
 )
 from mmo_sansio.http.messages import HttpResponse
-from mmo_sansio.messages.inputs import Input, RecordLostUse
+from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.values.clock import HOUR, Span, earlier, to_datetime
 from mmo_sansio.values.model import Status, Transaction
-from mmo_trio.admin.restoration import record_lost_uses
+from mmo_trio.admin.restoration import ToldPayment, record_lost_uses
 from mmo_trio.brands.apply import create_key
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.console.context import ConsoleContext
@@ -259,14 +259,19 @@ class RestoredStore:
     async def close_gap(self, console: ConsoleContext) -> None:
         """Let the references count as used that merchants have records of, or that their ledgers
         name."""
-        uses = [
-            RecordLostUse(each.brand, found.merchant_reference, found.gateway_reference, USER)
+        told = [
+            ToldPayment(
+                each.brand,
+                found.gateway_reference,
+                found.merchant_reference,
+                has_failed=found.status is Status.FAILED,
+            )
             for each in self.world.merchants
             for found in (report.transaction for report in each.reports)
             if found.merchant_reference is not None
         ]
-        uses += [
-            RecordLostUse(each.brand, reference, reference, USER)
+        told += [
+            ToldPayment(each.brand, reference)
             for each in self.world.merchants
             for reference, at_s in each.begun_at.items()
             if at_s <= self.gap_ends_s
@@ -275,7 +280,7 @@ class RestoredStore:
         async def submit(inputs: Sequence[Input]) -> Sequence[Reply]:
             return [await console.submit(each) for each in inputs]
 
-        await record_lost_uses(console.store, submit, dict.fromkeys(uses))
+        await record_lost_uses(console.store, submit, dict.fromkeys(told), user=USER)
 
     async def _release(self, console: ConsoleContext) -> None:
         for each in sorted((await console.store.configuration()).restored_brands):

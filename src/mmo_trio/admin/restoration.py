@@ -3,17 +3,19 @@ ended then may have been submitted since, and what was created since is missing.
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Final
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from mmo_sansio.messages.inputs import MarkRestored, RecordLostUse
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.messages.reversals import MarkReversalRestored
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Status
+from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.brand_hold import SubmitBatch
 from mmo_trio.storage.interface.admin_types import RESTORATION, BrandHold, PaymentFilter
 from mmo_trio.storage.sql.store import Store
@@ -23,6 +25,11 @@ ROUND_SIZE = 200
 
 REVERSALS_MAX = 1_000_000
 """Payments whose reversals are marked; staff ask for few."""
+
+_END_CHARACTERS: Final = 12
+"""How much of the end of a gatewayReference operators repeat as account number."""
+_END: Final = re.compile(rf"(?=.*[A-Z])[0-9A-HJKMNP-TV-Z]{{{_END_CHARACTERS}}}", re.ASCII)
+"""The characters of a ULID; digits alone are the number of an order."""
 
 
 async def begin_restoration(
@@ -66,13 +73,74 @@ async def _mark_reversals(store: Store, submit: SubmitBatch, *, user: str) -> No
         await submit(unmarked[start : start + ROUND_SIZE])
 
 
-async def record_lost_uses(store: Store, submit: SubmitBatch, uses: Iterable[RecordLostUse]) -> int:
-    """Let the merchantReferences of payments count as used that the store lacks; return how many
-    payments that were."""
-    recorded, waiting = 0, iter(uses)
+@frozen
+class ToldPayment:
+    """Is a payment that a statement, or records that a merchant has kept, tell of."""
+
+    brand: str
+    name: str
+    """Its gatewayReference, or what else it is known by: the end of that, as account number of an
+    operator's statement, or its merchantReference."""
+    merchant_reference: str | None = None
+    """None where the name is all that is told."""
+    has_failed: bool = False
+
+
+@frozen
+class RecordedUses:
+    """Says of which payments the merchantReferences count as used from now on."""
+
+    count: int = 0
+    unknown_ends: Sequence[str] = ()
+    """Names that look like ends of gatewayReferences, of payments that the store lacks: only their
+    merchant knows the merchantReferences."""
+
+
+async def record_lost_uses(
+    store: Store, submit: SubmitBatch, told: Iterable[ToldPayment], *, user: str
+) -> RecordedUses:
+    """Let the merchantReferences count as used of payments that the store lacks, or has as failed
+    where they may have been paid."""
+    count, unknown_ends, waiting = 0, list[str](), iter(told)
     while some := list(islice(waiting, ROUND_SIZE)):
-        stored = await store.transactions([each.gateway_reference for each in some])
-        if lost := [each for each in some if each.gateway_reference not in stored]:
-            await submit(lost)
-        recorded += len(lost)
-    return recorded
+        stored = await _find_stored(store, some)
+        if uses := list(_lost_uses(some, stored, user)):
+            await submit(uses)
+        count += len(uses)
+        unknown_ends += [
+            payment.name for payment in some if payment.name not in stored and _may_be_end(payment)
+        ]
+    return RecordedUses(count, unknown_ends)
+
+
+async def _find_stored(store: Store, told: Sequence[ToldPayment]) -> Mapping[str, Transaction]:
+    """Return the payments that the store has, by the name that is told."""
+    stored = dict(await store.transactions([payment.name for payment in told]))
+    for payment in told:
+        if payment.name in stored or len(payment.name) != _END_CHARACTERS:
+            continue
+        found = await store.transaction_by_suffix(payment.name.upper())
+        if found is not None:
+            stored[payment.name] = found
+    return stored
+
+
+def _lost_uses(
+    told: Sequence[ToldPayment], stored: Mapping[str, Transaction], user: str
+) -> Iterator[RecordLostUse]:
+    for payment in told:
+        known = stored.get(payment.name)
+        if known is None or known.order.brand != payment.brand:
+            told_reference = payment.merchant_reference or payment.name
+            yield RecordLostUse(payment.brand, told_reference, payment.name, user)
+            continue
+
+        reference = payment.merchant_reference or known.order.merchant_reference
+        if reference and known.status is Status.FAILED and not payment.has_failed:
+            # Under its whole gatewayReference the payment would still count as failed.
+            yield RecordLostUse(payment.brand, reference, known.reference[-_END_CHARACTERS:], user)
+
+
+def _may_be_end(payment: ToldPayment) -> bool:
+    """Tell whether a name that is all that is told looks like the end of a gatewayReference."""
+    return payment.merchant_reference is None and _END.fullmatch(payment.name.upper()) is not None

@@ -11,7 +11,9 @@ import pytest
 import trio
 from attrs import evolve
 
+from mmo_sansio.messages.inputs import StopPayment
 from mmo_sansio.messages.queries import LookUp
+from mmo_sansio.values.clock import DAY
 from mmo_sansio.values.model import Stage
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.storage.interface.admin_types import (
@@ -206,6 +208,69 @@ def test_a_restored_copy_says_its_age_and_what_it_holds(data: Path) -> None:
     assert 0 <= found["ageSeconds"] < 3600
     assert found["epoch"] == 1
     assert mmo("db", "check", "--copy", data / "nowhere.db", "--data", data).exit_code == 3
+
+
+MPESA_STATEMENT = """Receipt No.,Details,Transaction Status,Paid In,Withdrawn,A/C No.
+RCPT1,Pay Bill from 254700000000,Completed,1500.00,,{known}
+RCPT2,Pay Bill from 254700000001,Completed,1500.00,,01ZZ9T4KQ7XM
+"""
+
+
+def fail_in_backup(data: Path, number: int, merchant_reference: str) -> None:
+    """Store a payment that failed before the backup, and prepare what was restored."""
+
+    async def fail(store: Store) -> None:
+        payment = creation(number, merchant_reference=merchant_reference)
+        ended = StopPayment(payment.gateway_reference, "ada")
+        await submit_batch(store, (payment, after_noon(1)), (ended, after_noon(2)))
+
+    read(data, fail)
+    assert mmo("db", "restored", "--data", data).exit_code == 0
+
+
+def repeat(data: Path, merchant_reference: str) -> str:
+    """Ask for a payment under this reference; return the kind of reply."""
+
+    async def ask(store: Store) -> str:
+        again = creation(90, merchant_reference=merchant_reference)
+        (reply,) = await submit_batch(store, (again, after_noon(2 * DAY)))
+        return type(reply).__name__
+
+    found: str = read(data, ask)
+    return found
+
+
+@pytest.mark.spec("C12", "L1")
+@pytest.mark.parametrize("known", [reference(2)[-12:], reference(2)[-12:].lower(), reference(2)])
+def test_what_a_statement_knows_by_the_gateways_reference_alone_is_not_paid_again(
+    data: Path, known: str
+) -> None:
+    """The backup has the payment as failed, and it was paid all the same. Of a lost one only its
+    merchant knows the merchantReference, which the command says."""
+    fail_in_backup(data, 2, "salary-82")
+    statement = data / "statement.csv"
+    statement.write_text(MPESA_STATEMENT.format(known=known))
+    words = ("--statement", statement, "--preset", "mpesa", "--currency", "KES", "--brand", "acme")
+    done = mmo("db", "restored", *words, "--data", data)
+    assert done.exit_code == 0, done.output
+    assert "References that count as used: 2." in done.output
+    assert "01ZZ9T4KQ7XM: where these are ends of gatewayReferences" in done.output
+    assert repeat(data, "salary-82") == "Rejected"
+    assert mmo("db", "check", "--data", data).exit_code == 0
+
+
+@pytest.mark.spec("C12", "L1")
+@pytest.mark.parametrize(("status", "reply"), [("success", "Rejected"), ("failed", "Accepted")])
+def test_kept_records_count_where_the_backup_has_the_payment_as_failed(
+    data: Path, status: str, reply: str
+) -> None:
+    fail_in_backup(data, 2, "salary-82")
+    kept = json.loads(read(data, lambda store: store.look_up(LookUp("acme", reference(2)))))
+    records = data / "records.ndjson"
+    records.write_text(json.dumps(kept | {"status": status}))
+    done = mmo("db", "restored", "--records", records, "--brand", "acme", "--data", data)
+    assert done.exit_code == 0, done.output
+    assert repeat(data, "salary-82") == reply
 
 
 @pytest.mark.spec("C12")

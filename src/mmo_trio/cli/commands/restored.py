@@ -15,10 +15,10 @@ from pathlib import Path
 
 import click
 
-from mmo_sansio.messages.inputs import RecordLostUse
 from mmo_sansio.resilience.store_mark import Recognition
+from mmo_sansio.values.model import Status
 from mmo_trio.admin.brand_hold import SubmitBatch
-from mmo_trio.admin.restoration import record_lost_uses
+from mmo_trio.admin.restoration import ToldPayment, record_lost_uses
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import file_type
 from mmo_trio.cli.support.output import format_instant, print_status, print_table
@@ -43,6 +43,7 @@ from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.fault_report import DamagedFile
 
 _EVERY_BRAND = "*"
+ENDS_NAMED_MAX = 10
 
 
 @click.command()
@@ -117,7 +118,7 @@ def restored(
             for key in retired:
                 await _retire_key(target, store, key)
             if statement is not None or records is not None:
-                await _close_gap(store, submit, _read_uses(ledger, records, brand, user))
+                await _close_gap(store, submit, _read_told(ledger, records, brand), user=user)
             if finished is not None:
                 await _finish(target, store, finished)
         await _report(store)
@@ -212,31 +213,47 @@ async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
     await store.admin.retire_key(owner, id, now=target.clock().now())
 
 
-def _read_uses(
-    ledger: Sequence[str], records: Path | None, brand: str | None, user: str
-) -> Iterator[RecordLostUse]:
-    """Yield the use of each reference that a ledger or records have, also of a failed payment: a
-    second one under it may be missing. Raises UsageProblem."""
+def _read_told(
+    ledger: Sequence[str], records: Path | None, brand: str | None
+) -> Iterator[ToldPayment]:
+    """Yield what a ledger or records tell of, also failed payments: a second one under the same
+    reference may be missing. Raises UsageProblem."""
     for reference in ledger:
-        yield RecordLostUse(brand or "", reference, reference, user)
+        yield ToldPayment(brand or "", reference)
     for text in () if records is None else lines_of(records):
         found = read_record(text)
         if found.merchant_reference is not None:
-            owner = brand or json.loads(text).get("brand", "")
-            yield RecordLostUse(owner, found.merchant_reference, found.gateway_reference, user)
+            yield ToldPayment(
+                brand or json.loads(text).get("brand", ""),
+                found.gateway_reference,
+                found.merchant_reference,
+                has_failed=found.status is Status.FAILED,
+            )
 
 
-def _of_known_brand(use: RecordLostUse, brands: Sequence[str]) -> RecordLostUse:
-    if use.brand not in brands:
+def _of_known_brand(payment: ToldPayment, brands: Sequence[str]) -> ToldPayment:
+    if payment.brand not in brands:
         raise UsageProblem(f"--brand: name whose payments they are, one of {', '.join(brands)}.")
-    return use
+    return payment
 
 
-async def _close_gap(store: Store, submit: SubmitBatch, uses: Iterator[RecordLostUse]) -> None:
-    """Let these references count as used. Raises UsageProblem for one of no known brand."""
+async def _close_gap(
+    store: Store, submit: SubmitBatch, told: Iterator[ToldPayment], *, user: str
+) -> None:
+    """Let the references of these payments count as used. Raises UsageProblem for one of no known
+    brand."""
     known = [each.brand.id for each in await store.admin.brands()]
-    count = await record_lost_uses(store, submit, (_of_known_brand(each, known) for each in uses))
-    print_status(f"References that count as used: {count}.")
+    of_known = (_of_known_brand(payment, known) for payment in told)
+    recorded = await record_lost_uses(store, submit, of_known, user=user)
+    print_status(f"References that count as used: {recorded.count}.")
+
+    if unknown := recorded.unknown_ends:
+        more = len(unknown) - ENDS_NAMED_MAX
+        print_status(
+            f"{', '.join(unknown[:ENDS_NAMED_MAX])}{f' and {more} more' if more > 0 else ''}: where"
+            " these are ends of gatewayReferences, the payments are lost, and only the merchant"
+            " knows their merchantReferences. Before --finish, give its ledger, or its --records."
+        )
 
 
 async def _finish(target: CommandTarget, store: Store, finished: str) -> None:

@@ -63,11 +63,11 @@ class Statement:
     def references(self, *, skips_blank: bool) -> list[str]:
         """Return its references. Raises UsageProblem if the file can't be read in one way, or for a
         line without a reference, unless these are to be skipped."""
-        if "reference" not in self.headings:
+        reader = self._reader()
+        if "reference" not in reader.table.positions:
             raise UsageProblem(
                 "Name the column of the merchant's references: --map reference=HEADING."
             )
-        reader = self._reader()
         references = list(reader.references())
         blank = reader.without_reference
         if blank and not skips_blank:
