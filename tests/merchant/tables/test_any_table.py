@@ -105,14 +105,19 @@ def test_a_sheet_is_read_as_it_was_meant_or_refused(
 
 
 def meant(text: str, currency: str, notation: str) -> int | None:
-    """The minor units that a text has in the notation of its writer; None for no number."""
-    group = f"[{re.escape(notation[0])}]" if len(notation) == 2 else "(?!)"
-    whole = rf"[1-9]\d{{0,2}}(?:{group}\d{{3}})+|\d+"
-    found = re.fullmatch(rf"([+-]?)({whole})(?:{re.escape(notation[-1])}(\d+))?", text, re.ASCII)
-    if found is None or len(found[3] or "") > decimals_of(currency):
+    """The minor units that a text has with the decimals of its writer; None for no number. Damage
+    can make one well-written number of another: `10000.00` and `1 000.00`, francs `10000` and
+    `1,000`."""
+    mark = re.escape(notation[-1])
+    separator = rf"(?!{mark})[ ',.]" if decimals_of(currency) else "[ ',.]"
+    whole = rf"[1-9]\d{{0,2}}(?P<group>{separator})\d{{3}}(?:(?P=group)\d{{3}})*|\d+"
+    found = re.fullmatch(
+        rf"(?P<sign>[+-]?)(?P<whole>{whole})(?:{mark}(?P<decimals>\d+))?", text, re.ASCII
+    )
+    if found is None or len(found["decimals"] or "") > decimals_of(currency):
         return None
-    digits = re.sub(r"\D", "", found[2])
-    return to_money(Decimal(f"{found[1]}{digits}.{found[3] or 0}"), currency).minor
+    digits = re.sub(r"\D", "", found["whole"])
+    return to_money(Decimal(f"{found['sign']}{digits}.{found['decimals'] or 0}"), currency).minor
 
 
 @seed(20261129)
@@ -131,6 +136,8 @@ def meant(text: str, currency: str, notation: str) -> int | None:
 @example([(1000, "", False)], "XOF", "'.", ",", "utf-8", "delete", 20, 48)
 @example([(100, "", True)], "XOF", ".,", ",", "utf-8", "replace", 24, 48)
 @example([(100, "", True)], "XOF", ".,", ",", "utf-8", "insert", 24, 48)
+@example([(1_000_000, "", True)], "KES", ".", ",", "utf-8", "replace", 22, 32)
+@example([(10_000, "", True)], "XOF", ",", ";", "utf-8", "replace", 22, 44)
 def test_with_any_byte_damaged_the_sum_is_right_or_the_file_is_refused(
     folder: Path,
     rows: list[tuple[int, str, bool]],
