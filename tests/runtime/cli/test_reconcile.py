@@ -214,6 +214,26 @@ def test_a_correction_explains_a_difference_and_leaves_a_trace(data: Path) -> No
 
     corrections.write_text("\n".join(lines), encoding="utf-8")
     assert mmo(*explained).exit_code == 0
+    (newest, before) = as_json("audit", "list", "--data", data)[:2]
+    assert [event["act"] for event in (newest, before)] == ["differences_corrected"] * 2
+    assert newest["detail"]["statement"] == sha256(file.read_bytes()).hexdigest()
+    assert newest["detail"]["corrections"] == [
+        {
+            "kind": "amount_differs",
+            "reference": differs["gatewayReference"],
+            "by": "amina",
+            "reason": "Rounded by the operator",
+        },
+        {
+            "kind": "missing_in_records",
+            "reference": "RCPT9",
+            "by": "amina",
+            "reason": "Of another till",
+        },
+    ]
+    assert [each["reference"] for each in before["detail"]["corrections"]] == [
+        differs["gatewayReference"]
+    ]
     corrections.write_text("\n".join([*lines, "fee_differs,,RCPT1,amina,x"]), encoding="utf-8")
     unused = mmo(*explained)
     assert unused.exit_code == 0

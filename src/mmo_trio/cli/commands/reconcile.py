@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
+from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +49,11 @@ from mmo_trio.cli.support.output import (
 from mmo_trio.cli.support.statements import Statement, lines_of, read_record, statement_options
 
 if TYPE_CHECKING:
+    from mmo_trio.cli.support.target import CommandTarget
     from mmo_trio.storage.sql.store import Store
+
+CORRECTIONS_IN_EVENT = 100
+"""Corrections that one event of the audit log names."""
 
 
 @click.command()
@@ -100,6 +106,7 @@ def reconcile(
     correction; 1: some are open.
     """
     corrections = _read_corrections(corrections_file)
+    target: CommandTarget | None = None
     period = Period(to_instant(begin, clock.FIRST_INSTANT), to_instant(end, clock.LAST_INSTANT))
     reconciliation = Reconciliation(_read_tolerance(tolerance))
     with progress_bar() as bar:
@@ -129,6 +136,9 @@ def reconcile(
         differences += reconciliation.missing_lines()
     as_of = min(period.end, from_datetime(datetime.now(UTC)))
     explained = [(each, corrections.explain(each)) for each in differences]
+    used = [correction for _, correction in explained if correction is not None]
+    if target is not None and used:
+        target.with_store(partial(_record_corrections, target, statement, used))
     _print_result(reconciliation, explained, as_of, as_json=as_json)
     for unused in corrections.left():
         print_status(
@@ -137,6 +147,30 @@ def reconcile(
     count = sum(correction is None for _, correction in explained)
     if count:
         raise NegativeAnswer(f"{count} differences.")
+
+
+async def _record_corrections(
+    target: CommandTarget, statement: Statement, used: Sequence[Correction], store: Store
+) -> None:
+    """Append to the audit log which corrections explain the differences of a statement."""
+    with statement.file.open("rb") as file:
+        digest = file_digest(file, "sha256").hexdigest()
+    for start in range(0, len(used), CORRECTIONS_IN_EVENT):
+        await target.record(
+            store,
+            "differences_corrected",
+            "records",
+            statement=digest,
+            corrections=[
+                {
+                    "kind": correction.kind,
+                    "reference": correction.reference,
+                    "by": correction.by,
+                    "reason": correction.reason,
+                }
+                for correction in used[start : start + CORRECTIONS_IN_EVENT]
+            ],
+        )
 
 
 def _read_tolerance(text: str) -> dict[str, int]:
