@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from attrs import define, field, frozen
 
 from mmo_merchant.reconciliation.comparison import StatementLine
+from mmo_merchant.tables.cells import Cell, number_cell
 from mmo_merchant.tables.faults import CellFault, Fault
 from mmo_merchant.tables.numbers import NumberFormat, find_format, is_zero
 from mmo_merchant.tables.table_file import Row, Table, texts_of
@@ -68,6 +70,8 @@ OPTIONAL_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 )
 """What some reports of a preset have as well."""
 
+_AMOUNTS_MAX: Final = 100_000
+"""Different amounts that are kept."""
 PREAMBLE_LINES_MAX: Final = 50
 """Lines that may stand before the headings, as in M-Pesa's statements."""
 
@@ -96,10 +100,26 @@ class _Conventions:
     """Is what only the whole file tells of its numbers."""
 
     numbers: NumberFormat
+    amount_of: Callable[[Cell, str], Money | None] = field(init=False, repr=False)
+    """Returns the amount of a cell with its sign; None for a blank one. Raises CellFault. A file
+    has few different amounts, and each is read once."""
     signed: set[str] = field(factory=set)
     """The columns of amounts that have a minus or a plus."""
     unsigned: set[str] = field(factory=set)
     """The columns that have an amount, and not zero, without a sign."""
+
+    def __attrs_post_init__(self) -> None:
+        # By type as well: `True` of a sheet is no 1.
+        self.amount_of = lru_cache(_AMOUNTS_MAX, typed=True)(self._read_amount)
+
+    def _read_amount(self, cell: Cell, currency: str) -> Money | None:
+        written = number_cell(cell)
+        if written == "":
+            return None
+        try:
+            return to_money(self.numbers.read(written, currency), currency)
+        except AmountError as error:
+            raise CellFault(str(error), "Correct the amount.") from None
 
     def has_both_signs(self, name: str) -> bool:
         """Tell whether a column has amounts with a sign and others without one."""
@@ -248,15 +268,12 @@ class StatementReader:
         self, row: Row, name: str, conventions: _Conventions, currency: str
     ) -> Money | None:
         """Return the amount of a column with its sign; None for a blank cell. Raises CellFault."""
-        cell = self.table.number(row, name)
-        if cell == "":
+        if name not in self.table.positions:
             return None
         try:
-            return to_money(conventions.numbers.read(cell, currency), currency)
+            return conventions.amount_of(self.table.cell(row, name), currency)
         except CellFault as fault:
             raise fault.of(name) from None
-        except AmountError as error:
-            raise CellFault(str(error), "Correct the amount.", name) from None
 
     def _check_amounts(self, row: Row, conventions: _Conventions) -> None:
         """Raise CellFault where an amount is none: the row may be another one than it seems."""

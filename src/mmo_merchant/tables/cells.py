@@ -57,6 +57,9 @@ def cell_text(cell: Cell) -> str:
 def key_text(cell: Cell, *, is_guessed: bool) -> str:
     """Return the text of a cell by which a payment or a person is known. Raises CellFault for one
     that may have had another text before a program changed it."""
+    if isinstance(cell, str) and cell.isascii() and cell.isalnum():
+        return cell  # Nothing below is about letters and digits alone.
+
     text = cell_text(cell)
     if text in _ERRORS:
         raise CellFault("is an error of a spreadsheet program", _AS_TEXT)

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from attrs import define, field
-
 from mmo_merchant.tables.faults import Fault
 
 DELIMITER_NAMES: Final = MappingProxyType({",": ",", ";": ";", "tab": "\t", "|": "|"})
@@ -18,39 +16,29 @@ _REMEDY: Final = "Put cells with quotation marks into quotation marks, and doubl
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85\u2028\u2029]")
 
 
-@define
-class _Lines:
-    """Hands out lines and remembers those of the row that is being read."""
-
-    source: Iterator[str]
-    of_row: list[str] = field(factory=list)
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self.source)
-        self.of_row.append(line)
-        return line
-
-
 def read_csv(text: Iterable[str], delimiter: str) -> Iterator[tuple[int, Sequence[str]] | Fault]:
     """Yield each row with the number of its first line, from 1. Nothing can be read behind a row
     that is no CSV, so a fault of one is the last."""
-    lines = _Lines(iter(text))
-    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    written = list[str]()
+    """The lines of the row that is being read."""
+
+    def lines() -> Iterator[str]:
+        for line in text:
+            written.append(line)
+            yield line
+
+    rows = csv.reader(lines(), delimiter=delimiter, strict=True)
     quoted = _row_expression(delimiter)
     number = 1
     try:
         for row in rows:
+            text_of_row = written[0] if len(written) == 1 else "".join(written)
             # The parser takes a quotation mark within a cell for a letter of it.
-            written = lines.of_row
-            if len(written) > 1 or '"' in written[0]:
-                text_of_row = "".join(written)
-                if '"' in text_of_row and quoted.fullmatch(text_of_row) is None:
-                    yield Fault(number, "", "has a stray quotation mark", _REMEDY)
-                    return
-            if any(map(_CONTROL.search, written)):
+            if '"' in text_of_row and quoted.fullmatch(text_of_row) is None:
+                yield Fault(number, "", "has a stray quotation mark", _REMEDY)
+                return
+            # Only a row with what does not print is searched for what may not be there.
+            if not text_of_row.rstrip("\r\n").isprintable() and _CONTROL.search(text_of_row):
                 remedy = "Remove it, or save the file as CSV in UTF-8."
                 yield Fault(number, "", "has a control character", remedy)
                 return

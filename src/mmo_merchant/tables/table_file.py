@@ -90,7 +90,7 @@ class Table:
                 yield row
                 continue
             line, cells = row
-            if line <= self.headings_line or all(map(_is_blank, cells)):
+            if line <= self.headings_line or _are_blank(cells):
                 continue
             if self.source.is_sheet:
                 cells = _without_blank_end(cells)
@@ -209,7 +209,7 @@ def _find_headings(source: Source, columns: Columns) -> Table | list[Fault]:
         if isinstance(row, Fault):
             return best or [row]
         line, cells = row
-        if all(map(_is_blank, cells)) or _is_separator(line, cells):
+        if _are_blank(cells) or _is_separator(line, cells):
             continue
         if source.is_sheet:
             cells = _without_blank_end(cells)
@@ -269,6 +269,11 @@ def _is_blank(cell: Cell) -> bool:
     return cell is None or (isinstance(cell, str) and not cell.strip())
 
 
+def _are_blank(cells: Sequence[Cell]) -> bool:
+    # Most rows have their first cell.
+    return not cells or (_is_blank(cells[0]) and all(map(_is_blank, cells)))
+
+
 def _without_blank_end(cells: Sequence[Cell]) -> Sequence[Cell]:
     end = len(cells)
     while end and _is_blank(cells[end - 1]):
@@ -278,8 +283,7 @@ def _without_blank_end(cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def _fold(cell: Cell) -> str:
     """Return a heading as it is compared."""
-    return (
-        unicodedata.normalize("NFC", " ".join(cell.split())).casefold()
-        if isinstance(cell, str)
-        else ""
-    )
+    if not isinstance(cell, str):
+        return ""
+    text = " ".join(cell.split())
+    return (text if text.isascii() else unicodedata.normalize("NFC", text)).casefold()

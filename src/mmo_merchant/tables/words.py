@@ -12,6 +12,7 @@ from typing import Final
 from mmo_sansio.values.model import Status
 
 _SPACES: Final = re.compile(r"[\s_-]+")
+_DIGIT: Final = re.compile(r"[0-9]", re.ASCII)
 _CODE_AT_END: Final = re.compile(r" \(?[a-z]{3}\)?$", re.ASCII)
 
 
@@ -149,6 +150,8 @@ _TOTALS: Final = frozenset(
 
 def is_total_word(text: str) -> bool:
     """Tell whether a cell says that its row has a total or a balance: `Total`, `TOTAL (KES):`."""
+    if _DIGIT.search(text) is not None:
+        return False  # As most cells have one, the others alone are folded.
     folded = fold_word(text)
     return folded in _TOTALS or _CODE_AT_END.sub("", folded) in _TOTALS
 
