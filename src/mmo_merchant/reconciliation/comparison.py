@@ -8,18 +8,21 @@ length."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
 from attrs import define, field, frozen
 
-from mmo_sansio.values.clock import Instant
+from mmo_merchant.reconciliation.held_records import (
+    SHORT_REFERENCE_CHARACTERS,
+    Held,
+    HeldRecords,
+    RecordedPayment,
+)
 from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.money import Money
 
-SHORT_REFERENCE_CHARACTERS: Final = 12
-"""How much of a gatewayReference M-Pesa takes as an account number: its end."""
 MONEY_IN: Final = frozenset({Type.PAYIN})
 
 
@@ -43,43 +46,6 @@ class DifferenceKind(StrEnum):
     """A second line has the receipt or reference of a payment that an earlier line has settled."""
     FEE_DIFFERS = "fee_differs"
     """Both sides name the fee of a payment, and not the same."""
-
-
-@frozen
-class RecordedPayment:
-    """Holds what the records say of a payment."""
-
-    gateway_reference: str
-    merchant_reference: str | None
-    receipt: str | None
-    """The operator's own reference: `providerReference`."""
-    type: Type
-    status: Status
-    amount: Money
-    """What moved; of a payment that has not succeeded, what was asked for."""
-    provider: str = ""
-    """The provider that it was sent to; empty where it was sent to none."""
-    fee: Money | None = None
-    """What the provider has told of its fee; None: nothing."""
-    is_expected: bool = True
-    """Whether a statement of the period must have it. Others may be matched, as they lie near its
-    borders."""
-    reverses: tuple[str | None, ...] = ()
-    """Of money that goes back: what its payment is known by. The gatewayReference is then the
-    reversal's id, and the receipt that of the reversal."""
-    msisdn: str = field(default="", repr=False)
-    """The digits of the payer's or payee's number; empty where they are not kept."""
-    ended_at: Instant | None = None
-
-
-def sum_fees(payments: Iterable[RecordedPayment]) -> dict[str, int]:
-    """Return the minor units of the fees that providers have told, by `provider currency`, such as
-    `mpesa KES`."""
-    sums = Counter[str]()
-    for each in payments:
-        if each.fee is not None:
-            sums[f"{each.provider} {each.fee.currency}"] += each.fee.minor
-    return dict(sorted(sums.items()))
 
 
 @frozen
@@ -152,40 +118,33 @@ class Reconciliation:
     tolerated: Counter[str] = field(factory=Counter)
     """Minor units by which amounts differ that agree by the tolerance, by currency: what the
     statement has more than the records, less what it has fewer."""
-    _by_key: dict[str, RecordedPayment | list[RecordedPayment]] = field(factory=dict)
-    """By receipt and reference; a list, which takes memory, only where several have the same."""
-    _settled: set[str] = field(factory=set)
-    """The gatewayReferences of the payments that have succeeded by a line."""
-    _contradicted: set[str] = field(factory=set)
-    """Payments that have not succeeded by a line."""
-    _records: dict[str, RecordedPayment] = field(factory=dict)
-    _by_short_reference: dict[str, RecordedPayment | None] | None = None
-    """None until a line asks; the payment is None where several have the same end."""
+    _records: HeldRecords = field(factory=HeldRecords)
+    _recorded_fees: Counter[str] = field(factory=Counter)
+    _settled: bytearray = field(factory=bytearray)
+    """For each payment, by its number: whether it has succeeded by a line."""
+    _contradicted: bytearray = field(factory=bytearray)
+    """For each payment: whether it has not succeeded by a line."""
     _unpaired: list[StatementLine] = field(factory=list)
     """Lines about money for which no record was found, and which have a number."""
 
     def add_record(self, record: RecordedPayment) -> None:
         """Add a payment of the records; all of them come before the first line."""
-        self._records[record.gateway_reference] = record
-        names = (
-            record.gateway_reference,
-            record.merchant_reference,
-            record.receipt,
-            *record.reverses,
-        )
-        for key in {*names} - {None, ""}:
-            assert key is not None
-            known = self._by_key.setdefault(key, record)
-            if known is record:
-                continue
-            if isinstance(known, list):
-                known.append(record)
-            else:
-                self._by_key[key] = [known, record]
+        before = self._records.add(record)
+        self._settled.append(False)
+        self._contradicted.append(False)
+        self._count_fee(record, 1)
+        if before is not None:
+            self._count_fee(before, -1)
+
+    def _count_fee(self, record: RecordedPayment, times: int) -> None:
+        if record.is_expected and record.fee is not None:
+            name = f"{record.provider} {record.fee.currency}"
+            self._recorded_fees[name] += times * record.fee.minor
 
     def recorded_fees(self) -> dict[str, int]:
-        """Return the fees, as of `sum_fees`, of the payments that the statement must have."""
-        return sum_fees(each for each in self._records.values() if each.is_expected)
+        """Return the minor units of the fees of the payments that the statement must have, by
+        `provider currency`, such as `mpesa KES`."""
+        return dict(sorted(self._recorded_fees.items()))
 
     def check_line(self, line: StatementLine) -> list[Difference]:
         """Return how the next line of the statement differs from the records."""
@@ -195,7 +154,8 @@ class Reconciliation:
             is_returned = line.is_fee and line.is_incoming is True
             self.fees[fee.currency] += -fee.minor if is_returned else fee.minor
         if line.is_fee:
-            return _fee_differences(line, line.amount, candidates[0] if candidates else None)
+            about = candidates[0].record if candidates else None
+            return _fee_differences(line, line.amount, about)
         if not candidates:
             if line.status is Status.SUCCESS and line.msisdn:
                 self._unpaired.append(line)
@@ -206,22 +166,23 @@ class Reconciliation:
             return []
         self.matched += 1
         if line.status is Status.SUCCESS and all(
-            _is_other_direction(each, line) for each in candidates
+            _is_other_direction(held.record, line) for held in candidates
         ):
-            record = min(candidates, key=lambda each: _distance(each, line))
-            self._contradicted.add(record.gateway_reference)
+            number, record = _nearest(candidates, line)
+            self._contradicted[number] = True
             return self._differences(record, line)
-        free = [each for each in candidates if each.gateway_reference not in self._settled]
+        free = [held for held in candidates if not self._settled[held.number]]
         if not free and line.status is Status.SUCCESS:
-            return [Difference(DifferenceKind.DUPLICATE_LINE, candidates[0], line)]
-        record = min(free or candidates, key=lambda each: _distance(each, line))
+            return [Difference(DifferenceKind.DUPLICATE_LINE, candidates[0].record, line)]
+        number, record = _nearest(free or candidates, line)
         if line.status is Status.FAILED and (back := self._sent_back(record)):
-            self._settled.update(each.gateway_reference for each in (record, *back))
+            for settled in (number, *(held.number for held in back)):
+                self._settled[settled] = True
             return []
         if line.status is Status.SUCCESS:
-            self._settled.add(record.gateway_reference)
+            self._settled[number] = True
         else:
-            self._contradicted.add(record.gateway_reference)
+            self._contradicted[number] = True
         return [
             *self._differences(record, line),
             *(_fee_differences(line, line.fee, record) if line.fee else ()),
@@ -231,59 +192,51 @@ class Reconciliation:
         """Return what only the end shows: lines without a record, and payments that the statement
         should have and does not, each in their order; a line and a payment that are one but for
         the receipt are paired."""
-        missing = [each for each in self._records.values() if self._is_missing(each)]
-        by_what_moved = defaultdict[tuple[object, ...], deque[RecordedPayment]](deque)
+        missing = self._missing_payments()
+        by_what_moved = defaultdict[tuple[object, ...], deque[Held]](deque)
         if self._unpaired:
-            for record in missing:
-                by_what_moved[(record.msisdn, record.amount)].append(record)
+            for held in missing:
+                by_what_moved[(held.record.msisdn, held.record.amount)].append(held)
 
-        paired = set[str]()
+        paired = set[int]()
         for line in self._unpaired:
             alike = by_what_moved.get((line.msisdn, line.amount))
-            if not alike or _is_other_direction(alike[0], line):
+            if not alike or _is_other_direction(alike[0].record, line):
                 yield Difference(DifferenceKind.MISSING_IN_RECORDS, None, line)
                 continue
-            record = alike.popleft()
-            paired.add(record.gateway_reference)
+            number, record = alike.popleft()
+            paired.add(number)
             yield Difference(DifferenceKind.RECEIPT_DIFFERS, record, line)
-        for record in missing:
-            if record.gateway_reference not in paired:
+        for number, record in missing:
+            if number not in paired:
                 yield Difference(DifferenceKind.MISSING_IN_STATEMENT, record, None)
 
-    def _is_missing(self, record: RecordedPayment) -> bool:
-        return record.is_expected and record.status is Status.SUCCESS and not self._has_line(record)
-
-    def _has_line(self, record: RecordedPayment) -> bool:
-        return (
-            record.gateway_reference in self._settled
-            or record.gateway_reference in self._contradicted
+    def _missing_payments(self) -> list[Held]:
+        """Return the payments that the statement should have and does not."""
+        without_line = (
+            Held(payment, self._records.latest(payment))
+            for payment in self._records.payments()
+            if not (self._settled[payment] or self._contradicted[payment])
         )
+        return [
+            held
+            for held in without_line
+            if held.record.is_expected and held.record.status is Status.SUCCESS
+        ]
 
-    def _find(self, line: StatementLine) -> list[RecordedPayment]:
+    def _find(self, line: StatementLine) -> list[Held]:
         """Return the payments that a line may be about: those of its receipt, else those of its
         reference; if money moved in its direction by some of them, only these."""
         for key in (line.receipt, line.reference):
-            if key and (found := self._known(key)):
-                return [each for each in found if not _is_other_direction(each, line)] or found
+            if key and (found := self._records.find(key)):
+                return [
+                    each for each in found if not _is_other_direction(each.record, line)
+                ] or found
         short = line.reference or ""
-        known = self._short_references() if len(short) == SHORT_REFERENCE_CHARACTERS else {}
-        record = known.get(short.upper())
-        return [] if record is None else [record]
-
-    def _known(self, key: str) -> list[RecordedPayment]:
-        """Return the payments that have a receipt or reference."""
-        found = self._by_key.get(key, [])
-        return found if isinstance(found, list) else [found]
-
-    def _short_references(self) -> Mapping[str, RecordedPayment | None]:
-        """Return the payments by the end of their gatewayReferences."""
-        if self._by_short_reference is None:
-            self._by_short_reference = {}
-            for reference, record in self._records.items():
-                end = reference[-SHORT_REFERENCE_CHARACTERS:]
-                is_new = end not in self._by_short_reference
-                self._by_short_reference[end] = record if is_new else None
-        return self._by_short_reference
+        if len(short) != SHORT_REFERENCE_CHARACTERS:
+            return []
+        held = self._records.find_by_end(short.upper())
+        return [] if held is None else [held]
 
     def _differences(self, record: RecordedPayment, line: StatementLine) -> list[Difference]:
         """Return how a line differs from the payment that it is about."""
@@ -304,12 +257,21 @@ class Reconciliation:
             self.tolerated[currency] += more
         return found
 
-    def _sent_back(self, record: RecordedPayment) -> list[RecordedPayment]:
+    def _sent_back(self, record: RecordedPayment) -> list[Held]:
         """Return the reversals of a payment if all of its money has gone back by them: some
         statements then say of the payment itself that it is reversed."""
-        known = [] if record.reverses else self._known(record.gateway_reference)
-        back = [each for each in known if each.reverses and each.status is Status.SUCCESS]
-        return back if sum(each.amount.minor for each in back) == record.amount.minor else []
+        known = [] if record.reverses else self._records.find(record.gateway_reference)
+        back = [
+            held for held in known if held.record.reverses and held.record.status is Status.SUCCESS
+        ]
+        returned = sum(held.record.amount.minor for held in back)
+        return back if returned == record.amount.minor else []
+
+
+def _nearest(candidates: list[Held], line: StatementLine) -> Held:
+    if len(candidates) == 1:
+        return candidates[0]
+    return min(candidates, key=lambda held: _distance(held.record, line))
 
 
 def _distance(record: RecordedPayment, line: StatementLine) -> tuple[bool, bool]:

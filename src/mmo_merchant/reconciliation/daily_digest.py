@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from attrs import frozen
 
-from mmo_merchant.reconciliation.comparison import RecordedPayment, sum_fees
+from mmo_merchant.reconciliation.held_records import RecordedPayment
 from mmo_sansio.values.model import Status
 
 
@@ -23,7 +23,8 @@ class DailyDigest:
     sums: dict[str, int]
     """Minor units of the payments that have succeeded, by `type currency`, such as `payin KES`."""
     fees: dict[str, int]
-    """See `sum_fees`; not part of what is digested, as no operator tells every fee."""
+    """Minor units of the fees that providers have told, by `provider currency`, such as `mpesa
+    KES`; not part of what is digested, as no operator tells every fee."""
 
 
 def canonical_line(payment: RecordedPayment) -> str:
@@ -44,11 +45,17 @@ def digest_day(payments: Iterable[RecordedPayment]) -> DailyDigest:
     """Return the digest of the payments of a brand that ended on one day, in any order: their
     canonical lines, sorted as ASCII, in UTF-8. Pending payments are left out."""
     ended = [each for each in payments if each.status is not Status.PENDING]
-    sums = Counter[str]()
+    sums, fees = Counter[str](), Counter[str]()
     for each in ended:
         if each.status is Status.SUCCESS:
             sums[f"{each.type.value} {each.amount.currency}"] += each.amount.minor
+        if each.fee is not None:
+            fees[f"{each.provider} {each.fee.currency}"] += each.fee.minor
+
     text = "".join(sorted(map(canonical_line, ended)))
     return DailyDigest(
-        sha256(text.encode()).hexdigest(), len(ended), dict(sorted(sums.items())), sum_fees(ended)
+        sha256(text.encode()).hexdigest(),
+        len(ended),
+        dict(sorted(sums.items())),
+        dict(sorted(fees.items())),
     )

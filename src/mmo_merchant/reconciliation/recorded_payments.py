@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from mmo_merchant.reconciliation.comparison import RecordedPayment
+from mmo_merchant.reconciliation.held_records import RecordedPayment
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, parse_timestamp
 from mmo_sansio.values.model import Status, Transaction, Type

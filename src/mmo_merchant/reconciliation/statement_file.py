@@ -243,7 +243,9 @@ class StatementReader:
         return found[0] if len(found) == 1 else ""
 
     def _currency(self, row: Row) -> str:
-        currency = self.table.text(row, "currency").upper() or self.form.currency
+        currency = self.form.currency
+        if "currency" in self.table.positions:
+            currency = self.table.text(row, "currency").upper() or currency
         if currency is None:
             raise CellFault("is missing", "Name that of the file by --currency.", "currency")
         if currency not in CURRENCIES:
@@ -255,7 +257,8 @@ class StatementReader:
         found = {
             name: amount
             for name in ("amount", "paid_in", "paid_out")
-            if (amount := self._optional_amount(row, name, conventions, currency)) is not None
+            if name in self.table.positions
+            and (amount := self._optional_amount(row, name, conventions, currency)) is not None
         }
         moved = {name: amount for name, amount in found.items() if amount.minor}
         if len(moved) > 1:

@@ -131,9 +131,9 @@ class Table:
             raise fault.of(field) from None
 
 
-def texts_of(row: Row) -> list[str]:
-    """Return the texts of all cells of a row."""
-    return [cell.strip() for cell in row.cells if isinstance(cell, str)]
+def texts_of(row: Row) -> Iterator[str]:
+    """Yield the texts of all cells of a row."""
+    return (cell.strip() for cell in row.cells if isinstance(cell, str))
 
 
 def open_table(path: Path, form: TableForm, columns: Columns) -> Table | list[Fault]:

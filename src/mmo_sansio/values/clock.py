@@ -122,6 +122,8 @@ _TIMESTAMP: Final = re.compile(
     r"(?:[Zz]|([+-])(\d\d)(?::?(\d\d))?)?)?",
     re.ASCII,
 )
+_AS_WRITTEN: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+"""The form in which instants are written, which `datetime` reads faster."""
 
 
 def parse_timestamp(text: str) -> Instant:
@@ -137,6 +139,8 @@ def parse_timestamp(text: str) -> Instant:
 def parse_exact_timestamp(text: str) -> tuple[Instant, str]:
     """Return the same, and the digits beyond the microsecond without zeros at the end: such pairs
     are ordered as the times are. Raises ValueError."""
+    if _AS_WRITTEN.fullmatch(text) is not None:
+        return from_datetime(datetime.fromisoformat(text)), ""
     if len(text) > TIMESTAMP_MAX:
         raise ValueError("too long")
     match = _TIMESTAMP.fullmatch(text)

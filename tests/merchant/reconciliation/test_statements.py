@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from attrs import frozen
 
-from mmo_merchant.reconciliation.comparison import MONEY_IN, Reconciliation, RecordedPayment
+from mmo_merchant.reconciliation.comparison import MONEY_IN, Reconciliation
+from mmo_merchant.reconciliation.held_records import RecordedPayment
 from mmo_merchant.reconciliation.recorded_payments import Period
 from mmo_merchant.reconciliation.statement_file import (
     OPTIONAL_COLUMNS,

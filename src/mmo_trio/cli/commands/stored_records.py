@@ -14,8 +14,8 @@ from typing import Any, TextIO
 import click
 from attrs import evolve
 
-from mmo_merchant.reconciliation.comparison import RecordedPayment
 from mmo_merchant.reconciliation.daily_digest import DailyDigest, digest_day
+from mmo_merchant.reconciliation.held_records import RecordedPayment
 from mmo_merchant.reconciliation.recorded_payments import Period
 from mmo_sansio.accounting.calendar_months import day_bounds
 from mmo_sansio.accounting.month_books import MonthBook

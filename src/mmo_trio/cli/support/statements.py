@@ -12,7 +12,8 @@ from typing import Any
 import click
 from attrs import frozen
 
-from mmo_merchant.reconciliation.comparison import RecordedPayment, StatementLine
+from mmo_merchant.reconciliation.comparison import StatementLine
+from mmo_merchant.reconciliation.held_records import RecordedPayment
 from mmo_merchant.reconciliation.recorded_payments import (
     EVER,
     Period,

@@ -18,9 +18,9 @@ from mmo_merchant.reconciliation.comparison import (
     Difference,
     DifferenceKind,
     Reconciliation,
-    RecordedPayment,
     StatementLine,
 )
+from mmo_merchant.reconciliation.held_records import RecordedPayment
 from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.money import Money
 

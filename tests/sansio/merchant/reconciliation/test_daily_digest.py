@@ -6,8 +6,8 @@ from hashlib import sha256
 
 from attrs import evolve
 
-from mmo_merchant.reconciliation.comparison import RecordedPayment
 from mmo_merchant.reconciliation.daily_digest import canonical_line, digest_day
+from mmo_merchant.reconciliation.held_records import RecordedPayment
 from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.money import Money
 

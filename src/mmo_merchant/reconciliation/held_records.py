@@ -1,0 +1,177 @@
+"""Holds the records of a comparison in memory, a million of them: each as a short run of bytes, and
+what it is known by as an entry of eight."""
+
+from __future__ import annotations
+
+import marshal
+from array import array
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from attrs import define, field, frozen
+
+from mmo_merchant.reconciliation.key_index import KeyIndex
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Status, Type
+from mmo_sansio.values.money import Money
+
+SHORT_REFERENCE_CHARACTERS: Final = 12
+"""How much of a gatewayReference M-Pesa takes as an account number: its end."""
+
+_TYPES: Final = MappingProxyType({each.value: each for each in Type})
+_STATUSES: Final = MappingProxyType({each.value: each for each in Status})
+
+
+@frozen
+class RecordedPayment:
+    """Holds what the records say of a payment."""
+
+    gateway_reference: str
+    merchant_reference: str | None
+    receipt: str | None
+    """The operator's own reference: `providerReference`."""
+    type: Type
+    status: Status
+    amount: Money
+    """What moved; of a payment that has not succeeded, what was asked for."""
+    provider: str = ""
+    """The provider that it was sent to; empty where it was sent to none."""
+    fee: Money | None = None
+    """What the provider has told of its fee; None: nothing."""
+    is_expected: bool = True
+    """Whether a statement of the period must have it. Others may be matched, as they lie near its
+    borders."""
+    reverses: tuple[str | None, ...] = ()
+    """Of money that goes back: what its payment is known by. The gatewayReference is then the
+    reversal's id, and the receipt that of the reversal."""
+    msisdn: str = field(default="", repr=False)
+    """The digits of the payer's or payee's number; empty where they are not kept."""
+    ended_at: Instant | None = None
+
+    @property
+    def names(self) -> tuple[str | None, ...]:
+        """Return what a line may know it by; None and empty texts are no names."""
+        return (self.gateway_reference, self.merchant_reference, self.receipt, *self.reverses)
+
+
+class Held(NamedTuple):
+    """Is a payment that is held, with its number, from 0, in the order of the records."""
+
+    number: int
+    record: RecordedPayment
+
+
+@define
+class HeldRecords:
+    """Holds payments, and finds them by what they are known by."""
+
+    _packed: bytearray = field(factory=bytearray)
+    _ends: array[int] = field(factory=lambda: array("Q"))
+    """Where the bytes of each record end."""
+    _by_name: KeyIndex = field(factory=KeyIndex)
+    _by_end: KeyIndex | None = None
+    """By the ends of gatewayReferences; None until a line asks."""
+    _first: dict[int, int] = field(factory=dict)
+    """Of a record whose payment was added before, by its number: the payment's number."""
+    _last: dict[int, int] = field(factory=dict)
+    """Of a payment that was added more than once: the number of its last record."""
+
+    def add(self, record: RecordedPayment) -> RecordedPayment | None:
+        """Hold a record; return the one that the same payment had before, of which lines may still
+        know the names."""
+        number = len(self._ends)
+        self._packed += _pack(record)
+        self._ends.append(len(self._packed))
+        names = {name for name in record.names if name}
+        known_names = [name for name in names if not self._by_name.add(name, number)]
+        if record.gateway_reference not in known_names:
+            return None
+        payment = self._find_payment(record.gateway_reference)
+        if payment == number:
+            return None
+
+        before = self.latest(payment)
+        self._first[number] = payment
+        self._last[payment] = number
+        return before
+
+    def _find_payment(self, gateway_reference: str) -> int:
+        """Return the number of the payment with this reference, of which there is a record."""
+        return next(
+            held.number
+            for held in self.find(gateway_reference)
+            if held.record.gateway_reference == gateway_reference
+        )
+
+    def payments(self) -> Iterator[int]:
+        """Yield the numbers of the payments."""
+        return (number for number in range(len(self._ends)) if number not in self._first)
+
+    def latest(self, payment: int) -> RecordedPayment:
+        """Return what the records say of a payment, by its number: the last that was added."""
+        return self._record(self._last.get(payment, payment))
+
+    def find(self, name: str) -> list[Held]:
+        """Return the records that are known by a name, in their order."""
+        return [
+            Held(self._first.get(number, number), record)
+            for number in self._by_name.find(name)
+            if name in (record := self._record(number)).names
+        ]
+
+    def find_by_end(self, end: str) -> Held | None:
+        """Return the payment whose gatewayReference ends so; None where none or several do."""
+        if self._by_end is None:
+            self._by_end = KeyIndex()
+            for payment in self.payments():
+                reference = self._record(payment).gateway_reference
+                self._by_end.add(reference[-SHORT_REFERENCE_CHARACTERS:], payment)
+        payments = [
+            payment
+            for payment in self._by_end.find(end)
+            if self._record(payment).gateway_reference.endswith(end)
+        ]
+        return Held(payments[0], self.latest(payments[0])) if len(payments) == 1 else None
+
+    def _record(self, number: int) -> RecordedPayment:
+        begin = self._ends[number - 1] if number else 0
+        return _unpack(self._packed[begin : self._ends[number]])
+
+
+def _pack(record: RecordedPayment) -> bytes:
+    """Return the bytes of a record: a quarter of what the object takes."""
+    fee = record.fee
+    return marshal.dumps(
+        (
+            record.gateway_reference,
+            record.merchant_reference,
+            record.receipt,
+            record.type.value,
+            record.status.value,
+            (record.amount.minor, record.amount.currency),
+            record.provider,
+            None if fee is None else (fee.minor, fee.currency),
+            record.is_expected,
+            record.reverses,
+            record.msisdn,
+            record.ended_at,
+        )
+    )
+
+
+def _unpack(packed: bytearray) -> RecordedPayment:
+    reference, merchants, receipt, type_, status, amount, provider, fee, *rest = marshal.loads(
+        packed
+    )
+    return RecordedPayment(
+        reference,
+        merchants,
+        receipt,
+        _TYPES[type_],
+        _STATUSES[status],
+        Money(*amount),
+        provider,
+        None if fee is None else Money(*fee),
+        *rest,
+    )
