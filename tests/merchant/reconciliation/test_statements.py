@@ -1,7 +1,8 @@
 """Statements in the layouts of operators' portals agree with the month's books, to the unit.
 
 The layouts are those that public programs and pages were seen to read or describe on 2026-11-29;
-only names of columns and words of states are theirs. All files are about the same made-up book.
+only names of columns and words of states are theirs. Where a source has no address, none was kept,
+and it was not found again. All files are about the same made-up book.
 """
 
 from __future__ import annotations
@@ -79,10 +80,14 @@ class Layout:
 SIGNED = {"receipt": "Transaction ID", "amount": "Transaction Amount", "status": "Status"}
 LAYOUTS = {
     "mpesa_paybill": Layout(
-        "a test of a bookkeeping program for paybills", "KES", {}, "mpesa", has_fees=True
+        "described by a test of a bookkeeping program for paybills, no address kept",
+        "KES",
+        {},
+        "mpesa",
+        has_fees=True,
     ),
     "mpesa_statement": Layout(
-        "a guide to ingesting M-Pesa statements, with its required columns",
+        "github.com/horacenjoroge/AfricGraph, docs/mpesa_csv_guide.md: its required columns",
         "KES",
         {
             "receipt": "Receipt No",
@@ -92,7 +97,7 @@ LAYOUTS = {
         },
     ),
     "mpesa_credit_debit": Layout(
-        "the other names of columns in the same guide",
+        "github.com/horacenjoroge/AfricGraph, docs/mpesa_csv_guide.md: other names of columns",
         "KES",
         {
             "receipt": "Transaction ID",
@@ -101,31 +106,43 @@ LAYOUTS = {
             "status": "Status",
         },
     ),
-    "mtn_activity": Layout("programs that read MTN's activity report", "UGX", {}, "mtn", True),
+    "mtn_activity": Layout(
+        "described by programs that read MTN's activity report, no address kept",
+        "UGX",
+        {},
+        "mtn",
+        True,
+    ),
     "mtn_rwanda": Layout(
-        "a lender's reader of customers' statements in Rwanda",
+        "described by a lender's reader of statements in Rwanda, no address kept",
         "RWF",
         {"receipt": "Id", "amount": "Amount", "status": "Status", "fee": "Fee"},
         has_fees=True,
     ),
     "mtn_uganda": Layout(
-        "a lender's reader of customers' statements in Uganda",
+        "described by a lender's reader of statements in Uganda (UMTN), no address kept",
         "UGX",
         {"receipt": "Transaction ID", "amount": "Amount", "fee": "Fee"},
         has_fees=True,
     ),
-    "airtel_report": Layout("programs that read Airtel's report", "KES", {}, "airtel"),
+    "airtel_report": Layout(
+        "described by programs that read Airtel's report, no address kept", "KES", {}, "airtel"
+    ),
     "airtel_credit_debit": Layout(
-        "a lender's reader of Airtel's statements, its first format",
+        "described by a lender's reader of Airtel's statements in Uganda (UATL), its first format, "
+        "no address kept",
         "UGX",
         {**SIGNED, "direction": "Credit/Debit", "fee": "Fee"},
         has_fees=True,
     ),
     "airtel_signed": Layout(
-        "the same reader, its second format", "UGX", {**SIGNED, "fee": "Fee"}, has_fees=True
+        "described by the same reader, its second format, no address kept",
+        "UGX",
+        {**SIGNED, "fee": "Fee"},
+        has_fees=True,
     ),
     "airtel_bookkeeping": Layout(
-        "a bookkeeping program's parser of Airtel's statements",
+        "described by a bookkeeping program's parser of Airtel's statements, no address kept",
         "KES",
         {"receipt": "Reference", "paid_in": "Credit", "paid_out": "Debit"},
     ),
@@ -140,7 +157,7 @@ LAYOUTS = {
         },
     ),
     "wave_business": Layout(
-        "a parser of Wave Business exports, by its own comment",
+        "described by the comment of a parser of Wave Business exports, no address kept",
         "XOF",
         {"receipt": "Transaction ID", "amount": "Amount", "msisdn": "Counterparty Mobile"},
     ),
