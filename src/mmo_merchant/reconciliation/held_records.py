@@ -6,8 +6,7 @@ from __future__ import annotations
 import marshal
 from array import array
 from collections.abc import Iterator
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from attrs import define, field, frozen
 
@@ -19,8 +18,8 @@ from mmo_sansio.values.money import Money
 SHORT_REFERENCE_CHARACTERS: Final = 12
 """How much of a gatewayReference M-Pesa takes as an account number: its end."""
 
-_TYPES: Final = MappingProxyType({each.value: each for each in Type})
-_STATUSES: Final = MappingProxyType({each.value: each for each in Status})
+_Alike: TypeAlias = tuple[Type, Status, str, str, bool]
+"""Type, status, currency, provider, and whether a statement must have the payment."""
 
 
 @frozen
@@ -69,6 +68,9 @@ class HeldRecords:
     _packed: bytearray = field(factory=bytearray)
     _ends: array[int] = field(factory=lambda: array("Q"))
     """Where the bytes of each record end."""
+    _alike: list[_Alike] = field(factory=list)
+    """What many records have alike, which is held once."""
+    _alike_numbers: dict[_Alike, int] = field(factory=dict)
     _by_name: KeyIndex = field(factory=KeyIndex)
     _by_end: KeyIndex | None = None
     """By the ends of gatewayReferences; None until a line asks."""
@@ -81,7 +83,7 @@ class HeldRecords:
         """Hold a record; return the one that the same payment had before, of which lines may still
         know the names."""
         number = len(self._ends)
-        self._packed += _pack(record)
+        self._packed += self._pack(record)
         self._ends.append(len(self._packed))
         names = {name for name in record.names if name}
         known_names = [name for name in names if not self._by_name.add(name, number)]
@@ -136,42 +138,59 @@ class HeldRecords:
 
     def _record(self, number: int) -> RecordedPayment:
         begin = self._ends[number - 1] if number else 0
-        return _unpack(self._packed[begin : self._ends[number]])
+        return self._unpack(self._packed[begin : self._ends[number]])
 
-
-def _pack(record: RecordedPayment) -> bytes:
-    """Return the bytes of a record: a quarter of what the object takes."""
-    fee = record.fee
-    return marshal.dumps(
-        (
-            record.gateway_reference,
-            record.merchant_reference,
-            record.receipt,
-            record.type.value,
-            record.status.value,
-            (record.amount.minor, record.amount.currency),
+    def _pack(self, record: RecordedPayment) -> bytes:
+        """Return the bytes of a record: an eighth of what the object takes."""
+        alike = (
+            record.type,
+            record.status,
+            record.amount.currency,
             record.provider,
-            None if fee is None else (fee.minor, fee.currency),
             record.is_expected,
-            record.reverses,
-            record.msisdn,
-            record.ended_at,
         )
-    )
+        if alike not in self._alike_numbers:
+            self._alike_numbers[alike] = len(self._alike)
+            self._alike.append(alike)
+        fee = record.fee
+        return marshal.dumps(
+            (
+                record.gateway_reference,
+                record.merchant_reference,
+                record.receipt,
+                record.amount.minor,
+                self._alike_numbers[alike],
+                None if fee is None else (fee.minor, fee.currency),
+                record.reverses,
+                record.msisdn,
+                record.ended_at,
+            )
+        )
 
-
-def _unpack(packed: bytearray) -> RecordedPayment:
-    reference, merchants, receipt, type_, status, amount, provider, fee, *rest = marshal.loads(
-        packed
-    )
-    return RecordedPayment(
-        reference,
-        merchants,
-        receipt,
-        _TYPES[type_],
-        _STATUSES[status],
-        Money(*amount),
-        provider,
-        None if fee is None else Money(*fee),
-        *rest,
-    )
+    def _unpack(self, packed: bytearray) -> RecordedPayment:
+        (
+            gateway_reference,
+            merchant_reference,
+            receipt,
+            minor,
+            alike_number,
+            fee,
+            reverses,
+            msisdn,
+            ended_at,
+        ) = marshal.loads(packed)
+        type_, status, currency, provider, is_expected = self._alike[alike_number]
+        return RecordedPayment(
+            gateway_reference,
+            merchant_reference,
+            receipt,
+            type_,
+            status,
+            Money(minor, currency),
+            provider,
+            None if fee is None else Money(*fee),
+            is_expected,
+            reverses,
+            msisdn,
+            ended_at,
+        )
