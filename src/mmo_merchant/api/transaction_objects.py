@@ -22,6 +22,7 @@ from mmo_merchant.api.tolerant_json import (
     read_text,
     read_time,
 )
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Party, Status
 from mmo_sansio.values.money import Money
 
@@ -74,6 +75,17 @@ class TransactionObject:
     def has_ended(self) -> bool:
         """Tell whether nothing about the payment can change any more (S1)."""
         return self.status is not Status.PENDING
+
+    @property
+    def is_failure_unproved(self) -> bool:
+        """Tell whether the payment has failed, and money may have moved all the same: who pays
+        again may pay twice. A code that is not known here proves nothing."""
+        if self.status is not Status.FAILED:
+            return False
+        try:
+            return not EXPLANATIONS[ErrorCode(self.error_code or "")].proves_nothing_moved
+        except ValueError:
+            return True
 
 
 def parse_transaction(body: bytes) -> TransactionObject:

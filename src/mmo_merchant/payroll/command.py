@@ -454,8 +454,18 @@ def _report_end(file: Path, lines: Sequence[PayLine], journal: Journal, remark: 
             f"The references of {len(taken)} lines belong to other payments, which may have paid "
             "the same people. See the result file, and look at each before you pay anybody again."
         )
-    if amounts[Status.FAILED]:
-        raise click.ClickException(
-            f"Some lines have failed. Mend them in {_failed_file(file)}, and pay that file in the "
-            "same way."
+    unproved = [
+        line.number
+        for line in lines
+        if (state := journal.state(line)) is not None and state.phase is Phase.UNPROVED
+    ]
+    mend = f"Mend them in {_failed_file(file)}, and pay that file in the same way."
+    if unproved:
+        has_others = len(amounts[Status.FAILED]) > len(unproved)
+        raise LinesNotEnded(
+            f"{name_lines(unproved).capitalize()} failed by a code that does not prove that nobody "
+            "was paid; see the result file. Ask the gateway's staff about each before you pay "
+            "anybody again." + (f" Other lines have failed. {mend}" if has_others else "")
         )
+    if amounts[Status.FAILED]:
+        raise click.ClickException(f"Some lines have failed. {mend}")

@@ -149,7 +149,13 @@ def find_repeats(
         before = by_reference.get(earlier_try(reference) or "", [])
         running = next((each for each in before if each.may_be_paid), None)
         changed = next((each for each in known if each.payee != line.payee), None)
-        if running is not None:
+        if running is not None and running.phase is Phase.UNPROVED:
+            what = (
+                f"paid again, and by {running.journal} the first try has failed, which does not "
+                "prove that nobody was paid"
+            )
+            doubtful.add(what, line)
+        elif running is not None:
             what = f"paid again, and by {running.journal} the first try may have been paid"
             forbidden.add(what, line)
         elif changed is not None and changed.may_be_paid:

@@ -14,7 +14,7 @@ from mmo_merchant.api.extension_objects import BrandMethods, CurrencyLimits, Met
 from mmo_merchant.api.gateway_requests import RecordsWindow
 from mmo_merchant.api.transaction_objects import TransactionObject
 from mmo_merchant.payroll.earlier_journals import RECORDS, EarlierLine
-from mmo_merchant.payroll.journal import Phase
+from mmo_merchant.payroll.journal import phase_of
 from mmo_merchant.payroll.pay_roll import PayLine, payee_digest, reference_prefix, totals
 from mmo_merchant.payroll.payment_run import RETRY_PAUSE_S, PacedClient
 from mmo_merchant.tables.faults import Fault
@@ -154,6 +154,6 @@ def _earlier_line(payment: TransactionObject, name: str) -> EarlierLine:
         name if is_of_name else "",
         reference,
         payee_digest(payment.party.msisdn, payment.requested_amount),
-        Phase(payment.status.value) if payment.has_ended else Phase.ACCEPTED,
+        phase_of(payment),
         payment.completed_at or payment.created_at,
     )

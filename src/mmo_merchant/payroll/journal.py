@@ -60,6 +60,8 @@ class Phase(StrEnum):
     """The gateway has it, and it is pending: it is never sent again."""
     SUCCESS = "success"
     FAILED = "failed"
+    UNPROVED = "unproved"
+    """It has failed, by a code that does not prove that no money has moved."""
     REJECTED = "rejected"
     """The gateway has refused it and stored nothing."""
     TAKEN = "taken"
@@ -90,10 +92,17 @@ class LineState:
         return Status.SUCCESS if self.phase is Phase.SUCCESS else Status.FAILED
 
 
+def phase_of(found: TransactionObject) -> Phase:
+    """Return how far a payment is that the gateway has."""
+    if not found.has_ended:
+        return Phase.ACCEPTED
+    return Phase.UNPROVED if found.is_failure_unproved else Phase(found.status.value)
+
+
 def known_state(found: TransactionObject) -> LineState:
     """Return the state of a line whose payment the gateway has."""
     return LineState(
-        phase=Phase(found.status.value) if found.has_ended else Phase.ACCEPTED,
+        phase=phase_of(found),
         gateway_reference=found.gateway_reference,
         provider_reference=found.provider_reference or "",
         final_amount=found.final_amount.text if found.final_amount else "",
@@ -252,12 +261,13 @@ def write_failed(
     encoding: str,
 ) -> int:
     """Write the lines that have failed as a pay-roll of its own, with the references of their next
-    tries, and return how many there are. What is there already is left: people may have mended
-    it. Raises OSError."""
+    tries, and return how many there are. One that may have been paid all the same is not among
+    them. What is there already is left: people may have mended it. Raises OSError."""
     failed = [
         (line, state)
         for line in lines
-        if (state := journal.state(line)) is not None and state.status is Status.FAILED
+        if (state := journal.state(line)) is not None
+        and state.phase in (Phase.FAILED, Phase.REJECTED)
     ]
     if not failed or path.exists():
         return len(failed)

@@ -61,6 +61,11 @@ class Explanation:
     """A sentence that may be shown to the payer."""
     payer_step: PayerStep
 
+    @property
+    def proves_nothing_moved(self) -> bool:
+        """Tell whether certainly no money has moved: otherwise who pays again may pay twice."""
+        return self.payer_step is not PayerStep.WAIT
+
 
 EXPLANATIONS = MappingProxyType(
     {

@@ -540,6 +540,48 @@ async def test_a_second_try_waits_for_the_end_of_the_first(roomy: Running, paid:
     assert "by salaries.csv.journal the first try may have been paid" in refused.output
 
 
+@pytest.mark.spec("E1", "C12")
+async def test_a_failure_that_proves_nothing_is_not_among_those_to_pay_again(
+    roomy: Running, file: Path
+) -> None:
+    (file.parent / "settings.toml").write_text(WALK)
+    put(
+        file,
+        [
+            ["S1", "254712345105", "20"],
+            ["S2", "254712345107", "30"],
+            ["S3", "254712345115", "40"],
+            ["S4", "254712345001", "50"],
+        ],
+    )
+    done = await pay(file, roomy)
+    assert [each for each, _ in statuses(file)] == ["failed", "failed", "failed", "success"]
+    with file.with_name("salaries.csv.failed.csv").open(encoding="utf-8-sig") as rows:
+        assert [row["Staff"] for row in csv.DictReader(rows)] == ["S2"]
+    assert done.exit_code == 3, done.output
+    assert "Lines 2, 4 failed by a code that does not prove that nobody was paid" in done.output
+
+    # Whoever pays such a line again has to say so, by whatever file or reference.
+    references = [row["merchantReference"] for row in results(file)]
+    again = file.with_name("again.csv")
+    headings = f"{STAFF},merchantReference"
+    write(again, f"S1,254712345105,20,{references[0]}-try2", headings=headings)
+    refused = await pay(again, roomy)
+    assert refused.exit_code == 2
+    assert "by salaries.csv.journal the first try has failed, which does not" in refused.output
+    another = file.with_name("another.csv")
+    put(another, [["S9", "254712345105", "20"]])
+    refused = await pay(another, roomy, "--name", "2026-11b")
+    assert "lately got the same amount, or may have, by salaries.csv.journal" in refused.output
+    elsewhere = file.parent / "elsewhere" / "salaries.csv"
+    elsewhere.parent.mkdir()
+    (elsewhere.parent / "settings.toml").write_text(WALK)
+    put(elsewhere, [["S9", "254712345105", "20"]])
+    refused = await pay(elsewhere, roomy, "--name", "2026-11b")
+    assert "lately got the same amount, or may have, by the gateway's records" in refused.output
+    assert (await pay(again, roomy, "--allow-repeats")).exit_code == 3, "it was sent, on purpose"
+
+
 async def test_results_have_the_columns_of_the_file_as_well(roomy: Running, file: Path) -> None:
     (file.parent / "settings.toml").write_text(WALK)
     write(file, "S1,254712345001,20,=x", headings=f"{STAFF},Status")
