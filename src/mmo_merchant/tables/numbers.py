@@ -122,7 +122,9 @@ def _match(text: str, notation: Notation) -> re.Match[str] | None:
 
 def _value(found: re.Match[str]) -> Decimal:
     whole = _NOT_DIGITS.sub("", found["whole"])
-    return Decimal(f"{found['sign']}{whole}.{found['decimals'] or '0'}")
+    # Decimals that are not written are not added: some currencies have none.
+    decimals = f".{found['decimals']}" if found["decimals"] else ""
+    return Decimal(f"{found['sign']}{whole}{decimals}")
 
 
 def _check_typed(value: Decimal, currency: str, decimals: int) -> Decimal:

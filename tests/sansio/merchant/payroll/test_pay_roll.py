@@ -250,6 +250,22 @@ def test_a_total_is_left_out_if_it_is_the_sum_of_the_lines() -> None:
     assert (fault.line, fault.problem) == (4, "is not the sum of the lines above")
 
 
+@pytest.mark.parametrize("mark", [".", ","])
+@pytest.mark.parametrize("amount", ["25000", "25{}000", "25 000"])
+def test_a_declared_notation_adds_no_decimals_to_a_currency_without_any(
+    amount: str, mark: str
+) -> None:
+    layout = evolve(
+        NAMED,
+        constants={**NAMED.constants, "currency": "XOF"},
+        numbers=declared_format(mark),
+    )
+    separator = "," if mark == "." else "."
+    rows = ["msisdn;amount\n", f"254712345001;{amount.format(separator)}\n"]
+    (line,), _ = read_pay_roll(rows, layout)
+    assert line.payment.amount == Money(25_000, "XOF")
+
+
 def test_a_declared_notation_is_read_with_its_separators() -> None:
     layout = evolve(NAMED, numbers=declared_format(","))
     lines = ('254712345001,"1.500,50"', '254712345002,"20,5"')
