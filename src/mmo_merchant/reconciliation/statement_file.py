@@ -79,6 +79,7 @@ _FEE: Final = re.compile(r"^charges?\b|\bcharges?\.?$", re.IGNORECASE)
 """Details of a fee line: `Pay merchant Charge`. An account name such as `school fees` is none."""
 _MSISDN: Final = re.compile(r"(?<![0-9*+])\+?([1-9][0-9]{8,14})(?![0-9*])", re.ASCII)
 """A number that is written in full, with the code of its country; masked ones pair nothing."""
+_OUTGOING: Final = "amount that goes out"
 _ONE_SIDE: Final = "Let each line have one amount: what came in, or what went out."
 _ONE_SIGN: Final = "Write all amounts of the column with a minus, or none."
 
@@ -104,7 +105,8 @@ class _Conventions:
     """Returns the amount of a cell with its sign; None for a blank one. Raises CellFault. A file
     has few different amounts, and each is read once."""
     signed: set[str] = field(factory=set)
-    """The columns of amounts that have a minus or a plus."""
+    """The columns of amounts that have a minus or a plus; the amounts that go out by the column of
+    directions count as one of their own."""
     unsigned: set[str] = field(factory=set)
     """The columns that have an amount, and not zero, without a sign."""
 
@@ -181,7 +183,8 @@ class StatementReader:
     def _survey(self) -> _Conventions:
         """Look through the whole file for what no line alone tells."""
         conventions = _Conventions(self.form.numbers or find_format(self._number_texts()))
-        for row, name, cell in self._number_cells():
+        for row, column, cell in self._number_cells():
+            name = _OUTGOING if column == "amount" and self._is_told_to_go_out(row) else column
             is_signed = cell < 0 if isinstance(cell, Decimal) else cell[0] in "+-"
             names = conventions.signed if is_signed else conventions.unsigned
             if name in names or is_zero(cell) or self._is_total(row):
@@ -189,6 +192,10 @@ class StatementReader:
             if name == "fee" or not self._is_fee(row):
                 names.add(name)
         return conventions
+
+    def _is_told_to_go_out(self, row: Row) -> bool:
+        word = self.table.cell(row, "direction")
+        return isinstance(word, str) and DIRECTION_WORDS.get(fold_word(word)) is False
 
     def _number_texts(self) -> Iterator[str]:
         return (cell for _, _, cell in self._number_cells() if isinstance(cell, str))
@@ -295,7 +302,7 @@ class StatementReader:
         has both, some of it came back, and nothing tells which. Raises CellFault."""
         is_negative = amount.minor < 0
         if name == "amount" and "direction" in self.table.positions:
-            return self._told_direction(row, amount)
+            return self._told_direction(row, amount, conventions)
         if name == "paid_out":
             if conventions.has_both_signs(name) and not self._is_fee(row):
                 raise CellFault("has both signs in the file", _ONE_SIGN, name)
@@ -306,8 +313,9 @@ class StatementReader:
             return not is_negative
         return None
 
-    def _told_direction(self, row: Row, amount: Money) -> bool:
-        """Return what the column of directions says. Raises CellFault."""
+    def _told_direction(self, row: Row, amount: Money, conventions: _Conventions) -> bool:
+        """Return what the column of directions says; as with `paid_out`, amounts that go out have
+        one sign. Raises CellFault."""
         written = self.table.text(row, "direction")
         is_incoming = DIRECTION_WORDS.get(fold_word(written))
         if is_incoming is None:
@@ -316,6 +324,8 @@ class StatementReader:
         if is_incoming and amount.minor < 0:
             remedy = "Leave the column out if the signs are right, or correct the line."
             raise CellFault("is not that of the sign of the amount", remedy, "direction")
+        if not is_incoming and conventions.has_both_signs(_OUTGOING):
+            raise CellFault("has both signs in the file where it goes out", _ONE_SIGN, "amount")
         return is_incoming
 
     def _status(self, row: Row) -> Status:

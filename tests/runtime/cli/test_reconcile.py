@@ -435,6 +435,21 @@ def test_money_that_went_out_has_one_sign_in_its_column(data: Path) -> None:
     assert "line 2, amount: is in two columns" in refusal(2, *words(data, file, *maps))
 
 
+def test_money_that_went_out_by_a_word_has_one_sign_in_its_column(data: Path) -> None:
+    file = data / "statement.csv"
+    maps = (
+        *("--map", "receipt=Id", "--map", "amount=Amount"),
+        *("--map", "direction=Kind"),
+    )
+    file.write_text("Id,Amount,Kind\nRCPT1,149.00,credit\nA2,-149.00,debit\nA3,5.00,debit\n")
+    told = refusal(2, *words(data, file, *maps))
+    assert "lines 3, 4, amount (2 times): has both signs in the file where it goes out" in told
+    for sign in ("", "-"):
+        file.write_text(f"Id,Amount,Kind\nRCPT1,149.00,credit\nA2,{sign}149.00,debit\n")
+        found = json.loads(mmo(*words(data, file, *maps, "--json")).stdout)
+        assert [row["statement"] for row in found["rows"]] == ["out 149.00 KES success"]
+
+
 def test_words_that_are_not_known_can_be_named(data: Path) -> None:
     file = data / "statement.csv"
     file.write_text("Id,Amount,State\nRCPT1,149.00,Traité\n", encoding="utf-8")
