@@ -93,6 +93,7 @@ def _mask_progress(progress: Progress) -> Progress:
         provider_data=None if data is None else evolve(data, party_data=None, error_message=None),
         hint=None,
         qr=None,
+        refusal=None,
     )
 
 

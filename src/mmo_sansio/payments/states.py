@@ -71,7 +71,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             inputs.ProviderSucceeded: (Stage.SUCCEEDED, Stage.SUBMITTING),
             inputs.ProviderFailed: (Stage.FAILED, Stage.SUBMITTING),
             inputs.ProviderUnreachable: (Stage.SUBMITTING,),
-            inputs.ProviderNeverReceived: (Stage.CREATED, Stage.SUBMITTING),
+            inputs.ProviderNeverReceived: (Stage.CREATED, Stage.SUBMITTING, Stage.FAILED),
             inputs.ProviderCannotTell: (Stage.SUBMITTING,),
             inputs.ProviderHinted: (Stage.SUBMITTING,),
             inputs.TransactionWoke: (Stage.SUBMITTING, Stage.SUCCEEDED, Stage.FAILED),

@@ -368,6 +368,18 @@ class Evidence:
 
 
 @frozen
+class Refusal:
+    """Says why a provider has refused a further submission, while an earlier one may have
+    arrived."""
+
+    error_code: ErrorCode
+    native_code: str | None
+    native_message: str | None
+    version: int
+    """That of the progress which first has it: only what is asked from then on is about both."""
+
+
+@frozen
 class Progress:
     """Holds what has happened to an order so far; every transition makes a new one."""
 
@@ -422,6 +434,9 @@ class Progress:
     takes this for its own where the provider names none."""
     sent_version: int = 0
     """The version at which the latest submission was recorded; 0 while none is."""
+    refusal: Refusal | None = None
+    """Why the provider has refused the latest submission, while an earlier one may have arrived: it
+    ends the payment once the provider says again that it has received none."""
 
     @property
     def is_unpolled(self) -> bool:

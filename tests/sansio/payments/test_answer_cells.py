@@ -36,10 +36,10 @@ PAYMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "succeeded": "suspense book",
         "failed": "suspense book",
     },
-    "ProviderFailed": {
+    "ProviderFailed": {  # The request is a further one: the first may have arrived after all.
         "created": "failed",
-        "submitting": "nothing / failed / failed / failed / failed",
-        "awaiting result": "nothing / failed / failed / failed / failed",
+        "submitting": "nothing / asked sooner / failed / failed / failed",
+        "awaiting result": "nothing / asked sooner / failed / failed / failed",
         "succeeded": "suspense book",
         "failed": "suspense book",
     },

@@ -31,6 +31,7 @@ from mmo_sansio.values.model import (
     Progress,
     ProviderData,
     QrCode,
+    Refusal,
     Source,
     Stage,
     Transaction,
@@ -70,7 +71,7 @@ KEPT_OF_ORDERS = (
     ),
     *("utc_offset", "usage"),
 )
-MASKED_OF_PROGRESS = ("provider_data", "hint", "qr")
+MASKED_OF_PROGRESS = ("provider_data", "hint", "qr", "refusal")
 KEPT_OF_PROGRESS = (
     *(
         "stage",
@@ -107,6 +108,7 @@ def a_paid_transaction() -> Transaction:
         ),
         hint=f"hint {NUMBER}",
         qr=QrCode(f"qr {NUMBER}"),
+        refusal=Refusal(ErrorCode.TRANSACTION_DECLINED, "17", f"refused for {NUMBER}", 3),
     )
     order = evolve(
         made.order,
@@ -177,6 +179,7 @@ def test_amounts_references_times_and_receipts_stay() -> None:
         provider_data=before.progress.provider_data,
         hint=before.progress.hint,
         qr=before.progress.qr,
+        refusal=before.progress.refusal,
     )
     assert unmasked == before.progress
     data = masked.progress.provider_data

@@ -7,7 +7,13 @@ import pytest
 from attrs import evolve
 
 from mmo_sansio.messages.changes import JournalEntry, SuspenseRecorded, TransactionAdvanced
-from mmo_sansio.messages.inputs import BeginSubmission, Input, MarkRestored, ProviderHinted
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    Input,
+    MarkRestored,
+    ProviderHinted,
+    ProviderNeverReceived,
+)
 from mmo_sansio.messages.intents import IntentKind, PollEnded
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
@@ -158,6 +164,8 @@ def test_every_target_of_the_table_is_reached_by_the_matrix() -> None:
         if (stage, given) not in {(C, type(each)) for each in TAKEN_BACK}
         and (given, to) != (BeginSubmission, KO)  # Its brand is on hold: see test_submission.py.
         and (stage, given) != (S, ProviderHinted)
+        # It was refused before: see test_answers_to_submissions.py.
+        and (given, to) != (ProviderNeverReceived, KO)
     }
     assert promised == reached
 

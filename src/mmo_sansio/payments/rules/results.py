@@ -9,16 +9,29 @@ from attrs import evolve
 
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import ProviderFailed, ResolveManually
+from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments import settlement
 from mmo_sansio.payments.answers import Answer, what_is_answered
-from mmo_sansio.payments.decision import Decision, complete, end, fail_payment, ignore
+from mmo_sansio.payments.decision import (
+    Decision,
+    advance,
+    complete,
+    end,
+    fail_payment,
+    ignore,
+    transition_changes,
+)
 from mmo_sansio.payments.evidence import ask_on, find_contradiction
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MAX, next_poll_at
+from mmo_sansio.payments.rules.timers import (
+    POLL_INTERVAL_MAX,
+    POLL_INTERVAL_MIN,
+    next_poll_at,
+)
 from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.error_codes import EXPLANATIONS
-from mmo_sansio.values.model import Source, Stage
+from mmo_sansio.values.model import Refusal, Source, Stage, Transaction
 
 _GIVE_ITS_OWN_RECEIPT: Final = (
     "Name the payment's own receipt, or resolve it as failed if no other money has moved."
@@ -28,13 +41,14 @@ _GIVE_ITS_OWN_RECEIPT: Final = (
 def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
     """Record that the provider did not and will not move the money (S2). Where it has reported a
     receipt it contradicts itself, and is asked again. What answers an earlier submission says
-    nothing of one that may be under way, which is polled (S6)."""
+    nothing of one that may be under way, which is polled (S6). The refusal of a further submission
+    may mean that an earlier one has arrived after all: it is asked about, too."""
     before = ledger.transaction(input_.gateway_reference)
     if (fault := settlement.why_not_applied(before, input_)) is not None:
         return settlement.reject_result(before, input_, fault, now=now)
     assert before is not None
-    is_older = what_is_answered(input_.version, before.progress) is Answer.OLDER
-    if is_older and before.progress.stage is not Stage.CREATED:
+    answered = what_is_answered(input_.version, before.progress)
+    if answered is Answer.OLDER and before.progress.stage is not Stage.CREATED:
         return ignore("It answers an earlier submission: the latest one is polled.", before)
     if before.progress.receipt_awaited_since is not None:  # It was called paid before.
         reason = SuspenseReason.CONFLICTING_RESULT
@@ -42,6 +56,9 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
     if (known := before.progress.evidence) is not None:
         at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
         return ask_on(before, input_, evolve(known, is_denied=True), at, now=now)
+    is_sent = before.progress.stage is not Stage.CREATED
+    if answered is Answer.REQUEST and is_sent and before.progress.is_resubmission:
+        return _ask_about_earlier(before, input_, now=now)
     return fail_payment(
         before,
         input_,
@@ -55,6 +72,19 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
             error_message=input_.native_message,
         ),
     )
+
+
+def _ask_about_earlier(before: Transaction, input_: ProviderFailed, *, now: Moment) -> Decision:
+    """Poll soon, as the refusal of a further submission may be due to an earlier one."""
+    version = before.progress.version + 1
+    after = advance(
+        before,
+        input_,
+        before.progress.stage,
+        wake_at=next_poll_at(before.order, POLL_INTERVAL_MIN, now=now),
+        refusal=Refusal(input_.error_code, input_.native_code, input_.native_message, version),
+    )
+    return Decision(Applied(after), transition_changes(before, after))
 
 
 def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision:

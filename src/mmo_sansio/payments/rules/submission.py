@@ -35,7 +35,7 @@ from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import suspense_entry
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Order, ProviderData, Source, Stage, Transaction
+from mmo_sansio.values.model import Order, ProviderData, Refusal, Source, Stage, Transaction
 
 _WITHHELD_SOURCES: Final[Mapping[inputs.WithheldReason, Source]] = MappingProxyType(
     {
@@ -239,7 +239,8 @@ def resubmit(ledger: Ledger, input_: inputs.ProviderNeverReceived, *, now: Momen
 
     What answers an earlier submission, or a poll about one, says nothing of the one that is on
     record now. Where a notification has come since that began, or the store was restored, nothing
-    is sent again. By its own response a submission has certainly not arrived."""
+    is sent again. By its own response a submission has certainly not arrived. One that the provider
+    has refused ends the payment, as no earlier one has arrived either."""
     before = _find_pending(ledger, input_)
     if before is None:
         return ignore("No such payment waits for this provider.")
@@ -251,10 +252,34 @@ def resubmit(ledger: Ledger, input_: inputs.ProviderNeverReceived, *, now: Momen
         return ask_on(
             before, input_, progress.evidence, _poll_at(before, POLL_INTERVAL_MAX, now=now), now=now
         )
+    if (refusal := progress.refusal) is not None:
+        if input_.version < refusal.version:
+            return ignore(
+                "It was refused since the provider was polled: it is polled again.", before
+            )
+        return _fail_as_refused(before, input_, refusal, now=now)
     unsent = progress.unsent + (answered is Answer.REQUEST)
     after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at, unsent=unsent)
     return Decision(
         Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)
+    )
+
+
+def _fail_as_refused(
+    before: Transaction, input_: inputs.ProviderNeverReceived, refusal: Refusal, *, now: Moment
+) -> Decision:
+    data = before.progress.provider_data
+    assert data is not None  # It was sent.
+    return fail_payment(
+        before,
+        input_,
+        refusal.error_code,
+        Source.POLL,
+        now=now,
+        provider_data=evolve(
+            data, error_code=refusal.native_code, error_message=refusal.native_message
+        ),
+        refusal=None,
     )
 
 

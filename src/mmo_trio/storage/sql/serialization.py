@@ -283,7 +283,8 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{progress.unsent}"
         f",{_number(progress.receipt_awaited_since)}"
         f",{_text(progress.named_by_receipt)}"
-        f",{progress.sent_version}]".encode("ascii")
+        f",{progress.sent_version}"
+        f",{_refusal(progress.refusal)}]".encode("ascii")
     )
 
 
@@ -293,6 +294,13 @@ def _text(value: str | None) -> str:
 
 def _number(value: int | None) -> str:
     return "null" if value is None else str(value)
+
+
+def _refusal(refusal: model.Refusal | None) -> str:
+    if refusal is None:
+        return "null"
+    code, message = _text(refusal.native_code), _text(refusal.native_message)
+    return f"[{_json_string(refusal.error_code)},{code},{message},{refusal.version}]"
 
 
 def _evidence(known: model.Evidence | None) -> str:
@@ -372,6 +380,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         receipt_awaited_since=row[21],
         named_by_receipt=row[22],
         sent_version=row[23],
+        refusal=_parse_refusal(row[24]),
     )
 
 
@@ -389,6 +398,10 @@ def parse_recorded_request(order: bytes, progress: bytes) -> RecordedRequest:
         state[7],
         state[0] == model.Stage.FAILED.value,
     )
+
+
+def _parse_refusal(row: list[Any] | None) -> model.Refusal | None:
+    return None if row is None else model.Refusal(ErrorCode(row[0]), *row[1:])
 
 
 def _parse_evidence(row: list[Any] | None) -> model.Evidence | None:

@@ -29,6 +29,7 @@ from mmo_sansio.values.model import (
     ProviderData,
     QrCode,
     ReferenceReuse,
+    Refusal,
     ReusePolicy,
     Source,
     Stage,
@@ -122,6 +123,8 @@ progresses = built(
     is_restored=st.booleans(),
     receipt_awaited_since=st.none() | instants,
     named_by_receipt=maybe_texts,
+    refusal=st.none()
+    | st.builds(Refusal, st.sampled_from(ErrorCode), maybe_texts, maybe_texts, st.integers(1, 9)),
 )
 transactions = st.builds(Transaction, orders, progresses)
 

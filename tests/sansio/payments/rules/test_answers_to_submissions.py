@@ -11,6 +11,7 @@ from mmo_sansio.messages.changes import TransactionAdvanced
 from mmo_sansio.messages.inputs import Input, MarkRestored
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.testing import (
     KES,
     REFERENCE,
@@ -28,7 +29,7 @@ from mmo_sansio.testing import (
     unreachable,
 )
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, later
-from mmo_sansio.values.model import DepositTrust, Evidence, Progress, Stage
+from mmo_sansio.values.model import DepositTrust, Evidence, Progress, Source, Stage, Transaction
 
 SENT_FIRST: Final = 2
 SENT_AGAIN: Final = 5
@@ -43,6 +44,10 @@ def progress_after(stage: Stage, input_: Input, *, wake_at: Instant = DUE) -> Pr
     before = a_transaction(
         stage, version=POLLED, sent_version=SENT_AGAIN, polls=1, submissions=2, wake_at=wake_at
     )
+    return moved(before, input_)
+
+
+def moved(before: Transaction, input_: Input) -> Progress:
     decision = decide(ledger_with(before), input_, now=NOW)
     moves = [each.after for each in decision.changes if isinstance(each, TransactionAdvanced)]
     assert isinstance(decision.reply, Ignored) is not bool(moves)
@@ -61,8 +66,46 @@ PENDING = pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RES
 def test_a_refused_submission_does_not_fail_the_one_that_follows_it(stage: Stage) -> None:
     for old in (SENT_FIRST, SENT_AGAIN - 1):
         assert is_unmoved(stage, failed(version=old))
-    for version in (SENT_AGAIN, SENT_AGAIN + 1, POLLED, None):
+    for version in (SENT_AGAIN + 1, POLLED, None):
         assert progress_after(stage, failed(version=version)).stage is Stage.FAILED
+
+
+@PENDING
+@pytest.mark.spec("S2", "S6")
+def test_a_refused_further_submission_is_asked_about_as_an_earlier_one_may_have_arrived(
+    stage: Stage,
+) -> None:
+    refused = progress_after(stage, failed(version=SENT_AGAIN))
+    assert refused.stage is stage
+    assert refused.wake_at == later(NOW, POLL_INTERVAL_MIN)
+    before = Transaction(a_transaction(stage).order, refused)
+    for told in (succeeded(version=refused.version), succeeded(version=SENT_FIRST)):
+        assert moved(before, told).stage is Stage.SUCCEEDED
+    assert moved(before, failed(version=refused.version)).stage is Stage.FAILED
+
+
+@pytest.mark.spec("S2", "S6")
+def test_a_refused_further_submission_has_failed_once_no_earlier_one_is_found() -> None:
+    refused = progress_after(Stage.SUBMITTING, failed(version=SENT_AGAIN))
+    before = Transaction(a_transaction(Stage.SUBMITTING).order, refused)
+    assert moved(before, never_received(version=POLLED)) is refused, "it was asked before"
+    ended = moved(before, never_received(version=refused.version))
+    told = failed(version=SENT_AGAIN)
+    assert (ended.stage, ended.error_code, ended.completion_source) == (
+        Stage.FAILED,
+        told.error_code,
+        Source.POLL,
+    )
+    assert ended.provider_data is not None
+    assert ended.provider_data.error_code == told.native_code
+
+
+@pytest.mark.spec("S2", "S6")
+def test_the_refusal_of_the_only_submission_that_may_have_arrived_ends_the_payment() -> None:
+    before = a_transaction(
+        Stage.SUBMITTING, version=POLLED, sent_version=SENT_AGAIN, submissions=2, unsent=1
+    )
+    assert moved(before, failed(version=SENT_AGAIN)).stage is Stage.FAILED
 
 
 @PENDING
