@@ -423,6 +423,24 @@ def test_the_sign_of_an_amount_says_where_money_went(
     assert [row["kind"] for row in found["rows"]] == kinds
 
 
+def test_a_brand_chooses_among_the_records_of_a_file(data: Path) -> None:
+    """A reference of one brand says nothing of the same one of another."""
+    (record,) = (
+        line
+        for line in mmo(
+            "records", "export", "--format", "ndjson", "--data", data
+        ).stdout.splitlines()
+        if "RCPT1" in line
+    )
+    records, file = data / "records.ndjson", data / "statement.csv"
+    file.write_text("Id,Amount\nRCPT1,149.00\n", encoding="utf-8")
+    maps = ("--map", "receipt=Id", "--map", "amount=Amount", "--brand", "acme", "--json")
+    for brand, kinds in (("acme", []), ("globex", ["missing_in_records"])):
+        records.write_text(json.dumps(json.loads(record) | {"brand": brand}))
+        found = json.loads(mmo(*words(data, file, *maps, "--records", records)).stdout)
+        assert [row["kind"] for row in found["rows"]] == kinds
+
+
 def test_money_that_went_out_has_one_sign_in_its_column(data: Path) -> None:
     file = data / "statement.csv"
     file.write_text("Id,In,Out\nRCPT1,,-149.00\nA2,,149.00\n", encoding="utf-8")

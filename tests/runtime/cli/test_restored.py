@@ -133,6 +133,9 @@ def test_references_of_lost_payments_are_taken_from_a_ledger_and_from_records(da
     assert from_records.exit_code == 2, "whose payments?"
     from_records = mmo("db", "restored", "--records", records, "--brand", "acme", "--data", data)
     assert "References that count as used: 2." in from_records.output, "the other one is there"
+    records.write_text(json.dumps({"brand": "globex"} | lost))
+    other = mmo("db", "restored", "--records", records, "--brand", "acme", "--data", data)
+    assert (other.exit_code, "the file has payments of globex" in other.stderr) == (2, True)
     columns = (
         "--map",
         "reference=order",

@@ -127,7 +127,8 @@ def reconcile(
             target.with_store(load)
         else:
             for text in lines_of(records_file):
-                _add_record(reconciliation, text, period, method)
+                if brand is None or _is_of(brand, text):
+                    _add_record(reconciliation, text, period, method)
                 count_record()
         differences, count_line = list[Difference](), progress_counter(bar, "comparing lines")
         for line in statement.lines():
@@ -195,6 +196,14 @@ def _read_corrections(file: Path | None) -> Corrections:
     if found.faults:
         raise UsageProblem(f"{file}: " + "\n".join(describe_faults(found.faults)))
     return found
+
+
+def _is_of(brand: str, text: bytes) -> bool:
+    """Tell whether a transaction object is about this brand's payment; one that names no brand is.
+    Raises UsageProblem."""
+    read_record(text)
+    owner: str = json.loads(text).get("brand", brand)
+    return owner == brand
 
 
 def _add_record(

@@ -7,7 +7,6 @@ earlier one."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
@@ -22,7 +21,13 @@ from mmo_trio.admin.restoration import ToldPayment, record_lost_uses
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import file_type
 from mmo_trio.cli.support.output import format_instant, print_status, print_table
-from mmo_trio.cli.support.statements import Statement, lines_of, read_record, statement_options
+from mmo_trio.cli.support.statements import (
+    Statement,
+    brand_of,
+    lines_of,
+    read_record,
+    statement_options,
+)
 from mmo_trio.cli.support.target import (
     CommandTarget,
     chosen_gateway,
@@ -224,7 +229,7 @@ def _read_told(
         found = read_record(text)
         if found.merchant_reference is not None:
             yield ToldPayment(
-                brand or json.loads(text).get("brand", ""),
+                brand_of(text, brand),
                 found.gateway_reference,
                 found.merchant_reference,
                 has_failed=found.status is Status.FAILED,

@@ -3,6 +3,7 @@ statement."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -211,6 +212,19 @@ def lines_of(file: Path) -> Iterator[bytes]:
     """Yield the lines of a file that are not blank."""
     with file.open("rb") as lines:
         yield from (line for line in lines if line.strip())
+
+
+def brand_of(text: bytes, named: str | None) -> str:
+    """Return whose payment a transaction object is about: by itself, as in an export of several
+    brands, else the one that is named; empty where neither says it. Raises UsageProblem where both
+    do, and differ."""
+    own: str = json.loads(text).get("brand", "")
+    if named and own and own != named:
+        raise UsageProblem(
+            f"--brand {named}: the file has payments of {own}. Leave --brand out, as each line says"
+            " whose it is."
+        )
+    return own or named or ""
 
 
 def read_record(text: bytes, period: Period = EVER) -> RecordedPayment:
