@@ -61,6 +61,7 @@ PURE = frozenset(
     (
         "__future__",
         "abc",
+        "array",
         "base64",
         "binascii",
         "collections",
@@ -78,6 +79,7 @@ PURE = frozenset(
         "ipaddress",
         "itertools",
         "json",
+        "marshal",
         "math",
         "operator",
         "re",
