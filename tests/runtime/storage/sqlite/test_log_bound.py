@@ -111,3 +111,14 @@ async def test_a_log_that_another_process_holds_keeps_no_read_waiting(store: Sql
             await fill(store, BOUND_BYTES)
             await read_once(store)
     other.close()
+
+
+async def test_a_log_that_cannot_be_emptied_takes_no_commit_back(store: SqliteStore) -> None:
+    def refuse() -> sqlite3.Connection:
+        raise sqlite3.OperationalError("unable to open database file")
+
+    store._log_bound.connect = refuse
+    for _ in range(2):
+        await fill(store, BOUND_BYTES)
+        await read_once(store)
+    assert store._log_bound.log_bytes > 2 * BOUND_BYTES
