@@ -207,7 +207,7 @@ def pay_outs(
     for sentence in describe_faults(found.faults):
         click.echo(sentence)
     if found.faults or not isinstance(table, Table):
-        raise NothingSent(f"The file has {len(found.faults)} faults. Nothing was sent.")
+        raise NothingSent(f"Faults in the file: {len(found.faults)}. Nothing was sent.")
     lines = found.lines
     if found.totals:
         click.echo(f"{name_lines(found.totals).capitalize()} with a total: left out.")
@@ -309,8 +309,8 @@ def _refuse_repeats(
         raise NothingSent("Wait for the first try to end. Nothing was sent.")
     if doubtful and not layout.allows_repeats:
         raise NothingSent(
-            "Somebody could be paid twice. Nothing was sent. If all of it is meant, give "
-            "--allow-repeats."
+            "Somebody could be paid twice. Nothing was sent. The pay-roll of another month needs "
+            "another --name; if all of it is meant, give --allow-repeats."
         )
 
 
@@ -389,6 +389,13 @@ def _failed_file(file: Path) -> Path:
     return file.with_name(f"{file.name}.failed.csv")
 
 
+def _advise_failed(failed: Path) -> str:
+    """Return what to do with the file of the lines that have failed, which may be done."""
+    if failed.with_name(f"{failed.name}{SUFFIX}").exists():
+        return f"{failed} was paid since: {failed}.results.csv says what became of them."
+    return f"Mend them in {failed}, and pay that file in the same way."
+
+
 def _report(title: str, amounts: Sequence[Money]) -> None:
     click.echo(
         f"{title}: {len(amounts)} pay-outs; "
@@ -459,7 +466,7 @@ def _report_end(file: Path, lines: Sequence[PayLine], journal: Journal, remark: 
         for line in lines
         if (state := journal.state(line)) is not None and state.phase is Phase.UNPROVED
     ]
-    mend = f"Mend them in {_failed_file(file)}, and pay that file in the same way."
+    mend = _advise_failed(_failed_file(file))
     if unproved:
         has_others = len(amounts[Status.FAILED]) > len(unproved)
         raise LinesNotEnded(

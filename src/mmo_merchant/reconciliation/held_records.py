@@ -101,9 +101,9 @@ class HeldRecords:
     def _find_payment(self, gateway_reference: str) -> int:
         """Return the number of the payment with this reference, of which there is a record."""
         return next(
-            held.number
-            for held in self.find(gateway_reference)
-            if held.record.gateway_reference == gateway_reference
+            number
+            for number in self._by_name.find(gateway_reference)
+            if self._record(number).gateway_reference == gateway_reference
         )
 
     def payments(self) -> Iterator[int]:

@@ -476,6 +476,7 @@ async def test_what_has_failed_is_mended_in_a_file_of_its_own_and_paid(
     assert "001," in failed.read_text("utf-8"), "what was mended is not written over"
     done = await pay(failed, roomy)
     assert done.exit_code == 0, done.output
+    assert "salaries.csv.failed.csv.results.csv says what" in (await pay(paid, roomy)).output
     counts = await payments_of(roomy)
     assert (len(counts), max(counts.values())) == (PAID + BLOCKED, 1)
     told = await pay(paid, roomy, "--dry-run")

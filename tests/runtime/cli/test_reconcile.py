@@ -115,7 +115,7 @@ def test_differences_are_named_by_kind_and_end_with_code_1(data: Path) -> None:
     assert "amount_differs: 1" in text.stdout
     assert "payin KES 149.00 success" in text.stdout
     assert "in KES 1,200.00 success" in text.stdout
-    assert "3 differences." in text.stderr
+    assert "Differences without an explanation: 3." in text.stderr
 
 
 def test_money_that_went_back_is_compared_too(data: Path) -> None:

@@ -147,7 +147,7 @@ def reconcile(
         )
     count = sum(correction is None for _, correction in explained)
     if count:
-        raise NegativeAnswer(f"{count} differences.")
+        raise NegativeAnswer(f"Differences without an explanation: {count}.")
 
 
 async def _record_corrections(
