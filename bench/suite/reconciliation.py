@@ -101,7 +101,7 @@ def _compare(folder: Path, count: int, rounds: int) -> tuple[Table, float, float
     rows = [_row("mmo records reconcile", ours), _row("pandas, read_csv and merge", theirs)]
     rows.append(["ratio", f"{times:.2f}", f"{processor:.2f}", f"{memory:.2f}"])
     table = Table(
-        f"{count:,} lines, {rounds} rounds in turn, the median",
+        f"{count:,} lines, the median; rounds in turn: {rounds}",
         ("program", "s", "s of the processor", "MiB at most"),
         rows,
         "parsing transaction objects as JSON, which pandas gets as a table, and checking each "

@@ -21,8 +21,7 @@ from mmo_merchant.api.new_payments import PayOut, creation_body
 from mmo_merchant.tables.cells import shown_text
 from mmo_merchant.tables.faults import CellFault, Fault
 from mmo_merchant.tables.numbers import NumberFormat
-from mmo_merchant.tables.table_file import Columns, Row, Table, TableForm, read_text, texts_of
-from mmo_merchant.tables.words import is_total_row
+from mmo_merchant.tables.table_file import Columns, Row, Table, TableForm, read_text
 from mmo_sansio.api.incoming.creation_body import FieldErrors, Members, parse_draft
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.dialling_codes import is_msisdn_of
@@ -173,7 +172,7 @@ def read_lines(table: Table | list[Fault], layout: Layout) -> PayRoll:
         if isinstance(row, Fault):
             found.faults.append(row)
             continue
-        if _is_total(table, row):
+        if table.is_total(row, _KEYS):
             found.totals.append(row.line)
             found.faults += _total_faults(table, row, layout, above)
             continue
@@ -207,13 +206,6 @@ def _heading_faults(table: Table, layout: Layout) -> Iterator[Fault]:
             problem = f"has the column {table.names[table.positions[name]]!r} beside --{name}"
             remedy = "Leave the option out, or rename it."
             yield Fault(table.headings_line, name, problem, remedy)
-
-
-def _is_total(table: Table, row: Row) -> bool:
-    keys = [table.cell(row, name) for name in _KEYS]
-    texts = [key.strip() for key in keys if isinstance(key, str)]
-    has_other_keys = any(key is not None and not isinstance(key, str) for key in keys)
-    return not has_other_keys and is_total_row(texts, texts_of(row))
 
 
 def _total_faults(

@@ -15,8 +15,8 @@ from mmo_merchant.reconciliation.comparison import StatementLine
 from mmo_merchant.tables.cells import Cell, number_cell
 from mmo_merchant.tables.faults import CellFault, Fault
 from mmo_merchant.tables.numbers import NumberFormat, find_format, is_zero
-from mmo_merchant.tables.table_file import Row, Table, texts_of
-from mmo_merchant.tables.words import DIRECTION_WORDS, STATUS_WORDS, fold_word, is_total_row
+from mmo_merchant.tables.table_file import Row, Table
+from mmo_merchant.tables.words import DIRECTION_WORDS, STATUS_WORDS, fold_word
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.money import CURRENCIES, AmountError, Money, to_money
 
@@ -37,6 +37,8 @@ FIELDS: Final = (
 them empty; `details` is the text that tells fee lines from payments; `msisdn` has the number that
 paid or was paid, alone or with a name; `direction` has a word for money that came in or went
 out, beside an amount without a sign."""
+KEYS: Final = ("receipt", "reference", "status")
+"""What a total has none of."""
 AMOUNTS: Final = ("amount", "paid_in", "paid_out", "fee")
 
 PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
@@ -169,16 +171,10 @@ class StatementReader:
         for row in self.table.rows():
             if isinstance(row, Fault):
                 self.faults.append(row)
-            elif self._is_total(row):
+            elif self.table.is_total(row, KEYS):
                 self.totals.append(row.line)
             else:
                 yield row
-
-    def _is_total(self, row: Row) -> bool:
-        keys = [self.table.cell(row, name) for name in ("receipt", "reference", "status")]
-        texts = [key.strip() for key in keys if isinstance(key, str)]
-        has_other_keys = any(key is not None and not isinstance(key, str) for key in keys)
-        return not has_other_keys and is_total_row(texts, texts_of(row))
 
     def _survey(self) -> _Conventions:
         """Look through the whole file for what no line alone tells."""
@@ -187,7 +183,7 @@ class StatementReader:
             name = _OUTGOING if column == "amount" and self._is_told_to_go_out(row) else column
             is_signed = cell < 0 if isinstance(cell, Decimal) else cell[0] in "+-"
             names = conventions.signed if is_signed else conventions.unsigned
-            if name in names or is_zero(cell) or self._is_total(row):
+            if name in names or is_zero(cell) or self.table.is_total(row, KEYS):
                 continue
             if name == "fee" or not self._is_fee(row):
                 names.add(name)

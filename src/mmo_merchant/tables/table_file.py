@@ -20,6 +20,7 @@ from mmo_merchant.tables.csv_rows import DELIMITER_NAMES, read_csv
 from mmo_merchant.tables.encodings import Encoding, find_encoding
 from mmo_merchant.tables.faults import CellFault, Fault
 from mmo_merchant.tables.sheet_rows import read_sheet
+from mmo_merchant.tables.words import is_total_row
 
 _XLSX: Final = b"PK\x03\x04"
 _OLD_EXCEL: Final = b"\xd0\xcf\x11\xe0"
@@ -130,10 +131,15 @@ class Table:
         except CellFault as fault:
             raise fault.of(field) from None
 
-
-def texts_of(row: Row) -> Iterator[str]:
-    """Yield the texts of all cells of a row."""
-    return (cell.strip() for cell in row.cells if isinstance(cell, str))
+    def is_total(self, row: Row, keys: Iterable[str]) -> bool:
+        """Tell whether a row is about a total, and has nothing else in these fields, by which a
+        payment or a person is known."""
+        cells = [cell for field in keys if (cell := self.cell(row, field)) is not None]
+        texts = [cell.strip() for cell in cells if isinstance(cell, str)]
+        if len(texts) < len(cells):
+            return False
+        others = (cell.strip() for cell in row.cells if isinstance(cell, str))
+        return is_total_row(texts, others)
 
 
 def open_table(path: Path, form: TableForm, columns: Columns) -> Table | list[Fault]:
