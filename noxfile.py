@@ -346,9 +346,9 @@ def build_site(session: nox.Session) -> None:
 def outside(session: nox.Session) -> None:
     """Test with other people's programs, and write down which commit passed.
 
-        HTTP clients of eight languages and nghttp2, shops on their frameworks, OpenAPI tools,
-    operators' clients, Schemathesis, nginx, HAProxy and LibreOffice; with full effort, the
-    container.
+    HTTP clients of eight languages and nghttp2, shops on their frameworks, OpenAPI tools,
+    operators' clients, libraries for money and numbers, Schemathesis, nginx, HAProxy and
+    LibreOffice; with full effort, the container.
     """
     need(
         session,

@@ -2,9 +2,9 @@
 # Package: PyPI daraja-sdk-py 2.0.0, with httpx 0.28.1
 # Expected: A pay-out that may have arrived, as its answer did not come in time, is not sent again by
 #   itself: the operator may have paid.
-# Seen: `b2c_service.send` sends it four times with the settings that it has by itself, as
-#   `RetryConfig` repeats every request after a timeout, 500, 503 and 504; without an
-#   OriginatorConversationID, which is optional, nothing says that it is the same one.
+# Seen: `b2c_service.send` sends a pay-out whose answer does not come four times with the settings that
+#   the package has by itself: `RetryConfig` repeats every request after a timeout, 500, 503 and 504.
+#   Without an OriginatorConversationID, which is optional, nothing says that it is the same pay-out.
 # Matters: One salary may be paid four times. Give each pay-out an OriginatorConversationID of its own,
 #   and set `max_retries` to 0.
 set -euo pipefail

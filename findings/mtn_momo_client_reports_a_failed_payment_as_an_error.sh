@@ -2,8 +2,9 @@
 # Package: PyPI mtn-momo-client 2.0.1, with httpx 0.28.1
 # Expected: An enquiry about a payment of Airtel's that has failed, TF, returns a transaction whose
 #   `is_failed()` is true.
-# Seen: Where the answer has `"success": false` beside TF, `get_payment_status` raises MomoException, as
-#   it does for an enquiry that could not be made; where it has `true`, it returns the transaction.
+# Seen: Where Airtel's answer about a failed payment has `"success": false` beside TF,
+#   `get_payment_status` raises MomoException, as it does for an enquiry that could not be made; where
+#   it has `true`, it returns the transaction.
 # Matters: A shop that waits for `is_failed()` asks for ever, or takes a refusal for trouble of the
 #   network. Look for TF in the exception's answer as well.
 set -euo pipefail

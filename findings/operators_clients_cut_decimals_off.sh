@@ -2,7 +2,7 @@
 # Package: PyPI pyairtel 0.1.1, mtn-momo-client 2.0.1 and daraja-v3 0.2.1
 # Expected: An amount that an operator may not take, as 1500.75 shillings, is sent as it is or refused.
 # Seen: The collection of pyairtel, the pay-out to Airtel of mtn-momo-client and the validator of
-#   daraja-v3 put it through `int`, which cuts the decimals off. For a collection, mtn-momo-client
+#   daraja-v3 put an amount through `int`, which cuts its decimals off. For a collection, mtn-momo-client
 #   sends all of it.
 # Matters: The shop has sold for 1500.75 and gets 1500, and no exception says so; a pay-out is short.
 #   Round before, where an operator takes whole amounts only, and compare the amount of the result.
