@@ -17,6 +17,7 @@ NUMBER_CHARACTERS_MAX = 40
 
 _EXPONENT_MAX = 99
 _NUMBER = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
+_WRITTEN = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 
 
 class AmountError(ValueError):
@@ -86,6 +87,22 @@ def to_money(value: Decimal, currency: str) -> Money:
             else f"must be a whole number in {currency}"
         )
     return Money(minor, currency)
+
+
+def written_money(text: str, currency: str) -> Money:
+    """Return an amount above 0 as people write it: digits, and a point before no more decimals than
+    the currency has. In many countries a point parts thousands, so that `15.000` may be fifteen
+    thousand. Raises AmountError, and KeyError for an unknown currency."""
+    decimals = decimals_of(currency)
+    value = check_amount(parse_number(text))
+    if not _WRITTEN.fullmatch(text):
+        raise AmountError("must be digits, with a point before decimals")
+    if len(text.partition(".")[2]) > decimals:
+        raise AmountError(
+            f"must have at most {decimals} decimals in {currency}, also zeros: a point may be meant"
+            " to part thousands"
+        )
+    return to_money(value, currency)
 
 
 def percentage_of(amount: Money, percent: int) -> Money:

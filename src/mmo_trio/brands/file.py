@@ -18,14 +18,7 @@ from attrs import Factory, evolve, field, fields, frozen
 
 from mmo_sansio.http import egress_rules
 from mmo_sansio.values import model
-from mmo_sansio.values.money import (
-    CURRENCIES,
-    AmountError,
-    Money,
-    check_amount,
-    parse_number,
-    to_money,
-)
+from mmo_sansio.values.money import CURRENCIES, AmountError, Money, written_money
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.settings.values import SettingsError
 
@@ -165,7 +158,7 @@ def _amount(table: FileTable, key: str) -> Money:
     if isinstance(value, bool) or not isinstance(value, str | int):
         table.fail(key, f"{value!r} is no exact amount.", f'Put it in quotes: "{value}".')
     try:
-        return to_money(check_amount(parse_number(str(value))), currency)
+        return written_money(str(value), currency)
     except AmountError as error:
         table.fail(key, f"it {error}.", 'Write it like "10.50".')
 

@@ -11,7 +11,7 @@ from quart import Blueprint, Response, render_template
 from werkzeug.exceptions import BadRequest
 
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
+from mmo_sansio.values.money import AmountError, Money, written_money
 from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
 from mmo_trio.admin.reversals import Reversals
 from mmo_trio.console.context import console
@@ -162,7 +162,7 @@ def _reversals() -> Reversals:
 
 def _parse_amount(text: str, currency: str) -> Money:
     try:
-        return to_money(check_amount(parse_number(text)), currency)
+        return written_money(text, currency)
     except AmountError as error:
         raise BadRequest(f"The amount {error}.") from None
 

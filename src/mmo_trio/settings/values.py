@@ -21,7 +21,7 @@ from attrs import frozen
 from mmo_sansio.http.egress_rules import UrlError, parse_url
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
-from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
+from mmo_sansio.values.money import Money, written_money
 from mmo_trio.storage.interface.admin_types import Role
 from mmo_trio.storage.open_store import STORE_SCHEMES
 
@@ -314,7 +314,7 @@ parse_networks: Callable[[Any], tuple[Network, ...]] = _list_of(
 
 def _parse_amount(text: str) -> Money:
     currency, number = text.split()
-    return to_money(parse_number(number), currency)
+    return written_money(number, currency)
 
 
 _AMOUNTS = 'amounts, one for a currency, such as ["KES 50000", "UGX 2000000"]'
@@ -354,7 +354,7 @@ class ReversalLimit:
 
 def _parse_reversal_limit(text: str) -> ReversalLimit:
     role, amount, currency = text.split()
-    return ReversalLimit(Role(role).value, to_money(check_amount(parse_number(amount)), currency))
+    return ReversalLimit(Role(role).value, written_money(amount, currency))
 
 
 def _format_list(values: tuple[object, ...]) -> str:

@@ -199,6 +199,7 @@ WRONG = [
     (SMALL + METHOD.replace('["direct/payin"]', "[]"), "there are none"),
     (SMALL + METHOD.replace("limits.KES", "limits.KSH"), "ISO 4217 has no such currency"),
     (SMALL + METHOD.replace('"10"', "10.5"), "limits.KES.min.*no exact amount.*quotes"),
+    (SMALL + METHOD.replace('"150000"', '"150.000"'), "limits.KES.max.*part thousands"),
     (SMALL + METHOD.replace('"10"', "true"), "no exact amount"),
     (SMALL + METHOD.replace('"10"', '"ten"'), "decimal number"),
     (SMALL + METHOD.replace('"10"', '"0"'), "greater than 0"),

@@ -204,6 +204,9 @@ def test_wrong_words_are_refused_with_a_sentence(data: Path) -> None:
     ask = ("tx", "reverse", PAID, "--data", data)
     assert mmo(*ask, "--reason", " ").exit_code == 2
     assert mmo(*ask, "--reason", "why", "--amount", "ten").exit_code == 2
+    thousands = mmo(*ask, "--reason", "why", "--amount", "10.000")
+    assert thousands.exit_code == 2
+    assert "a point may be meant to part thousands" in thousands.stderr
     assert "at most" in refusal(*ask, "--reason", "why", "--amount", "99999999")
     assert "has succeeded" in refusal(
         "tx", "reverse", reference(2), "--reason", "why", "--data", data

@@ -27,7 +27,7 @@ from mmo_trio.settings.describe import settings_page
 from mmo_trio.settings.load import PENDING_TIMEOUT_MIN
 from mmo_trio.settings.sections import SETTINGS
 from mmo_trio.settings.service import ServiceAddresses, check_production, sandbox_presets
-from mmo_trio.settings.values import mask_database_url
+from mmo_trio.settings.values import InvalidSettingValue, mask_database_url, parse_amounts
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.open_store import open_store
 
@@ -395,3 +395,9 @@ def test_the_ready_line_holds_the_key_only_when_there_is_one() -> None:
         ServiceAddresses(*addresses, "demo", "k1").ready_line() == f"{plain} brand=demo api_key=k1"
     )
     assert "k1" not in repr(ServiceAddresses(*addresses, "demo", "k1"))
+
+
+@pytest.mark.parametrize("value", [["XOF 25.000"], ["KES 1.500"], ["KES 1e3"]])
+def test_an_amount_whose_point_may_part_thousands_is_refused(value: list[str]) -> None:
+    with pytest.raises(InvalidSettingValue):
+        parse_amounts(value)

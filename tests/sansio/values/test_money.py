@@ -18,6 +18,7 @@ from mmo_sansio.values.money import (
     parse_number,
     percentage_of,
     to_money,
+    written_money,
 )
 
 
@@ -111,6 +112,36 @@ def test_what_is_printed_is_read_as_the_same_amount(minor: int, currency: str) -
     assert whole.isdigit()
     assert len(decimals) == decimals_of(currency)
     assert to_money(parse_number(printed), currency) == amount
+
+
+@pytest.mark.spec("M1")
+@pytest.mark.parametrize(
+    ("text", "currency", "minor"),
+    [("150", "KES", 15_000), ("150.5", "KES", 15_050), ("25000", "XOF", 25_000)],
+)
+def test_an_amount_that_people_write_has_a_point_before_decimals_only(
+    text: str, currency: str, minor: int
+) -> None:
+    assert written_money(text, currency) == Money(minor, currency)
+
+
+@pytest.mark.spec("M1")
+@pytest.mark.parametrize(
+    ("text", "currency"),
+    [
+        ("25.000", "XOF"),
+        ("1.500", "KES"),
+        ("1.0", "UGX"),
+        ("1.5000", "KWD"),
+        ("1e3", "KES"),
+        ("-1", "KES"),
+        ("0", "KES"),
+        ("1,500", "KES"),
+    ],
+)
+def test_a_point_that_may_part_thousands_is_refused(text: str, currency: str) -> None:
+    with pytest.raises(AmountError):
+        written_money(text, currency)
 
 
 @pytest.mark.spec("M1")

@@ -3,16 +3,19 @@ money with an operator from which pay-outs are paid."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from decimal import ROUND_FLOOR, Decimal
 from itertools import groupby, pairwise
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from attrs import frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Moment, Span, elapsed
 from mmo_sansio.values.money import AMOUNT_MAX, Money, decimals_of, parse_number, to_money
+
+_GROUPED: Final = re.compile(r"-?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?", re.ASCII)
 
 FORECAST_WINDOW: Span = Span(6 * HOUR)
 """The last hours, at whose rate a float is spent in a forecast."""
@@ -66,11 +69,15 @@ class ReportsBalances(Protocol):
 
 
 def parse_balance(value: object, currency: object) -> Money:
-    """Return the balance in a number's text, which may be negative and may separate thousands; what
-    is less than a minor unit is left out. Raises ValueError."""
+    """Return the balance in a number's text, which may be negative and may separate thousands by
+    commas; what is less than a minor unit is left out. Raises ValueError, also for a comma before
+    decimals, without which a float would seem a hundred times as large."""
     if not isinstance(value, str) or not isinstance(currency, str):
         raise ValueError("a balance is the text of a number, with a currency")
-    number = parse_number(value.strip().replace(",", ""))
+    text = value.strip()
+    if "," in text and not _GROUPED.fullmatch(text):
+        raise ValueError("its commas separate no thousands")
+    number = parse_number(text.replace(",", ""))
     if abs(number) > AMOUNT_MAX:
         raise ValueError("a balance is at most 10^15")
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
+from mmo_sansio.values.money import AmountError, written_money
 from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.admin.resolution import ResolutionUser
 from mmo_trio.admin.reversals import ReversalRefused, Reversals
@@ -115,9 +115,7 @@ def reverse(
         found = await find_transaction(staff.store, reference, brand)
         currency = found.order.requested.currency
         try:
-            part = (
-                None if amount is None else to_money(check_amount(parse_number(amount)), currency)
-            )
+            part = None if amount is None else written_money(amount, currency)
         except AmountError as error:
             raise UsageProblem(f"--amount {error}.") from None
         known = await staff.store.reversals(found.reference)
