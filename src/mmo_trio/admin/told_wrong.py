@@ -95,21 +95,36 @@ class ToldWrong:
         return to_money(parse_number(number), currency)
 
     @property
+    def _own_reversals(self) -> Sequence[Reversal]:
+        """Return those of the reported money: one by another receipt has moved other money back."""
+        receipts = (None, self.receipt)
+        if self.receipt is None:
+            return self.reversals
+        return [reversal for reversal in self.reversals if reversal.receipt in receipts]
+
+    @property
+    def has_other_returns(self) -> bool:
+        """Tell whether money has gone back, or may, by another receipt: an operator may know the
+        same money by two ids, so only a person can tell whether this is other money."""
+        own = self._own_reversals
+        return any(reversal.is_counted for reversal in self.reversals if reversal not in own)
+
+    @property
     def back(self) -> Money:
         """Return what has gone back."""
-        moved = (each for each in self.reversals if each.state.has_moved)
+        moved = (each for each in self._own_reversals if each.state.has_moved)
         return Money(reversed_minor(moved), self.transaction.order.requested.currency)
 
     @property
     def may_go_back(self) -> Money:
         """Return what is asked back, and may go back."""
-        open_ = (each for each in self.reversals if not each.state.has_ended)
+        open_ = (each for each in self._own_reversals if not each.state.has_ended)
         return Money(reversed_minor(open_), self.transaction.order.requested.currency)
 
     @property
     def left(self) -> Money:
         """Return what neither has gone back nor may."""
-        left = left_of(self.reported_money, self.reversals)
+        left = left_of(self.reported_money, self._own_reversals)
         return Money(max(left.minor, 0), left.currency)
 
     @property
@@ -283,6 +298,12 @@ def _advice(wrong: ToldWrong) -> str:
         return f"It has not confirmed that yet. Do not {forbidden} before we write to you again."
     if wrong.receipt_owner is not None:
         return _advice_on_credited(wrong.receipt_owner, is_payin=is_payin)
+    if wrong.has_other_returns:
+        forbidden = "deliver, and do not pay it back yourself," if is_payin else "pay again"
+        return (
+            "Money of this payment has gone back, or may, by another receipt. Do not "
+            f"{forbidden} before we write to you again."
+        )
     if wrong.back.minor or wrong.may_go_back.minor:
         return _advice_on_returns(wrong, is_payin=is_payin)
     if is_payin:

@@ -316,6 +316,20 @@ async def test_what_is_told_once_more_after_all_is_back_is_not_listed() -> None:
 
 
 @pytest.mark.spec("S5")
+async def test_money_by_another_receipt_is_listed_though_that_of_the_first_is_back() -> None:
+    async with StoreFile().open() as store:
+        await play(store, a.a_wake(), PAID)
+        await give_back(store, await ask_back(store, amount=None))
+        once_more = evolve(PAID, source=Source.WEBHOOK, provider_reference="SG632NMUZZ")
+        await submit_batch(store, (once_more, EXPIRED))
+        (found,) = await listed(store)
+    assert found.receipt == "SG632NMUZZ"
+    text = merchant_message(found)
+    assert "has gone back to the payer" not in text
+    assert "by another receipt. Do not deliver, and do not pay it back yourself," in text
+
+
+@pytest.mark.spec("S5")
 async def test_what_did_not_go_back_after_all_may_be_asked_back_again() -> None:
     """It is told wrong as before, until it has gone back indeed."""
     async with StoreFile().open() as store:
