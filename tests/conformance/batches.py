@@ -13,10 +13,13 @@ from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
     DepositNotified,
+    EndedPollConcluded,
     Input,
+    ProviderAccepted,
+    ProviderHinted,
     TransactionWoke,
 )
-from mmo_sansio.messages.intents import IntentKind
+from mmo_sansio.messages.intents import IntentKind, PollEnded
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Rejected, Reply
 from mmo_sansio.payments.decide import decide, reads
@@ -25,7 +28,7 @@ from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.ledger import Ledger, NotPrefetched, Reads
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, earlier, later
-from mmo_sansio.values.model import Operation, ReferenceReuse, ReusePolicy
+from mmo_sansio.values.model import Operation, ReferenceReuse, ReusePolicy, Source
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.sql.store import Store
@@ -263,6 +266,58 @@ async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
         (listed,) = await store.admin.callbacks(brand="acme")
         assert listed.attempt.body == b""
         assert not await store.admin.callbacks(brand="globex")
+
+
+async def check_question_goes_on_after_restart(open_store: OpenStore) -> None:
+    """A question about a payment that has ended keeps the time since when it has no answer, the
+    text of all hints and the operator's id, whoever asks (S3, S5)."""
+    asked_at, about = after_noon(10), reference(1)
+    async with open_store() as store:
+        await create_payments(store, range(3))
+        await submit_batch(store, (BeginSubmission(about), after_noon(5)))
+        await submit_batch(store, (failed(1), after_noon(6)))
+        await submit_batch(store, (_hint("PROCESSING"), asked_at))
+        await submit_batch(
+            store, (_hint("COMPLETED"), after_noon(11)), (_hint("PAID"), after_noon(12))
+        )
+        await submit_batch(store, (_hint("COMPLETED"), after_noon(13)))
+    told = "PROCESSING\nCOMPLETED\nPAID"
+    async with open_store() as store:
+        claimed = await store.claim_abandoned(limit=10)
+        polls = [each.intent for each in claimed if isinstance(each.intent, PollEnded)]
+        assert polls == [PollEnded(about, asked_at, told)]
+        assert await store.open_polls([about, reference(2)]) == {about: polls[0]}
+        await submit_batch(store, (_hint("x" * 1_995), after_noon(14)))
+    async with open_store() as store:
+        assert await store.open_polls([about]) == {about: PollEnded(about, asked_at, "x" * 1_995)}
+        await submit_batch(store, (EndedPollConcluded(about), after_noon(15)))
+        assert not await store.open_polls([about])
+        await submit_batch(store, (_hint("AGAIN"), after_noon(16)))
+        again = PollEnded(about, after_noon(16), "AGAIN")
+        assert await store.open_polls([about]) == {about: again}
+
+
+async def check_question_keeps_the_operators_id(open_store: OpenStore) -> None:
+    """An id that comes after the end of its payment is part of the question, as is the time of the
+    question that was open before (S3, S5)."""
+    about, expired_at = reference(1), later(NOON, Span(4 * clock.DAY))
+    told = ProviderAccepted(
+        about, "sandbox", Source.POLL, provider_reference="ws_CO_1", poll_after=clock.MINUTE
+    )
+    async with open_store() as store:
+        await create_payments(store, range(2))
+        await submit_batch(store, (BeginSubmission(about), after_noon(5)))
+        await submit_batch(store, (TransactionWoke(about), expired_at))
+        await submit_batch(store, (told, later(expired_at, clock.MINUTE)))
+    asked = PollEnded(about, expired_at, provider_reference="ws_CO_1")
+    async with open_store() as store:
+        assert await store.open_polls([about]) == {about: asked}
+        claimed = await store.claim_abandoned(limit=10)
+        assert asked in [each.intent for each in claimed]
+
+
+def _hint(content: str) -> ProviderHinted:
+    return ProviderHinted(reference(1), "sandbox", content)
 
 
 async def check_due_transactions(open_store: OpenStore) -> None:

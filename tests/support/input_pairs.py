@@ -13,7 +13,7 @@ from attrs import Factory, define, evolve, fields, frozen
 
 from mmo_sansio.messages import changes
 from mmo_sansio.messages.inputs import Input
-from mmo_sansio.messages.intents import PollProvider, durable_intent
+from mmo_sansio.messages.intents import PollEnded, PollProvider
 from mmo_sansio.messages.replies import Ignored, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
@@ -95,8 +95,7 @@ Events: TypeAlias = dict[str, Event]
 
 @define
 class Outcome:
-    """Holds what is stored after all that was played, and the replies. Of an intent its kind is
-    stored."""
+    """Holds what is stored after all that was played, and the replies."""
 
     ledger: Ledger = Factory(Ledger)
     suspense: Counter[tuple[str, str]] = Factory(Counter)
@@ -105,11 +104,7 @@ class Outcome:
 
     def add(self, decision: Decision) -> None:
         """Apply a decision."""
-        durable = (each for each in decision.intents if not isinstance(each, PollProvider))
-        self.ledger.apply(
-            decision.changes,
-            [durable_intent(each.kind, each.gateway_reference) for each in durable],
-        )
+        self.ledger.apply(decision.changes, decision.intents)
         found = (each for each in decision.changes if isinstance(each, changes.SuspenseRecorded))
         self.suspense.update((each.reason.value, each.content) for each in found)
 
@@ -136,7 +131,17 @@ def play(history: str, names: Names, events: Events, *, is_apart: bool = False) 
             decision = decide(loaded, event, now=NOW)
             outcome.add(decision)
             outcome.note(name, decision.reply)
+    sort_hints(outcome.ledger)
     return outcome
+
+
+def sort_hints(ledger: Ledger) -> None:
+    """Sort the lines of what questions were told: they come in the order of the commits, which has
+    no meaning."""
+    for key, intent in ledger.intents.items():
+        if isinstance(intent, PollEnded) and intent.hint is not None:
+            lines = sorted(intent.hint.split("\n"))
+            ledger.intents[key] = evolve(intent, hint="\n".join(lines))
 
 
 def sequences(history: str, names: Names, events: Events) -> Sequence[Outcome]:

@@ -4,9 +4,14 @@ by one worker."""
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
+
+from mmo_sansio.values.clock import Instant
+
+HINT_CHARACTERS_MAX: Final = 2_000
+"""The longest text of hints that is kept of one payment."""
 
 
 class IntentKind(StrEnum):
@@ -49,14 +54,15 @@ class DeliverQr:
 @frozen
 class PollEnded:
     """Poll the provider about a payment that has ended, which no `wake_at` polls again; stored
-    until the provider was asked (S3, S5)."""
+    until the provider has answered, or was asked for long enough (S3, S5)."""
 
     gateway_reference: str
+    since: Instant
+    """Own time of the oldest question about this payment that has had no answer yet."""
     hint: str | None = None
-    """The text of the hint that caused it, which is not stored; see `Progress.hint`."""
+    """The text of the hints that caused it; see `Progress.hint`."""
     provider_reference: str | None = None
-    """The provider's id of the payment, where it is not stored with it; it is not stored with this
-    either."""
+    """The provider's id of the payment, where it is not stored with it."""
     kind = IntentKind.POLL
 
 
@@ -79,9 +85,16 @@ IntentKey: TypeAlias = tuple[str, IntentKind]
 kind."""
 
 
-def durable_intent(kind: IntentKind, gateway_reference: str, fence: int = 0) -> DurableIntent:
+def durable_intent(
+    kind: IntentKind,
+    gateway_reference: str,
+    fence: int = 0,
+    since: Instant | None = None,
+    hint: str | None = None,
+    provider_reference: str | None = None,
+) -> DurableIntent:
     """Return the intent that a store holds under this kind and reference, with the fence of its
-    latest claim."""
+    latest claim, and what it knows of a question: a POLL has at least `since`."""
     match kind:
         case IntentKind.SUBMIT:
             return SubmitToProvider(gateway_reference)
@@ -90,4 +103,35 @@ def durable_intent(kind: IntentKind, gateway_reference: str, fence: int = 0) -> 
         case IntentKind.QR:
             return DeliverQr(gateway_reference)
         case IntentKind.POLL:
-            return PollEnded(gateway_reference)
+            assert since is not None, "a question without its time"
+            return PollEnded(gateway_reference, since, hint, provider_reference)
+
+
+def merge_intents(known: DurableIntent | None, later: DurableIntent) -> DurableIntent:
+    """Return the intent that is open after `later` was scheduled: a question goes on from the one
+    that was open about its payment."""
+    if isinstance(known, PollEnded) and isinstance(later, PollEnded):
+        return merge_polls(known, later)
+    return later
+
+
+def merge_polls(known: PollEnded, later: PollEnded) -> PollEnded:
+    """Return the later question about a payment, with what the earlier one knew."""
+    return evolve(
+        later,
+        since=min(known.since, later.since),
+        hint=merge_hints(known.hint, later.hint),
+        provider_reference=later.provider_reference or known.provider_reference,
+    )
+
+
+def merge_hints(known: str | None, later: str | None) -> str | None:
+    """Return both texts, one a line; when they are too long, the later one."""
+    if known is None or later is None:
+        return known or later
+    if later in known:
+        return known
+    if known in later:
+        return later
+    together = f"{known}\n{later}"
+    return together if len(together) <= HINT_CHARACTERS_MAX else later

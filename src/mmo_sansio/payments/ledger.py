@@ -26,7 +26,13 @@ from mmo_sansio.messages.changes import (
     TransactionCreated,
     UsageChanged,
 )
-from mmo_sansio.messages.intents import DurableIntent, Intent, IntentKey, PollProvider
+from mmo_sansio.messages.intents import (
+    DurableIntent,
+    Intent,
+    IntentKey,
+    PollProvider,
+    merge_intents,
+)
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import DepositClaim, Status, Transaction, UsageShare
 from mmo_sansio.values.reversals import Reversal
@@ -228,7 +234,8 @@ class Ledger:
             self._apply(change)
         for intent in intents:
             if not isinstance(intent, PollProvider):
-                self.intents[intent.gateway_reference, intent.kind] = intent
+                key = intent.gateway_reference, intent.kind
+                self.intents[key] = merge_intents(self.intents.get(key), intent)
 
     def _apply(self, change: Change) -> None:
         match change:

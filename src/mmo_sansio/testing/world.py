@@ -172,7 +172,7 @@ class World:
                 self._submit(gateway_reference)
             case PollProvider(gateway_reference):
                 self.receive(self.provider.poll(self.transaction(gateway_reference), now=self.now))
-            case PollEnded(gateway_reference, hint):
+            case PollEnded(gateway_reference, hint=hint):
                 report = self.provider.poll(self.transaction(gateway_reference), now=self.now)
                 self.receive(report)
                 if answers_ended_poll(report, hint):

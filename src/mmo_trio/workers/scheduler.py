@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias, assert_never
 
@@ -267,18 +267,32 @@ class Dispatcher:
         left, to_read = min(RETRIES_PER_ROUND_MAX, len(waiting)), 1
         while left:
             references = list(islice(waiting, min(left, to_read)))
-            transactions = await self.store.transactions(references)
-            for each in references:
-                transaction = transactions.get(each)
-                if transaction is not None and not self._try_enqueue(
-                    WorkItem(intents.durable_intent(kind, each), transaction)
-                ):
+            for work in await self._read_work(kind, references):
+                if work is not None and not self._try_enqueue(work):
                     return False
                 waiting.popleft()
             left, to_read = left - len(references), READ_AT_ONCE_MAX
         if not waiting:
             del self._waiting[queue_key]
         return bool(waiting)
+
+    async def _read_work(
+        self, kind: intents.IntentKind, references: Sequence[str]
+    ) -> Sequence[WorkItem | None]:
+        """Return the intents of this kind about these payments, in their order; None in place of
+        one that is not there any more."""
+        transactions = await self.store.transactions(references)
+        open_intents: Mapping[str, intents.DurableIntent]
+        if kind is intents.IntentKind.POLL:
+            open_intents = await self.store.open_polls(references)
+        else:
+            open_intents = {each: intents.durable_intent(kind, each) for each in references}
+
+        found = transactions.keys() & open_intents.keys()
+        return [
+            WorkItem(open_intents[each], transactions[each]) if each in found else None
+            for each in references
+        ]
 
     def _try_enqueue(self, work: WorkItem) -> bool:
         match work.intent:

@@ -27,7 +27,16 @@ from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import open_sqlite
 from tests.conformance.driver import submit_batch
 from tests.support.effort import QUICK
-from tests.support.input_pairs import HELD, Events, Outcome, Pair, pairs, representatives, sequences
+from tests.support.input_pairs import (
+    HELD,
+    Events,
+    Outcome,
+    Pair,
+    pairs,
+    representatives,
+    sequences,
+    sort_hints,
+)
 from tests.support.input_variants import NOW, Event, HoldBrand, Names, histories, variants
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -195,6 +204,7 @@ async def read_outcome(store: Store, names: Names, replies: dict[str, Reply]) ->
         return []
 
     await store.transact(names.everything, look)
+    sort_hints(found.ledger)
     entries = await store.admin.suspense_entries()
     ours = [
         each

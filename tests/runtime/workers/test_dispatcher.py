@@ -12,8 +12,8 @@ import trio
 from attrs import Factory, define, evolve
 from trio.testing import MockClock
 
-from mmo_sansio.messages.intents import DeliverCallback, SubmitToProvider
-from mmo_sansio.testing import a_transaction, numbered_reference
+from mmo_sansio.messages.intents import DeliverCallback, Intent, PollEnded, SubmitToProvider
+from mmo_sansio.testing import START, a_transaction, numbered_reference
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.workers import scheduler as scheduler_module
@@ -29,6 +29,10 @@ class DispatcherWorld:
     accepted: list[str] = Factory(list)
     reads: int = 0
     stored: dict[str, Transaction] = Factory(dict)
+    open: dict[str, PollEnded] = Factory(dict)
+    """Questions that are open, by gatewayReference."""
+    asked: list[Intent] = Factory(list)
+    """The questions that were accepted."""
 
     def try_enqueue(self, work: WorkItem) -> bool:
         order = work.transaction.order
@@ -38,12 +42,22 @@ class DispatcherWorld:
             return False
         self.room[owner] -= 1
         self.accepted.append(work.transaction.reference)
+        self.asked += [work.intent] * isinstance(work.intent, PollEnded)
         return True
 
     async def transactions(self, gateway_references: Sequence[str]) -> Mapping[str, Transaction]:
         await trio.lowlevel.checkpoint()
         self.reads += 1
         return {each: self.stored[each] for each in gateway_references if each in self.stored}
+
+    async def open_polls(self, gateway_references: Sequence[str]) -> Mapping[str, PollEnded]:
+        await trio.lowlevel.checkpoint()
+        return {each: self.open[each] for each in gateway_references if each in self.open}
+
+    def question(self, number: int, hint: str) -> WorkItem:
+        transaction = self._about(number, provider="slow")
+        poll = self.open[transaction.reference] = PollEnded(transaction.reference, START, hint)
+        return WorkItem(poll, transaction)
 
     def submission(self, number: int, provider: str) -> WorkItem:
         transaction = self._about(number, provider=provider)
@@ -123,6 +137,25 @@ async def test_waiting_work_is_read_many_at_a_time_where_there_is_room(
         await trio.sleep(0.5)
         assert world.accepted[200:] == [numbered_reference(each) for each in range(201, 300)]
         assert world.reads == 8
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("S3", "S5")
+async def test_a_question_that_waits_for_room_keeps_what_it_knows_unless_it_is_answered(
+    autojump_clock: MockClock,
+) -> None:
+    world = DispatcherWorld()
+    dispatcher = a_dispatcher(world)
+    for number in range(3):
+        dispatcher.dispatch(world.question(number, f"hint {number}"))
+    del world.open[numbered_reference(1)]
+    world.room["slow"] = 9
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(dispatcher.run)
+        await trio.sleep(1.5 * scheduler_module.RETRY_INTERVAL_S)
+        assert world.asked == [
+            PollEnded(numbered_reference(each), START, f"hint {each}") for each in (0, 2)
+        ]
         nursery.cancel_scope.cancel()
 
 

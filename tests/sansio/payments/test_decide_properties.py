@@ -184,7 +184,7 @@ def test_law_4_a_decision_is_whole(history: list[Stamped]) -> None:
     for each, now in history:
         decision = decide(ledger, each, now=now)
         if isinstance(each, ProviderHinted) and decision.intents and not decision.changes:
-            assert decision.intents == (PollEnded(each.gateway_reference),)
+            assert decision.intents == (PollEnded(each.gateway_reference, now),)
             assert ledger.transactions[each.gateway_reference].progress.stage.is_terminal
             ledger.apply((), decision.intents)
             continue

@@ -109,7 +109,7 @@ def test_every_cell_of_the_table(
         assert isinstance(decision.reply, Ignored | Applied)
         assert steps == []
         late_hint = isinstance(given, ProviderHinted) and stage is KO
-        assert decision.intents == ((PollEnded(was.reference),) if late_hint else ())
+        assert decision.intents == ((PollEnded(was.reference, now),) if late_hint else ())
         assert {type(each) for each in decision.changes} <= {SuspenseRecorded, JournalEntry}
         return
     assert to in target_stages(stage, given)

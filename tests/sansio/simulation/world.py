@@ -75,7 +75,7 @@ class Simulation:
         """Intents in the workers' memory."""
         self.returning: list[Input] = []
         """What workers are about to report; a crash forgets it."""
-        self.asked_after_end: set[str] = set()
+        self.asked_after_end: dict[str, PollEnded] = {}
         """Payments of which a poll is out that has to be concluded."""
         self.arriving: list[Input] = []
         """What others have sent us; it arrives whatever happens here."""
@@ -189,7 +189,7 @@ class Simulation:
                 self.submit(reference)
             case PollProvider(reference) | PollEnded(reference):
                 if isinstance(intent, PollEnded):
-                    self.asked_after_end.add(reference)
+                    self.asked_after_end[reference] = intent
                 transaction = self.ledger.transactions[reference]
                 provider = self.providers[transaction.order.provider]
                 self.returning.append(provider.ask(transaction))
@@ -264,11 +264,11 @@ class Simulation:
                 isinstance(given, ProviderReport)
                 and given.gateway_reference in self.asked_after_end
             ):
-                self.asked_after_end.remove(given.gateway_reference)
+                asked = self.asked_after_end.pop(given.gateway_reference)
                 if answers_ended_poll(given, None):
                     self.returning.append(EndedPollConcluded(given.gateway_reference))
                 else:
-                    self.todo.append(PollEnded(given.gateway_reference))
+                    self.todo.append(asked)
 
     def arrive(self) -> None:
         """Something that others sent arrives; some of it twice."""

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.changes import Change, SuspenseReason
 from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted, ProviderSucceeded
-from mmo_sansio.messages.intents import PollEnded, PollProvider
+from mmo_sansio.messages.intents import HINT_CHARACTERS_MAX, PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.answers import Answer, what_is_answered
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
@@ -30,9 +30,6 @@ from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import Moment, later
 from mmo_sansio.values.model import Evidence, Source, Stage, Transaction, Type
-
-HINT_CHARACTERS_MAX = 2_000
-"""The longest text of hints that is stored with their payment."""
 
 
 def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decision:
@@ -164,7 +161,8 @@ def _poll_after_completion(
     (S5)."""
     progress, known = before.progress, input_.evidence
     is_by_hand = progress.completion_source is Source.MANUAL
-    poll = PollEnded(before.reference, _merge_hint(before, input_, now=now)["hint"])
+    hint = _merge_hint(before, input_, now=now)["hint"]
+    poll = PollEnded(before.reference, now.time, hint)
     if known is not None and is_missing_receipt(before, receipt_key(input_), known.amount):
         added = add_receipt(ledger, before, input_, now=now)
         return evolve(added, intents=(poll,)) if is_by_hand else added

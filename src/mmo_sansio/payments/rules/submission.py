@@ -162,7 +162,7 @@ def _accept_after_end(
         Source.MANUAL,
     ):
         return ignored
-    poll = PollEnded(before.reference, provider_reference=input_.provider_reference)
+    poll = PollEnded(before.reference, now.time, provider_reference=input_.provider_reference)
     if input_.provider_reference in (None, progress.provider_reference):
         return Decision(Applied(before), intents=(poll,))
     return Decision(

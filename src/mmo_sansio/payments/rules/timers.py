@@ -97,7 +97,7 @@ def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Dec
         expired = evolve(expired, changes=(*expired.changes, receipt_entry(before, known, now=now)))
     if not _lacks_poll(before):
         return expired
-    return evolve(expired, intents=(*expired.intents, PollEnded(before.reference)))
+    return evolve(expired, intents=(*expired.intents, PollEnded(before.reference, now.time)))
 
 
 def _lacks_poll(before: Transaction) -> bool:

@@ -73,24 +73,24 @@ _SELECT_REVERSALS = pipeline.PreparedStatement("""
 """)
 _SELECT_INTENTS = BrandStatement(
     """
-    SELECT i.brand, gateway_reference, kind, fence
+    SELECT i.brand, gateway_reference, kind, fence, since, hint, provider_reference
     FROM unnest(%s::text[], %s::text[], %s::text[]) AS wanted (brand, gateway_reference, kind)
     JOIN intents AS i USING (brand, gateway_reference, kind)
     [WHERE i.brand = ($1)[1]]
     """,
     # One by one, as in the deletion of intents.
     on_one_server="""
-    SELECT wanted.brand, wanted.gateway_reference, wanted.kind, found.fence
+    SELECT wanted.brand, wanted.gateway_reference, wanted.kind, found.*
     FROM unnest(%s::text[], %s::text[], %s::text[]) AS wanted (brand, gateway_reference, kind)
     CROSS JOIN LATERAL (
-        SELECT fence FROM intents
+        SELECT fence, since, hint, provider_reference FROM intents
         WHERE gateway_reference = wanted.gateway_reference AND kind = wanted.kind
         AND brand = wanted.brand LIMIT 1
     ) AS found
     """,
 )
 _FIND_INTENTS = pipeline.PreparedStatement("""
-    SELECT brand, gateway_reference, kind, fence
+    SELECT brand, gateway_reference, kind, fence, since, hint, provider_reference
     FROM unnest(%s::text[], %s::text[]) AS wanted (gateway_reference, kind)
     JOIN intents USING (gateway_reference, kind)
 """)
@@ -154,9 +154,9 @@ async def load_batch(
         ledger.usage[brand, counter] = UsageCount(day, amount)
     fences = dict[IntentKey, int]()
     for statement in (_SELECT_INTENTS, _FIND_INTENTS):
-        for brand, gateway_reference, kind, fence in results.get(statement, ()):
+        for brand, gateway_reference, kind, fence, *question in results.get(statement, ()):
             key = (gateway_reference, IntentKind(kind))
-            ledger.intents[key] = durable_intent(key[1], gateway_reference, fence)
+            ledger.intents[key] = durable_intent(key[1], gateway_reference, fence, *question)
             fences[key] = fence
             known_brands.add(gateway_reference, brand)
     for statement in (_SELECT_TRANSACTIONS, _FIND_TRANSACTIONS):

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from mmo_sansio.messages.changes import JournalEntry
+from mmo_sansio.messages.intents import PollEnded
 from mmo_trio.storage.postgres.batch_load import LoadedBatch
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 from mmo_trio.storage.postgres.shared_locks import CHECK_CREATION
@@ -15,6 +16,7 @@ from mmo_trio.storage.postgres.statements import BrandStatement, InsertStatement
 from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts
 from mmo_trio.storage.sql.serialization import (
+    MERGED_HINT,
     UPSERT_USAGE,
     callback_body_rows,
     callback_columns,
@@ -159,6 +161,17 @@ _UPSERT_INTENTS = InsertStatement("""
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
     ON CONFLICT (brand, gateway_reference, kind) DO UPDATE SET holder = excluded.holder
 """)
+_UPSERT_POLLS = InsertStatement(f"""
+    INSERT INTO intents (brand, gateway_reference, kind, holder, since, hint, provider_reference)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[],
+        %s::text[], %s::text[])
+    ON CONFLICT (brand, gateway_reference, kind) DO UPDATE SET holder = excluded.holder,
+        since = least(intents.since, excluded.since),
+        hint = {MERGED_HINT.format(known="intents", later="excluded")},
+        provider_reference = coalesce(excluded.provider_reference, intents.provider_reference)
+""")
+"""A question goes on from the open one about its payment."""
+
 _INSERT_JOURNAL = InsertStatement("""
     INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after,
         detail)
@@ -484,11 +497,20 @@ def _intent_statements(
     if effect.scheduled:
         inserted: list[tuple[object, ...]] = []
         upserted: list[tuple[object, ...]] = []
-        for reference, kind in effect.scheduled:
-            # Nobody has scheduled anything for a payment that is new.
-            rows = inserted if reference in effect.created else upserted
-            rows.append((transactions[reference].order.brand, reference, kind, holder))
-        for statement, rows in ((_INSERT_INTENTS, inserted), (_UPSERT_INTENTS, upserted)):
+        polls: list[tuple[object, ...]] = []
+        for (reference, kind), intent in effect.scheduled.items():
+            row = transactions[reference].order.brand, reference, kind, holder
+            if isinstance(intent, PollEnded):
+                polls.append((*row, intent.since, intent.hint, intent.provider_reference))
+            elif reference in effect.created:  # Nobody has scheduled anything for it yet.
+                inserted.append(row)
+            else:
+                upserted.append(row)
+        for statement, rows in (
+            (_INSERT_INTENTS, inserted),
+            (_UPSERT_INTENTS, upserted),
+            (_UPSERT_POLLS, polls),
+        ):
             if rows:
                 yield from tables.bind(statement, rows)
 

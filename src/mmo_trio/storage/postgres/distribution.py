@@ -134,9 +134,9 @@ CLAIM_ABANDONED = """
         WHERE i.brand = %(brand)s AND i.gateway_reference = old.gateway_reference
         AND i.kind = old.kind
             AND i.holder = ANY (%(ended)s::bigint[])
-        RETURNING i.id, i.gateway_reference, i.kind
+        RETURNING i.id, i.gateway_reference, i.kind, i.since, i.hint, i.provider_reference
     )
-    SELECT gateway_reference, kind, order_row, progress
+    SELECT gateway_reference, kind, since, hint, provider_reference, order_row, progress
     FROM taken JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s
     ORDER BY taken.id
 """

@@ -32,7 +32,7 @@ async def open_intents(
     """Return those of these durable intents that are open, under this lease."""
     found = await fetch_rows(
         connection,
-        "SELECT gateway_reference, kind, order_row, progress"
+        "SELECT gateway_reference, kind, since, hint, provider_reference, order_row, progress"
         " FROM unnest(%s::text[], %s::text[]) AS wanted (gateway_reference, kind)"
         " JOIN intents USING (gateway_reference, kind)"
         " JOIN transactions USING (brand, gateway_reference) WHERE holder = %s ORDER BY intents.id",
@@ -44,10 +44,17 @@ async def open_intents(
 
 
 def parse_work_item(row: Row) -> WorkItem:
-    """Return the durable intent and its transaction of a row (gateway_reference, kind, order_row,
-    progress)."""
-    reference, kind, order, progress = row
-    return WorkItem(durable_intent(IntentKind(kind), reference), parse_transaction(order, progress))
+    """Return the durable intent and its transaction of a row (gateway_reference, kind, since, hint,
+    provider_reference, order_row, progress)."""
+    reference, kind, since, hint, provider_reference, order, progress = row
+    intent = durable_intent(
+        IntentKind(kind),
+        reference,
+        since=since,
+        hint=hint,
+        provider_reference=provider_reference,
+    )
+    return WorkItem(intent, parse_transaction(order, progress))
 
 
 _BY_GATEWAY_REFERENCE = BrandStatement(f"""

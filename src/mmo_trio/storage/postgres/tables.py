@@ -93,9 +93,9 @@ _CLAIM_ABANDONED = """
         UPDATE intents AS i SET holder = %s FROM free
         WHERE i.brand = free.brand AND i.gateway_reference = free.gateway_reference
             AND i.kind = free.kind
-        RETURNING i.id, i.brand, i.gateway_reference, i.kind
+        RETURNING i.id, i.brand, i.gateway_reference, i.kind, i.since, i.hint, i.provider_reference
     )
-    SELECT gateway_reference, kind, order_row, progress
+    SELECT gateway_reference, kind, since, hint, provider_reference, order_row, progress
     FROM taken JOIN transactions USING (brand, gateway_reference) ORDER BY taken.id
 """
 _FIND_CALLBACKS = """
@@ -190,8 +190,8 @@ class Tables:
     async def claim_abandoned(
         self, connection: PostgresConnection, holder: int, limit: int
     ) -> Sequence[Row]:
-        """Claim durable intents whose holder's lease has ended, the oldest first; return
-        gateway_reference, kind, order_row and progress of each."""
+        """Claim durable intents whose holder's lease has ended, the oldest first; return the row
+        of each, as `parse_work_item` reads it."""
         return await fetch_rows(connection, _CLAIM_ABANDONED, limit, holder)
 
     async def counted_groups(

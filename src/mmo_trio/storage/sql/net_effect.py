@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 from attrs import Factory, define, evolve
 
 from mmo_sansio.messages import changes
-from mmo_sansio.messages.intents import IntentKey, PollProvider
+from mmo_sansio.messages.intents import DurableIntent, IntentKey, PollProvider, merge_intents
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import DepositKey, UsageKey
 from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed
@@ -52,7 +52,7 @@ class NetEffect:
     and all that the payment has at the end of the batch."""
     concluded: set[IntentKey] = Factory(set)
     """Durable intents to remove, before the scheduled ones are added."""
-    scheduled: dict[IntentKey, None] = Factory(dict)
+    scheduled: dict[IntentKey, DurableIntent] = Factory(dict)
     """Durable intents that are open at the end of the batch, in order."""
     callbacks: list[changes.CallbackRecorded] = Factory(list)
     breakers: dict[str, changes.BreakerSaved] = Factory(dict)
@@ -178,7 +178,8 @@ def net_effect(decisions: Iterable[Decision]) -> NetEffect:
             batch.add(change)
         for intent in decision.intents:
             if not isinstance(intent, PollProvider):
-                batch.scheduled[intent.gateway_reference, intent.kind] = None
+                key = intent.gateway_reference, intent.kind
+                batch.scheduled[key] = merge_intents(batch.scheduled.get(key), intent)
     return batch
 
 

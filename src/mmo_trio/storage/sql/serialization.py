@@ -24,6 +24,7 @@ from zlib import crc32
 
 from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
+from mmo_sansio.messages.intents import HINT_CHARACTERS_MAX
 from mmo_sansio.payments.brand_changes import OPERATIONS, RecordedRequest
 from mmo_sansio.payments.personal_data import MASKED_PARTY
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
@@ -52,6 +53,17 @@ UPSERT_USAGE = """
         day = CASE WHEN excluded.day > brand_usage.day THEN excluded.day ELSE brand_usage.day END
 """
 """Adds to counters of brands: a later day begins at 0, and an earlier one counts no more."""
+
+MERGED_HINT = f"""
+    CASE WHEN {{known}}.hint IS NULL OR {{later}}.hint IS NULL
+            THEN coalesce({{known}}.hint, {{later}}.hint)
+        WHEN replace({{known}}.hint, {{later}}.hint, '') <> {{known}}.hint THEN {{known}}.hint
+        WHEN replace({{later}}.hint, {{known}}.hint, '') <> {{later}}.hint THEN {{later}}.hint
+        WHEN length({{known}}.hint) + length({{later}}.hint) < {HINT_CHARACTERS_MAX}
+            THEN {{known}}.hint || '\n' || {{later}}.hint
+        ELSE {{later}}.hint END
+"""
+"""The hints of an open question and of a later one, as `merge_hints` merges them."""
 
 SEARCH_KEY_LENGTH_MAX = 255
 """Providers' references may have any length; a key is cut to what every index can hold."""

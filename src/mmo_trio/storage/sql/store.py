@@ -12,6 +12,7 @@ import outcome
 import trio
 from attrs import Factory, define
 
+from mmo_sansio.messages.intents import PollEnded
 from mmo_sansio.messages.queries import (
     AnyLookUp,
     ListRecords,
@@ -234,6 +235,17 @@ class Store(ABC):
         found = await self._fetch(_parse_transactions, statement, *gateway_references)
         return {each.reference: each for each in found}
 
+    async def open_polls(self, gateway_references: Sequence[str]) -> Mapping[str, PollEnded]:
+        """Return the questions about these payments that are open, by gatewayReference: about at
+        most some hundred payments at a time."""
+        places = ", ".join("?" * len(gateway_references))
+        statement = (
+            "SELECT gateway_reference, since, hint, provider_reference FROM intents"
+            f" WHERE kind = 'poll' AND gateway_reference IN ({places})"
+        )
+        found = await self._fetch(_parse_polls, statement, *gateway_references)
+        return {each.gateway_reference: each for each in found}
+
     async def transaction_by_page_token(self, token: str) -> Transaction | None:
         """Return the transaction of this hosted page."""
         return await self._only_transaction("page_token = ?", token)
@@ -437,6 +449,10 @@ def _parse_only_transaction(rows: Sequence[Row]) -> Transaction | None:
 
 def _parse_transactions(rows: Sequence[Row]) -> Sequence[Transaction]:
     return [serialization.parse_transaction(*row) for row in rows]
+
+
+def _parse_polls(rows: Sequence[Row]) -> Sequence[PollEnded]:
+    return [PollEnded(*row) for row in rows]
 
 
 def _parse_only_text(rows: Sequence[Row]) -> str | None:

@@ -11,7 +11,13 @@ from typing import Any, Final
 
 from attrs import Factory, define, evolve
 
-from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
+from mmo_sansio.messages.intents import (
+    DurableIntent,
+    IntentKey,
+    IntentKind,
+    PollEnded,
+    durable_intent,
+)
 from mmo_sansio.messages.queries import AnyLookUp, LookUp
 from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads, ReferenceUse, UsageCount
 from mmo_sansio.values.clock import Instant
@@ -57,9 +63,25 @@ _SELECT_USAGE = """
     CROSS JOIN brand_usage ON brand = wanted.column1 AND counter = wanted.column2
 """
 _SELECT_INTENTS = """
-    SELECT gateway_reference, kind FROM ({rows}) AS wanted
+    SELECT gateway_reference, kind, since, hint, provider_reference FROM ({rows}) AS wanted
     CROSS JOIN intents ON gateway_reference = wanted.column1 AND kind = wanted.column2
 """
+
+_REPLACE_POLL = f"""
+    INSERT OR REPLACE INTO intents
+        (gateway_reference, kind, is_held, since, hint, provider_reference)
+    SELECT later.gateway_reference, 'poll', later.is_held,
+        min(later.since, coalesce(known.since, later.since)),
+        {serialization.MERGED_HINT.format(known="known", later="later")},
+        coalesce(later.provider_reference, known.provider_reference)
+    FROM (
+        SELECT ? AS is_held, ? AS gateway_reference, ? AS since, ? AS hint, ? AS provider_reference
+    ) AS later
+    LEFT JOIN intents AS known
+        ON known.gateway_reference = later.gateway_reference AND known.kind = 'poll'
+"""
+"""A question goes on from the open one about its payment, under a new id: this may be another
+process, whose question is still to be claimed."""
 
 
 CACHED_MAX = 2_048
@@ -128,10 +150,9 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
         connection, _SELECT_REVERSALS, [(each,) for each in reads.reversals]
     ):
         ledger.reversals[payment] = serialization.parse_reversals(row)
-    for gateway_reference, kind in _run_for_rows(connection, _SELECT_INTENTS, [*reads.intents]):
-        ledger.intents[gateway_reference, IntentKind(kind)] = durable_intent(
-            IntentKind(kind), gateway_reference
-        )
+    for row in _run_for_rows(connection, _SELECT_INTENTS, [*reads.intents]):
+        intent = _parse_intent(*row)
+        ledger.intents[intent.gateway_reference, intent.kind] = intent
     for brand, counter, day, amount in _run_for_rows(connection, _SELECT_USAGE, [*reads.usage]):
         ledger.usage[brand, counter] = UsageCount(day, amount)
     if reads.held_brands:
@@ -282,12 +303,18 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
             "DELETE FROM intents WHERE gateway_reference = ? AND kind = ?",
             [(reference, kind.value) for reference, kind in effect.concluded],
         )
-    if effect.scheduled:
+    scheduled = effect.scheduled.values()
+    plain = [each for each in scheduled if not isinstance(each, PollEnded)]
+    if plain:
         _run_for_rows(
             connection,
             "INSERT OR REPLACE INTO intents (gateway_reference, kind, is_held) {rows}",
-            [(reference, kind.value, int(is_claimed)) for reference, kind in effect.scheduled],
+            [(each.gateway_reference, each.kind.value, int(is_claimed)) for each in plain],
         )
+    for each in scheduled:
+        if isinstance(each, PollEnded):
+            about = each.gateway_reference, each.since, each.hint, each.provider_reference
+            connection.execute(_REPLACE_POLL, (int(is_claimed), *about))
     if effect.breakers:
         connection.executemany(
             "INSERT OR REPLACE INTO breakers (brand, breaker) VALUES (?, ?)",
@@ -399,7 +426,8 @@ def due(connection: sqlite3.Connection, now: Instant, limit: int) -> Sequence[st
 
 
 _SELECT_WORK = """
-    SELECT intents.id, intents.gateway_reference, kind, order_row, progress
+    SELECT intents.id, intents.gateway_reference, kind, since, hint, intents.provider_reference,
+        order_row, progress
     FROM intents JOIN transactions USING (gateway_reference)
 """
 
@@ -428,10 +456,23 @@ def open_intents(connection: sqlite3.Connection, keys: Sequence[IntentKey]) -> S
 
 
 def _parse_work_item(row: tuple[Any, ...]) -> WorkItem:
-    _, reference, kind, order, progress = row
-    return WorkItem(
-        durable_intent(IntentKind(kind), reference),
-        serialization.parse_transaction(order, progress),
+    _, *intent, order, progress = row
+    return WorkItem(_parse_intent(*intent), serialization.parse_transaction(order, progress))
+
+
+def _parse_intent(
+    reference: str,
+    kind: str,
+    since: Instant | None,
+    hint: str | None,
+    provider_reference: str | None,
+) -> DurableIntent:
+    return durable_intent(
+        IntentKind(kind),
+        reference,
+        since=since,
+        hint=hint,
+        provider_reference=provider_reference,
     )
 
 

@@ -1,8 +1,9 @@
 """Remembers the questions about payments that have ended which had no answer, and when each is
 asked again: after a pause that doubles each time, for some three days (S3, S5).
 
-Each question is a durable intent, which stays open meanwhile; a process that starts finds it there
-and begins with a short pause again."""
+Each question is a durable intent, which stays open meanwhile with the hints that caused it and the
+time since when it has no answer. A process that starts finds it there: it begins with a short pause
+again, and the three days go on."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from collections import Counter
 
 from attrs import Factory, define, evolve
 
-from mmo_sansio.messages.intents import PollEnded
+from mmo_sansio.messages.intents import PollEnded, merge_polls
+from mmo_sansio.values.clock import DAY, Instant, Span, elapsed
 from mmo_trio.storage.interface.store import WorkItem
 
 PAUSE_S = 30.0
@@ -19,22 +21,16 @@ PAUSE_S = 30.0
 PAUSE_MAX_S = 3600.0
 """The longest pause in seconds: as long as that between two polls of a pending payment."""
 
-GIVEN_UP_AFTER_S = 3 * 86_400.0
-"""Seconds after the first question without an answer from which on staff have to look: longer than
-an operator's outage over a weekend."""
-
-HINT_CHARACTERS_MAX = 2_000
-"""The longest text of hints that is kept of one payment, as the payment rules have it for pending
-ones."""
+GIVEN_UP_AFTER = Span(3 * DAY)
+"""Own time after the oldest question without an answer from which on staff have to look: longer
+than an operator's outage over a weekend."""
 
 
 @define(eq=False)
 class _Unanswered:
     provider: str
-    hint: str | None
-    provider_reference: str | None
-    since: float
-    """Trio's time of the first question without an answer."""
+    poll: PollEnded
+    """The latest question, with what those before it knew."""
     pause_s: float = PAUSE_S
     attempts: int = 1
 
@@ -56,31 +52,24 @@ class UnansweredPolls:
         known = self._by_reference.get(intent.gateway_reference)
         if known is None or not isinstance(intent, PollEnded):
             return work
-        intent = evolve(
-            intent,
-            hint=_merge_hints(known.hint, intent.hint),
-            provider_reference=intent.provider_reference or known.provider_reference,
-        )
-        return evolve(work, intent=intent)
+        return evolve(work, intent=merge_polls(known.poll, intent))
 
-    def add(self, work: WorkItem, now: float) -> float | None:
+    def add(self, work: WorkItem, now: Instant) -> float | None:
         """Remember that this question had no answer, and return the seconds until it is to be asked
-        again; None when it was asked for long enough."""
+        again; None when it was asked for long enough. `now` is own time."""
         intent = work.intent
         assert isinstance(intent, PollEnded)
         known = self._by_reference.get(intent.gateway_reference)
         if known is None:
-            known = _Unanswered(
-                work.transaction.order.provider, intent.hint, intent.provider_reference, now
-            )
+            known = _Unanswered(work.transaction.order.provider, intent)
             self._by_reference[intent.gateway_reference] = known
             self._by_provider[known.provider] += 1
-            return known.pause_s
+        else:
+            known.poll = intent
+            known.attempts += 1
+            known.pause_s = min(2 * known.pause_s, PAUSE_MAX_S)
 
-        known.hint, known.provider_reference = intent.hint, intent.provider_reference
-        known.attempts += 1
-        known.pause_s = min(2 * known.pause_s, PAUSE_MAX_S)
-        return None if now - known.since >= GIVEN_UP_AFTER_S else known.pause_s
+        return None if elapsed(intent.since, now) >= GIVEN_UP_AFTER else known.pause_s
 
     def attempts(self, reference: str) -> int:
         """Return how many questions about this payment had no answer."""
@@ -92,13 +81,3 @@ class UnansweredPolls:
         known = self._by_reference.pop(reference, None)
         if known is not None:
             self._by_provider[known.provider] -= 1
-
-
-def _merge_hints(known: str | None, hint: str | None) -> str | None:
-    """Return both texts, one a line; when they are too long, the later one."""
-    if known is None or hint is None:
-        return known or hint
-    if known in hint or hint in known:
-        return max(known, hint, key=len)
-    together = f"{known}\n{hint}"
-    return together if len(together) <= HINT_CHARACTERS_MAX else hint

@@ -602,7 +602,7 @@ class ProviderWorker:
             self._unanswered.discard(reference)
         else:
             concluded = inputs.EndedPollConcluded(reference, is_unanswered=True, hint=hint)
-            pause_s = self._unanswered.add(work, trio.current_time())
+            pause_s = self._unanswered.add(work, self.now().time)
             if isinstance(report, inputs.ProviderCannotTell):
                 pause_s = None  # No further question can tell.
 

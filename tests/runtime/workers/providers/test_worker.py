@@ -436,7 +436,7 @@ async def test_hints_about_a_payment_that_has_ended_cause_one_poll_in_two_second
         assert harness.stage is Stage.SUCCEEDED
         began, harness.sent = trio.current_time(), []
         for number in range(40):
-            harness.worker_takes(harness.engine.work(PollEnded(REFERENCE, f"hint {number}")))
+            harness.worker_takes(harness.engine.work(PollEnded(REFERENCE, now(), f"hint {number}")))
             await trio.sleep(0.1)
         await trio.sleep(60)
         assert [round(at - began, 3) for at, _ in harness.sent] == [0, 2, 4]
@@ -450,7 +450,7 @@ async def test_a_payment_that_has_ended_is_polled_by_the_id_that_came_too_late(
         await harness.create()
         await harness.worker.wait_idle()
         harness.worker_takes(
-            harness.engine.work(PollEnded(REFERENCE, provider_reference="ws_CO_1"))
+            harness.engine.work(PollEnded(REFERENCE, now(), provider_reference="ws_CO_1"))
         )
         await trio.sleep(60)
         assert (harness.methods, harness.provider.known_as) == (["POST", "GET"], ["ws_CO_1"])
@@ -467,7 +467,7 @@ async def test_payments_that_have_ended_are_polled_one_at_a_time_and_hold_back_n
             await harness.worker.wait_idle()
         harness.answers, harness.sent, began = [has_it], [], trio.current_time()
         for reference in ended:
-            harness.worker_takes(harness.engine.work(PollEnded(reference)))
+            harness.worker_takes(harness.engine.work(PollEnded(reference, now())))
         assert harness.worker.waiting == 5
         await harness.create(len(ended))
         await trio.sleep(60)
@@ -548,7 +548,7 @@ async def test_a_payment_that_ends_during_its_conversation_is_polled_after_it(
         harness.worker_takes(await harness.create())
         await trio.sleep(1)
         await harness.engine.submit(failed())
-        harness.worker_takes(harness.engine.work(PollEnded(REFERENCE)))
+        harness.worker_takes(harness.engine.work(PollEnded(REFERENCE, now())))
         await trio.sleep(60)
         assert (harness.methods, harness.stage) == (["POST", "GET"], Stage.FAILED)
 
@@ -560,7 +560,7 @@ async def test_the_poll_of_a_payment_that_has_ended_is_open_until_its_report_is_
     async with at_work(WorkerHarness(answers=[succeeds, hangs, succeeds])) as harness:
         await harness.create()
         await harness.worker.wait_idle()
-        poll, intents = PollEnded(REFERENCE), harness.engine.gateway.ledger.intents
+        poll, intents = PollEnded(REFERENCE, now()), harness.engine.gateway.ledger.intents
         intents[REFERENCE, IntentKind.POLL] = poll
         harness.worker_takes(harness.engine.work(poll))
         await trio.sleep(CONVERSATION_TIMEOUT_S - 1)
@@ -583,7 +583,7 @@ async def is_told_of_the_end(harness: WorkerHarness, hint: str | None) -> None:
     await harness.worker.wait_idle()
     await harness.engine.submit(a_resolution(error_code="user_cancelled"))
     harness.sent = []
-    poll = PollEnded(REFERENCE, hint)
+    poll = PollEnded(REFERENCE, now(), hint)
     harness.engine.gateway.ledger.intents[REFERENCE, IntentKind.POLL] = poll
     harness.worker_takes(harness.engine.work(poll))
 
@@ -618,7 +618,7 @@ async def test_a_payment_that_has_ended_and_is_never_answered_for_is_left_to_sta
     async with at_work(WorkerHarness(answers=[has_it, is_away])) as harness:
         await is_told_of_the_end(harness, "PROCESSING")
         await trio.sleep(3600)
-        harness.worker_takes(harness.engine.work(PollEnded(REFERENCE, "COMPLETED")))
+        harness.worker_takes(harness.engine.work(PollEnded(REFERENCE, now(), "COMPLETED")))
         await trio.sleep(2 * 86_400)
         assert harness.engine.gateway.suspense == []
         await trio.sleep(86_400)

@@ -106,7 +106,7 @@ def test_hints_are_gathered_and_the_latest_is_kept_when_they_become_too_much() -
 def test_a_hint_about_a_payment_that_has_expired_goes_with_the_question() -> None:
     before = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY)
     decision = decided(before, hinted(content="id 1"))
-    assert (decision.changes, decision.intents) == ((), (PollEnded(REFERENCE, "id 1"),))
+    assert (decision.changes, decision.intents) == ((), (PollEnded(REFERENCE, START, "id 1"),))
 
 
 @pytest.mark.spec("S3", "S5")
@@ -125,6 +125,6 @@ def test_a_receipt_of_a_payment_that_has_failed_is_kept_and_asked_about() -> Non
     before = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY)
     decision = decided(before, hinted(evidence=Evidence("RECEIPT1", "0")))
     assert decision.reply == Applied(before)
-    assert decision.intents == (PollEnded(REFERENCE),)
+    assert decision.intents == (PollEnded(REFERENCE, START),)
     (entry,) = [each for each in decision.changes if isinstance(each, SuspenseRecorded)]
     assert (entry.reason, "RECEIPT1" in entry.content) == (SuspenseReason.LATE_RESULT, True)

@@ -29,7 +29,7 @@ from mmo_sansio.values.model import Source, Stage, Status, Transaction
 
 NOW = later(START, MINUTE)
 EXPIRES = START + 3 * DAY
-ASK = (PollEnded(REFERENCE),)
+ASK = (PollEnded(REFERENCE, NOW),)
 
 
 def decided(before: Transaction | None, given: Input, *, now: Instant = NOW) -> Decision:

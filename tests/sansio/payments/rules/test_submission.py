@@ -140,7 +140,7 @@ def test_an_acceptance_after_the_end_keeps_the_operators_id_and_asks_once(
         "source": "poll",
         "providerReference": "ws_CO_1",
     }
-    assert decision.intents == (PollEnded(REFERENCE, provider_reference="ws_CO_1"),)
+    assert decision.intents == (PollEnded(REFERENCE, NOW, provider_reference="ws_CO_1"),)
     answer = accepted(
         provider_reference="ws_CO_1"
     )  # Of a payment that has ended it names no next poll.
@@ -521,7 +521,7 @@ def test_a_payment_that_has_expired_since_the_backup_is_asked_about_once_more() 
     now = later(EXPIRES, Span(DAY))
     marked = moved(a_transaction(Stage.CREATED), RESTORED, now=now)
     expired = decided(Transaction(a_transaction(Stage.CREATED).order, marked), a_wake(), now=now)
-    assert PollEnded(REFERENCE) in expired.intents
+    assert PollEnded(REFERENCE, now) in expired.intents
 
 
 @pytest.mark.spec("S1")

@@ -167,7 +167,10 @@ def test_a_gateway_that_was_down_expires_what_is_due_once() -> None:
     world.now = later(EXPIRES, DAY)
     for _ in range(3):
         world.gateway.wake(now=world.now)
-    assert world.gateway.take_intents() == (DeliverCallback(REFERENCE), PollEnded(REFERENCE))
+    assert world.gateway.take_intents() == (
+        DeliverCallback(REFERENCE),
+        PollEnded(REFERENCE, world.now),
+    )
     assert world.transaction().progress.error_code is ErrorCode.TRANSACTION_EXPIRED
 
 
@@ -196,10 +199,10 @@ def test_a_payment_that_expires_without_a_poll_that_was_due_is_polled_as_it_ends
     """A gateway that was down for days must learn which money has moved meanwhile; the result goes
     to the suspense book."""
     was_down = woken(a_transaction(stage, wake_at=earlier(EXPIRES, HOUR)), now=EXPIRES)
-    assert was_down.intents == (DeliverCallback(REFERENCE), PollEnded(REFERENCE))
+    assert was_down.intents == (DeliverCallback(REFERENCE), PollEnded(REFERENCE, EXPIRES))
     in_time = woken(a_transaction(stage, wake_at=EXPIRES, polls=1), now=EXPIRES)
     assert in_time.intents == (DeliverCallback(REFERENCE),)
     never_polled = woken(a_transaction(stage, wake_at=EXPIRES), now=EXPIRES)
-    assert never_polled.intents == (DeliverCallback(REFERENCE), PollEnded(REFERENCE))
+    assert never_polled.intents == (DeliverCallback(REFERENCE), PollEnded(REFERENCE, EXPIRES))
     never_sent = woken(a_transaction(Stage.CREATED, wake_at=earlier(EXPIRES, HOUR)), now=EXPIRES)
     assert never_sent.intents == (DeliverCallback(REFERENCE),)

@@ -122,7 +122,8 @@ INSERT INTO holders (id, alive_until) OVERRIDING SYSTEM VALUE VALUES (0, '-infin
 CREATE INDEX holders_running ON holders (id) WHERE NOT is_over;
 
 -- Kept intents that are not concluded: few, and found by their payment. `fence` is the one under which a callback was
--- claimed last; 0: unclaimed.
+-- claimed last; 0: unclaimed. A question about a payment that has ended has the last three: the own time of the oldest
+-- that had no answer, the text of the hints that caused it, and the id that the provider gave the payment.
 CREATE TABLE intents (
     gateway_reference text NOT NULL,
     kind text NOT NULL,
@@ -130,6 +131,9 @@ CREATE TABLE intents (
     id bigint GENERATED ALWAYS AS IDENTITY,
     holder bigint NOT NULL,
     fence bigint NOT NULL DEFAULT 0,
+    since bigint,
+    hint text,
+    provider_reference text,
     PRIMARY KEY (gateway_reference, kind, brand)
 );
 

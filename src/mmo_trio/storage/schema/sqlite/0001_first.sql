@@ -84,12 +84,17 @@ CREATE TABLE deposit_listings (
     provider TEXT PRIMARY KEY, begun_at INTEGER NOT NULL, listed_until INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Kept intents that are not concluded. Ids are never used twice: what was handed out once lies below a mark.
+-- Kept intents that are not concluded. Ids are never used twice: what was handed out once lies below a mark. A question
+-- about a payment that has ended has the last three: the own time of the oldest that had no answer, the text of the hints
+-- that caused it, and the id that the provider gave the payment.
 CREATE TABLE intents (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     gateway_reference TEXT NOT NULL,
     kind TEXT NOT NULL,
     is_held INTEGER NOT NULL,
+    since INTEGER,
+    hint TEXT,
+    provider_reference TEXT,
     UNIQUE (gateway_reference, kind)
 ) STRICT;
 
