@@ -53,7 +53,7 @@ async def test_a_refused_password_is_shown_and_not_used_until_it_is_mended(
             "refused",
             "2001",
         )
-        assert rows["money out"]["state"] == "refused"
+        assert rows["payouts"]["state"] == "refused"
         found = await figures(kenya.running)
         assert found["mmo_provider_account_state", ("initiator", "kenya", "refused")] == 1
         await add_users(kenya.running.directory, vera="viewer")

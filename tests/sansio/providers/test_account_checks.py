@@ -21,13 +21,13 @@ from mmo_sansio.providers.common.interface import (
     drive,
 )
 from mmo_sansio.providers.common.redaction import RedactingProvider
-from mmo_sansio.providers.mpesa_daraja.account_check import MONEY_OUT
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.notifications import MpesaHint
 from mmo_sansio.testing import START
 from mmo_sansio.values.clock import DAY, HOUR, Moment, Span, from_datetime, later
 from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Type
 from tests.sansio.providers.mpesa_daraja.test_adapter import (
     adapter,
     callback,
@@ -297,18 +297,46 @@ def test_an_m_pesa_password_is_warned_of_fourteen_days_before_its_end(
 
 
 @pytest.mark.spec("S5")
-def test_a_refused_pay_out_raises_the_alarm_and_stops_no_question() -> None:
+@pytest.mark.parametrize(
+    ("kind", "part", "held", "holds_reversals"),
+    [
+        (MpesaCallbackKind.RESULT, "payouts", {Type.PAYOUT}, False),
+        (MpesaCallbackKind.TAX_RESULT, "taxes", {Type.TAX}, False),
+        (MpesaCallbackKind.REVERSAL_RESULT, "reversals", set(), True),
+    ],
+)
+def test_a_refused_result_raises_the_alarm_holds_what_follows_and_stops_no_question(
+    kind: MpesaCallbackKind, part: str, held: set[Type], holds_reversals: bool
+) -> None:
+    """A refused password holds all that it sends, a missing role only what needs that."""
     for result in (WRONG_PASSWORD, NO_ROLE, LOCKED):
-        finding = adapter().read_finding(check_answer(result, MpesaCallbackKind.RESULT))
+        finding = adapter().read_finding(check_answer(result, kind))
         assert finding is not None
-        assert (finding.part, finding.state, finding.stopped_credential) == (
-            MONEY_OUT,
-            "refused",
-            "",
-        )
-    paid = adapter().read_finding(check_answer({"ResultCode": 0}, MpesaCallbackKind.RESULT))
+        assert (finding.part, finding.state) == (part, "refused")
+        assert finding.stopped_credential == ""
+        if result is NO_ROLE:
+            assert (set(finding.held), finding.holds_reversals) == (held, holds_reversals)
+        else:
+            assert (set(finding.held), finding.holds_reversals) == ({Type.PAYOUT, Type.TAX}, True)
+    busy = adapter().read_finding(check_answer({"ResultCode": 26}, kind))
+    assert busy is not None
+    assert (busy.state, set(busy.held)) == ("warned", held)
+    paid = adapter().read_finding(check_answer({"ResultCode": 0}, kind))
     assert paid is not None
-    assert (paid.part, paid.state) == (MONEY_OUT, "works")
+    assert (paid.part, paid.state, paid.holds_back) == (part, "works", False)
+
+
+@pytest.mark.spec("S5")
+def test_a_question_with_a_refused_password_holds_what_the_same_operator_sends() -> None:
+    for result in (WRONG_PASSWORD, LOCKED):
+        finding = adapter().read_finding(check_answer(result, MpesaCallbackKind.POLL_RESULT))
+        assert finding is not None
+        assert set(finding.held) == {Type.PAYOUT, Type.TAX}
+        assert adapter().uses_credential(finding.stopped_credential)
+        assert not adapter(initiator_password="another").uses_credential(finding.stopped_credential)
+
+
+def test_the_result_of_a_payment_that_is_refused_itself_says_nothing_of_the_account() -> None:
     assert (
         adapter().read_finding(check_answer({"ResultCode": 2040}, MpesaCallbackKind.RESULT)) is None
     )

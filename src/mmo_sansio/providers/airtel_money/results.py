@@ -51,6 +51,11 @@ _ACCOUNT_REFUSED: Final = (
     " with the settings; Airtel's support adds what is missing."
 )
 
+_TURNED_AWAY: Final = (
+    "A firewall in front of Airtel turns this gateway away. Ask Airtel to let the address pass "
+    "from which this gateway sends."
+)
+
 REFUND: Final = ReversalOperation(
     is_idempotent=False, can_be_polled=False, not_found_is_final_after=None, poll_intervals=(HOUR,)
 )
@@ -241,11 +246,16 @@ def _is_rejected(response: wire.AirtelResponse, code: codes.AirtelCode | None) -
 
 def refuses_account(response: wire.AirtelResponse, code: codes.AirtelCode | None) -> bool:
     """Tell whether the answer to a submission refuses the application, its signature or our PIN, so
-    that it says nothing of the payment. A 403 that is not Airtel's own may be a firewall's."""
+    that it says nothing of the payment. A 403 that is not Airtel's own comes from a firewall in
+    front of it, and is the same for each."""
     if code is None:
-        is_airtels = response.success is False and response.is_clear
-        return response.status == 401 or (response.status == 403 and is_airtels)
+        return response.status in (401, 403) and response.success is not True
     return code.native in codes.ACCOUNT_REFUSALS and _is_rejected(response, code)
+
+
+def _is_airtels(response: wire.AirtelResponse, code: codes.AirtelCode | None) -> bool:
+    """Tell whether Airtel itself refuses the account, and not what stands in front of it."""
+    return code is not None or response.success is not None or response.status != 403
 
 
 def submission_finding(
@@ -258,7 +268,9 @@ def submission_finding(
     table = codes.DISBURSEMENT if Type.PAYOUT in part.held else codes.COLLECTION
     code = codes.find_code(response.code, response.message, table)
     if refuses_account(response, code):
-        words = _ACCOUNT_REFUSED.format(code.meaning if code else "it has no permission")
+        meaning = code.meaning if code else "it has no permission"
+        is_told = _is_airtels(response, code)
+        words = _ACCOUNT_REFUSED.format(meaning) if is_told else _TURNED_AWAY
         return part.refused(provider, code.native if code else f"HTTP {response.status}", words)
     return part.works(provider) if response.status == 200 and response.success else None
 
@@ -271,7 +283,8 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
     status, is_done = response.status, response.transaction_status in _DONE_STATUSES
     if status == TOO_MANY_REQUESTS:
         return about.never_received()
-    if not codes.is_inconclusive_status(status) and refuses_account(response, code):
+    is_refused = not codes.is_inconclusive_status(status) and refuses_account(response, code)
+    if is_refused and _is_airtels(response, code):
         return about.never_received()
     if not codes.is_inconclusive_status(status) and response.is_clear:
         # That the payment is not found also says that nothing was given back.
@@ -287,7 +300,7 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
                 code.native,
                 lacks_float=code.error_code is ErrorCode.USER_INSUFFICIENT_FUNDS,
             )
-        if code is None and status in codes.HTTP_REJECTIONS:
+        if code is None and status in codes.HTTP_REJECTIONS and not is_refused:
             return about.failed(
                 "Airtel has refused it: the application has no permission.", f"HTTP {status}"
             )

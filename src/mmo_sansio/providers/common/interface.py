@@ -369,6 +369,9 @@ class LocksCredentials(Protocol):
     def credential_of(self, request: HttpRequest) -> str:
         """Return the digest of the credential that this request shows; empty when it shows none."""
 
+    def uses_credential(self, credential: str) -> bool:
+        """Tell whether a digest is that of a credential which the account has now."""
+
     def read_finding(self, request: HttpRequest) -> AccountFinding | None:
         """Return what a notification says about our account; None when it says nothing. Never
         raises."""

@@ -186,6 +186,12 @@ class RedactingProvider:
             else ""
         )
 
+    def uses_credential(self, credential: str) -> bool:
+        """Return what the adapter says; false where no credential is ever locked."""
+        return isinstance(
+            self.adapter, interface.LocksCredentials
+        ) and self.adapter.uses_credential(credential)
+
     def read_finding(self, request: HttpRequest) -> interface.AccountFinding | None:
         """Return the adapter's finding, which has no words of the operator."""
         return (

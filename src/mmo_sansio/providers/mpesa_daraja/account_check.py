@@ -9,6 +9,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from attrs import evolve
+
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.account_check import (
     AccountQuestion,
@@ -19,7 +21,11 @@ from mmo_sansio.providers.common.account_check import (
 from mmo_sansio.providers.common.interface import AccountCheck, AccountFinding, AccountState
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
-from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind, parse_callback_url
+from mmo_sansio.providers.mpesa_daraja.callback_url import (
+    CallbackContext,
+    MpesaCallbackKind,
+    parse_callback_url,
+)
 from mmo_sansio.providers.mpesa_daraja.codes import (
     ACCOUNT_REFUSED_CODES,
     SUCCESS,
@@ -43,12 +49,19 @@ PASSWORD_WARNED_BEFORE: Final = timedelta(days=14)
 LOCKING_CODES: Final = frozenset({"2001", "8006"})
 """Codes after which a further question may lock the API operator, or keep it locked."""
 
-MONEY_OUT: Final = "money out"
-"""The part that results of pay-outs and taxes tell of: their address is known to more people than
-that of a question, so they raise the alarm, and stop no question."""
+RESULT_PARTS: Final[Mapping[MpesaCallbackKind, SubmissionPart]] = MappingProxyType(
+    {
+        MpesaCallbackKind.RESULT: SubmissionPart("payouts", (Type.PAYOUT,)),
+        MpesaCallbackKind.TAX_RESULT: SubmissionPart("taxes", (Type.TAX,)),
+        MpesaCallbackKind.REVERSAL_RESULT: SubmissionPart("reversals", holds_reversals=True),
+    }
+)
+"""The parts that results tell of, each with a role of its own. Their address is known to more
+people than that of a question, so they raise the alarm and hold back what follows, and stop no
+question."""
 
-REVERSALS: Final = "reversals"
-"""The same for results of reversals, which have a role of their own."""
+OVERLOADED: Final = "26"
+"""The result code of a request that M-Pesa did not process because of its own load."""
 
 BALANCE: Final = "balance"
 """The part that the question for a balance tells of."""
@@ -70,6 +83,16 @@ _PASSKEY_REFUSED: Final = (
     "M-Pesa refuses the passkey. Whoever runs the gateway compares it and the shortcode with the "
     "portal."
 )
+_TURNED_AWAY: Final = (
+    "M-Pesa, or a firewall in front of it, turns this gateway away. Ask Safaricom to let the "
+    "address pass from which this gateway sends."
+)
+_FIELD_REFUSED: Final = (
+    "M-Pesa refuses a field that is the same in each request, such as the shortcode, the API "
+    "operator or the address for results. Whoever runs the gateway compares the settings with the "
+    "portal."
+)
+_BUSY: Final = "M-Pesa is overloaded and processes nothing for now: what follows waits."
 _OTHER: Final = (
     "M-Pesa refuses the shortcode or its API operator. Ask Safaricom's support, and name the code."
 )
@@ -128,21 +151,42 @@ def read_finding(
         code = parse_result(request.body).code
     except ValueError:
         return None
-    told = {MpesaCallbackKind.RESULT: MONEY_OUT, MpesaCallbackKind.REVERSAL_RESULT: REVERSALS}
-    is_answer, is_check = address.kind not in told, address.kind is MpesaCallbackKind.CHECK_RESULT
-    part = told.get(address.kind, parts[address.credential])
+    submitted = RESULT_PARTS.get(address.kind)
+    is_check = address.kind is MpesaCallbackKind.CHECK_RESULT
+    part = parts[address.credential] if submitted is None else submitted.name
     if address.kind is MpesaCallbackKind.BALANCE_RESULT and code not in LOCKING_CODES:
         return _balance_finding(provider, code)
     if code in ACCOUNT_REFUSED_CODES or (is_check and code in _REFUSALS):
-        words, stopped = _REFUSALS.get(code, _OTHER), ""
-        if is_answer and code in LOCKING_CODES:  # A refused result stops no question.
-            words, stopped = words + _STOPPED, address.credential
-        return AccountFinding(provider, part, AccountState.REFUSED, code, words, stopped)
-    if code == SUCCESS or (is_answer and code == "2032"):
+        words = _REFUSALS.get(code, _OTHER)
+        if code in LOCKING_CODES:
+            refused = AccountFinding(provider, part, AccountState.REFUSED, code, words)
+            return _locked_finding(account, address, refused)
+        if submitted is not None:
+            return submitted.refused(provider, code, words)
+        return AccountFinding(provider, part, AccountState.REFUSED, code, words)
+    if submitted is not None and code == OVERLOADED:
+        return evolve(submitted.refused(provider, code, _BUSY), state=AccountState.WARNED)
+    if code == SUCCESS or (submitted is None and code == "2032"):
         return AccountFinding(
             provider, part, AccountState.WORKS, code, "M-Pesa accepts the API operator."
         )
     return no_answer_finding(provider, part, code) if is_check else None
+
+
+def _locked_finding(
+    account: MpesaAccount, address: CallbackContext, finding: AccountFinding
+) -> AccountFinding:
+    """Return the finding that M-Pesa refuses the password of an API operator, with all that it
+    sends: each further request may lock it. Only the answer to a question stops the questions."""
+    if address.kind not in RESULT_PARTS:
+        words = finding.words + _STOPPED
+        finding = evolve(finding, words=words, stopped_credential=address.credential)
+    pays_out = address.credential == account.initiator.credential
+    return evolve(
+        finding,
+        held=(Type.PAYOUT, Type.TAX) if pays_out else (),
+        holds_reversals=address.credential == account.reverser.credential,
+    )
 
 
 def registered_finding(provider: str, version: int) -> AccountFinding:
@@ -166,7 +210,7 @@ _SUBMISSION_PARTS: Final[Mapping[bytes, SubmissionPart]] = MappingProxyType(
 def submission_finding(
     provider: str, request: HttpRequest, response: HttpResponse
 ) -> AccountFinding | None:
-    """Return what the answer to a submission says about passkey and shortcode; None: nothing."""
+    """Return what the answer to a submission says about what is the same in each; None: nothing."""
     part = next(
         (part for path, part in _SUBMISSION_PARTS.items() if request.target.endswith(path)), None
     )
@@ -174,15 +218,29 @@ def submission_finding(
         return None
     try:
         document = parse_json(response.body)
-    except ValueError:
-        return None
-    code = text_member(document, "errorCode")
-    means = interpret_error(response.status, code, text_member(document, "errorMessage"))
-    if response.status != 200 and means is MpesaSubmissionState.ACCOUNT_REFUSED:
+    except ValueError:  # A firewall answers in HTML.
+        document = {}
+    code, message = text_member(document, "errorCode"), text_member(document, "errorMessage")
+    means = interpret_error(response.status, code, message)
+    is_refused = means is MpesaSubmissionState.ACCOUNT_REFUSED or lacks_product(code, message)
+    if response.status != 200 and is_refused:
         shown = code if is_code(code) else f"HTTP {response.status}"
-        return part.refused(provider, shown, _PASSKEY_REFUSED)
+        return part.refused(provider, shown, _submission_refusal(code, message))
     is_taken = response.status == 200 and code_member(document, "ResponseCode") == SUCCESS
     return part.works(provider) if is_taken else None
+
+
+def _submission_refusal(code: str, message: str) -> str:
+    """Return what an answer means that refuses what is the same in each submission."""
+    if lacks_product(code, message):
+        return _NO_PRODUCT
+    match code:
+        case "500.001.1001":
+            return _PASSKEY_REFUSED
+        case "400.002.02":
+            return _FIELD_REFUSED
+        case _:
+            return _TURNED_AWAY
 
 
 def _balance_finding(provider: str, code: str) -> AccountFinding:

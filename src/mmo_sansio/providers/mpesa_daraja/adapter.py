@@ -351,8 +351,12 @@ class DarajaProvider:
             "",
         )
 
+    def uses_credential(self, credential: str) -> bool:
+        """Tell whether this is the digest of an API operator of the account."""
+        return any(each.credential == credential for each in self.account.operators)
+
     def judge_answer(self, request: HttpRequest, response: HttpResponse) -> AccountFinding | None:
-        """Return what the answer to a submission says about the shortcode and its passkey."""
+        """Return what the answer to a submission says about what is the same in each."""
         return account_check.submission_finding(self.name, request, response)
 
     def read_finding(self, request: HttpRequest) -> AccountFinding | None:

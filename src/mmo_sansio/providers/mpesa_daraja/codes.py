@@ -118,7 +118,8 @@ class MpesaSubmissionState(Enum):
     NOT_ACCEPTED = "not taken"
     """Daraja rejected it before processing, and it may be sent again."""
     ACCOUNT_REFUSED = "account refused"
-    """Daraja refuses the passkey or the shortcode: no payment can be sent until that is mended."""
+    """Daraja, or a firewall in front of it, refuses what is the same in each request, such as the
+    passkey or the shortcode: no payment can be sent until that is mended."""
 
 
 @frozen
@@ -132,10 +133,29 @@ class MpesaErrorRule:
     meaning: ErrorCode | MpesaSubmissionState
 
 
+OWN_FIELDS: Final = (
+    "shortcode",
+    "initiator",
+    "securitycredential",
+    "callbackurl",
+    "resulturl",
+    "queuetimeouturl",
+    "password",
+    "timestamp",
+    "transactiontype",
+    "commandid",
+)
+"""The fields of a submission that follow from the account: Daraja would refuse each payment for
+them."""
+
 ERROR_RULES: tuple[MpesaErrorRule, ...] = (
     MpesaErrorRule("400.002.02", "phonenumber", E.USER_NOT_FOUND),
     MpesaErrorRule("400.002.02", "partyb", E.USER_NOT_FOUND),
     MpesaErrorRule("400.002.02", "amount", E.AMOUNT_OUT_OF_RANGE),
+    *(
+        MpesaErrorRule("400.002.02", field, MpesaSubmissionState.ACCOUNT_REFUSED)
+        for field in OWN_FIELDS
+    ),
     MpesaErrorRule("400.003.01", "", MpesaSubmissionState.NOT_ACCEPTED),
     MpesaErrorRule("401.002.01", "", MpesaSubmissionState.NOT_ACCEPTED),
     MpesaErrorRule("401.003.01", "noapiproductmatch", E.MERCHANT_MISCONFIGURED),
@@ -179,6 +199,8 @@ def interpret_error(
     match status:
         case 401 | 429:
             return MpesaSubmissionState.NOT_ACCEPTED
+        case 403:
+            return MpesaSubmissionState.ACCOUNT_REFUSED
         case 408:
             return MpesaSubmissionState.UNKNOWN
         case _ if 400 <= status < 500 and not is_resubmission:

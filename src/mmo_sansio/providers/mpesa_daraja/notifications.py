@@ -76,7 +76,11 @@ def parse_notification(
                 return reversals.asks_now(provider, address)
             case MpesaCallbackKind.CHECK_RESULT:
                 return read_finding(provider, account, request) or _unmatched(provider, request)
-            case MpesaCallbackKind.RESULT | MpesaCallbackKind.POLL_RESULT:
+            case (
+                MpesaCallbackKind.RESULT
+                | MpesaCallbackKind.TAX_RESULT
+                | MpesaCallbackKind.POLL_RESULT
+            ):
                 result = results.parse_result(request.body)
             case MpesaCallbackKind.QUEUE_TIMEOUT:
                 return inputs.ProviderHinted(
@@ -162,7 +166,7 @@ def _result_report(
 ) -> inputs.ProviderHinted:
     """Return the hint that a result is. Only M-Pesa was given its address, so a success with amount
     and receipt is evidence of one, and a refusal that names no transaction evidence of none."""
-    is_money_out = address.kind is MpesaCallbackKind.RESULT
+    is_money_out = address.kind in (MpesaCallbackKind.RESULT, MpesaCallbackKind.TAX_RESULT)
     names_no_transaction = result.code in codes.ACCOUNT_REFUSED_CODES or (
         result.code != codes.SUCCESS and result.has_dummy_receipt
     )

@@ -123,7 +123,7 @@ def remittance(
             "AccountReference": registration_number,
             "Remarks": account_reference(about.reference),
             "QueueTimeOutURL": _order_url(account, about, MpesaCallbackKind.QUEUE_TIMEOUT),
-            "ResultURL": _order_url(account, about, MpesaCallbackKind.RESULT),
+            "ResultURL": _order_url(account, about, MpesaCallbackKind.TAX_RESULT),
         },
     )
 
@@ -357,7 +357,8 @@ def _push_credentials(account: MpesaAccount, *, now: Instant) -> dict[str, Any]:
 
 
 def _order_url(account: MpesaAccount, about: Transaction, kind: MpesaCallbackKind) -> str:
-    credential = account.initiator.credential if kind is MpesaCallbackKind.RESULT else ""
+    is_result = kind in (MpesaCallbackKind.RESULT, MpesaCallbackKind.TAX_RESULT)
+    credential = account.initiator.credential if is_result else ""
     context = CallbackContext(
         kind,
         about.reference,

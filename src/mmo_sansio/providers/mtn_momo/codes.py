@@ -97,8 +97,10 @@ ACCOUNT_REFUSALS: Final = frozenset({"NOT_ALLOWED_TARGET_ENVIRONMENT", "INVALID_
 
 def refuses_account(status: int, code: str | None) -> bool:
     """Tell whether the answer to a submission refuses the account's keys or its set-up, so that it
-    says nothing of the payment."""
-    return status == 401 or code in ACCOUNT_REFUSALS
+    says nothing of the payment: a 403 without a known code comes from the list of addresses, or
+    from a firewall in front of MTN."""
+    is_turned_away = status == 403 and code not in REASONS
+    return status == 401 or is_turned_away or code in ACCOUNT_REFUSALS
 
 
 _AMOUNT_WORDS = ("amount", "decimal")

@@ -270,11 +270,22 @@ class AccountChecks:
             logger.warning("provider_hold_began", provider=begun[0], type=str(begun[1]))
             self._holds[begun] = trio.Event()
 
+    def _is_stopped(self, finding: AccountFinding) -> bool:
+        """Tell whether the finding stops a credential that the account still has: nothing is tried
+        with it until it changes, or a person asks."""
+        account = self.accounts.get(finding.provider)
+        return (
+            bool(finding.stopped_credential)
+            and account is not None
+            and isinstance(account.provider, LocksCredentials)
+            and account.provider.uses_credential(finding.stopped_credential)
+        )
+
     def _held_by(self, note: ProviderNote) -> Sequence[str]:
         """Return what a stored finding holds back, for as long as it counts."""
-        if elapsed(note.at, self.now().time) >= HELD_FOR:
-            return ()
         finding = read_finding_note(note)
+        if not self._is_stopped(finding) and elapsed(note.at, self.now().time) >= HELD_FOR:
+            return ()
         return (*finding.held, *((_REVERSALS,) if finding.holds_reversals else ()))
 
 

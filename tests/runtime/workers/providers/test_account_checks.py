@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 import trio
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
@@ -395,6 +395,30 @@ async def test_a_refusal_holds_what_it_is_about_and_nothing_else(
         assert checks.hold_of(*PAYINS) is not None
         await trio.sleep(301)
         assert checks.hold_of(*PAYINS) is None
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("S6")
+async def test_a_refused_password_holds_until_it_changes_or_a_person_asks(
+    autojump_clock: MockClock,
+) -> None:
+    """Each pay-out would be refused by its result, and might lock the API operator for good."""
+    refused = evolve(stopped(), held=(Type.PAYOUT, Type.TAX))
+    async with StoreFile().open() as store, trio.open_nursery() as nursery:
+        checks = Operator().process(store)
+        await nursery.start(checks.run)
+        await checks.learn(refused)
+        await trio.sleep(600)
+        assert checks.hold_of("kenya", Type.PAYOUT) is not None
+        assert checks.hold_of("kenya", Type.PAYIN) is None
+        works = AccountFinding("kenya", "initiator", AccountState.WORKS, "0", "It works.")
+        await checks.learn(works)
+        assert checks.hold_of("kenya", Type.PAYOUT) is None
+        await checks.learn(evolve(refused, stopped_credential="that of an earlier password"))
+        await trio.sleep(299)
+        assert checks.hold_of("kenya", Type.PAYOUT) is not None
+        await trio.sleep(5)
+        assert checks.hold_of("kenya", Type.PAYOUT) is None
         nursery.cancel_scope.cancel()
 
 

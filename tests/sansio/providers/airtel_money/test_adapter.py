@@ -547,14 +547,6 @@ def test_after_a_fault_of_the_operator_nothing_is_known(status: int, code: str |
     assert isinstance(submitted(a_payout(), key_answer(), given), ProviderUnreachable)
 
 
-def test_what_a_firewall_turns_away_has_failed_and_of_a_resubmission_proves_nothing() -> None:
-    report = submitted(a_payin(), HttpResponse(403, (), b"<html>"))
-    assert isinstance(report, ProviderFailed)
-    assert (report.error_code, report.native_code) == (E.MERCHANT_MISCONFIGURED, "HTTP 403")
-    again = submitted(a_payin(submissions=2), HttpResponse(403, (), b"<html>"))
-    assert isinstance(again, ProviderUnreachable)
-
-
 KEY_REFUSED = json_answer({"status": {"success": False, "message": "denied"}}, status=403)
 
 
@@ -563,6 +555,7 @@ KEY_REFUSED = json_answer({"status": {"success": False, "message": "denied"}}, s
     "given",
     [
         HttpResponse(401, (), b"<html>"),
+        HttpResponse(403, (), b"<html>"),
         KEY_REFUSED,
         *(answer(code, success=False, status=400) for code in sorted(ACCOUNT_REFUSALS)),
     ],
@@ -600,7 +593,7 @@ def test_a_refused_key_holds_what_needs_it_and_what_is_taken_ends_a_refusal() ->
     taken = an_adapter().judge_answer(request, answer("DP00800001006"))
     assert taken is not None
     assert (taken.part, taken.state) == ("collection_submissions", AccountState.WORKS)
-    for silent in (HttpResponse(403, (), b"<html>"), HttpResponse(500), HttpResponse(429)):
+    for silent in (HttpResponse(400, (), b"<html>"), HttpResponse(500), HttpResponse(429)):
         assert an_adapter().judge_answer(request, silent) is None
 
 

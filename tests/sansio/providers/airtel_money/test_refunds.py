@@ -96,7 +96,7 @@ def test_a_refund_of_version_2_is_signed() -> None:
         (told("FAILED", "DP00800001008", success=False), ReversalFailed),
         (told(None, "DP00800001025", success=False, status=400), ReversalFailed),
         (told(None, "ESB000045", success=False), ReversalFailed),
-        (json_answer(403), ReversalFailed),
+        (json_answer(403), ReversalUnreachable),
         (json_answer(429), ReversalNeverReceived),
         (UNSENT, ReversalNeverReceived),
         (LOST, ReversalUnreachable),

@@ -335,7 +335,6 @@ def test_a_refusal_is_judged_by_its_code_and_not_by_its_status(
 @pytest.mark.parametrize(
     ("given", "native"),
     [
-        (HttpResponse(403, (), b"FORBIDDEN IP"), "HTTP 403"),
         (answer(400), "HTTP 400"),
         (answer(404, NOT_FOUND_BODY), "RESOURCE_NOT_FOUND"),
         (answer(400, {"code": ["odd"]}), "HTTP 400"),
@@ -355,6 +354,9 @@ def test_a_refusal_without_a_known_code_is_a_fault_of_our_set_up(
     "given",
     [
         answer(401, {"statusCode": 401, "message": "Access denied"}),
+        HttpResponse(403, (), b"FORBIDDEN IP"),
+        HttpResponse(403, (), b"<html>"),
+        answer(403, {"message": "denied"}),
         answer(500, {"code": "NOT_ALLOWED_TARGET_ENVIRONMENT"}),
         answer(400, {"code": "INVALID_CALLBACK_URL_HOST"}),
     ],
@@ -380,13 +382,13 @@ def test_a_refusal_of_our_account_says_nothing_of_the_payment(given: HttpRespons
         taken = provider.judge_answer(request, HttpResponse(202))
         assert taken is not None
         assert (taken.part, taken.state, taken.held) == (finding.part, AccountState.WORKS, ())
-        assert provider.judge_answer(request, HttpResponse(403, (), b"<html>")) is None
+        assert provider.judge_answer(request, answer(403, {"code": "PAYEE_NOT_FOUND"})) is None
         question = HttpRequest("GET", request.target + b"/1")
         assert provider.judge_answer(question, given) is None
 
 
 @pytest.mark.parametrize(
-    "given", [answer(400), answer(404, {"code": "NEW"}), answer(403, {"message": "denied"})]
+    "given", [answer(400), answer(404, {"code": "NEW"}), answer(402, {"message": "denied"})]
 )
 def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(given: HttpResponse) -> None:
     assert isinstance(submitted(given, submissions=1), ProviderFailed)

@@ -123,7 +123,7 @@ def test_a_refund_is_sent_and_asked_about_by_an_id_made_from_ours() -> None:
             json_answer(400, {"code": "VALIDATION_ERROR", "message": "unsupported amount"}),
             ReversalFailed,
         ),
-        (json_answer(403), ReversalFailed),
+        (json_answer(403), ReversalNeverReceived),
     ],
 )
 def test_an_answer_to_a_refund_is_read_as_that_to_any_submission(
