@@ -48,6 +48,8 @@ class HintFile:
     """Makes a call that waits for the disk."""
     _open: dict[int, bytes] = Factory(dict)
     """The lines of the hints that the store lacks, by their numbers."""
+    _is_read: bool = False
+    """Whether all of the file is known; before, none of it is removed."""
     _lines: int = 0
     _last_number: int = 0
     _lock: trio.Lock = Factory(trio.Lock)
@@ -73,6 +75,7 @@ class HintFile:
                     logger.warning("kept_hint_unreadable", file=str(self.path))
                     continue
                 found.append((self._add(line), hint))
+            self._is_read = True
             return found
 
     async def append(self, hint: ProviderHinted) -> int:
@@ -82,17 +85,18 @@ class HintFile:
         if len(line) > LINE_BYTES_MAX:
             raise ValueError("the hint is too long")
         async with self._lock:
-            if self._lines >= LINES_MAX:
+            if self._lines >= LINES_MAX and self._is_read:
                 await self.run_call(lambda: self._write(b"".join(self._open_lines()), anew=True))
                 self._lines = len(self._open)
             await self.run_call(lambda: self._write(_as_line(line), anew=False))
             return self._add(line)
 
     async def conclude(self, number: int) -> None:
-        """Note that the store has a hint; the file goes with the last one. Raises OSError."""
+        """Note that the store has a hint; the file goes with the last one, unless it could not be
+        read: an earlier process may have left others. Raises OSError."""
         async with self._lock:
             self._open.pop(number, None)
-            if not self._open:
+            if self._is_read and not self._open:
                 self._lines = 0
                 await self.run_call(lambda: self.path.unlink(missing_ok=True))
 

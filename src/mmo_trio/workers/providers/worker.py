@@ -321,12 +321,15 @@ class ProviderWorker:
             logger.error("kept_hint_not_removed", fault=describe_fault(error), once_a_minute=True)
 
     async def _record_kept_hints(self, file: HintFile) -> None:
-        """Record what an earlier process has left on disk."""
-        try:
-            left = await file.load()
-        except OSError as error:
-            logger.error("kept_hints_unreadable", fault=describe_fault(error))
-            return
+        """Record what an earlier process has left on disk, as soon as that can be read."""
+        while True:
+            try:
+                left = await file.load()
+                break
+            except OSError as error:
+                logger.error("kept_hints_unreadable", fault=describe_fault(error))
+                await trio.sleep(STORE_RETRY_DELAY_MAX_S)
+
         for number, hint in left:
             if self._conversations is not None:
                 self.kept_hints += 1

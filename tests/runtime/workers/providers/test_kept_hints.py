@@ -57,9 +57,23 @@ async def test_a_line_that_was_written_in_part_costs_no_other(tmp_path: Path) ->
     assert [hint for _, hint in await HintFile(path, call_at_once).load()] == [FULL]
 
 
+@pytest.mark.spec("P5")
+async def test_what_was_not_read_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "gateway.db.hints"
+    await HintFile(path, call_at_once).append(FULL)
+    monkeypatch.setattr(kept_hints, "LINES_MAX", 1)
+    file = HintFile(path, call_at_once)
+    for number in range(3):
+        await file.conclude(await file.append(hinted(numbered_reference(number))))
+    assert FULL in [hint for _, hint in await HintFile(path, call_at_once).load()]
+
+
 async def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_hints, "LINES_MAX", 4)
     file = HintFile(tmp_path / "gateway.db.hints", call_at_once)
+    assert await file.load() == []
     await file.append(FULL)
     for number in range(20):
         stored = await file.append(hinted(numbered_reference(number)))
