@@ -114,7 +114,8 @@ async def test_calls_that_wait_need_no_descriptor() -> None:
         for _ in range(100):
             nursery.start_soon(thread.run, lambda: None)
         await wait_all_tasks_blocked()
-        assert len(os.listdir("/proc/self/fd")) == before
+        # Others may be closed meanwhile, as what an earlier test has left is collected.
+        assert len(os.listdir("/proc/self/fd")) <= before
         gate.set()
     thread.end()
 
