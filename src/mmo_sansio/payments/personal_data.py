@@ -17,6 +17,9 @@ from attrs import evolve
 from mmo_sansio.values.model import DepositClaim, Order, Party, Progress, Transaction, Type
 from mmo_sansio.values.reversals import Reversal
 
+NOT_KEPT: Final = "not kept: personal data of that age is removed"
+"""What staff read in place of what was masked before it came to them."""
+
 MASKED_TEXT: Final = "[masked]"
 """Stands for a text that was removed."""
 
@@ -133,6 +136,11 @@ def mask_reversal(reversal: Reversal) -> Reversal:
     version; the same reversal when it has none."""
     masked = evolve(reversal, reason=mask_text(reversal.reason), remark=mask_text(reversal.remark))
     return reversal if masked == reversal else evolve(masked, version=reversal.version + 1)
+
+
+def is_masked_claim(claim: DepositClaim) -> bool:
+    """Tell whether a claim had a person's data, and has none any more."""
+    return claim.party == MASKED_PARTY
 
 
 def mask_claim(claim: DepositClaim) -> DepositClaim:

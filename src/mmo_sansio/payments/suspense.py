@@ -10,8 +10,9 @@ from mmo_sansio.messages import inputs, reversals
 from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT, NOT_KEPT
 from mmo_sansio.values.clock import Moment
-from mmo_sansio.values.model import DepositClaim, Evidence, Source, Transaction
+from mmo_sansio.values.model import DepositClaim, Evidence, Party, Source, Transaction
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import reversed_payment
 
@@ -74,16 +75,17 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
                 "amount": str(input_.amount),
                 "method": input_.method,
                 "partyId": input_.party.id,
-                "msisdn": input_.party.msisdn,
+                "msisdn": _number(input_.party),
             }
         case DepositClaim():
+            bill = input_.bill_reference
             return {
                 "result": "deposit",
                 "providerReference": input_.receipt,
                 "amount": str(input_.amount),
                 "account": input_.account,
-                "billReference": input_.bill_reference,
-                "msisdn": input_.party.msisdn,
+                "billReference": NOT_KEPT if bill == MASKED_TEXT else bill,
+                "msisdn": _number(input_.party),
                 "confirmed": input_.is_confirmed,
             }
         case inputs.ProviderHinted(evidence=Evidence() as evidence):
@@ -111,6 +113,10 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
 
 def _result(name: str, input_: ProviderResult) -> dict[str, str | bool | None]:
     return {"result": name, "source": input_.source, "providerReference": input_.provider_reference}
+
+
+def _number(party: Party) -> str:
+    return NOT_KEPT if party == MASKED_PARTY else party.msisdn
 
 
 def _text(amount: Money | None) -> str | None:

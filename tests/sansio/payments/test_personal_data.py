@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from attrs import asdict, evolve, fields
 
-from mmo_sansio.messages.changes import JournalEntry, SuspenseRecorded
+from mmo_sansio.messages.changes import JournalEntry, SuspenseReason, SuspenseRecorded
 from mmo_sansio.messages.inputs import ProviderFailed
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decide import decide
@@ -16,13 +16,15 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.personal_data import (
     MASKED_PARTY,
     MASKED_TEXT,
+    NOT_KEPT,
     mask_claim,
     mask_members,
     mask_transaction,
     mask_url,
 )
-from mmo_sansio.testing import KES, START, a_deposit, a_party, a_transaction
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.payments.suspense import suspense_entry
+from mmo_sansio.testing import KES, START, a_deposit, a_party, a_transaction, ledger_with
+from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     DepositClaim,
@@ -282,6 +284,40 @@ def test_a_claim_that_is_reported_again_after_it_was_masked_is_the_same() -> Non
     )
     ledger = Ledger(claims={(claim.provider, claim.receipt): mask_claim(claim)})
     assert decide(ledger, deposit, now=START).reply == Ignored("The deposit is on record.", None)
+
+
+@pytest.mark.spec("S4", "T2")
+def test_a_masked_claim_comes_to_staff_with_what_is_told_now_or_with_an_honest_word() -> None:
+    """Its payment has another receipt. The claim itself stays masked."""
+    paid = mask_transaction(a_paid_transaction())
+    deposit = evolve(
+        a_deposit(),
+        account="600966",
+        bill_reference=f"account {NUMBER}",
+        party=PERSON,
+        payment=paid.reference,
+        amount=KES(5),
+    )
+    claim = mask_claim(
+        a_settled_claim(
+            provider=deposit.provider,
+            receipt=deposit.provider_reference,
+            payment=paid.reference,
+            is_confirmed=False,
+        )
+    )
+    ledger = ledger_with(paid)
+    ledger.claims[claim.provider, claim.receipt] = claim
+    decision = decide(ledger, deposit, now=START)
+    (entry,) = (each for each in decision.changes if isinstance(each, SuspenseRecorded))
+    told = json.loads(entry.content)
+    assert (told["msisdn"], told["billReference"]) == (NUMBER, f"account {NUMBER}")
+    ledger.apply(decision.changes)
+    assert ledger.claims[claim.provider, claim.receipt].party == MASKED_PARTY
+
+    unknown = suspense_entry(claim, SuspenseReason.CONFLICTING_DEPOSIT, paid, now=Moment.at(START))
+    told = json.loads(unknown.content)
+    assert (told["msisdn"], told["billReference"]) == (NOT_KEPT, NOT_KEPT)
 
 
 @pytest.mark.spec("T2")

@@ -29,7 +29,7 @@ from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied, ClaimDue, Ignored
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT
+from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT, is_masked_claim
 from mmo_sansio.payments.settlement import (
     claim_change,
     is_missing_receipt,
@@ -317,8 +317,16 @@ def _repeated_claim(
     if not input_.trust.is_confirmed or claim.is_confirmed or not rests_on_notification:
         return ignore("The deposit is on record.", named)
     confirmed = evolve(claim, is_confirmed=True)
+    told = evolve(confirmed, bill_reference=input_.bill_reference, party=input_.party)
     return _settle(
-        ledger, claim, confirmed, named, brand=input_.brand, method=input_.method, now=now
+        ledger,
+        claim,
+        confirmed,
+        named,
+        brand=input_.brand,
+        method=input_.method,
+        told=told if is_masked_claim(claim) else None,
+        now=now,
     )
 
 
@@ -363,19 +371,22 @@ def _settle(
     brand: Brand | None = None,
     method: str = "",
     payer: str = "",
+    told: DepositClaim | None = None,
     now: Moment,
 ) -> Decision:
     """Settle a claim: book it, or leave it open while the payment that it names is pending.
-    `payer`: whose number has paid, as the provider says; empty where it does not."""
+    `payer`: whose number has paid, as the provider says; empty where it does not. `told`: the claim
+    as it was told now, for a person to read, where the stored one is masked."""
+    told = told or claim
     known = ledger.deposit(claim.provider, claim.receipt)
     if known is not None:  # Another process may have booked it meanwhile.
         booked = _repeated_deposit(
-            ledger.transaction(known), _as_notified(claim, brand, method), now=now
+            ledger.transaction(known), _as_notified(told, brand, method), now=now
         )
     elif named is None:
-        booked = book_deposit(_as_notified(claim, brand, method), now=now)
+        booked = book_deposit(_as_notified(told, brand, method), now=now)
     elif _is_paid_beside(claim.receipt, payer, named):
-        booked = record_in_suspense(claim, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
+        booked = record_in_suspense(told, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
     elif _is_explained(claim, named):
         booked = _explain(claim, named)
     elif _is_paid_by(claim.receipt, claim.amount, named):
@@ -387,7 +398,7 @@ def _settle(
             (claim_change(stored, waiting), *_note_receipt(claim, named)),
         )
     else:
-        booked = record_in_suspense(claim, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
+        booked = record_in_suspense(told, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
     settled = evolve(claim, wake_at=None)
     return Decision(booked.reply, (claim_change(stored, settled), *booked.changes), booked.intents)
 
