@@ -110,8 +110,8 @@ class Finding:
 FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
     {
         "due_payments_never_woken": Finding(0, "every_payment_ends"),
-        "lost_wake_up": Finding(30, "every_payment_ends", FaultKind.STORE_STALLS),
-        "acted_on_before_the_commit": Finding(19, "an_end_never_changes"),
+        "lost_wake_up": Finding(0, "every_payment_ends", FaultKind.STORE_STALLS),
+        "acted_on_before_the_commit": Finding(22, "an_end_never_changes"),
         "drain_drops_callbacks": Finding(
             3, "each_end_is_called_back_once", FaultKind.GATEWAY_RESTARTED
         ),
@@ -129,7 +129,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "conclusion_outside_of_its_commit": Finding(0, "each_end_is_called_back_once"),
         "reference_written_after_its_payment": Finding(0, "nothing_is_left"),
         "rollback_taken_for_a_commit": Finding(8, "no_answered_create_is_lost"),
-        "mark_kept_at_a_restart": Finding(22, "each_end_is_called_back_once"),
+        "mark_kept_at_a_restart": Finding(19, "each_end_is_called_back_once"),
         "breaker_not_read": Finding(0, "the_store_holds_what_was_decided"),
         "evidence_not_stored": Finding(0, "the_store_holds_what_was_decided"),
         "hold_not_stored": Finding(28, "nothing_is_submitted_on_hold"),

@@ -29,7 +29,7 @@ from mmo_sansio.payments.settlement import (
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import Moment, later
-from mmo_sansio.values.model import Evidence, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import Evidence, Source, Stage, Transaction
 
 
 def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decision:
@@ -39,7 +39,7 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     in the last of these intervals before the expiry each causes one, as the payment is not polled
     by itself any more. A payment that has ended without the provider's own report of success is
     polled as well: what the provider then reports goes to the suspense book. A receipt that may end
-    a prompt by itself is claimed for it now, and ends none where another has it."""
+    a payment by itself is claimed for it now, and ends none where another has it."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None:
         return record_in_suspense(input_, SuspenseReason.UNKNOWN_TRANSACTION, None, now=now)
@@ -64,7 +64,7 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     if before.progress.receipt_awaited_since is not None and input_.evidence is not None:
         return succeed(ledger, _success_with_receipt(input_, input_.evidence), now=now)
     may_end = input_.evidence is not None and input_.evidence.settles
-    key = receipt_key(input_) if may_end and before.order.type is Type.PAYIN else None
+    key = receipt_key(input_) if may_end else None
     is_anothers = key is not None and receipt_owner(ledger, key, before.reference) is not None
     claims = () if is_anothers else claim_receipt(ledger, key, before, is_confirmed=False, now=now)
     known = _merge_hint(before, input_, is_anothers=is_anothers, now=now)

@@ -37,7 +37,7 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import DepositTrust, Evidence, Source, Stage
+from mmo_sansio.values.model import DepositTrust, Evidence, Operation, Source, Stage
 
 RECEIPT = "RKL51ZDR4F"
 OTHER_RECEIPT = "RKL51ZDR4G"
@@ -237,11 +237,12 @@ def test_a_receipt_of_another_amount_leaves_a_trace_at_a_success_without_one() -
 
 
 @pytest.mark.spec("S4")
-def test_a_receipt_of_a_prompt_that_the_clock_lets_count_is_claimed() -> None:
+@pytest.mark.parametrize("operation", [Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT])
+def test_a_receipt_that_the_clock_lets_count_is_claimed(operation: Operation) -> None:
     gateway = Gateway()
     receive(
         gateway,
-        [a_create_payment(), a_begin_submission(), accepted(), HINTED],
+        [a_create_payment(operation=operation), a_begin_submission(), accepted(), HINTED],
     )
     gateway.wake(now=later(START, HOUR))
     assert gateway.transaction(REFERENCE).progress.provider_reference == RECEIPT
