@@ -18,7 +18,13 @@ from mmo_sansio.providers.airtel_money.codes import (
     AirtelCode,
     AirtelOutcome,
 )
-from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, RESULT_CODES
+from mmo_sansio.providers.mpesa_daraja.account_check import OVERLOADED
+from mmo_sansio.providers.mpesa_daraja.codes import (
+    ACCOUNT_REFUSED_CODES,
+    ERROR_RULES,
+    RESULT_CODES,
+    lacks_product,
+)
 from mmo_sansio.providers.mtn_momo import codes as mtn_codes
 from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, REASONS
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
@@ -144,9 +150,12 @@ class Operator:
 
 def _mpesa_failures(is_payin: bool) -> Iterator[Course]:
     for code, meaning in RESULT_CODES.items():
-        yield failing(code, meaning.payin if is_payin else meaning.payout)
+        # Such a result of a pay-out holds back those behind it, too.
+        if is_payin or code not in ACCOUNT_REFUSED_CODES | {OVERLOADED}:
+            yield failing(code, meaning.payin if is_payin else meaning.payout)
     for each in ERROR_RULES:
-        if isinstance(each.meaning, ErrorCode):
+        is_of_account = lacks_product(each.code, each.message_contains)
+        if isinstance(each.meaning, ErrorCode) and not is_of_account:
             document = {
                 "requestId": "1",
                 "errorCode": each.code,
