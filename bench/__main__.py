@@ -1,7 +1,7 @@
 """`python -m bench [NAME …]` measures in turn, saves the outcomes, and writes RESULTS.md.
 
 It needs Linux, two cores, and the packages of the dependency group `bench`; wrk is used if it is
-installed."""
+installed, and one rival of `whole_life` needs redis-server."""
 
 from __future__ import annotations
 

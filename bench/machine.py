@@ -100,6 +100,18 @@ def resident_kib(pid: int) -> int:
     raise AssertionError("Linux tells every process's resident memory")
 
 
+def pss_mib(pid: int) -> float:
+    """Return the memory of a process and its descendants, where what they share counts once."""
+    kib = 0
+    for member in family(pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            text = Path(f"/proc/{member}/smaps_rollup").read_text()
+            kib += sum(
+                int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")
+            )
+    return kib / 1024
+
+
 def wait_until_quiet(pid: int, *, pause_s: float = 0.3, timeout_s: float = 60.0) -> None:
     """Return once a process was idle in three pauses, or after the timeout, so that it does not
     disturb the next round."""

@@ -284,15 +284,7 @@ def patient_gateway(
     command = [sys.executable, "-m", "bench.slow_operator"]
     path = {"PYTHONPATH": str(HERE.parent)}
     with process(command, log=log, core=machine.LOAD_CORE, environment=path) as operator:
-        account = {
-            "KIND": "mtn_momo",
-            "MARKET": "bench",
-            "BASE_URL": first_line(operator, log).split()[1],
-            "CALLBACKS": "false",
-            "COLLECTION_SUBSCRIPTION_KEY": "bench",
-            "COLLECTION_API_USER": "c72025f5-5cd1-4630-99e4-8ba4722fad56",
-            "COLLECTION_API_KEY": "bench",
-        }
+        account = momo_account(first_line(operator, log).split()[1]) | {"CALLBACKS": "false"}
         settings = {f"MMO_PROVIDER__MOMO__{key}": value for key, value in account.items()}
         with gateway(
             folder,
@@ -302,6 +294,18 @@ def patient_gateway(
             database_pid=database_pid,
         ) as server:
             yield evolve(server, key=RIVAL_KEY)
+
+
+def momo_account(url: str) -> dict[str, str]:
+    """Return the options of an account with an operator that speaks MTN MoMo's requests."""
+    return {
+        "KIND": "mtn_momo",
+        "MARKET": "bench",
+        "BASE_URL": url,
+        "COLLECTION_SUBSCRIPTION_KEY": "bench",
+        "COLLECTION_API_USER": "c72025f5-5cd1-4630-99e4-8ba4722fad56",
+        "COLLECTION_API_KEY": "bench",
+    }
 
 
 _PATIENT_BRAND = f"""
@@ -383,7 +387,7 @@ def _rival(
         ) as child,
     ):
         url = f"http://127.0.0.1:{port}"
-        while not _answers(url):
+        while not answers(url):
             if child.poll() is not None or time.monotonic() > begin + PATIENCE_S:
                 raise NotServed(f"{name}: {log.read_text()}")
             time.sleep(0.05)
@@ -398,7 +402,8 @@ def _python_path() -> str:
     )
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
+    """Tell whether a server answers, with whatever status."""
     try:
         urllib.request.urlopen(url, timeout=1)
     except urllib.error.HTTPError:

@@ -30,6 +30,7 @@ from bench.suite import (
     snapshot,
     unread,
     waits,
+    whole_life,
 )
 
 SUITE: Mapping[str, Callable[[Options], Outcome]] = {
@@ -44,6 +45,7 @@ SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "console": console.run,
     "back_test": back_test.run,
     "life": life.run,
+    "whole_life": whole_life.run,
     "callbacks": callbacks.run,
     "hanging": hanging.run,
     "flood": flood.run,
