@@ -65,7 +65,7 @@ from mmo_sansio.values.model import (
     Terms,
     Transaction,
 )
-from mmo_trio.engine.engine import DecisionFailed, Engine, Outbox, PendingInput
+from mmo_trio.engine.engine import DecisionFailed, Engine, Outbox, PendingInput, Sender
 from mmo_trio.storage.interface.store import OutcomeUnknown
 from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sqlite.startup import open_sqlite
@@ -96,6 +96,7 @@ OPERATIONS = {
 reserved."""
 
 UNANSWERED = numbered_reference(2)
+SENDER = Sender(MonotonicInstant(2**62), lambda: False)
 """The payment of which the operator never says anything."""
 
 BEGINS = frozenset({"clock_record", "save_clock_record"})
@@ -365,7 +366,7 @@ class World:
                 operation=operation,
                 **members,
             )
-            await self._insist(partial(self.life.creator.create, asked, MonotonicInstant(2**62)))
+            await self._insist(partial(self.life.creator.create, asked, SENDER))
         deposit = a_deposit(gateway_reference=numbered_reference(9), provider_reference="RECEIPT9")
         told = evolve(
             deposit, trust=DepositTrust.UNCONFIRMED, account="600966", bill_reference="acme"
@@ -474,12 +475,8 @@ class World:
 
         return submit
 
-    async def _create(
-        self, engine: Engine, input_: CreatePayment, received_at: MonotonicInstant
-    ) -> Reply:
-        return await self.planter.at(
-            "submit CreatePayment", lambda: engine.submit(input_, received_at)
-        )
+    async def _create(self, engine: Engine, input_: CreatePayment, sender: Sender) -> Reply:
+        return await self.planter.at("submit CreatePayment", lambda: engine.submit(input_, sender))
 
     def _enqueue(self, engine: Engine) -> Callable[[Input], Any]:
         return lambda input_: PlantedReply(engine.enqueue(input_), self.planter)

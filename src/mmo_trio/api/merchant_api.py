@@ -41,7 +41,7 @@ from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.method_states import MethodStates
 from mmo_trio.api.request_limits import RecordsLimit, RequestRates
 from mmo_trio.api.webhooks import Webhooks
-from mmo_trio.engine.engine import EngineStatistics
+from mmo_trio.engine.engine import EngineStatistics, Sender
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import (
@@ -179,9 +179,8 @@ class MerchantApi:
     body_limit: int
     """Bytes of a creation request's body (G7)."""
     store: Store
-    create: Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]
-    """Returns the reply to a creation whose request was read at that time since the machine
-    started, once it is durable; raises what `Engine.submit` does."""
+    create: Callable[[CreatePayment, Sender], Awaitable[Reply]]
+    """Returns the reply to a creation once it is durable; raises what `Engine.submit` does."""
     authenticator: Authenticator
     request_rates: RequestRates
     references: ReferenceGenerator
@@ -203,7 +202,7 @@ class MerchantApi:
 
         Raises one of PROBLEM_ERRORS."""
         now = self.clock.monotonic()
-        received_at = earlier(now, self.clock.offset)
+        sender = Sender(earlier(now, self.clock.offset), context.has_left)
         owner = await self._find_key_owner(head, context, now)
         match requests.check_head(
             head, route, None if owner is None else owner.brand, self.settings
@@ -213,7 +212,7 @@ class MerchantApi:
                 if self.is_restored(owner.brand.id):
                     return RESTORED
                 return Admitted(
-                    self.body_limit, partial(self._create, creation, owner.api_key_id, received_at)
+                    self.body_limit, partial(self._create, creation, owner.api_key_id, sender)
                 )
             case LookUp() | LookUpByMerchantReference() as query:
                 found = await self.store.look_up(query)
@@ -258,7 +257,7 @@ class MerchantApi:
         return owner
 
     async def _create(
-        self, creation: CreationHead, api_key_id: str, received_at: MonotonicInstant, body: bytes
+        self, creation: CreationHead, api_key_id: str, sender: Sender, body: bytes
     ) -> HttpResponse | Problem:
         try:
             input_ = requests.parse_creation(
@@ -270,7 +269,7 @@ class MerchantApi:
                 terms=self.terms,
                 api_key_id=api_key_id,
             )
-            reply = await self.create(input_, received_at)
+            reply = await self.create(input_, sender)
             if isinstance(reply, Rejected):
                 self.note_refusal(input_, reply.problem)
             return creation_response(reply, self.settings)

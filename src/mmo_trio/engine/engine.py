@@ -20,7 +20,7 @@ from typing import TypeAlias
 import outcome
 import structlog
 import trio
-from attrs import Factory, define, field
+from attrs import Factory, define, field, frozen
 
 from mmo_sansio.messages.changes import TransactionAdvanced, TransactionCreated
 from mmo_sansio.messages.inputs import (
@@ -78,7 +78,17 @@ CREATION_AGE_MAX = Span(10 * SECOND)
 """How old a request may be when its payment is created: as old as one that a listener takes. Later
 its sender may have given it up, and paid otherwise."""
 
+CLIENT_PATIENCE = Span(1 * SECOND)
+"""How old a request may become before its client is looked for, and before no further ones are
+taken behind it: under overload all of a long queue would else be answered too late."""
+
+LATE_QUEUE_BATCHES = 2
+"""So many batches must wait before a queue is judged by the age of its first input: a store that
+does not answer for a while lets few wait."""
+
 _TOO_OLD = "the request has waited too long"
+_GIVEN_UP = "the client has closed its connection"
+_TOO_LATE = "those who wait already are answered late"
 _WAITED_IN_VAIN = "the store does not answer, and this has waited as long as the batch before it"
 _MAY_HAVE_WAITED = "this process was suspended, and the request may have waited as long"
 """Why nothing is created."""
@@ -90,6 +100,16 @@ class DecisionFailed(Exception):
     """The payment rules failed on this input, by an error in this program; nothing was stored."""
 
 
+@frozen
+class Sender:
+    """Holds what is known of the client who waits for a creation."""
+
+    asked_at: MonotonicInstant
+    """When its request was read, as time since the machine started."""
+    has_left: Callable[[], bool]
+    """Tells whether it has closed its connection. Any thread may call this."""
+
+
 @define(eq=False)
 class PendingInput(ParkingSpot[Reply]):
     """An input on its way through the engine. The engine decides it even if no task waits for the
@@ -99,6 +119,7 @@ class PendingInput(ParkingSpot[Reply]):
     received_at: MonotonicInstant
     """When its request was read, as time since the machine started; when the engine got it where
     there is none."""
+    sender: Sender | None = None
     reads: Reads = field(init=False)
     keys: frozenset[Hashable] = field(init=False)
     _outcome: outcome.Outcome[Reply] | None = None
@@ -147,6 +168,11 @@ class InputQueue:
 
     def __len__(self) -> int:
         return len(self._queued)
+
+    @property
+    def first(self) -> PendingInput:
+        """The input that has waited longest; there must be one."""
+        return self._queued[0]
 
     def add(self, input_: PendingInput) -> None:
         self._queued.append(input_)
@@ -276,17 +302,16 @@ class Engine:
         """The inputs that wait for a batch."""
         return len(self._queue) + len(self._patient)
 
-    async def submit(self, input_: Input, received_at: MonotonicInstant | None = None) -> Reply:
-        """Return the reply to this input, once what it changed is durable. `received_at`: when its
-        request was read, as time since the machine started; now by default. One of `UNHURRIED`
-        waits for others for a moment.
+    async def submit(self, input_: Input, sender: Sender | None = None) -> Reply:
+        """Return the reply to this input, once what it changed is durable. `sender`: the client who
+        waits for it, where there is one. One of `UNHURRIED` waits for others for a moment.
 
         Raises StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that,
         DecisionFailed for an error in this program. A caller's cancellation doesn't stop its input;
         one whose input is being made durable may go on only then."""
         if isinstance(input_, UNHURRIED):
             return await self._add_patient(input_).reply()
-        call = self._add(input_, received_at)
+        call = self._add(input_, sender)
         if self._idle and self._expected_inputs <= 1 and self._can_start_batch():
             await self._decide_as_caller()
         else:
@@ -312,18 +337,28 @@ class Engine:
             self._start_batch_if_possible()
         return call
 
-    def _add(self, input_: Input, received_at: MonotonicInstant | None = None) -> PendingInput:
-        call = self._admit(input_, received_at)
+    def _add(self, input_: Input, sender: Sender | None = None) -> PendingInput:
+        call = self._admit(input_, sender)
         if self._patient:
             self._queue_patient()
         self._queue.add(call)
         return call
 
-    def _admit(self, input_: Input, received_at: MonotonicInstant | None = None) -> PendingInput:
+    def _admit(self, input_: Input, sender: Sender | None = None) -> PendingInput:
+        now = self.clock.since_boot()
         if len(self._queue) + len(self._patient) >= self.queue_max:
             self.statistics.rejected += 1
             raise StoreUnavailable("the queue into the engine is full")
-        return PendingInput(input_, self.clock.since_boot() if received_at is None else received_at)
+        if isinstance(input_, CreatePayment) and self._is_late(now):
+            self.statistics.rejected += 1
+            raise StoreUnavailable(_TOO_LATE)
+        return PendingInput(input_, now if sender is None else sender.asked_at, sender)
+
+    def _is_late(self, now: MonotonicInstant) -> bool:
+        """Return whether a creation that comes now would have to wait too long."""
+        if len(self._queue) < LATE_QUEUE_BATCHES * self.batch_max:
+            return False
+        return self._queue.first.received_at < earlier(now, CLIENT_PATIENCE)
 
     def _queue_patient(self) -> None:
         """Queue what waits for others, ahead of what comes now: inputs with a common key keep their
@@ -486,21 +521,30 @@ class Batch:
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
         """Decide one after the other, each at a moment of its own, so that later inputs see what
         earlier ones changed. An error in the payment rules fails only its own input, of which
-        nothing is applied. Nothing is created for a request that may be as old as a suspension: its
-        sender may have given it up, and paid otherwise."""
-        requests_count_since = self.clock.requests_count_since()
-        oldest = earlier(self.clock.since_boot(), CREATION_AGE_MAX)
+        nothing is applied. Nothing is created for a sender who has given up, or may have: he may
+        have paid otherwise."""
+        since_boot = self.clock.since_boot()
         moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
         self.results = []
         for call, (now, utc) in zip(self.pending_inputs, moments, strict=True):
-            is_creation = isinstance(call.input, CreatePayment)
-            if is_creation and call.received_at < requests_count_since:
-                self.results.append(StoreUnavailable(_MAY_HAVE_WAITED))
-            elif is_creation and call.received_at < oldest:
-                self.results.append(StoreUnavailable(_TOO_OLD))
+            reason = self._why_unwanted(call, since_boot)
+            if reason is not None:
+                self.results.append(StoreUnavailable(reason))
             else:
                 self.results.append(self._decide_one(ledger, call.input, now, utc))
         return [each for each in self.results if isinstance(each, Decision)]
+
+    def _why_unwanted(self, call: PendingInput, since_boot: MonotonicInstant) -> str | None:
+        """Return why nothing is created for this input; None where it is to be decided."""
+        if not isinstance(call.input, CreatePayment):
+            return None
+        if call.received_at < self.clock.requests_count_since():
+            return _MAY_HAVE_WAITED
+        if call.received_at < earlier(since_boot, CREATION_AGE_MAX):
+            return _TOO_OLD
+        if call.sender is None or call.received_at >= earlier(since_boot, CLIENT_PATIENCE):
+            return None
+        return _GIVEN_UP if call.sender.has_left() else None
 
     def has_changes(self) -> bool:
         """Return whether any decision changes what is stored."""

@@ -32,6 +32,8 @@ class RequestContext:
     header."""
     is_secure: bool
     """Whether the connection itself is TLS."""
+    has_left: Callable[[], bool] = lambda: False
+    """Tells whether the client is known to have given up. Any thread may call this."""
     route: str = UNROUTED
     """Set by the handler: one of few names, never a path."""
     brand: str | None = None

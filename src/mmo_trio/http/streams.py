@@ -65,7 +65,8 @@ class TransportStream(trio.abc.Stream):
         return False
 
     def has_ended(self) -> bool:
-        """Tell whether the peer is known to have closed its side."""
+        """Tell whether the peer is known to have closed its side, or this one is closed. Any
+        thread may call this."""
         return False
 
     def seconds_since_arrival(self) -> float:
@@ -144,8 +145,11 @@ class PlainStream(TransportStream):
         return False
 
     def has_ended(self) -> bool:
+        descriptor = self._socket.fileno()
+        if descriptor < 0:
+            return True
         watch = select.poll()
-        watch.register(self._socket, PEER_CLOSED)
+        watch.register(descriptor, PEER_CLOSED)
         return bool(watch.poll(0))
 
     def seconds_since_arrival(self) -> float:

@@ -18,6 +18,7 @@ from mmo_sansio.values.model import Operation, Terms
 from mmo_sansio.values.problems import MALFORMED
 from mmo_trio.api.authentication import Authenticator, VerifiedKey
 from mmo_trio.api.merchant_api import MerchantApi
+from mmo_trio.engine.engine import Sender
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
@@ -31,8 +32,8 @@ NEVER = MonotonicInstant(2**63)
 async def test_a_creation_is_as_old_as_its_head_however_late_its_body_comes() -> None:
     machine, received = MachineClock(), list[MonotonicInstant]()
 
-    async def create(input_: CreatePayment, received_at: MonotonicInstant) -> Reply:
-        received.append(received_at)
+    async def create(input_: CreatePayment, sender: Sender) -> Reply:
+        received.append(sender.asked_at)
         return Rejected(MALFORMED.problem("not of interest"))
 
     authenticator = Authenticator(Mock(), Mock(), monotonic=machine.monotonic)

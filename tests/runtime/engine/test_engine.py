@@ -32,14 +32,17 @@ from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
 from mmo_trio.engine.engine import (
+    CLIENT_PATIENCE,
     COALESCED_MAX,
     CREATION_AGE_MAX,
+    LATE_QUEUE_BATCHES,
     PATIENCE_S,
     Batch,
     DecisionFailed,
     Engine,
     Outbox,
     PendingInput,
+    Sender,
 )
 from mmo_trio.storage.interface.store import HANGS_AFTER_S as HANGS_FOR_S
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
@@ -223,7 +226,7 @@ async def test_a_request_that_may_have_waited_in_a_suspended_process_creates_not
         machine = engine.clock
         assert isinstance(machine, MachineClock)
         machine.observe()
-        read_before = machine.since_boot()
+        read_before = Sender(machine.since_boot(), lambda: False)
         taken = await engine.submit(a_payment(1), read_before)
         assert isinstance(taken, Accepted)
         machine.booted = later(machine.booted, clock.HOUR)
@@ -244,11 +247,53 @@ async def test_a_request_that_is_too_old_creates_nothing() -> None:
     async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
         machine = engine.clock
         assert isinstance(machine, MachineClock)
-        read_before = machine.since_boot()
+        read_before = Sender(machine.since_boot(), lambda: False)
         machine.booted = later(machine.booted, Span(CREATION_AGE_MAX + 1))
         with pytest.raises(StoreUnavailable, match="waited too long"):
             await engine.submit(a_payment(1), read_before)
         assert isinstance(await engine.submit(a_payment(1)), Accepted)
+
+    await with_engine(act, machine=MachineClock())
+
+
+@pytest.mark.spec("C12", "P5")
+async def test_a_client_that_gave_up_finds_nothing_created() -> None:
+    """It is looked for only where its request has waited: before that a look costs more."""
+
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        machine = engine.clock
+        assert isinstance(machine, MachineClock)
+        asked_at = machine.since_boot()
+        gone, there = Sender(asked_at, lambda: True), Sender(asked_at, lambda: False)
+        assert isinstance(await engine.submit(a_payment(1), gone), Accepted)
+        machine.booted = later(machine.booted, Span(CLIENT_PATIENCE + 1))
+        with pytest.raises(StoreUnavailable, match="closed its connection"):
+            await engine.submit(a_payment(2), gone)
+        assert isinstance(await engine.submit(a_payment(3), there), Accepted)
+
+    await with_engine(act, machine=MachineClock())
+
+
+@pytest.mark.spec("C12", "P5")
+async def test_nothing_is_created_behind_a_queue_that_is_answered_late() -> None:
+    """What is known about older payments is taken all the same."""
+
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        machine = engine.clock
+        assert isinstance(machine, MachineClock)
+        engine.batch_max = 2
+        waiting = 2 + LATE_QUEUE_BATCHES * engine.batch_max
+        store.hangs_for_s = HANGS_FOR_S
+        async with trio.open_nursery() as nursery:
+            for number in range(1, waiting + 1):
+                nursery.start_soon(engine.submit, a_payment(number))
+            await trio.testing.wait_all_tasks_blocked()
+            machine.booted = later(machine.booted, Span(CLIENT_PATIENCE + 1))
+            with pytest.raises(StoreUnavailable, match="answered late"):
+                await engine.submit(a_payment(waiting + 1))
+            nursery.start_soon(engine.submit, BeginSubmission(numbered_reference(1)))
+        assert engine.statistics.rejected == 1
+        assert isinstance(await engine.submit(a_payment(waiting + 2)), Accepted)
 
     await with_engine(act, machine=MachineClock())
 

@@ -329,6 +329,9 @@ class _Exchange:
         self._changed.set()
         self.all_sent.set()
 
+    def _has_client_left(self) -> bool:
+        return self.is_lost
+
     def refuse(self) -> None:
         """Make room for others: nothing of this request was done, so it may be sent again."""
         self.protocol.reset(self.received.stream_id, ErrorCodes.REFUSED_STREAM)
@@ -372,9 +375,12 @@ class _Exchange:
             self._is_discarding = True
             self._begin_reading()
             self.connection.forget(self.received.stream_id)
+            del self._context  # It knows this exchange, which would outlive its connection.
 
     async def _answer(self) -> None:
-        self._context = context = self.listener_context.request_context(self.connection.client)
+        self._context = context = self.listener_context.request_context(
+            self.connection.client, self._has_client_left
+        )
         started_at = trio.current_time()
         try:
             response = await self._call_handler(context)

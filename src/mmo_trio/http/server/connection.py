@@ -124,9 +124,11 @@ class ListenerContext:
         )
     )
 
-    def request_context(self, client: str) -> RequestContext:
+    def request_context(
+        self, client: str, has_left: Callable[[], bool] = lambda: False
+    ) -> RequestContext:
         """Return the context of a request that begins now."""
-        return RequestContext(self.mint_request_id(), client, self.tls is not None)
+        return RequestContext(self.mint_request_id(), client, self.tls is not None, has_left)
 
     def reject(
         self, problem: Problem, context: RequestContext, fault: str | None = None
@@ -260,7 +262,9 @@ class ServerConnection:
 
     async def _handle_request(self) -> bool:
         """Read one request and answer it; return whether another one may follow."""
-        self._request_context = context = self._listener_context.request_context(self.client)
+        self._request_context = context = self._listener_context.request_context(
+            self.client, self._transport.has_ended
+        )
         self._started_at = self._clock.current_time()
         parsed_head: ParsedHead | None = None
         try:

@@ -30,9 +30,9 @@ from mmo_sansio.providers.common.operations import (
     with_poll_interval,
     with_version,
 )
-from mmo_sansio.values.clock import Moment, MonotonicInstant
+from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.model import Operation, Order, Stage, Transaction, Type
-from mmo_trio.engine.engine import Submit
+from mmo_trio.engine.engine import Sender, Submit
 from mmo_trio.storage.interface.store import (
     OutcomeUnknown,
     StoreUnavailable,
@@ -753,28 +753,25 @@ def _with_hint(work: WorkItem) -> Transaction:
 class PaymentCreator:
     """Passes creations to the engine, for a store that this process has to itself."""
 
-    submit: Callable[[inputs.CreatePayment, MonotonicInstant], Awaitable[Reply]]
+    submit: Callable[[inputs.CreatePayment, Sender], Awaitable[Reply]]
     worker: ProviderWorker
 
-    def create(
-        self, input_: inputs.CreatePayment, received_at: MonotonicInstant
-    ) -> Awaitable[Reply]:
-        """Return the reply to a creation whose request was read at that time since the machine
-        started, once it is durable, and begin its submission where a conversation is free. Raises
-        what `Engine.submit` does."""
+    def create(self, input_: inputs.CreatePayment, sender: Sender) -> Awaitable[Reply]:
+        """Return the reply to a creation once it is durable, and begin its submission where a
+        conversation is free. Raises what `Engine.submit` does."""
         provider = _provider_of(input_)
         if provider is None:
-            return self.submit(input_, received_at)
-        return self._create_and_send(input_, provider, received_at)
+            return self.submit(input_, sender)
+        return self._create_and_send(input_, provider, sender)
 
     async def _create_and_send(
-        self, input_: inputs.CreatePayment, provider: str, received_at: MonotonicInstant
+        self, input_: inputs.CreatePayment, provider: str, sender: Sender
     ) -> Reply:
         reference, operation = input_.gateway_reference, input_.draft.operation
         if not self.worker.try_reserve(reference, provider, (operation.type, operation.flow)):
-            return await self.submit(input_, received_at)
+            return await self.submit(input_, sender)
         try:
-            reply = await self.submit(evolve(input_, reserved_provider=provider), received_at)
+            reply = await self.submit(evolve(input_, reserved_provider=provider), sender)
         except StoreUnavailable:
             raise
         except BaseException:  # It may be durable.

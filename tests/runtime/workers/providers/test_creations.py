@@ -16,6 +16,7 @@ from mmo_sansio.testing import REFERENCE, a_brand, a_create_payment, a_method, n
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, Span
 from mmo_sansio.values.model import Operation, Stage
+from mmo_trio.engine.engine import Sender
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.workers.providers.account import SendRequest
 from mmo_trio.workers.providers.worker import PaymentCreator
@@ -27,7 +28,7 @@ from tests.runtime.workers.providers.test_worker import (
     succeeds,
 )
 
-RECEIVED_AT = MonotonicInstant(0)
+SENDER = Sender(MonotonicInstant(0), lambda: False)
 BRAND = a_brand(methods=(a_method(provider="test"),))
 POLLED = ProviderOperation(
     is_idempotent=False,
@@ -51,7 +52,7 @@ def a_harness(
 
 
 def creator(harness: WorkerHarness) -> PaymentCreator:
-    async def submit(input_: CreatePayment, _: MonotonicInstant) -> Reply:
+    async def submit(input_: CreatePayment, _: Sender) -> Reply:
         return await harness.engine.submit(input_)
 
     return PaymentCreator(submit, harness.worker)
@@ -65,7 +66,7 @@ async def create(
 ) -> None:
     subject = REFERENCE if number is None else numbered_reference(number)
     asked = a_create_payment(subject, brand=BRAND, merchant_reference=subject, operation=operation)
-    await creator(harness).create(asked, RECEIVED_AT)
+    await creator(harness).create(asked, SENDER)
 
 
 def steps(harness: WorkerHarness) -> list[str]:
@@ -115,7 +116,7 @@ async def test_a_conversation_that_is_not_needed_is_given_back(
             again = a_create_payment(
                 numbered_reference(2), brand=BRAND, merchant_reference=REFERENCE
             )
-            reply = await creator(harness).create(again, RECEIVED_AT)
+            reply = await creator(harness).create(again, SENDER)
             assert isinstance(reply, Rejected)
         else:
             harness.engine.errors.append(StoreUnavailable("down"))
@@ -174,14 +175,14 @@ async def test_what_may_have_become_durable_unsent_is_submitted_after_all(
 ) -> None:
     harness = a_harness()
 
-    async def commits_without_telling(input_: CreatePayment, _: MonotonicInstant) -> Reply:
+    async def commits_without_telling(input_: CreatePayment, _: Sender) -> Reply:
         await harness.engine.submit(input_)
         raise OutcomeUnknown("the commit took too long")
 
     async with at_work(harness):
         asked = a_create_payment(brand=BRAND)
         with pytest.raises(OutcomeUnknown):
-            await PaymentCreator(commits_without_telling, harness.worker).create(asked, RECEIVED_AT)
+            await PaymentCreator(commits_without_telling, harness.worker).create(asked, SENDER)
         assert (harness.stage, harness.sent) == (Stage.SUBMITTING, [])
         await trio.testing.wait_all_tasks_blocked()
         await harness.worker.wait_idle()
