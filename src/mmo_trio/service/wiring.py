@@ -520,13 +520,6 @@ def _api_handler(
 ) -> ApiHandler:
     resources, engine, store = foundation.resources, foundation.engine, foundation.resources.store
     accounts = foundation.accounts.operator_accounts.values()
-    # Where several processes share the store, a creation needs no load as long as it asks for its
-    # merchantReference only, and a submission of its own costs less than that round trip.
-    create = (
-        engine.submit
-        if store.ownership
-        else PaymentCreator(engine.submit, workers.providers).create
-    )
     merchant_api = MerchantApi(
         settings=ApiSettings(
             error_docs_url=resources.urls.error_docs,
@@ -539,7 +532,7 @@ def _api_handler(
         terms=resources.limits.terms,
         body_limit=resources.limits.body,
         store=store,
-        create=create,
+        create=PaymentCreator(engine.submit, workers.providers).create,
         authenticator=foundation.authenticator,
         request_rates=RequestRates(store, resources.clock.monotonic),
         references=resources.references,

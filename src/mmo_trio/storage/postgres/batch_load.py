@@ -4,10 +4,10 @@ Nothing is locked: the commit finds out whether another process was quicker, by 
 its statements.
 
 Nearly every create names a new merchantReference. Where that has been so of late, a batch of
-creates is decided without a load, as if all its references were new, and the commit finds out that,
-too: the key of a reference's first use is unique, and nothing may be created at or below the
-horizon. When either does not hold nothing is stored, and the batch is loaded and decided as any
-other."""
+creates is decided without a load, as if all its references were new and the same brands were on
+hold as before, and the commit finds out that, too: the key of a reference's first use is unique,
+nothing may be created at or below the horizon, and nothing is submitted of a brand on hold. When
+one of these does not hold nothing is stored, and the batch is loaded and decided as any other."""
 
 from __future__ import annotations
 
@@ -254,24 +254,29 @@ LOADS_BEFORE_ASSUMPTION: Final = 4
 
 @define(eq=False)
 class NewReferences:
-    """Remembers whether references were new of late, and the horizon that was loaded last."""
+    """Remembers whether references were new of late, and the horizon and the brands on hold that
+    were loaded last."""
 
     _known_brands: KnownBrands
     _loads_without_use: int = 0
     _not_before: Instant = Instant(0)
+    _held_brands: frozenset[str] = frozenset()
 
     def working_set(self, reads: Reads) -> LoadedBatch | None:
         """Return what a load would most likely return; None when it has to be loaded."""
+        of_creates = Reads(references=reads.references, held_brands=reads.held_brands)
         is_likely = self._loads_without_use >= LOADS_BEFORE_ASSUMPTION
-        if not is_likely or not reads.references or reads != Reads(references=reads.references):
+        if not is_likely or not reads.references or reads != of_creates:
             return None
-        return LoadedBatch(
-            Ledger(prefetched=reads, not_before=self._not_before), {}, {}, self._known_brands
+        ledger = Ledger(
+            prefetched=reads, not_before=self._not_before, held_brands=self._held_brands
         )
+        return LoadedBatch(ledger, {}, {}, self._known_brands)
 
     def learn(self, reads: Reads, loaded: LoadedBatch) -> None:
         """Remember what a batch has loaded."""
         self._not_before = loaded.ledger.not_before
+        self._held_brands = loaded.ledger.held_brands
         if loaded.reference_use_counts:
             self._loads_without_use = 0
         elif reads.references:

@@ -751,7 +751,7 @@ def _with_hint(work: WorkItem) -> Transaction:
 
 @frozen
 class PaymentCreator:
-    """Passes creations to the engine, for a store that this process has to itself."""
+    """Passes creations to the engine, and submits them at once where that is possible."""
 
     submit: Callable[[inputs.CreatePayment, Sender], Awaitable[Reply]]
     worker: ProviderWorker

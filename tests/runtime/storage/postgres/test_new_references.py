@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import psycopg
 import pytest
 import trio
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from mmo_sansio.messages.inputs import BeginSubmission, CreatePayment
 from mmo_sansio.messages.queries import ListRecords
@@ -17,6 +18,7 @@ from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Stage
 from mmo_trio.storage.interface.store import DecideBatch
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from mmo_trio.storage.postgres import store as store_module
@@ -96,6 +98,41 @@ async def test_a_reference_that_was_used_after_all_is_rejected(
         assert await store.transaction(reference(11)) is None
         await submit_batch(store, (creation(13), after_noon(13)))
         assert len(loads.reads) == 2
+
+
+@pytest.mark.spec("S6")
+async def test_what_is_submitted_as_it_is_created_needs_no_load(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_used_store(database, monkeypatch) as (store, loads):
+        reserved = evolve(creation(10), reserved_provider="sandbox")
+        (reply,) = await submit_batch(store, (reserved, after_noon(10)))
+        assert isinstance(reply, Accepted)
+        found = await store.transaction(reference(10))
+        assert found is not None
+        assert found == reply.submitted
+        assert found.progress.stage is Stage.SUBMITTING
+        assert not loads.reads
+
+
+@pytest.mark.parametrize("is_loaded_as_held", [False, True])
+async def test_nothing_is_submitted_of_a_brand_that_was_put_on_hold_since_the_last_load(
+    database: str, monkeypatch: pytest.MonkeyPatch, is_loaded_as_held: bool
+) -> None:
+    async with open_used_store(database, monkeypatch) as (store, loads):
+        with psycopg.connect(database) as other:
+            other.execute("INSERT INTO brand_holds VALUES ('acme', 1, 'ada')")
+        if is_loaded_as_held:
+            await submit_batch(store, (BeginSubmission(reference(0)), after_noon(9)))
+            loads.reads.clear()
+        reserved = evolve(creation(10), reserved_provider="sandbox")
+        (reply,) = await submit_batch(store, (reserved, after_noon(10)))
+        assert isinstance(reply, Accepted)
+        assert reply.submitted is None
+        found = await store.transaction(reference(10))
+        assert found is not None
+        assert found.progress.stage is Stage.CREATED
+        assert len(loads.reads) == (0 if is_loaded_as_held else 1)
 
 
 @pytest.mark.spec("C12")
