@@ -12,6 +12,7 @@ from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.postgres.pipeline import (
     BoundStatement,
+    PreparedStatement,
     escape_text,
     execute_pipeline,
     is_storable,
@@ -101,13 +102,18 @@ async def look_up(
     return [found.get(place) for place in range(len(queries))]
 
 
+_FIND_BRANDS = PreparedStatement(
+    f"{SELECT_BRANDS} WHERE brands.id = ANY (%s::text[]) ORDER BY api_keys.id"
+)
+
+
 async def find_brands(
     connection: PostgresConnection, brands: Sequence[str]
 ) -> Sequence[BrandRecord | None]:
     """Return each of these brands with its keys, the oldest first."""
     wanted = [each for each in brands if is_storable(each)]
-    statement = f"{SELECT_BRANDS} WHERE brands.id = ANY (%s::text[]) ORDER BY api_keys.id"
-    found = parse_brand_records(await fetch_rows(connection, statement, wanted))
+    (rows,) = await execute_pipeline(connection, [_FIND_BRANDS.bind(wanted)])
+    found = parse_brand_records(rows)
     return [found.get(brand) for brand in brands]
 
 
