@@ -70,6 +70,9 @@ SEARCH_KEY_LENGTH_MAX = 255
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
+ORDERS_CACHED = 1_024
+"""Orders that were parsed lately, some megabytes: those of payments under way."""
+
 CHECKSUM_BYTES = 8
 """Bytes before the content of a row."""
 _encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
@@ -330,13 +333,14 @@ def _money(amount: Money | None) -> str:
 
 def parse_transaction(order: bytes, progress: bytes) -> Transaction:
     """Return the transaction of these two rows."""
-    return Transaction(
-        _parse_order(json.loads(without_checksum(order))),
-        _parse_progress(json.loads(without_checksum(progress))),
-    )
+    return Transaction(_parse_order(order), _parse_progress(json.loads(without_checksum(progress))))
 
 
-def _parse_order(row: list[Any]) -> model.Order:
+@lru_cache(maxsize=ORDERS_CACHED)
+def _parse_order(text: bytes) -> model.Order:
+    """Return the order of this row. Results are cached, as each step of a payment reads the same
+    one."""
+    row = json.loads(without_checksum(text))
     page = row[18]
     return model.Order(
         gateway_reference=row[0],
