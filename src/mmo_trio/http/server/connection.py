@@ -74,9 +74,9 @@ UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
 
 _EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
 
-_PLAIN_READ: Final = re.compile(rb"GET (/[!-\"$-~]*+) HTTP/1\.1\r\n")
-"""The request line of a GET whose target is in origin-form and has no fragment: no field is judged
-by such a target."""
+_PLAIN_REQUEST: Final = re.compile(rb"(GET|POST|PUT) (/[!-\"$-~]*+) (HTTP/1\.[01])\r\n")
+"""The request line of a usual request, whose target is in origin-form and has no fragment: no field
+is judged by such a target."""
 
 HEAD_TIMEOUT: Final = REQUEST_TIMEOUT.problem("The head of the request did not arrive in time.")
 BODY_TIMEOUT: Final = REQUEST_TIMEOUT.problem("The body of the request did not arrive in time.")
@@ -596,14 +596,16 @@ class RequestReader:
 def parse_any_head(head: bytes, limits: HeadLimits) -> ParsedHead:
     """Parse a whole head, or take what is known of an equal one. Raises ProblemError for one that
     must be rejected."""
-    if len(head) > CACHED_HEAD_BYTES_MAX:
+    matched = _PLAIN_REQUEST.match(head)
+    if (
+        matched is None
+        or len(head) > min(CACHED_HEAD_BYTES_MAX, limits.head_bytes)
+        or len(matched[2]) > limits.target_bytes
+    ):
         return parse_head(head, limits)
-    matched = _PLAIN_READ.match(head)
-    if matched is None or len(head) > limits.head_bytes or len(matched[1]) > limits.target_bytes:
-        return _parse_head_cached(head, limits)
-    known = _parse_read_cached(head[matched.end() :], limits)
+    known = _parse_fields_cached(matched[1], matched[3], head[matched.end() :], limits)
     return ParsedHead(
-        known.head.with_target(matched[1]),
+        known.head.with_target(matched[2]),
         known.version,
         known.keep_alive,
         known.expects_continue,
@@ -643,15 +645,13 @@ def parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
     )
 
 
-_parse_head_cached = lru_cache(maxsize=HEADS_CACHED)(parse_head)
-"""Caches heads: a client repeats the same head but for the length of its body."""
-
-
 @lru_cache(maxsize=HEADS_CACHED)
-def _parse_read_cached(fields: bytes, limits: HeadLimits) -> ParsedHead:
-    """Parse the fields of a plain GET and cache them, as a client that looks many payments up
-    repeats all but the target; raises ProblemError."""
-    return parse_head(b"GET / HTTP/1.1\r\n" + fields, limits)
+def _parse_fields_cached(
+    method: bytes, version: bytes, fields: bytes, limits: HeadLimits
+) -> ParsedHead:
+    """Parse a head with another target and cache it, as a client repeats all but the target and the
+    length of the body; raises ProblemError."""
+    return parse_head(b"%s / %s\r\n%s" % (method, version, fields), limits)
 
 
 class _ChunkedRequestBody:
