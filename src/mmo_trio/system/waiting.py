@@ -60,3 +60,12 @@ async def run_to_end(work: Callable[[], Awaitable[T]]) -> T:
     finally:
         await trio.lowlevel.checkpoint_if_cancelled()
     return result
+
+
+async def end_then_checkpoint(work: Awaitable[T]) -> T:
+    """Return the result of work that no cancellation from outside interrupts; one that came
+    meanwhile takes effect at its end."""
+    try:
+        return await work
+    finally:
+        await trio.lowlevel.checkpoint_if_cancelled()

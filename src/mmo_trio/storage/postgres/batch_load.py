@@ -181,11 +181,13 @@ async def load_batch(
         ledger.reversals[payment] = parse_reversals(row)
     for reference, transaction in ledger.transactions.items():
         known_brands.add(reference, transaction.order.brand)
-    loaded = (
-        ledger.deposits.values(),
-        (each.gateway_reference for each in ledger.references.values()),
-    )
-    ledger.prefetched = evolve(reads, transactions=reads.transactions.union(*loaded))
+    ledger.prefetched = reads
+    if ledger.deposits or ledger.references:
+        loaded = (
+            ledger.deposits.values(),
+            (each.gateway_reference for each in ledger.references.values()),
+        )
+        ledger.prefetched = evolve(reads, transactions=reads.transactions.union(*loaded))
     return LoadedBatch(ledger, uses, fences, known_brands)
 
 

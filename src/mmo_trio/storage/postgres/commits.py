@@ -307,7 +307,8 @@ async def commit_until_known(
     """Return the result of the attempt, once it is durable.
 
     A lost race, or an unreachable server, means another attempt; `is_committed` settles a commit
-    whose reply was lost or that the server warned of. Raises StoreUnavailable when nothing was
+    whose reply was lost or that the server warned of. A cancellation from outside waits for the end
+    of all that, as it does in each call of the pool. Raises StoreUnavailable when nothing was
     stored, CommitInDoubt when nobody can learn that, and what the attempt itself raises."""
     backoff, races = Backoff(deadlines.attempts_until), 0
     while True:
@@ -325,7 +326,8 @@ async def commit_until_known(
             races += meaning is PostgresErrorKind.CONFLICT
             if meaning not in _MAY_REPEAT or races > CONFLICTS_MAX:
                 raise translate_error(error) from error
-            await backoff.wait(error)
+            with trio.CancelScope(shield=True):
+                await backoff.wait(error)
 
 
 def _bind_commit(attempt: CommitAttempt[T], commit: Commit[T]) -> PostgresCall[T]:

@@ -150,7 +150,8 @@ async def call_with_retry(
     pool: ConnectionPool, call: PostgresCall[T], deadline: float, *, waits_while_lost: bool = False
 ) -> T:
     """Call, again and again while the server is unreachable; raises the store's errors. While it is
-    lost, that is at once, unless the caller `waits_while_lost`."""
+    lost, that is at once, unless the caller `waits_while_lost`. A cancellation from outside waits
+    for its end, as it does in each call of the pool."""
     backoff = Backoff(deadline)
     while True:
         try:
@@ -163,4 +164,5 @@ async def call_with_retry(
                 PostgresErrorKind.UNCONFIRMED,
             ):
                 raise translate_error(error) from error
-            await backoff.wait(error)
+            with trio.CancelScope(shield=True):
+                await backoff.wait(error)

@@ -41,7 +41,7 @@ from mmo_trio.storage.postgres.repeated_scans import ScanMarks, WholeScans
 from mmo_trio.storage.postgres.tables import CallbackSearch, Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction, serialize_breaker
-from mmo_trio.system.waiting import run_to_end
+from mmo_trio.system.waiting import end_then_checkpoint
 
 T = TypeVar("T")
 
@@ -238,7 +238,7 @@ class PostgresChannelOwnership:
         """Call once: the result of a second call would leave out what the first one did."""
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
-        return await run_to_end(lambda: _run_call_once(self.pool, call))
+        return await end_then_checkpoint(_run_call_once(self.pool, call))
 
 
 async def _run_call_once(pool: ConnectionPool, call: PostgresCall[T]) -> T:

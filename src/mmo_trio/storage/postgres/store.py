@@ -66,7 +66,7 @@ from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_query_async
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.system.waiting import run_to_end
+from mmo_trio.system.waiting import end_then_checkpoint
 
 T = TypeVar("T")
 
@@ -238,7 +238,7 @@ class PostgresStore(Store):
             commit_key, keys = doubt
             keys = [key for key in keys if key[1] is not IntentKind.CALLBACK]
             try:
-                is_committed = await run_to_end(partial(self._is_committed, commit_key))
+                is_committed = await self._is_committed(commit_key)
                 if is_committed or maintenance.may_be_forgotten(commit_key.id):
                     found += await self._read(
                         partial(queries.open_intents, holder=self._holder, keys=keys)
@@ -346,7 +346,7 @@ class PostgresStore(Store):
             return await queries.run_in_snapshot(connection, query, has_deadline=False)
 
         deadline = trio.current_time() + _INTEGRITY_CHECK_TIMEOUT_S
-        return await run_to_end(lambda: call_with_retry(self._reader_pool, check, deadline))
+        return await end_then_checkpoint(call_with_retry(self._reader_pool, check, deadline))
 
     async def rows_without_partition(self) -> Sequence[str]:
         """Return a sentence for each table that has rows for whose time no partition was made."""
@@ -409,7 +409,7 @@ class PostgresStore(Store):
         self._require_open()
 
         deadline = trio.current_time() + min(self._timeout_s, timeout_s)
-        return await run_to_end(lambda: call_with_retry(self._reader_pool, call, deadline))
+        return await end_then_checkpoint(call_with_retry(self._reader_pool, call, deadline))
 
     def _begin_run(self) -> RunCall:
         """Return how to run calls that have one deadline together, with pauses between them."""
@@ -436,8 +436,8 @@ class PostgresStore(Store):
 
         deadlines = CommitDeadlines.within(self._timeout_s)
         raiser = self._epoch_raiser
-        return await run_to_end(
-            lambda: commit_until_known(self._writer_pool, attempt, deadlines, raiser)
+        return await end_then_checkpoint(
+            commit_until_known(self._writer_pool, attempt, deadlines, raiser)
         )
 
     def _require_open(self) -> None:
