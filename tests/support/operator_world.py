@@ -69,7 +69,7 @@ from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite.connection import connect, run_statement
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator
-from mmo_trio.workers.providers.account import ProviderAccount
+from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint
 from mmo_trio.workers.providers.account_notes import REQUESTED, AccountChecks
 from mmo_trio.workers.providers.deposits import DepositClaimWorker
 from mmo_trio.workers.providers.float_monitor import FloatMonitor
@@ -570,7 +570,9 @@ class World:
         if self.life is None or self.hooks is None:
             return None
         try:
-            answer = await self.hooks.handle_notification(self.provider, _as_received(request))
+            answer = await self.hooks.handle_notification(
+                WebhookEndpoint(self.provider, ()), _as_received(request)
+            )
         except StoreUnavailable:
             return None
         return answer if answer.status < 500 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from attrs import frozen
+from attrs import field, frozen
 
 from mmo_sansio.api.extensions import OperationState
 from mmo_sansio.providers.common.interface import LimitsDecimals, Provider
@@ -22,6 +22,14 @@ class MethodStates:
     """Tells whether staff have closed a provider to new payments."""
     is_held: Callable[[str, Type], bool]
     """Tells whether payments of a type wait until a provider works again."""
+    _limiting: Mapping[str, LimitsDecimals] = field(init=False)
+    """Those of the adapters that take fewer decimals than a currency has; to ask whether one does
+    costs as much as all other checks of an amount."""
+
+    @_limiting.default
+    def _find_limiting(self) -> Mapping[str, LimitsDecimals]:
+        found = self.adapters.items()
+        return {name: each for name, each in found if isinstance(each, LimitsDecimals)}
 
     def state_of(self, method: Method, operation: Operation) -> OperationState:
         """Return what would become of a payment now."""
@@ -36,7 +44,5 @@ class MethodStates:
     def decimals_of(self, method: Method, currency: str) -> int:
         """Return how many decimals an amount may have: those of the currency, unless the operator
         is known to take fewer."""
-        adapter = self.adapters.get(method.provider)
-        if isinstance(adapter, LimitsDecimals):
-            return adapter.amount_decimals(currency)
-        return decimals_of(currency)
+        adapter = self._limiting.get(method.provider)
+        return decimals_of(currency) if adapter is None else adapter.amount_decimals(currency)

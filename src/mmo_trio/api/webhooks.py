@@ -89,30 +89,27 @@ class Webhooks:
         async def respond(body: bytes) -> HttpResponse:
             unpacked = unpack_body(head.headers, body, bytes_max=self.body_limit)
             request = HttpRequest(head.method, head.target, head.headers, unpacked)
-            response = await self.handle_notification(endpoint.provider, request)
+            response = await self.handle_notification(endpoint, request)
             self.observe(endpoint.provider.name, request, response)
             return response
 
         return Admitted(self.body_limit, respond)
 
     async def handle_notification(
-        self, provider: interface.Provider, request: HttpRequest
+        self, endpoint: WebhookEndpoint, request: HttpRequest
     ) -> HttpResponse:
         """Make the notification durable, then answer; one that is not the provider's own leaves a
         line in the log only. The provider repeats one that could not be stored."""
-        if isinstance(provider, interface.AuthenticatesNotifications):
-            fault = provider.refuse_notification(request, now=self.now())
+        provider = endpoint.provider
+        if endpoint.guard is not None:
+            fault = endpoint.guard.refuse_notification(request, now=self.now())
             if fault is not None:
                 logger.warning(
                     "notification_refused", provider=provider.name, reason=fault, once_a_second=True
                 )
                 return HttpResponse(401)
         notification = provider.read_notification(request)
-        finding = (
-            provider.read_finding(request)
-            if isinstance(provider, interface.LocksCredentials)
-            else None
-        )
+        finding = None if endpoint.finder is None else endpoint.finder.read_finding(request)
         try:
             if finding is not None:
                 await self.learn(finding)

@@ -11,21 +11,23 @@ holds back that kind only, and a question that comes too often says nothing abou
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 import structlog
 import trio
-from attrs import Factory, define, evolve, field, frozen
+from attrs import Factory, define, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, retry_after
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountFinding,
+    AuthenticatesNotifications,
     ExchangeFailed,
     Finished,
     JudgesAnswers,
+    LocksCredentials,
     Provider,
     SignInFailed,
     resume,
@@ -71,6 +73,18 @@ class WebhookEndpoint:
     """The secret parts of its URLs, any of which names it; the first stands in new URLs."""
     allowed_networks: Sequence[Network] = ()
     """The networks that notifications may come from; empty: any network."""
+    guard: AuthenticatesNotifications | None = field(init=False)
+    finder: LocksCredentials | None = field(init=False)
+    """The provider, where it can do that: asking costs as much as reading a notification."""
+
+    @guard.default
+    def _find_guard(self) -> AuthenticatesNotifications | None:
+        provider = self.provider
+        return provider if isinstance(provider, AuthenticatesNotifications) else None
+
+    @finder.default
+    def _find_finder(self) -> LocksCredentials | None:
+        return self.provider if isinstance(self.provider, LocksCredentials) else None
 
 
 @define(eq=False)
@@ -126,7 +140,9 @@ class ProviderAccount:
     """Keeps what an answer says about our account; never raises."""
     shared_tokens: SharedTokens | None = None
     """None: no other process uses the account."""
-    _token_slots: dict[str, _TokenSlot] = Factory(dict)
+    _token_slots: defaultdict[str, _TokenSlot] = Factory(lambda: defaultdict(_TokenSlot))
+    _judge: JudgesAnswers | None = field(init=False)
+    """The provider, where it can do that: asking costs more than most answers."""
     _submissions: _Lane = Factory(_Lane)
     _questions: _Lane = Factory(_Lane)
     _sign_ins: _Lane = Factory(_Lane)
@@ -136,6 +152,9 @@ class ProviderAccount:
     without a usable answer; `not_sent`, those that breaker, rate limit or a wait rejected;
     `sign_ins`, the issued tokens; `sign_ins_failed`."""
 
+    def __attrs_post_init__(self) -> None:
+        self._judge = self.provider if isinstance(self.provider, JudgesAnswers) else None
+
     async def exchange(self, request: HttpRequest) -> HttpResponse:
         """Return the provider's answer. Raises ExchangeFailed, which says whether the request may
         have arrived.
@@ -144,10 +163,9 @@ class ProviderAccount:
         the answer says about our account is learnt first.
         """
         answer = await self._exchange(request, self._submissions)
-        if isinstance(self.provider, JudgesAnswers):
-            finding = self.provider.judge_answer(request, answer)
-            if finding is not None:
-                await self.learn(finding)
+        finding = None if self._judge is None else self._judge.judge_answer(request, answer)
+        if finding is not None:
+            await self.learn(finding)
         return answer
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
@@ -168,7 +186,10 @@ class ProviderAccount:
 
     async def _valid_token(self, scope: str) -> AccessToken:
         """Return a fresh token; one task signs in for all that wait."""
-        slot = self._token_slots.setdefault(scope, _TokenSlot())
+        slot = self._token_slots[scope]
+        if slot.token is not None and slot.token.is_fresh(self.now().time):
+            return slot.token
+
         began = trio.current_time()
         limit = min(began + SIGN_IN_TIMEOUT_S, trio.current_effective_deadline() - 0.1)
         with trio.move_on_at(limit):
@@ -274,7 +295,8 @@ class ProviderAccount:
 
 def _with_token(request: HttpRequest, token: AccessToken) -> HttpRequest:
     authorization = (b"authorization", b"Bearer " + token.value.encode())
-    return evolve(request, headers=(*request.headers, authorization))
+    headers = (*request.headers, authorization)
+    return HttpRequest(request.method, request.target, headers, request.body)
 
 
 async def drive_async(
