@@ -87,16 +87,22 @@ class FinalResponseHead:
         return tuple([(name.lower(), value.strip(b" \t")) for name, value in _FIELD.findall(lines)])
 
     @property
+    def is_persistent(self) -> bool:
+        """Whether the server may take another request on the connection (RFC 9112 section 9.3): it
+        does not close it, and not only the close would end the body."""
+        return not (
+            isinstance(self.framing, BodyEnd)
+            or self.raw.startswith(b"HTTP/1.0")
+            or _CLOSES.search(self.raw)
+        )
+
+    @property
     def announced_idle_s(self) -> int | None:
         """Return for how many seconds the server announces that it keeps the connection open for
         another request (`Keep-Alive: timeout=5`, RFC 2068 section 19.7.1.1); None when it announces
-        nothing or closes, and when only the close would end the body."""
+        nothing."""
         announced = _KEEP_ALIVE.search(self.raw)
-        if announced is None or isinstance(self.framing, BodyEnd):
-            return None
-        if self.raw.startswith(b"HTTP/1.0") or _CLOSES.search(self.raw):
-            return None
-        return int(announced[1])
+        return None if announced is None else int(announced[1])
 
 
 class ResponseHeadReader:

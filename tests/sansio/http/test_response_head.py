@@ -198,9 +198,6 @@ def test_any_bytes_are_a_head_an_error_or_a_wait_for_more(first: bytes, second: 
         (b"HTTP/1.1 204 OK\r\nKeep-Alive: max=3\r\n\r\n", None),
         (b"HTTP/1.1 204 OK\r\nX-Keep-Alive: timeout=5\r\n\r\n", None),
         (b"HTTP/1.1 204 OK\r\nKeep-Alive: timeout=1234567\r\n\r\n", None),
-        (b"HTTP/1.1 204 OK\r\nKeep-Alive: timeout=5\r\nConnection: foo,CLOSE\r\n\r\n", None),
-        (b"HTTP/1.0 204 OK\r\nKeep-Alive: timeout=5\r\nConnection: keep-alive\r\n\r\n", None),
-        (b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\n\r\n", None),
     ],
 )
 def test_a_server_announces_how_long_it_keeps_an_idle_connection(
@@ -209,3 +206,22 @@ def test_a_server_announces_how_long_it_keeps_an_idle_connection(
     final = read(head)
     assert final is not None
     assert final.announced_idle_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("head", "is_persistent"),
+    [
+        (b"HTTP/1.1 204 OK\r\n\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Connection: close\r\n\r\n", True),
+        (b"HTTP/1.1 204 OK\r\nKeep-Alive: timeout=5\r\nConnection: foo,CLOSE\r\n\r\n", False),
+        (b"HTTP/1.0 204 OK\r\nKeep-Alive: timeout=5\r\nConnection: keep-alive\r\n\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\n\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", False),
+    ],
+)
+def test_a_connection_may_serve_another_request_unless_the_answer_ends_it(
+    head: bytes, is_persistent: bool
+) -> None:
+    final = read(head)
+    assert final is not None
+    assert final.is_persistent == is_persistent

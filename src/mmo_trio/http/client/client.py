@@ -101,8 +101,8 @@ class SendForbidden(Exception):
 
 class HttpClient:
     """Calls servers; any number of tasks may share one. Each call has a connection of its own,
-    unless a merchant's receiver has announced that it keeps one for the next (see
-    `mmo_trio.http.client.kept_connections`)."""
+    unless a merchant's receiver has announced that it keeps one for the next, or an earlier
+    question has left one to the same operator (see `mmo_trio.http.client.kept_connections`)."""
 
     def __init__(
         self,
@@ -119,6 +119,7 @@ class HttpClient:
         self._network = network or SystemNetwork(tls_context() if context is None else context)
         self._names = NameLookups(SystemResolver() if resolver is None else resolver)
         self._kept = KeptConnections()
+        self._kept_for_questions = KeptConnections()
 
     async def deliver(
         self,
@@ -157,12 +158,21 @@ class HttpClient:
             deadline_s=deadline_s,
             body_bytes_max=PROVIDER_RESPONSE_BYTES_MAX,
         )
-        if isinstance(exchange, NoResponseReceived):
-            raise ExchangeFailed(exchange.detail, may_have_arrived=exchange.may_have_arrived)
-        if not exchange.is_complete:
-            raise ExchangeFailed("The answer's body wasn't whole.", may_have_arrived=True)
-        body = unpack_body(exchange.headers, exchange.body, bytes_max=PROVIDER_RESPONSE_BYTES_MAX)
-        return HttpResponse(exchange.status, exchange.headers, body)
+        return _provider_response(exchange)
+
+    async def ask_provider(
+        self, request: HttpRequest, *, deadline_s: float = DELIVERY_TIMEOUT_S
+    ) -> HttpResponse:
+        """Do what `call_provider` does, for a request that moves no money: it may travel on a
+        connection that an earlier one has left, and is sent once more where that one breaks."""
+        exchange = await self.exchange(
+            request,
+            skip_egress_rules=True,
+            is_question=True,
+            deadline_s=deadline_s,
+            body_bytes_max=PROVIDER_RESPONSE_BYTES_MAX,
+        )
+        return _provider_response(exchange)
 
     async def exchange(
         self,
@@ -172,6 +182,7 @@ class HttpClient:
         lookup_owner: str | None = None,
         may_send: MaySend = lambda: True,
         may_reuse: bool = False,
+        is_question: bool = False,
         deadline_s: float = DELIVERY_TIMEOUT_S,
         body_bytes_max: int = RESPONSE_BODY_BYTES_MAX,
     ) -> ExchangeResult:
@@ -180,7 +191,9 @@ class HttpClient:
         Raises nothing that others cause, and SendForbidden when `may_send` forbids it.
         `skip_egress_rules`: the URL comes from the configuration, so that any address is allowed,
         and http too (K7). The look-up takes a place of the `lookup_owner`, by default of the host
-        itself. `may_reuse`: the request may travel on a connection that was kept for this owner."""
+        itself. `may_reuse`: the request may travel on a connection that was kept for this owner.
+        `is_question`: it moves no money, so it may travel on one that another question has left,
+        and is sent once more where that one breaks."""
         started = trio.current_time()
         try:
             target = self._parse_target(request.target, skip_egress_rules=skip_egress_rules)
@@ -193,12 +206,13 @@ class HttpClient:
             self._allow_private,
             skip_egress_rules,
             lookup_owner=target.host if lookup_owner is None else lookup_owner,
-            may_reuse=may_reuse,
+            may_reuse=may_reuse or is_question,
+            is_question=is_question,
             may_send=may_send,
             body_bytes_max=body_bytes_max,
             names=self._names,
             network=self._network,
-            kept=self._kept,
+            kept=self._kept_for_questions if is_question else self._kept,
         )
         failure, detail = ExchangeFailure.TIMEOUT, ""
         with trio.move_on_after(deadline_s):
@@ -242,6 +256,17 @@ def tls_context(*extra_ca_files: Path | None) -> ssl.SSLContext:
     return context
 
 
+def _provider_response(exchange: ExchangeResult) -> HttpResponse:
+    """Return the response of an exchange with a provider. Raises ExchangeFailed where there is no
+    whole one."""
+    if isinstance(exchange, NoResponseReceived):
+        raise ExchangeFailed(exchange.detail, may_have_arrived=exchange.may_have_arrived)
+    if not exchange.is_complete:
+        raise ExchangeFailed("The answer's body wasn't whole.", may_have_arrived=True)
+    body = unpack_body(exchange.headers, exchange.body, bytes_max=PROVIDER_RESPONSE_BYTES_MAX)
+    return HttpResponse(exchange.status, exchange.headers, body)
+
+
 def _allowed_target(rules: EgressRules, url: bytes, *, skip_egress_rules: bool) -> UrlTarget:
     """Return the target of a request to this URL. Raises UrlError when the rules forbid it."""
     text = url.decode("utf-8", "surrogateescape")
@@ -281,6 +306,8 @@ class _Exchange:
     """Whose place the look-up takes."""
     may_reuse: bool
     """Whether a connection of the same owner may be used again."""
+    is_question: bool
+    """Whether it may be sent once more where such a connection breaks."""
     may_send: MaySend
     body_bytes_max: int
     names: NameLookups
@@ -309,10 +336,20 @@ class _Exchange:
         key: ReceiverKey | None = None
         if self.may_reuse:
             key = (self.lookup_owner, target.scheme, target.host, target.port)
+
         connection = None if key is None else self.kept.take(key)
         self.has_kept_connection = connection is not None
-        if connection is None:
-            connection = await self._open()
+        try:
+            await self._send(data, connection or await self._open(), key)
+        except TRANSPORT_ERRORS:
+            if not (self.is_question and self.has_kept_connection and self.head is None):
+                raise
+            self.has_kept_connection = False
+            await self._send(data, await self._open(), key)
+
+    async def _send(self, data: bytes, connection: KeptConnection, key: ReceiverKey | None) -> None:
+        """Send these bytes on a connection and receive the response; keep the connection by its
+        key, or close it."""
         stream, is_kept = connection.stream, False
         try:
             if not self.may_send():
@@ -327,9 +364,10 @@ class _Exchange:
             self.head = head
             has_excess = await self._receive_body(stream, self.head)
             if not self.has_kept_connection and stream is not connection.transport:
-                self.network.mark_answered(stream, target.host, target.port)
+                self.network.mark_answered(stream, self.target.host, self.target.port)
             if key is not None and self.is_body_complete and not has_excess:
-                is_kept = self.kept.keep(key, connection, for_s=keep_time_s(self.head))
+                for_s = keep_time_s(self.head, is_question=self.is_question)
+                is_kept = self.kept.keep(key, connection, for_s=for_s)
         finally:
             if not is_kept:
                 connection.transport.close()

@@ -1,5 +1,5 @@
 """Keeps connections to merchants' receivers for the next callback, where a receiver announces that
-it does, too.
+it does, too, and connections to operators for the next question.
 
 A callback has one attempt, and a request that meets the close of its connection is lost, as nobody
 can tell whether it was read. So a connection is kept only if the receiver announces a time
@@ -130,10 +130,12 @@ def age_max_s(descriptor: int) -> float:
     return AGE_MAX_S * (1 - descriptor % AGE_STEPS / (2 * AGE_STEPS))
 
 
-def keep_time_s(head: FinalResponseHead) -> float:
+def keep_time_s(head: FinalResponseHead, *, is_question: bool) -> float:
     """Return for how many seconds the connection may be kept after a response with this head, once
     its body has been read; 0 for not at all."""
     announced_s = head.announced_idle_s
-    if announced_s is None or not 200 <= head.status <= 299:
+    if not (head.is_persistent and 200 <= head.status <= 299):
         return 0.0
+    if announced_s is None:
+        return IDLE_MAX_S if is_question else 0.0
     return max(0.0, min(announced_s / 2, announced_s - IDLE_MARGIN_S, IDLE_MAX_S))

@@ -140,6 +140,8 @@ class ProviderAccount:
     """Keeps what an answer says about our account; never raises."""
     shared_tokens: SharedTokens | None = None
     """None: no other process uses the account."""
+    send_question: SendRequest | None = field(default=None, repr=False)
+    """Sends what moves no money; None: as all other requests."""
     _token_slots: defaultdict[str, _TokenSlot] = Factory(lambda: defaultdict(_TokenSlot))
     _judge: JudgesAnswers | None = field(init=False)
     """The provider, where it can do that: asking costs more than most answers."""
@@ -247,12 +249,14 @@ class ProviderAccount:
             self.counts["not_sent"] += 1
             reason = "The provider has failed too often lately."
             raise ExchangeFailed(reason, may_have_arrived=False)
+        is_question = lane is self._questions
+        send = (self.send_question if is_question else None) or self.send_request
         succeeded: bool | None = None
         try:
-            answer = await self.send_request(request)
+            answer = await send(request)
             self.observe(request, answer)
             is_unavailable = answer.status in UNAVAILABLE_STATUSES
-            if lane is not self._questions or answer.status != TOO_MANY_REQUESTS:
+            if not is_question or answer.status != TOO_MANY_REQUESTS:
                 succeeded = not is_unavailable
             if answer.status in WAIT_STATUSES:
                 wait_s = retry_after(answer, now=self.now().utc) / clock.SECOND

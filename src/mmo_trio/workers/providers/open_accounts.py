@@ -79,6 +79,8 @@ class AccountEnvironment:
     """The kinds that an account may have, by name."""
     store: AdminStore | None = None
     """Through which processes share tokens; None: there is one process."""
+    send_question: SendWithDeadline | None = None
+    """Sends what moves no money; None: as all other requests."""
 
 
 def open_accounts(
@@ -127,6 +129,7 @@ def open_account(
     except OptionError as error:
         _raise_settings_error(section, error)
     provider = RedactingProvider(adapter, (*declared, *tokens))
+    send_question = environment.send_question or environment.send_request
     account = ProviderAccount(
         provider,
         partial(environment.send_request, deadline_s=answer_within_s),
@@ -137,6 +140,7 @@ def open_account(
         shared_tokens=SharedTokens(store, environment.keyring, provider)
         if (store := environment.store)
         else None,
+        send_question=partial(send_question, deadline_s=answer_within_s),
     )
     return OpenAccount(
         adapter,

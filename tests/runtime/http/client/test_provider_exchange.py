@@ -85,6 +85,58 @@ async def test_a_provider_may_be_reached_in_the_clear_and_at_any_address() -> No
         assert b"Content-Length" not in head
 
 
+async def answers_for_ever(visit: ReceiverConnection) -> None:
+    """Answers one request after the other."""
+    await visit.start_tls()
+    while True:
+        await visit.read_request()
+        await visit.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+
+async def answers_once(visit: ReceiverConnection) -> None:
+    """Answers one request, reads a second one, and closes."""
+    await visit.start_tls()
+    await visit.read_request()
+    await visit.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+    await visit.read_request()
+
+
+def question(url: str) -> HttpRequest:
+    return HttpRequest("POST", url.encode(), (), b"{}")
+
+
+@pytest.mark.spec("S6")
+async def test_questions_share_a_connection_and_each_submission_has_its_own() -> None:
+    one = client()
+    async with running_receiver(answers_for_ever, server_context()) as receiver:
+        with trio.fail_after(HANGS_AFTER_S):
+            for _ in range(3):
+                await one.ask_provider(question(receiver.url))
+            assert receiver.connections == 1
+            for _ in range(2):
+                await one.call_provider(submission(receiver.url))
+            assert receiver.connections == 3
+            await one.ask_provider(question(receiver.url))
+        assert (receiver.connections, len(receiver.requests)) == (3, 6)
+
+
+async def test_a_question_that_meets_the_close_of_its_connection_is_asked_again() -> None:
+    one = client()
+    async with running_receiver(answers_once, server_context()) as receiver:
+        with trio.fail_after(HANGS_AFTER_S):
+            for _ in range(2):
+                assert (await one.ask_provider(question(receiver.url))).body == b"{}"
+        assert (receiver.connections, len(receiver.requests)) == (2, 3)
+
+
+async def test_a_question_on_a_new_connection_is_asked_once() -> None:
+    one = client()
+    async with running_receiver(resets_after_the_request, server_context()) as receiver:
+        with trio.fail_after(HANGS_AFTER_S), pytest.raises(ExchangeFailed):
+            await one.ask_provider(question(receiver.url))
+        assert receiver.connections == 1
+
+
 async def test_an_answer_may_end_where_the_connection_ends() -> None:
     async with running_receiver(closes_tls_without_notice, server_context()) as receiver:
         with trio.fail_after(HANGS_AFTER_S):
