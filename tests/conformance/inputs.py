@@ -29,6 +29,7 @@ from mmo_sansio.values.model import (
     Source,
 )
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 
 PAYER = Party("customer-1", "254700000000", "Zoë", None, "zoe@example.com")
 DELIVERED = DeliveryAttempt(
@@ -152,9 +153,15 @@ def _random_input(random: Random, number: int) -> inputs.Input:
         inputs.BeginSubmission(about),
         inputs.BeginSubmission(about),
         inputs.ConfirmPage(about),
-        inputs.ConfirmPage(about),
+        inputs.ConfirmPage(about, random.choice((None, "123456"))),
+        inputs.PayerReturned(about),
         inputs.ProviderAccepted(
-            about, provider, Source.POLL, f"P{about[-2:]}", qr=QrCode("text", "cGlj")
+            about,
+            provider,
+            Source.POLL,
+            f"P{about[-2:]}",
+            qr=QrCode("text", "cGlj"),
+            payer_action=random.choice((None, None, OpenUrl("https://pay.example/1"), EnterCode())),
         ),
         inputs.ProviderSucceeded(
             about, provider, random.choice(list(Source)), fee=Money(15, "KES")
@@ -165,7 +172,9 @@ def _random_input(random: Random, number: int) -> inputs.Input:
         inputs.ProviderUnreachable(
             about, provider, "no answer", denies_payment=random.random() < 0.5
         ),
-        inputs.ProviderNeverReceived(about, provider, random.randrange(1, 6)),
+        inputs.ProviderNeverReceived(
+            about, provider, random.randrange(1, 6), random.choice((None, EnterCode()))
+        ),
         inputs.ProviderCannotTell(about, provider, random.choice((2, 3, 4))),
         inputs.ProviderHinted(
             about, provider, "?", evidence=random.choice((None, Evidence("RECEIPT1", "0")))

@@ -27,8 +27,10 @@ from mmo_sansio.values.model import (
     Source,
     Terms,
 )
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 from mmo_sansio.values.reversals import reversal_id
 
+PAGE: Final = OpenUrl("https://pay.example/c/1")
 NOW: Final = later(START, Span(MINUTE))
 """When both inputs of a pair are decided; what led to them was decided before."""
 
@@ -120,6 +122,8 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
             names, turn, pending_max=2, merchant_reference=names.order(turn)
         ),
         "ConfirmPage": builders.a_confirmation(payment),
+        "ConfirmPage (code)": builders.a_confirmation(payment, code="123456"),
+        "PayerReturned": builders.a_return(payment),
         "ResolveManually": builders.a_resolution(payment),
         "ResolveManually (receipt)": builders.a_resolution(payment, provider_reference=receipt),
         "ResolveManually (failed)": builders.a_resolution(
@@ -134,6 +138,7 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
             names.brand, names.order(0), names.fresh(turn), "amina"
         ),
         "ProviderAccepted": builders.accepted(payment, provider_reference="P1"),
+        "ProviderAccepted (page)": builders.accepted(payment, payer_action=PAGE),
         "ProviderSucceeded": builders.succeeded(payment),
         "ProviderSucceeded (receipt)": builders.succeeded(
             payment, provider_reference=receipt, settles_receipt=True
@@ -142,6 +147,9 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "ProviderFailed": builders.failed(payment),
         "ProviderUnreachable": builders.unreachable(payment),
         "ProviderNeverReceived": builders.never_received(payment),
+        "ProviderNeverReceived (code)": builders.never_received(
+            payment, version=3, payer_action=EnterCode()
+        ),
         "ProviderCannotTell": builders.cannot_tell(payment),
         "ProviderHinted": builders.hinted(payment, content=f"hint {turn}"),
         "ProviderHinted (evidence)": builders.hinted(payment, content="paid", evidence=evidence),
@@ -211,6 +219,18 @@ def histories(names: Names) -> Mapping[str, Sequence[tuple[Input, Instant]]]:
         "nothing": (),
         "created": (created,),
         "on its page": (_creation(names, 0, operation=Operation.WEB_PAYIN),),
+        "asked for a code": (
+            _creation(names, 0, operation=Operation.WEB_PAYIN),
+            builders.a_confirmation(payment),
+            begun,
+            builders.never_received(payment, version=3, payer_action=EnterCode()),
+        ),
+        "sent to a page": (
+            _creation(names, 0, operation=Operation.WEB_PAYIN),
+            builders.a_confirmation(payment),
+            begun,
+            builders.accepted(payment, payer_action=PAGE),
+        ),
         "one pending of two": (_creation(names, 0, pending_max=2),),
         "submitted": (created, begun),
         "accepted": accepted,

@@ -31,6 +31,7 @@ from mmo_sansio.values.model import (
     Terms,
 )
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.payer_actions import EnterCode, PayerAction
 
 
 @frozen
@@ -80,6 +81,16 @@ class CreatePayment:
 @frozen
 class ConfirmPage:
     """The payer presses the button of the hosted page (W1)."""
+
+    gateway_reference: str
+    code: str | None = field(default=None, repr=False)
+    """The code that the page has asked for; None: it was not asked for, or not given."""
+
+
+@frozen
+class PayerReturned:
+    """A browser has come back from the page of the operator. Anybody can say so: it is a reason to
+    ask, not a result (W2)."""
 
     gateway_reference: str
 
@@ -180,6 +191,8 @@ class ProviderAccepted:
     interval."""
     qr: QrCode | None = None
     """The code for the payer of a QR pay-in (Q1)."""
+    payer_action: PayerAction | None = None
+    """What the payer has to do elsewhere; None: nothing that this answer tells."""
     asked_at: Instant | None = None
     version: int | None = None
 
@@ -254,6 +267,8 @@ class ProviderNeverReceived:
     provider: str
     version: int
     """A slow response to an old poll says nothing about a later submission (S6)."""
+    payer_action: EnterCode | None = None
+    """What the provider needs of the payer before the payment can be sent; None: nothing."""
     asked_at: Instant | None = None
 
 
@@ -410,6 +425,7 @@ class EndedPollConcluded:
 Input: TypeAlias = (
     CreatePayment
     | ConfirmPage
+    | PayerReturned
     | ResolveManually
     | CorrectTimes
     | BeginSubmission

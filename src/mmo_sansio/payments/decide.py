@@ -18,6 +18,7 @@ audit trail.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, assert_never
 
@@ -36,6 +37,7 @@ from mmo_sansio.payments.rules import (
     creation,
     deliveries,
     deposits,
+    payer,
     polling,
     results,
     reversals,
@@ -44,7 +46,8 @@ from mmo_sansio.payments.rules import (
 )
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import Instant, Moment
-from mmo_sansio.values.model import Evidence, Stage, Transaction
+from mmo_sansio.values.model import Evidence, Progress, Stage, Transaction
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 
 
 def reads(input_: inputs.Input) -> Reads:
@@ -99,6 +102,7 @@ def reads(input_: inputs.Input) -> Reads:
             return Reads(transactions=frozenset((reference,)), held_brands=True)
         case (
             inputs.ConfirmPage()
+            | inputs.PayerReturned()
             | inputs.StopPayment()
             | inputs.MarkRestored()
             | inputs.ProviderAccepted()
@@ -216,7 +220,9 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
         case inputs.ProviderHinted():
             return polling.apply_hint(ledger, input_, now=now)
         case inputs.ConfirmPage():
-            return creation.confirm_page(ledger, input_, now=now)
+            return payer.confirm_page(ledger, input_, now=now)
+        case inputs.PayerReturned():
+            return payer.record_return(ledger, input_, now=now)
         case inputs.DepositNotified():
             return deposits.record_deposit(ledger, input_, now=now)
         case inputs.DepositClaimWoke():
@@ -231,6 +237,20 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
             return misdated.correct_times(ledger, input_, now=now)
         case _:
             assert_never(input_)
+
+
+def _asked_of_payer(before: Progress, after: Progress) -> Mapping[str, object]:
+    """Return what the payer has to do from now on, without the address and the code: each may be
+    used by whoever reads it."""
+    match before.payer_action, after.payer_action:
+        case (OpenUrl(url=known), OpenUrl(url=told)) if known == told:
+            return {}
+        case (_, OpenUrl(host=host)):
+            return {"payerAction": "openUrl", "host": host}
+        case (None | OpenUrl() | EnterCode(code=str()), EnterCode(code=None)):
+            return {"payerAction": "enterCode"}
+        case _:
+            return {}
 
 
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
@@ -251,6 +271,7 @@ def _journal_entry(
             case changes.TransactionAdvanced(old, new):
                 reference, brand = new.reference, new.order.brand
                 before, after = old.progress.stage, new.progress.stage
+                detail |= _asked_of_payer(old.progress, new.progress)
                 if (
                     isinstance(input_, inputs.TransactionWoke)
                     and new.progress.stage is Stage.SUCCEEDED
@@ -304,7 +325,7 @@ def _actor(input_: inputs.Input) -> str:
     match input_:
         case inputs.CreatePayment():
             return "merchant"
-        case inputs.ConfirmPage():
+        case inputs.ConfirmPage() | inputs.PayerReturned():
             return "payer"
         case (
             inputs.ResolveManually()
@@ -390,6 +411,7 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
             return {} if input_.withheld is None else {"withheld": input_.withheld}
         case (
             inputs.ConfirmPage()
+            | inputs.PayerReturned()
             | inputs.CorrectTimes()
             | inputs.TransactionWoke()
             | inputs.StopPayment()

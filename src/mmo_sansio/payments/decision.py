@@ -77,7 +77,14 @@ def end(
     by a clock that was ahead."""
     at = max(now.utc, before.order.created_at)
     return advance(
-        before, input_, stage, wake_at=None, completed_at=at, completion_source=source, **progress
+        before,
+        input_,
+        stage,
+        wake_at=None,
+        completed_at=at,
+        completion_source=source,
+        payer_action=None,
+        **progress,
     )
 
 

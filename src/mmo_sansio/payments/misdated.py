@@ -36,9 +36,10 @@ from mmo_sansio.values.model import (
     Progress,
     Transaction,
 )
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 from mmo_sansio.values.reversals import Reversal
 
-T = TypeVar("T", Order, Page, Progress, Evidence, Reversal, DepositClaim)
+T = TypeVar("T", Order, Page, Progress, Evidence, OpenUrl, EnterCode, Reversal, DepositClaim)
 
 MISDATED_FROM: Span = MINUTE
 """How far in the future a time must lie: more than the clocks of synchronised machines differ."""
@@ -53,7 +54,10 @@ OWN_TIMES: Final[Mapping[type, tuple[str, ...]]] = {
         "evidence",
         "denied_since",
         "receipt_awaited_since",
+        "payer_action",
     ),
+    OpenUrl: ("ends_at",),
+    EnterCode: ("ends_at",),
     Evidence: ("reported_at",),
     Reversal: ("wake_at", "due_since", "sent_at"),
     DepositClaim: ("received_at", "expires_at", "wake_at", "answered_at"),

@@ -40,6 +40,7 @@ _KEPT_MEMBERS: Final = frozenset(
         "nativeCode",
         "operation",
         "outcome",
+        "payerAction",
         "providerReference",
         "result",
         "reversal",
@@ -97,6 +98,7 @@ def _mask_progress(progress: Progress) -> Progress:
         hint=None,
         qr=None,
         refusal=None,
+        payer_action=None,
     )
 
 

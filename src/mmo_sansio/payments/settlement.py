@@ -67,7 +67,7 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
     final = input_.final or before.order.requested
     if final.currency != before.order.requested.currency:
         return _reject_success(ledger, before, input_, SuspenseReason.WRONG_CURRENCY, now=now)
-    if input_.lacks_receipt and before.progress.stage is not Stage.CREATED:
+    if input_.lacks_receipt and not before.progress.stage.is_unsent:
         return _await_receipt(before, input_, now=now)
 
     after = end(

@@ -13,14 +13,19 @@ of its own: `SUBMITTING` is on record before the request is sent; where a conver
 provider is free, it is on record in the commit that creates the payment. From there only one way
 leads to a second submission: the provider's own word that it never received the first. A provider's
 acceptance moves it to `AWAITING_RESULT`; a result may come in any stage from `SUBMITTING` on,
-because a response can be lost and its result arrive. (In `CREATED` a provider's acceptance or
-result counts only if a submission is on record: the provider contradicts its "never received", and
-the payment must not be submitted again.) The clock may end any pending stage. While the brand is on
-hold, what was not submitted yet fails: at once (`StopPayment`), or when its submission would begin.
-When the store was restored from a backup, what had not ended then counts as submitted
-(`MarkRestored`), and is never sent again. Nothing leaves a terminal stage: those rows are empty,
-and later reports go to the suspense book. One thing may be added to a success without moving it:
-the receipt that its provider had not named.
+because a response can be lost and its result arrive. (In `CREATED` and `AWAITING_CUSTOMER` a
+provider's acceptance or result counts only if a submission is on record: the provider contradicts
+its "never received", and the payment must not be submitted again.) The clock may end any pending
+stage. While the brand is on hold, what was not submitted yet fails: at once (`StopPayment`), or
+when its submission would begin. When the store was restored from a backup, what had not ended then
+counts as submitted (`MarkRestored`), and is never sent again. Nothing leaves a terminal stage:
+those rows are empty, and later reports go to the suspense book. One thing may be added to a success
+without moving it: the receipt that its provider had not named.
+
+Some operators need their payer elsewhere. One that needs a code first has never received the
+payment: it waits for its payer again (`AWAITING_CUSTOMER`), and is sent with the code. One that has
+it, and names a page or asks for a code, leaves the stage as it is. A browser that comes back
+(`PayerReturned`) proves nothing: the operator is asked.
 
 A prompt that is called paid without its receipt waits a little for the notification that brings it.
 It is paid from then on: nothing submits, asks or fails it, and the clock ends it.
@@ -62,6 +67,10 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             inputs.ConfirmPage: (Stage.CREATED,),
             inputs.StopPayment: (Stage.FAILED,),
             inputs.MarkRestored: (Stage.SUBMITTING,),
+            inputs.ProviderAccepted: (Stage.AWAITING_RESULT,),
+            inputs.ProviderSucceeded: (Stage.SUCCEEDED,),
+            inputs.ProviderFailed: (Stage.FAILED,),
+            inputs.ProviderHinted: (Stage.AWAITING_RESULT,),
             inputs.TransactionWoke: (Stage.FAILED,),
             inputs.ResolveManually: (Stage.FAILED,),
         },
@@ -71,7 +80,12 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             inputs.ProviderSucceeded: (Stage.SUCCEEDED, Stage.SUBMITTING),
             inputs.ProviderFailed: (Stage.FAILED, Stage.SUBMITTING),
             inputs.ProviderUnreachable: (Stage.SUBMITTING,),
-            inputs.ProviderNeverReceived: (Stage.CREATED, Stage.SUBMITTING, Stage.FAILED),
+            inputs.ProviderNeverReceived: (
+                Stage.CREATED,
+                Stage.AWAITING_CUSTOMER,
+                Stage.SUBMITTING,
+                Stage.FAILED,
+            ),
             inputs.ProviderCannotTell: (Stage.SUBMITTING,),
             inputs.ProviderHinted: (Stage.SUBMITTING,),
             inputs.TransactionWoke: (Stage.SUBMITTING, Stage.SUCCEEDED, Stage.FAILED),
@@ -85,6 +99,8 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             inputs.ProviderUnreachable: (Stage.AWAITING_RESULT,),
             inputs.ProviderCannotTell: (Stage.AWAITING_RESULT,),
             inputs.ProviderHinted: (Stage.AWAITING_RESULT,),
+            inputs.ConfirmPage: (Stage.AWAITING_RESULT,),
+            inputs.PayerReturned: (Stage.AWAITING_RESULT,),
             inputs.TransactionWoke: (Stage.AWAITING_RESULT, Stage.SUCCEEDED, Stage.FAILED),
             inputs.ResolveManually: (Stage.SUCCEEDED, Stage.FAILED),
         },

@@ -17,6 +17,7 @@ from mmo_sansio.messages.inputs import (
     CreatePayment,
     DepositNotified,
     Draft,
+    PayerReturned,
     ProviderAccepted,
     ProviderCannotTell,
     ProviderFailed,
@@ -50,6 +51,7 @@ from mmo_sansio.values.model import (
     Transaction,
 )
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.payer_actions import EnterCode
 
 START = Instant(1_790_000_000 * clock.SECOND)
 """The time at which tests begin: a second in September 2026."""
@@ -143,9 +145,14 @@ def a_stop(gateway_reference: str = REFERENCE) -> StopPayment:
     return StopPayment(gateway_reference, user="amina")
 
 
-def a_confirmation(gateway_reference: str = REFERENCE) -> ConfirmPage:
+def a_confirmation(gateway_reference: str = REFERENCE, *, code: str | None = None) -> ConfirmPage:
     """Build the payer's press of the button."""
-    return ConfirmPage(gateway_reference)
+    return ConfirmPage(gateway_reference, code)
+
+
+def a_return(gateway_reference: str = REFERENCE) -> PayerReturned:
+    """Build the return of a browser from the operator's page."""
+    return PayerReturned(gateway_reference)
 
 
 def a_wake(gateway_reference: str = REFERENCE) -> TransactionWoke:
@@ -190,11 +197,15 @@ def unreachable(gateway_reference: str = REFERENCE, **members: Any) -> ProviderU
 
 
 def never_received(
-    gateway_reference: str = REFERENCE, *, provider: str = "test", version: int = 2
+    gateway_reference: str = REFERENCE,
+    *,
+    provider: str = "test",
+    version: int = 2,
+    payer_action: EnterCode | None = None,
 ) -> ProviderNeverReceived:
     """Build the provider's certainty that it never received the payment; by default, the first
     submission of a direct payment."""
-    return ProviderNeverReceived(gateway_reference, provider, version)
+    return ProviderNeverReceived(gateway_reference, provider, version, payer_action)
 
 
 def cannot_tell(

@@ -13,6 +13,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl, PayerAction
 
 
 class Type(StrEnum):
@@ -86,6 +87,12 @@ class Stage(StrEnum):
     def is_terminal(self) -> bool:
         """Tell whether nothing can change any more (S1)."""
         return self in _STATUSES
+
+    @property
+    def is_unsent(self) -> bool:
+        """Tell whether no submission is under way: there was none, or the provider has never
+        received it (S6)."""
+        return self in (Stage.CREATED, Stage.AWAITING_CUSTOMER)
 
 
 _STATUSES = {Stage.SUCCEEDED: Status.SUCCESS, Stage.FAILED: Status.FAILED}
@@ -437,6 +444,22 @@ class Progress:
     refusal: Refusal | None = None
     """Why the provider has refused the latest submission, while an earlier one may have arrived: it
     ends the payment once the provider says again that it has received none."""
+    payer_action: PayerAction | None = None
+    """What the payer has to do elsewhere, while the payment is pending; None: nothing."""
+
+    @property
+    def awaits_commit(self) -> bool:
+        """Tell whether the payer has done it, and the provider, which has the payment, has to be
+        told."""
+        if self.stage is not Stage.AWAITING_RESULT:
+            return False
+        match self.payer_action:
+            case OpenUrl(needs_commit=needs_commit, has_returned=has_returned):
+                return needs_commit and has_returned
+            case EnterCode(code=code):
+                return code is not None
+            case None:
+                return False
 
     @property
     def is_unpolled(self) -> bool:

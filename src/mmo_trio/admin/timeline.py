@@ -151,6 +151,8 @@ def _folded(lines: Sequence[TimelineEntry]) -> Iterator[TimelineEntry]:
 _INPUT_TEXTS = {
     "CreatePayment": "asked for the payment",
     "ConfirmPage": "pressed the button of the hosted page",
+    "PayerReturned": "came back from the operator's page; that proves nothing, so the provider is "
+    "asked",
     "BeginSubmission": "is about to send the payment to its provider",
     "ProviderAccepted": "has the payment and has not decided yet",
     "ProviderSucceeded": "says that the money moved",
@@ -195,7 +197,9 @@ _PLAIN_MEMBERS = frozenset(
         *("amount", "durationMs", "errorCode", "finalAmount", "method", "nativeCode", "operation"),
         *(
             "isApproved",
+            "host",
             "outcome",
+            "payerAction",
             "providerReference",
             "reversal",
             "source",

@@ -190,6 +190,7 @@ _ICONS = {
     "": "shield",
     "CreatePayment": "shop",
     "ConfirmPage": "user",
+    "PayerReturned": "user",
     "BeginSubmission": "send",
     "ProviderAccepted": "clock",
     "ProviderSucceeded": "check",

@@ -39,6 +39,7 @@ from mmo_sansio.values.model import (
     Transaction,
     Type,
 )
+from mmo_sansio.values.payer_actions import OpenUrl
 
 NUMBER = "254700123456"
 PERSON = a_party(
@@ -73,7 +74,7 @@ KEPT_OF_ORDERS = (
     ),
     *("utc_offset", "usage"),
 )
-MASKED_OF_PROGRESS = ("provider_data", "hint", "qr", "refusal")
+MASKED_OF_PROGRESS = ("provider_data", "hint", "qr", "refusal", "payer_action")
 KEPT_OF_PROGRESS = (
     *(
         "stage",
@@ -110,6 +111,7 @@ def a_paid_transaction() -> Transaction:
         ),
         hint=f"hint {NUMBER}",
         qr=QrCode(f"qr {NUMBER}"),
+        payer_action=OpenUrl(f"https://pay.example/{NUMBER}"),
         refusal=Refusal(ErrorCode.TRANSACTION_DECLINED, "17", f"refused for {NUMBER}", 3),
     )
     order = evolve(
@@ -182,6 +184,7 @@ def test_amounts_references_times_and_receipts_stay() -> None:
         hint=before.progress.hint,
         qr=before.progress.qr,
         refusal=before.progress.refusal,
+        payer_action=before.progress.payer_action,
     )
     assert unmasked == before.progress
     data = masked.progress.provider_data

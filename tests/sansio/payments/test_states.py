@@ -26,6 +26,7 @@ from mmo_sansio.testing import (
     a_begin_submission,
     a_confirmation,
     a_resolution,
+    a_return,
     a_stop,
     a_transaction,
     a_wake,
@@ -38,9 +39,18 @@ from mmo_sansio.testing import (
     succeeded,
     unreachable,
 )
-from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Instant, Span, later
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Evidence, ProviderData, Stage, Status, Transaction
+from mmo_sansio.values.model import (
+    Evidence,
+    Flow,
+    Page,
+    ProviderData,
+    Stage,
+    Status,
+    Transaction,
+)
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl, PayerAction
 
 SOON = later(START, SECOND)
 HALF_AN_HOUR = START + 30 * MINUTE
@@ -61,6 +71,8 @@ MATRIX: dict[str, tuple[Input, int, dict[Stage, Stage]]] = {
     "stop": (a_stop(), SOON, {C: KO, W: KO}),
     "restored": (MarkRestored(REFERENCE, "ada"), SOON, {C: S, W: S, S: S, A: A}),
     "confirm": (a_confirmation(), SOON, {W: C}),
+    "gave a code": (a_confirmation(code="123456"), SOON, {W: C}),
+    "came back": (a_return(), SOON, {}),
     "accepted": (accepted(poll_after=9 * SECOND), SOON, {S: A, A: A}),
     "succeeded": (succeeded(), SOON, {S: OK, A: OK}),
     "paid, without its receipt": (succeeded(lacks_receipt=True), SOON, {S: S, A: A}),
@@ -88,6 +100,16 @@ CELLS = [
 ]
 ON_RECORD = a_transaction(C, provider_data=ProviderData("test", PROVIDER_TITLE), version=3)
 """Submitted once, and sent back because the provider said that it never got it."""
+ASKED_FOR_A_CODE = a_transaction(
+    W,
+    flow=Flow.WEB,
+    page=Page("token", later(START, HOUR)),
+    provider_data=ProviderData("test", PROVIDER_TITLE),
+    version=4,
+    submissions=1,
+    payer_action=EnterCode(),
+)
+"""The same, because it needs a code first."""
 REPORTED = Evidence("RECEIPT1", "0", settles=True, reported_at=START)
 TAKEN_BACK = (accepted(), succeeded(), failed(), evolve(hinted(), evidence=REPORTED))
 """By which the provider takes that back."""
@@ -128,9 +150,31 @@ def test_every_cell_of_the_table(
 def test_every_legal_cell_is_in_the_matrix() -> None:
     shown = {(stage, type(given)) for given, _, to in MATRIX.values() for stage in to}
     rows = {(stage, given) for stage, row in TRANSITIONS.items() for given in row}
-    taken_back = {(C, type(each)) for each in TAKEN_BACK}
+    taken_back = {(stage, type(each)) for stage in (C, W) for each in TAKEN_BACK}
     once_asked = {(S, ProviderHinted)}
-    assert rows == shown | taken_back | once_asked
+    acted = {(stage, type(given)) for stage, _, given, _ in PAYER_ACTS}
+    assert rows == shown | taken_back | once_asked | acted
+
+
+CODE, PAGE = EnterCode(), OpenUrl("https://pay.example/1")
+PAYER_ACTS: list[tuple[Stage, PayerAction | None, Input, Stage]] = [
+    (S, None, never_received(version=2, payer_action=CODE), W),
+    (W, CODE, a_confirmation(code="123456"), C),
+    (A, CODE, a_confirmation(code="123456"), A),
+    (A, PAGE, a_return(), A),
+]
+"""What leads elsewhere for a payment whose payer has to act elsewhere."""
+
+
+@pytest.mark.spec("W1", "W2")
+@pytest.mark.parametrize(("stage", "asked", "given", "to"), PAYER_ACTS)
+def test_what_a_payer_does_elsewhere_moves_the_payment(
+    stage: Stage, asked: PayerAction | None, given: Input, to: Stage
+) -> None:
+    page = Page("token", later(START, HOUR))
+    decision = decided(a_transaction(stage, flow=Flow.WEB, page=page, payer_action=asked), given)
+    assert isinstance(decision.reply, Applied)
+    assert decision.reply.transaction.progress.stage is to
 
 
 WITH_RECEIPT: list[tuple[Stage, Input, int, Stage]] = [
@@ -156,12 +200,13 @@ def test_a_reported_receipt_changes_where_a_report_leads(
 def test_every_target_of_the_table_is_reached_by_the_matrix() -> None:
     reached = {(a, type(given), b) for given, _, to in MATRIX.values() for a, b in to.items()}
     reached |= {(stage, type(given), to) for stage, given, _, to in WITH_RECEIPT}
+    reached |= {(stage, type(given), to) for stage, _, given, to in PAYER_ACTS}
     promised = {
         (stage, given, to)
         for stage, row in TRANSITIONS.items()
         for given, leads in row.items()
         for to in leads
-        if (stage, given) not in {(C, type(each)) for each in TAKEN_BACK}
+        if not (stage.is_unsent and given in {type(each) for each in TAKEN_BACK})
         and (given, to) != (BeginSubmission, KO)  # Its brand is on hold: see test_submission.py.
         and (stage, given) != (S, ProviderHinted)
         # It was refused before: see test_answers_to_submissions.py.
@@ -172,7 +217,7 @@ def test_every_target_of_the_table_is_reached_by_the_matrix() -> None:
 
 def test_the_columns_are_the_inputs_that_move_something() -> None:
     assert {given for row in TRANSITIONS.values() for given in row} == set(TRANSITION_INPUTS)
-    assert len(set(TRANSITION_INPUTS)) == len(TRANSITION_INPUTS) == 13
+    assert len(set(TRANSITION_INPUTS)) == len(TRANSITION_INPUTS) == 14
     assert set(TRANSITIONS) == set(Stage)
 
 
@@ -194,9 +239,15 @@ def test_the_public_status_of_each_stage() -> None:
     }
 
 
-@pytest.mark.spec("S1")
-def test_no_row_leads_back_to_the_customer() -> None:
-    assert W not in {to for row in TRANSITIONS.values() for leads in row.values() for to in leads}
+@pytest.mark.spec("S1", "S6")
+def test_only_what_was_never_received_leads_back_to_the_customer() -> None:
+    ways = [
+        (stage, given)
+        for stage, row in TRANSITIONS.items()
+        for given, leads in row.items()
+        if W in leads
+    ]
+    assert ways == [(S, ProviderNeverReceived)]
 
 
 @pytest.mark.spec("S6")
@@ -219,18 +270,22 @@ def test_only_never_received_leads_back_to_a_submission() -> None:
 
 
 @pytest.mark.spec("S6")
+@pytest.mark.parametrize("before", [ON_RECORD, ASKED_FOR_A_CODE], ids=["created", "customer"])
 @pytest.mark.parametrize(
     ("given", "to"),
     list(zip(TAKEN_BACK, (A, OK, KO, A), strict=True)),
     ids=["accepted", "succeeded", "failed", "receipt"],
 )
-def test_a_provider_that_takes_back_its_never_received_is_believed(given: Input, to: Stage) -> None:
-    ledger = ledger_with(ON_RECORD)
+def test_a_provider_that_takes_back_its_never_received_is_believed(
+    before: Transaction, given: Input, to: Stage
+) -> None:
+    ledger = ledger_with(before)
     decision = decide(ledger, given, now=SOON)
     assert isinstance(decision.reply, Applied)
     assert decision.reply.transaction.progress.stage is to
+    assert decision.reply.transaction.progress.payer_action is None
     ledger.apply(decision.changes, decision.intents)
-    assert ledger.open_intent((ON_RECORD.reference, IntentKind.SUBMIT)) is None
+    assert ledger.open_intent((before.reference, IntentKind.SUBMIT)) is None
     begun = decide(ledger, a_begin_submission(), now=later(SOON, Span(1)))
     assert isinstance(begun.reply, Ignored)
 

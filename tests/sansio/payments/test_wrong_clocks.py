@@ -58,6 +58,7 @@ from mmo_sansio.values.model import (
     Stage,
     Transaction,
 )
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 from mmo_sansio.values.reversals import Reversal, ReversalState
 from tests.sansio.payments.test_decide_properties import Stamped, histories
 from tests.support.reversals import a_reversal
@@ -214,7 +215,7 @@ def test_a_payment_stamped_in_the_future_ends_three_days_after_its_correction() 
     assert NOW.time < after.progress.wake_at <= NOW.time + clock.HOUR
 
 
-DATED = (Order, Page, Progress, Evidence, Reversal, DepositClaim)
+DATED = (Order, Page, Progress, Evidence, OpenUrl, EnterCode, Reversal, DepositClaim)
 
 
 @pytest.mark.spec("S3")
@@ -247,6 +248,7 @@ def test_each_own_time_is_shifted() -> None:
         receipt_awaited_since=START,
         answered=(START, START),
         evidence=Evidence("R1", "0", reported_at=START),
+        payer_action=EnterCode(ends_at=START),
     )
     after, earlier_by_a_day = misdated.shifted(progress, Span(clock.DAY)), earlier(START, clock.DAY)
     assert (after.wake_at, after.submitted_at, after.denied_since) == (earlier_by_a_day,) * 3

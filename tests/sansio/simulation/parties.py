@@ -14,6 +14,7 @@ from mmo_sansio.messages.inputs import (
     Draft,
     Input,
     MarkRestored,
+    PayerReturned,
     UnmatchedNotified,
 )
 from mmo_sansio.messages.intents import IntentKind, SubmitToProvider
@@ -54,6 +55,7 @@ from mmo_sansio.values.model import (
     Status,
     Terms,
 )
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 from tests.sansio.simulation.records import Walk, page
 
 if TYPE_CHECKING:
@@ -201,11 +203,21 @@ class Parties:
         self.world.insist(given)
 
     def confirm_a_page(self) -> None:
-        """A payer presses the button of some page that is open, or leaves it."""
-        pages = [each.reference for each in self.world.rows() if each.order.page is not None]
-        if pages and self.random.random() < 0.7:
+        """A payer presses the button of some page that is open, with a code or without one, leaves
+        it, or comes back to it from another."""
+        pages = [each for each in self.world.rows() if each.order.page is not None]
+        chance = self.random.random()
+        if pages and chance < 0.7:
             self.world.tally["page confirmed"] += 1
-            self.world.receive(ConfirmPage(self.random.choice(pages)))
+            page = self.random.choice(pages)
+            code = self.random.choice((None, "123456"))
+            asked = page.progress.payer_action
+            self.world.tally["code given"] += code is not None and isinstance(asked, EnterCode)
+            self.world.receive(ConfirmPage(page.reference, code))
+        elif pages and chance < 0.85:
+            page = self.random.choice(pages)
+            self.world.tally["came back"] += isinstance(page.progress.payer_action, OpenUrl)
+            self.world.receive(PayerReturned(page.reference))
         else:
             self.world.tally["page abandoned"] += 1
 
@@ -265,6 +277,7 @@ class Parties:
             succeeded(name, provider="nobody"),
             failed(name, provider="nobody"),
             a_wake(name),
+            PayerReturned(name),
             a_confirmation(name),
             a_resolution(name, final=KES(7)) if name == UNUSED_REFERENCE else a_confirmation(name),
             UnmatchedNotified("test", "?"),

@@ -21,6 +21,7 @@ from mmo_sansio.values.clock import MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
 from mmo_sansio.values.money import Money, percentage_of
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 
 CODES = tuple(ErrorCode)
 
@@ -60,6 +61,11 @@ class SimulatedProvider:
         if not self.healed and chance < 0.2:
             self.tally["request lost"] += 1
             return self.never(transaction) if chance < 0.1 else self.silent(reference)
+        asks_first = transaction.order.page is not None and int(reference[-1], 36) % 2 == 0
+        if asks_first and not isinstance(transaction.progress.payer_action, EnterCode):
+            self.tally["code asked for"] += 1
+            version = transaction.progress.version
+            return ProviderNeverReceived(reference, self.name, version, EnterCode())
         self.received[reference] += 1
         entry = self.book.setdefault(reference, Entry(transaction))
         if not self.healed and chance < 0.4:
@@ -137,4 +143,6 @@ class SimulatedProvider:
     def accepted(self, reference: str) -> ProviderReport:
         """It has not decided."""
         wait = self.random.choice((None, Span(MINUTE)))
-        return ProviderAccepted(reference, self.name, Source.POLL, f"{self.name}-{reference}", wait)
+        known = f"{self.name}-{reference}"
+        action = self.random.choice((None, OpenUrl(f"https://pay.example/{reference}")))
+        return ProviderAccepted(reference, self.name, Source.POLL, known, wait, payer_action=action)

@@ -12,15 +12,14 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from mmo_sansio.messages.changes import ReferenceConsumed, TransactionCreated
-from mmo_sansio.messages.inputs import ConfirmPage, CreatePayment, Draft, RecordLostUse
+from mmo_sansio.messages.inputs import CreatePayment, Draft, RecordLostUse
 from mmo_sansio.messages.intents import SubmitToProvider
-from mmo_sansio.messages.replies import Accepted, Applied, Ignored
+from mmo_sansio.messages.replies import Accepted, Ignored
 from mmo_sansio.payments.brand_usage import reserve_usage
-from mmo_sansio.payments.decision import Decision, advance, ignore, reject, transition_changes
+from mmo_sansio.payments.decision import Decision, ignore, reject
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.payments.ledger import Ledger, ReferenceUse
 from mmo_sansio.payments.rules.timers import is_too_late_to_submit
-from mmo_sansio.payments.states import is_legal
 from mmo_sansio.values import model, problems
 from mmo_sansio.values.clock import Moment, elapsed, later
 from mmo_sansio.values.money import AmountError, Money, to_money
@@ -252,19 +251,3 @@ def _is_reusable(reuse: model.ReferenceReuse, earlier: model.Status) -> bool:
             return earlier is not model.Status.PENDING
         case _:
             assert_never(reuse)
-
-
-def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Moment) -> Decision:
-    """Submit the payment, once: a second press, a closed page or an ended payment changes
-    nothing."""
-    before = ledger.transaction(input_.gateway_reference)
-    if before is None or before.order.page is None:
-        return ignore("There is no hosted page for this reference.")
-    if not is_legal(before.progress.stage, input_):
-        return ignore("The payment was confirmed before or has ended.", before)
-    if now.time >= before.order.page.closes_at:
-        return ignore("The page has closed.", before)
-    after = advance(before, input_, model.Stage.CREATED)
-    return Decision(
-        Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)
-    )

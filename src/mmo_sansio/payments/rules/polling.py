@@ -50,10 +50,8 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     if before.progress.stage.is_terminal:
         return _poll_after_completion(ledger, before, input_, now=now)
     stage = before.progress.stage
-    is_sent_again = (
-        stage is Stage.CREATED
-    )  # Unless there is a receipt: then it is not, whatever was said before.
-    if not is_legal(stage, input_) or (is_sent_again and input_.evidence is None):
+    is_unsent = stage.is_unsent  # With a receipt it is not sent again, whatever was said before.
+    if not is_legal(stage, input_) or (is_unsent and input_.evidence is None):
         return ignore("The payment waits for no result.", before)
     wake_at, expires_at, soon = (
         before.progress.wake_at,
@@ -68,11 +66,13 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     is_anothers = key is not None and receipt_owner(ledger, key, before.reference) is not None
     claims = () if is_anothers else claim_receipt(ledger, key, before, is_confirmed=False, now=now)
     known = _merge_hint(before, input_, is_anothers=is_anothers, now=now)
-    if not is_sent_again and (
+    if not is_unsent and (
         before.progress.is_unpolled or (wake_at <= soon and wake_at < expires_at)
     ):
         return _store_hint(before, input_, known, claims)
-    to = Stage.AWAITING_RESULT if is_sent_again else stage
+    if is_unsent:
+        known["payer_action"] = None  # What it has needs no code.
+    to = Stage.AWAITING_RESULT if is_unsent else stage
     after = advance(before, input_, to, wake_at=min(soon, expires_at), **known)
     changes = (*transition_changes(before, after), *claims)
     return Decision(Applied(after), changes, (PollProvider(before.reference),))

@@ -48,7 +48,8 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
         return settlement.reject_result(before, input_, fault, now=now)
     assert before is not None
     answered = what_is_answered(input_.version, before.progress)
-    if answered is Answer.OLDER and before.progress.stage is not Stage.CREATED:
+    is_sent = not before.progress.stage.is_unsent
+    if answered is Answer.OLDER and is_sent:
         return ignore("It answers an earlier submission: the latest one is polled.", before)
     if before.progress.receipt_awaited_since is not None:  # It was called paid before.
         reason = SuspenseReason.CONFLICTING_RESULT
@@ -56,7 +57,6 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
     if (known := before.progress.evidence) is not None:
         at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
         return ask_on(before, input_, evolve(known, is_denied=True), at, now=now)
-    is_sent = before.progress.stage is not Stage.CREATED
     if answered is Answer.REQUEST and is_sent and before.progress.is_resubmission:
         return _ask_about_earlier(before, input_, now=now)
     return fail_payment(

@@ -24,6 +24,7 @@ from mmo_sansio.payments.evidence import (
     receipt_entry,
 )
 from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.payer_actions import action_after, ask_payer, asked_by_end
 from mmo_sansio.payments.rules.timers import (
     POLL_INTERVAL_MAX,
     POLL_INTERVAL_MIN,
@@ -126,16 +127,25 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
     if before is None:
         return _accept_after_end(ledger.transaction(input_.gateway_reference), input_, now=now)
     known = input_.provider_reference or before.progress.provider_reference
+    action = action_after(before, input_)
     if before.progress.stage is Stage.AWAITING_RESULT and input_.poll_after is None:
-        if (known, None) == (before.progress.provider_reference, before.progress.denied_since):
+        progress = before.progress
+        was_known = (progress.provider_reference, progress.denied_since, progress.payer_action)
+        if (known, None, action) == was_known:
             return ignore("Still pending.", before)
         after = advance(
-            before, input_, Stage.AWAITING_RESULT, provider_reference=known, denied_since=None
+            before,
+            input_,
+            Stage.AWAITING_RESULT,
+            provider_reference=known,
+            denied_since=None,
+            payer_action=action,
         )
     else:
         at = _poll_at(before, input_.poll_after or poll_interval(0), now=now)
         if _is_about_older(before, input_):
             at = min(at, before.progress.wake_at or at)
+        at = asked_by_end(action, at, now=now)
         after = advance(
             before,
             input_,
@@ -144,6 +154,7 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
             wake_at=next_question_at(before.order, before.progress.evidence, at, now=now),
             qr=before.progress.qr or input_.qr,
             denied_since=None,
+            payer_action=action,
         )
     return Decision(Applied(after), transition_changes(before, after), _qr_intents(before))
 
@@ -259,6 +270,8 @@ def resubmit(ledger: Ledger, input_: inputs.ProviderNeverReceived, *, now: Momen
             )
         return _fail_as_refused(before, input_, refusal, now=now)
     unsent = progress.unsent + (answered is Answer.REQUEST)
+    if (asked := input_.payer_action) is not None:
+        return ask_payer(before, input_, asked, unsent=unsent, now=now)
     after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at, unsent=unsent)
     return Decision(
         Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)

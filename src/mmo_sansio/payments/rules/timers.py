@@ -68,7 +68,7 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
         return settle(before, input_, known, now=now)
     if now.time >= before.order.expires_at:
         return _expire(before, input_, now=now)
-    if before.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER):
+    if before.progress.stage.is_unsent:
         return fail_payment(before, input_, ErrorCode.USER_TIMEOUT, Source.EXPIRY, now=now)
     if known is not None:
         at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)

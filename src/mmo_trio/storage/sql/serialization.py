@@ -19,7 +19,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, assert_never
 from zlib import crc32
 
 from mmo_sansio.api.outgoing import transaction_object
@@ -32,6 +32,7 @@ from mmo_sansio.values import model
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl, PayerAction
 from mmo_sansio.values.plain_form import from_plain, to_plain
 from mmo_sansio.values.reversals import Reversal
 from mmo_trio.storage.interface.store import StoreCorrupt
@@ -299,7 +300,8 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{_number(progress.receipt_awaited_since)}"
         f",{_text(progress.named_by_receipt)}"
         f",{progress.sent_version}"
-        f",{_refusal(progress.refusal)}]".encode("ascii")
+        f",{_refusal(progress.refusal)}"
+        f",{_payer_action(progress.payer_action)}]".encode("ascii")
     )
 
 
@@ -316,6 +318,22 @@ def _refusal(refusal: model.Refusal | None) -> str:
         return "null"
     code, message = _text(refusal.native_code), _text(refusal.native_message)
     return f"[{_json_string(refusal.error_code)},{code},{message},{refusal.version}]"
+
+
+def _payer_action(action: PayerAction | None) -> str:
+    match action:
+        case None:
+            return "null"
+        case OpenUrl():
+            return _encode_json(
+                ("url", action.url, action.ends_at, action.needs_commit, action.has_returned)
+            )
+        case EnterCode():
+            return _encode_json(
+                ("code", action.instructions, action.ends_at, action.code, action.given_version)
+            )
+        case _:
+            assert_never(action)
 
 
 def _evidence(known: model.Evidence | None) -> str:
@@ -397,6 +415,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         named_by_receipt=row[22],
         sent_version=row[23],
         refusal=_parse_refusal(row[24]),
+        payer_action=_parse_payer_action(row[25]),
     )
 
 
@@ -418,6 +437,16 @@ def parse_recorded_request(order: bytes, progress: bytes) -> RecordedRequest:
 
 def _parse_refusal(row: list[Any] | None) -> model.Refusal | None:
     return None if row is None else model.Refusal(ErrorCode(row[0]), *row[1:])
+
+
+def _parse_payer_action(row: list[Any] | None) -> PayerAction | None:
+    if row is None:
+        return None
+    kind, *members = row
+    if kind == "url":
+        return OpenUrl(*members)
+    instructions, *others = members
+    return EnterCode(tuple((language, text) for language, text in instructions), *others)
 
 
 def _parse_evidence(row: list[Any] | None) -> model.Evidence | None:

@@ -38,6 +38,7 @@ from mmo_sansio.values.model import (
     UsageShare,
 )
 from mmo_sansio.values.money import CURRENCIES, Money
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql import serialization
 from mmo_trio.storage.sql.serialization import object_of_row, serialize_object
@@ -123,6 +124,15 @@ progresses = built(
     is_restored=st.booleans(),
     receipt_awaited_since=st.none() | instants,
     named_by_receipt=maybe_texts,
+    payer_action=st.none()
+    | st.builds(OpenUrl, texts, st.none() | instants, st.booleans(), st.booleans())
+    | st.builds(
+        EnterCode,
+        st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
+        st.none() | instants,
+        maybe_texts,
+        st.integers(0, 9),
+    ),
     refusal=st.none()
     | st.builds(Refusal, st.sampled_from(ErrorCode), maybe_texts, maybe_texts, st.integers(1, 9)),
 )

@@ -1,0 +1,71 @@
+"""Decides what a payer has to do elsewhere, by what the provider says: give a code before the
+payment is sent, or open a page of the operator, which has it (clauses S6, W1)."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from attrs import evolve
+
+from mmo_sansio.messages.inputs import ProviderAccepted, ProviderNeverReceived
+from mmo_sansio.messages.replies import Applied
+from mmo_sansio.payments.decision import Decision, advance, fail_payment, transition_changes
+from mmo_sansio.values.clock import Instant, Moment
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Source, Stage, Transaction
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl, PayerAction
+
+
+def ask_payer(
+    before: Transaction,
+    input_: ProviderNeverReceived,
+    asked: EnterCode,
+    *,
+    unsent: int,
+    now: Moment,
+) -> Decision:
+    """Let a payment that was never sent wait for its payer's code. Without a page nobody can give
+    it: the method does not suit the operator."""
+    page = before.order.page
+    if page is None:
+        code = ErrorCode.MERCHANT_MISCONFIGURED
+        return fail_payment(before, input_, code, Source.POLL, now=now)
+    after = advance(
+        before,
+        input_,
+        Stage.AWAITING_CUSTOMER,
+        wake_at=min(page.closes_at, asked.ends_at or page.closes_at),
+        unsent=unsent,
+        payer_action=asked,
+    )
+    return Decision(Applied(after), transition_changes(before, after))
+
+
+def action_after(before: Transaction, input_: ProviderAccepted) -> PayerAction | None:
+    """Return what the payer has to do once the provider has said this. A code that was sent with
+    the payment is needed no more, and one that was given since the provider was asked stays."""
+    known, told = before.progress.payer_action, input_.payer_action
+    if before.order.page is None:
+        return None
+    match known:
+        case None:
+            return told
+        case OpenUrl():
+            if isinstance(told, OpenUrl) and told.url == known.url:
+                return evolve(told, has_returned=known.has_returned)
+            return told or known
+        case EnterCode():
+            if before.progress.stage is not Stage.AWAITING_RESULT:
+                return told
+            is_older = input_.version is not None and input_.version < known.given_version
+            return known if is_older else told or known
+        case _:
+            assert_never(known)
+
+
+def asked_by_end(action: PayerAction | None, at: Instant, *, now: Moment) -> Instant:
+    """Return the time of the next question, at the latest `at`: the operator has a result when the
+    payer's time is over."""
+    if not isinstance(action, OpenUrl) or action.ends_at is None or action.ends_at <= now.time:
+        return at
+    return min(at, action.ends_at)

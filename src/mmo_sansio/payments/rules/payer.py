@@ -1,0 +1,85 @@
+"""Decides what follows from what a payer does: the button of the page (clause W1), a code, and the
+return from a page of the operator, which proves nothing and causes a question (clauses W2, S6)."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from mmo_sansio.messages.inputs import ConfirmPage, PayerReturned
+from mmo_sansio.messages.intents import PollProvider, SubmitToProvider
+from mmo_sansio.messages.replies import Applied
+from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
+from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
+from mmo_sansio.payments.states import is_legal
+from mmo_sansio.values.clock import Moment, later
+from mmo_sansio.values.model import Stage, Transaction
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl, PayerAction
+
+
+def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Moment) -> Decision:
+    """Submit the payment, once: a second press, a closed page or an ended payment changes
+    nothing. Where the page asks for a code, nothing but a code does; one that the provider has
+    asked for is told to it at once."""
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None or before.order.page is None:
+        return ignore("There is no hosted page for this reference.")
+    if not is_legal(before.progress.stage, input_):
+        return ignore("The payment was confirmed before or has ended.", before)
+    asked = before.progress.payer_action
+    has_provider = before.progress.stage is Stage.AWAITING_RESULT
+    if has_provider and not isinstance(asked, EnterCode):
+        return ignore("The payment was confirmed before.", before)
+    if not has_provider and now.time >= before.order.page.closes_at:
+        return ignore("The page has closed.", before)
+
+    if isinstance(asked, EnterCode):
+        if input_.code is None or asked.code is not None:
+            return ignore("It waits for a code, or has one.", before)
+        if asked.ends_at is not None and now.time >= asked.ends_at:
+            return ignore("The time for the code is over.", before)
+        asked = evolve(asked, code=input_.code, given_version=before.progress.version + 1)
+    if has_provider:
+        return _ask_soon(before, input_, asked, now=now)
+    after = advance(before, input_, Stage.CREATED, payer_action=asked)
+    return Decision(
+        Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)
+    )
+
+
+def record_return(ledger: Ledger, input_: PayerReturned, *, now: Moment) -> Decision:
+    """Ask the provider, at most once in POLL_INTERVAL_MIN, however often somebody comes back."""
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None or not is_legal(before.progress.stage, input_):
+        return ignore("The payment waits for no result.", before)
+    sent_to = before.progress.payer_action
+    if not isinstance(sent_to, OpenUrl):
+        return ignore("Its payer was sent nowhere.", before)
+    return _ask_soon(before, input_, evolve(sent_to, has_returned=True), now=now)
+
+
+def _ask_soon(
+    before: Transaction,
+    input_: ConfirmPage | PayerReturned,
+    action: PayerAction | None,
+    *,
+    now: Moment,
+) -> Decision:
+    """Record what the payer has done, and ask at once unless the provider is about to be asked."""
+    wake_at, expires_at = before.progress.wake_at, before.order.expires_at
+    assert wake_at is not None
+    soon = min(later(now.time, POLL_INTERVAL_MIN), expires_at)
+    is_asked_soon = wake_at <= soon
+    if before.progress.receipt_awaited_since is not None:
+        return ignore("It is paid, and waits for its receipt.", before)
+    if is_asked_soon and action == before.progress.payer_action:
+        return ignore("The provider is about to be asked.", before)
+    after = advance(
+        before,
+        input_,
+        before.progress.stage,
+        payer_action=action,
+        wake_at=min(wake_at, soon),
+    )
+    intents = () if is_asked_soon else (PollProvider(before.reference),)
+    return Decision(Applied(after), transition_changes(before, after), intents)
