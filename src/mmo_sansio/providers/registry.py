@@ -30,6 +30,9 @@ class AdapterContext:
     ciphers: Ciphers
     checks_sender: bool = False
     """Whether notifications are accepted from listed networks only (`hooks_from`)."""
+    pages_url: str = ""
+    """The address of the payment pages, no slash at the end: `return_url` makes of it where the
+    operator sends a payer back."""
 
 
 class AdapterFactory(Protocol):

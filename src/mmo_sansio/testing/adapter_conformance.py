@@ -44,7 +44,7 @@ from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.testing.builders import REFERENCE, START, a_party, a_transaction
 from mmo_sansio.testing.request_dates import named_days
 from mmo_sansio.values.clock import DAY, MINUTE, Moment, Span, earlier, later
-from mmo_sansio.values.model import DepositClaim, Evidence, Flow, Stage, Transaction
+from mmo_sansio.values.model import DepositClaim, Evidence, Flow, Page, Stage, Transaction
 from mmo_sansio.values.money import to_money
 from mmo_sansio.values.reversals import Reversal, ReversalState
 
@@ -58,6 +58,8 @@ APART: Final = Moment(time=earlier(START, AHEAD), utc=START)
 """A moment at which the gateway's own time is far ahead of wall time."""
 
 HOOKS_URL: Final = "https://gw.example/hooks/conformance/token"
+PAGES_URL: Final = "https://pages.example"
+PAGE_TOKEN: Final = "token-of-the-page"
 LOST: Final = ExchangeFailed("The connection broke.", may_have_arrived=True)
 UNSENT: Final = ExchangeFailed("No connection.", may_have_arrived=False)
 UNREADABLE_BODIES: Final = (
@@ -128,7 +130,7 @@ class AdapterCase:
 
     def open_adapter(self, options: Mapping[str, Any] | None = None) -> Provider:
         """Return the adapter. Raises OptionError."""
-        context = AdapterContext(HOOKS_URL, self.ciphers)
+        context = AdapterContext(HOOKS_URL, self.ciphers, pages_url=PAGES_URL)
         chosen = self.options if options is None else options
         return self.kind.open_adapter(NAME, self.kind.title, chosen, context)
 
@@ -146,6 +148,7 @@ class AdapterCase:
             party=a_party(msisdn=self.msisdn),
             reconciliation_reference="PRN1234XN",
             display_qr_url="https://shop.example/qr" if flow is Flow.QR else None,
+            page=Page(PAGE_TOKEN, later(START, DAY)) if flow is Flow.WEB else None,
             submitted_at=START,
         )
 
@@ -225,6 +228,7 @@ def check_requests(case: AdapterCase) -> None:
         assert sent == sent_requests(case, provider.submit(transaction, now=NOW))
         for request in sent + sent_requests(case, provider.poll(transaction, now=NOW)):
             assert TARGET.fullmatch(request.target), f"{request.target!r} is not absolute"
+            assert not _tells(request, PAGE_TOKEN), "it tells the token of the payment's page"
             assert all(HEADER_NAME.fullmatch(name) for name, _ in request.headers)
             scope = provider.scope_of(request)
             if scope is not None:
@@ -395,6 +399,12 @@ def check_adapter(case: AdapterCase) -> None:
 def _submitted_operations(provider: Provider) -> list[OperationKey]:
     """Return all operations but deposits, which begin with the operator."""
     return [key for key in provider.operations if key != PUSH]
+
+
+def _tells(request: HttpRequest, secret: str) -> bool:
+    """Tell whether a request has this text anywhere."""
+    parts = (request.target, request.body, *(value for _, value in request.headers))
+    return any(secret.encode() in part for part in parts)
 
 
 def _transactions(case: AdapterCase, provider: Provider) -> Iterator[Transaction]:

@@ -37,6 +37,7 @@ from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import WebhookEndpoint
 from mmo_trio.workers.providers.deposits import deposit_inputs, deposit_owner, payment_named_by
+from mmo_trio.workers.providers.payer_urls import without_refused_url
 
 logger = structlog.get_logger(__name__)
 
@@ -173,7 +174,7 @@ class Webhooks:
                     owner = await deposit_owner(self.store, claimed_deposit(claim))
                 return (answer_input(notification, claim, owner),)
             case _:
-                return (notification,)
+                return (without_refused_url(notification, provider),)
 
     async def _would_accept_deposit(
         self, provider: interface.Provider, deposit: interface.DepositReport

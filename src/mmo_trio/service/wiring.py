@@ -233,6 +233,7 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
         settings.provider_kinds,
         resources.store.admin if resources.store.ownership is not None else None,
         resources.clients.providers.ask_provider,
+        resources.urls.hosted_pages,
     )
     opened = open_accounts(settings.providers, resources.provider_titles, environment)
     for name, each in opened.items():

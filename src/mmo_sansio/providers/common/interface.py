@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import StrEnum
-from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from attrs import evolve, field, frozen
 
@@ -43,7 +43,7 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
     ReversalOperation,
 )
-from mmo_sansio.values.clock import SECOND, Instant, Moment, Span
+from mmo_sansio.values.clock import SECOND, Instant, Moment, Span, elapsed
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     DepositAnswerOutcome,
@@ -57,6 +57,7 @@ from mmo_sansio.values.model import (
     Type,
 )
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.payer_actions import EnterCode, PayerAction
 from mmo_sansio.values.reversals import Reversal
 
 ResultT = TypeVar("ResultT")
@@ -80,6 +81,9 @@ class ExchangeFailed(Exception):
         """The status of the response with which the provider gave no access token; None: it had
         another reason."""
 
+
+COMMIT_TIMEOUT = Span(30 * SECOND)
+"""How long a commit may be in flight, as a submission may."""
 
 TOKEN_RENEWAL_MARGIN = Span(60 * SECOND)
 """How long before its end a token is renewed, unless a tenth of its lifetime is less."""
@@ -346,6 +350,30 @@ class JudgesAnswers(Protocol):
         A payment that meets a refusal was never received: it waits with those that are held."""
 
 
+@runtime_checkable
+class CommitsPayments(Protocol):
+    """Represents a provider that moves the money of some payments only once it is told that their
+    payer has acted: has come back from its page, or has given a code."""
+
+    def commit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+        """Tell the provider, with the code where one was asked for, and report what it says.
+
+        It stands in the place of each poll from then on, so it may be repeated at any time: the
+        provider moves the money once, and for a repetition tells what became of the first."""
+
+
+def may_commit(
+    provider: Provider, transaction: Transaction, *, now: Moment
+) -> TypeGuard[CommitsPayments]:
+    """Tell whether the provider is told that the payer of this payment has acted, where it would be
+    polled otherwise. What might still be in flight when the payment expires is not told."""
+    return (
+        transaction.progress.awaits_commit
+        and elapsed(now.time, transaction.order.expires_at) >= COMMIT_TIMEOUT
+        and isinstance(provider, CommitsPayments)
+    )
+
+
 class CredentialStopped(ExchangeFailed):
     """Raised when a question was not sent, because the provider has refused its credential and may
     lock it."""
@@ -489,7 +517,12 @@ class PaymentReports:
         return self.transaction.progress.version
 
     def accepted(
-        self, provider_reference: str | None = None, *, qr: QrCode | None = None
+        self,
+        provider_reference: str | None = None,
+        *,
+        qr: QrCode | None = None,
+        payer_action: PayerAction | None = None,
+        poll_after: Span | None = None,
     ) -> ProviderAccepted:
         """Report that the provider has the payment, and has no result yet."""
         return ProviderAccepted(
@@ -497,7 +530,9 @@ class PaymentReports:
             self.provider,
             Source.POLL,
             provider_reference,
-            qr=qr,
+            poll_after,
+            qr,
+            payer_action,
             version=self.version,
         )
 
@@ -559,6 +594,10 @@ class PaymentReports:
     def never_received(self) -> ProviderNeverReceived:
         """Report that the submission has certainly never arrived."""
         return ProviderNeverReceived(self.transaction.reference, self.provider, self.version)
+
+    def needs_code(self, asked: EnterCode) -> ProviderNeverReceived:
+        """Report that nothing was sent, as the provider needs a code of the payer first."""
+        return evolve(self.never_received(), payer_action=asked)
 
     def cannot_tell(self) -> ProviderCannotTell:
         """Report that no poll can tell the outcome."""

@@ -8,7 +8,7 @@ import binascii
 import html
 import re
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
@@ -22,6 +22,7 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
     ReversalOperation,
 )
+from mmo_sansio.providers.common.payer_urls import SendsPayersAway
 from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_sansio.values.reversals import Reversal
@@ -115,6 +116,17 @@ class RedactingProvider:
     def poll(self, transaction: Transaction, *, now: Moment) -> interface.Conversation:
         """Poll as the adapter does, with redacted responses and report."""
         return self._redact_conversation(self.adapter.poll(transaction, now=now))
+
+    def commit(self, transaction: Transaction, *, now: Moment) -> interface.Conversation:
+        """Commit as the adapter does; one that cannot is polled."""
+        if not isinstance(self.adapter, interface.CommitsPayments):
+            return self.poll(transaction, now=now)
+        return self._redact_conversation(self.adapter.commit(transaction, now=now))
+
+    @property
+    def payer_hosts(self) -> Collection[str]:
+        """The adapter's, none for one that sends its payers nowhere."""
+        return self.adapter.payer_hosts if isinstance(self.adapter, SendsPayersAway) else ()
 
     def verify_deposit(self, claim: DepositClaim, *, now: Moment) -> interface.DepositConversation:
         """Ask as the adapter does, with redacted responses and answer; an adapter that cannot ask

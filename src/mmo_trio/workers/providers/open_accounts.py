@@ -81,6 +81,8 @@ class AccountEnvironment:
     """Through which processes share tokens; None: there is one process."""
     send_question: SendWithDeadline | None = None
     """Sends what moves no money; None: as all other requests."""
+    pages_url: str = ""
+    """The address of the payment pages, no slash at the end; empty: no payment is sent."""
 
 
 def open_accounts(
@@ -122,7 +124,12 @@ def open_account(
             options.pop(key, None)
         tokens = environment.keyring.webhook_tokens(section.name, webhook_generation)
         hooks_url = f"{environment.webhooks_base_url}/hooks/{webhook_name}/{tokens[0]}"
-        context = AdapterContext(hooks_url, environment.ciphers, checks_sender=bool(allowed))
+        context = AdapterContext(
+            hooks_url,
+            environment.ciphers,
+            checks_sender=bool(allowed),
+            pages_url=environment.pages_url,
+        )
         kind = _find_kind(section.kind, environment.provider_kinds)
         adapter = kind.open_adapter(section.name, title, options, context)
         declared = [str(options[key]) for key in kind.secrets if options.get(key)]

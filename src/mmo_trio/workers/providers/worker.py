@@ -23,7 +23,12 @@ from mmo_sansio.messages import inputs
 from mmo_sansio.messages.intents import PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Applied, Reply
 from mmo_sansio.payments.answers import answers_ended_poll
-from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Provider
+from mmo_sansio.providers.common.interface import (
+    Conversation,
+    ExchangeFailed,
+    Provider,
+    may_commit,
+)
 from mmo_sansio.providers.common.operations import (
     OperationKey,
     resubmission_ends_at,
@@ -44,6 +49,7 @@ from mmo_trio.system.ids import request_id_generator
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
 from mmo_trio.workers.providers.account import ResultT, SendRequest, drive_async
 from mmo_trio.workers.providers.kept_hints import HintFile
+from mmo_trio.workers.providers.payer_urls import without_refused_url
 from mmo_trio.workers.providers.unanswered_polls import UnansweredPolls
 
 logger = structlog.get_logger(__name__)
@@ -543,11 +549,14 @@ class ProviderWorker:
         work = self._unanswered.complete(work)
         provider = self.providers[work.transaction.order.provider]
         self.counts[provider.name].polls += 1
-        conversation = provider.poll(_with_hint(work), now=self.now())
-        began_at = trio.current_time()
-        report = await self._converse(
-            conversation, self.ask_for(provider.name), work.transaction, began_at
-        )
+        now, began_at, name = self.now(), trio.current_time(), provider.name
+        if may_commit(provider, work.transaction, now=now):
+            conversation = provider.commit(work.transaction, now=now)
+            exchange = self.exchange_for(name)  # It moves money.
+        else:
+            conversation = provider.poll(_with_hint(work), now=now)
+            exchange = self.ask_for(name)
+        report = await self._converse(conversation, exchange, work.transaction, began_at)
         if isinstance(work.intent, PollEnded):
             await self._report(partial(self._conclude_poll, report, work, work.intent.hint))
         else:
@@ -562,6 +571,7 @@ class ProviderWorker:
         report = await run_conversation(conversation, exchange, about, deadline, counts)
         report = with_version(report, about.progress.version)
         report = with_poll_interval(report, provider.operations, about)
+        report = without_refused_url(report, provider)
         counts.reports[REPORT_LABELS[type(report)]] += 1
         if isinstance(report, inputs.ProviderUnreachable):
             subject = about.reference
