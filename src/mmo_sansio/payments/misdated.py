@@ -56,7 +56,7 @@ OWN_TIMES: Final[Mapping[type, tuple[str, ...]]] = {
         "receipt_awaited_since",
         "payer_action",
     ),
-    OpenUrl: ("ends_at",),
+    OpenUrl: ("ends_at", "returned_at"),
     EnterCode: ("ends_at",),
     Evidence: ("reported_at",),
     Reversal: ("wake_at", "due_since", "sent_at"),

@@ -52,7 +52,7 @@ def action_after(before: Transaction, input_: ProviderAccepted) -> PayerAction |
             return told
         case OpenUrl():
             if isinstance(told, OpenUrl) and told.url == known.url:
-                return evolve(told, has_returned=known.has_returned)
+                return evolve(told, returned_at=known.returned_at)
             return told or known
         case EnterCode():
             if before.progress.stage is not Stage.AWAITING_RESULT:

@@ -454,8 +454,8 @@ class Progress:
         if self.stage is not Stage.AWAITING_RESULT:
             return False
         match self.payer_action:
-            case OpenUrl(needs_commit=needs_commit, has_returned=has_returned):
-                return needs_commit and has_returned
+            case OpenUrl(needs_commit=needs_commit, returned_at=returned_at):
+                return needs_commit and returned_at is not None
             case EnterCode(code=code):
                 return code is not None
             case None:

@@ -28,9 +28,9 @@ class OpenUrl:
     say."""
     needs_commit: bool = False
     """Whether the operator moves the money only once it is told that the payer has come back."""
-    has_returned: bool = False
-    """Whether the payer, or anybody who was given the address for it, has come back. It proves
-    nothing."""
+    returned_at: Instant | None = None
+    """When the payer, or anybody who was given the address for it, came back last and the operator
+    was asked, by the gateway's own time; None: nobody has. It proves nothing."""
 
     @property
     def host(self) -> str:

@@ -3,7 +3,7 @@ keeps other sites from using a sandbox through the browser of its developer."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from urllib.parse import urlsplit
 
 import trio
@@ -46,6 +46,8 @@ class PagesContext:
     """Set when the listeners close, which ends the event streams."""
     sandbox: SandboxContext | None
     """What only a sandbox can do; None in production."""
+    elsewhere: Collection[str] = ()
+    """The names of the providers whose payers confirm at a page of the provider, or with a code."""
 
 
 @frozen

@@ -150,6 +150,11 @@ def assemble(resources: Resources) -> Components:
             error_docs_url=resources.urls.error_docs,
             closing=closing,
             sandbox=_sandbox_context(resources, workers, api),
+            elsewhere=frozenset(
+                name
+                for name, each in foundation.accounts.operator_accounts.items()
+                if each.provider.confirms_elsewhere
+            ),
         ),
         api_docs=build_docs(
             base_url=resources.urls.base,

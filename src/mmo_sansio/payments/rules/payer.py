@@ -12,7 +12,7 @@ from mmo_sansio.payments.decision import Decision, advance, ignore, transition_c
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.payments.states import is_legal
-from mmo_sansio.values.clock import Moment, later
+from mmo_sansio.values.clock import Moment, elapsed, later
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_sansio.values.payer_actions import EnterCode, OpenUrl, PayerAction
 
@@ -55,7 +55,10 @@ def record_return(ledger: Ledger, input_: PayerReturned, *, now: Moment) -> Deci
     sent_to = before.progress.payer_action
     if not isinstance(sent_to, OpenUrl):
         return ignore("Its payer was sent nowhere.", before)
-    return _ask_soon(before, input_, evolve(sent_to, has_returned=True), now=now)
+    last = sent_to.returned_at
+    if last is not None and elapsed(last, now.time) < POLL_INTERVAL_MIN:
+        return ignore("The provider was asked because of a return just now.", before)
+    return _ask_soon(before, input_, evolve(sent_to, returned_at=now.time), now=now)
 
 
 def _ask_soon(
@@ -72,8 +75,6 @@ def _ask_soon(
     is_asked_soon = wake_at <= soon
     if before.progress.receipt_awaited_since is not None:
         return ignore("It is paid, and waits for its receipt.", before)
-    if is_asked_soon and action == before.progress.payer_action:
-        return ignore("The provider is about to be asked.", before)
     after = advance(
         before,
         input_,

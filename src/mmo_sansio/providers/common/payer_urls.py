@@ -13,7 +13,12 @@ from mmo_sansio.values.payer_actions import OpenUrl
 
 @runtime_checkable
 class SendsPayersAway(Protocol):
-    """Represents a provider whose payers approve at a page of its own."""
+    """Represents a provider some of whose payers do not confirm on the phone."""
+
+    @property
+    def confirms_elsewhere(self) -> bool:
+        """Tell whether the payers of this account confirm at a page of the operator, or with a code
+        of it."""
 
     @property
     def payer_hosts(self) -> Collection[str]:

@@ -1,14 +1,17 @@
 """The hosted payment page shows a payment, one button, its state and a way back (W1 to W3).
 
-The browser never decides about money: it shows the state in the store, and its button only sends
-the payer's consent."""
+The browser never decides about money: it shows the state in the store, its button only sends the
+payer's consent or a code, and its return from a page of the operator only causes a question.
+
+A page has two addresses. That of its token is the payer's. That of a return is given to the
+operator, and can't press the button (:mod:`mmo_sansio.values.return_links`)."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any
@@ -18,15 +21,24 @@ import segno
 import trio
 from quart import Blueprint, Response, render_template, request
 
-from mmo_sansio.messages.inputs import ConfirmPage
+from mmo_sansio.messages.inputs import ConfirmPage, PayerReturned
 from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, elapsed
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode, PayerStep
 from mmo_sansio.values.model import Page, Stage, Status, Transaction
 from mmo_sansio.values.number_format import format_amount, format_digits
+from mmo_sansio.values.payer_actions import (
+    CODE_CHARACTERS_MAX,
+    EnterCode,
+    OpenUrl,
+    PayerAction,
+    clean_code,
+)
+from mmo_sansio.values.return_links import SEPARATOR, is_return_key
 from mmo_trio.design.brand_colours import brand_stylesheet
 from mmo_trio.http.asgi.web_app import OpenStreams, stream_response
 from mmo_trio.pages.context import PagesContext
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
+from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.languages.texts import (
     PageTexts,
     format_time_left,
@@ -57,8 +69,12 @@ STREAMS_PER_PAGE_MAX = 5
 link."""
 
 LANGUAGE_PARAMETER = "lang"
+CODE_FIELD = "code"
 PRESSED_PARAMETER = "pressed"
 """Marks in the query that the browser comes from the button; see `_render_payment`."""
+
+UNUSABLE_PARAMETER = "unusable"
+"""Marks in the query that the payer has typed what can be no code."""
 
 PART_PARAMETER = "part"
 """Asks for colours that hold within elements of the class `branded` only."""
@@ -74,6 +90,10 @@ class PayerStatus(StrEnum):
 
     OPEN = "open"
     """The page waits for its button."""
+    CODE = "code"
+    """It waits for a code that the payer gets from the provider."""
+    ELSEWHERE = "elsewhere"
+    """The payer confirms at a page of the provider, and has not come back from it."""
     CLOSED = "closed"
     """The page has expired; nothing was sent."""
     SENDING = "sending"
@@ -95,10 +115,14 @@ _STATUS_BY_STAGE = {
     Stage.FAILED: PayerStatus.FAILED,
 }
 
+_SELDOM_REFRESHED = (PayerStatus.SLOW, PayerStatus.ELSEWHERE)
+
 _FINAL_STATUSES = (PayerStatus.CLOSED, PayerStatus.PAID, PayerStatus.FAILED, PayerStatus.UNCLEAR)
 
 REFRESH_INTERVALS_S = {
     PayerStatus.OPEN: 2.0,
+    PayerStatus.CODE: 2.0,
+    PayerStatus.ELSEWHERE: 1.0,
     PayerStatus.SENDING: 0.5,
     PayerStatus.WAITING: 0.5,
     PayerStatus.SLOW: 1.0,
@@ -131,10 +155,23 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
     @pages.post("/pay/<token>")
     async def confirm(token: str) -> Response:
         transaction = await _find_transaction(context, token)
-        if transaction is None:
+        if transaction is None or SEPARATOR in token:
             return await _unknown_token_response()
-        await context.submit(ConfirmPage(transaction.reference))
-        return Response("", 303, {"Location": _page_url(token, pressed=True)})
+        typed, code = (await request.form).get(CODE_FIELD), None
+        if typed is not None and (code := clean_code(typed)) is None:
+            return Response("", 303, {"Location": _page_url(token, UNUSABLE_PARAMETER)})
+        await context.submit(ConfirmPage(transaction.reference, code))
+        return Response("", 303, {"Location": _page_url(token, PRESSED_PARAMETER)})
+
+    @pages.route("/pay/<token>/back", methods=("GET", "POST"))
+    async def come_back(token: str) -> Response:
+        """Take a payer back from the page of the operator. What the address says of the payment is
+        not read: it proves nothing."""
+        transaction = await _find_transaction(context, token)
+        if transaction is None or SEPARATOR not in token:
+            return await _unknown_token_response()
+        await context.submit(PayerReturned(transaction.reference))
+        return Response("", 303, {"Location": _page_url(token)})
 
     @pages.get("/pay/<token>/events")
     async def events(token: str) -> Response:
@@ -187,7 +224,11 @@ async def show_store_failure(_: Exception) -> Response:
 async def _find_transaction(context: PagesContext, token: str) -> Transaction | None:
     if len(token) > TOKEN_CHARACTERS_MAX or not token.isascii():
         return None
-    return await context.store.transaction_by_page_token(token)
+    if SEPARATOR not in token:
+        return await context.store.transaction_by_page_token(token)
+    reference = token.partition(SEPARATOR)[0]
+    found = (await context.store.transactions((reference,))).get(reference)
+    return found if found is not None and is_return_key(token, found.order) else None
 
 
 async def _unknown_token_response() -> Response:
@@ -204,7 +245,8 @@ async def _render_payment(
     if back is not None and PRESSED_PARAMETER not in request.args:
         return Response("", 303, {"Location": _encode_location(back)})
     now = context.now()
-    variables = payment_variables(transaction, shop, texts, now=now)
+    is_elsewhere = transaction.order.provider in context.elsewhere
+    variables = payment_variables(transaction, shop, texts, is_elsewhere=is_elsewhere, now=now)
     return Response(
         await render_template(
             "payment.html",
@@ -212,25 +254,37 @@ async def _render_payment(
             is_over=now >= page.closes_at and variables["standing"] in _FINAL_STATUSES,
             goes_back=back is not None,
             own_url=_page_url(token),
-            action_url=_page_url(token),
+            action_url=None if SEPARATOR in token else _page_url(token),
+            is_code_unusable=UNUSABLE_PARAMETER in request.args,
             events_url=f"/pay/{token}/events{_query_string()}",
             qr_url=f"/pay/{token}/qr.svg{_query_string()}",
-            refresh_s=SLOW_REFRESH_S if variables["standing"] is PayerStatus.SLOW else REFRESH_S,
+            refresh_s=SLOW_REFRESH_S if variables["standing"] in _SELDOM_REFRESHED else REFRESH_S,
         )
     )
 
 
 def payment_variables(
-    transaction: Transaction, shop: Shop, texts: PageTexts, *, now: Instant
+    transaction: Transaction,
+    shop: Shop,
+    texts: PageTexts,
+    *,
+    is_elsewhere: bool = False,
+    now: Instant,
 ) -> dict[str, Any]:
     """Return what `payment_card.html` shows of a payment that has a page, but for the URLs of the
-    page around it."""
+    page around it. `is_elsewhere`: the provider's payers do not confirm on the phone."""
     order, page, status = (
         transaction.order,
         transaction.order.page,
         payer_status(transaction, now=now),
     )
     assert page is not None
+    action = _open_action(transaction, now=now)
+    is_elsewhere = is_elsewhere or action is not None
+    closes_at = _closes_at(transaction, page)
+    sentence = status_sentence(
+        status, transaction.progress.error_code, texts, is_elsewhere=is_elsewhere
+    )
     amount = format_amount(transaction.progress.final or order.requested, texts.numbers)
     return {
         "texts": texts,
@@ -245,14 +299,18 @@ def payment_variables(
         "number": format_digits(mask_own_number(order.party.msisdn), texts.numbers),
         "number_spoken": texts.ending_in.format(digits=spoken_suffix(order.party.msisdn)),
         "standing": status,
-        "sentence": status_sentence(status, transaction.progress.error_code, texts),
+        "sentence": sentence.format(provider=order.provider_title),
+        "is_elsewhere": is_elsewhere,
+        "go": action if isinstance(action, OpenUrl) else None,
+        "code_how": _how_to_get_code(action, order.provider_title, texts)
+        if isinstance(action, EnterCode)
+        else (),
+        "code_characters_max": CODE_CHARACTERS_MAX,
         "next_step": next_step(status, transaction.progress.error_code, texts),
         "waited": format_time_waited(_waited(transaction, now), texts),
-        "left": format_time_left(Span(page.closes_at - now), texts),
-        "closes_in_s": max(1, -(-(page.closes_at - now) // SECOND)),
-        "left_share": round(
-            100 * (page.closes_at - now) / max(1, page.closes_at - order.created_at)
-        ),
+        "left": format_time_left(Span(closes_at - now), texts),
+        "closes_in_s": max(1, -(-(closes_at - now) // SECOND)),
+        "left_share": round(100 * (closes_at - now) / max(1, closes_at - order.created_at)),
         "receipt": transaction.progress.provider_reference if status is PayerStatus.PAID else None,
     }
 
@@ -261,11 +319,56 @@ def payer_status(transaction: Transaction, *, now: Instant) -> PayerStatus:
     page, code = transaction.order.page, transaction.progress.error_code
     if code is not None and EXPLANATIONS[code].payer_step is PayerStep.WAIT:
         return PayerStatus.UNCLEAR
+    if (asked := _asked_now(transaction, now=now)) is not None:
+        return asked
     if not transaction.progress.stage.is_terminal and _waited(transaction, now) >= SLOW_AFTER:
         return PayerStatus.SLOW
     if transaction.progress.stage is not Stage.AWAITING_CUSTOMER or page is None:
         return _STATUS_BY_STAGE[transaction.progress.stage]
-    return PayerStatus.CLOSED if now >= page.closes_at else PayerStatus.OPEN
+    return PayerStatus.CLOSED if now >= _closes_at(transaction, page) else PayerStatus.OPEN
+
+
+def _asked_now(transaction: Transaction, *, now: Instant) -> PayerStatus | None:
+    """Return what the payer is asked to do elsewhere; None: nothing, or it is done."""
+    match _open_action(transaction, now=now):
+        case OpenUrl(returned_at=None):
+            return PayerStatus.ELSEWHERE
+        case EnterCode(code=None):
+            return PayerStatus.CODE
+        case _:
+            return None
+
+
+def _open_action(transaction: Transaction, *, now: Instant) -> PayerAction | None:
+    """Return what the payer can do elsewhere now. A page can be opened until it ends, also by one
+    who has come back from it; a code is given once."""
+    action, stage = transaction.progress.payer_action, transaction.progress.stage
+    if action is None or (action.ends_at is not None and now >= action.ends_at):
+        return None
+    page = transaction.order.page
+    if stage is Stage.AWAITING_CUSTOMER and (page is None or now >= page.closes_at):
+        return None
+    if isinstance(action, EnterCode) and action.code is not None:
+        return None
+    return action if stage in (Stage.AWAITING_CUSTOMER, Stage.AWAITING_RESULT) else None
+
+
+def _closes_at(transaction: Transaction, page: Page) -> Instant:
+    """Return until when the payer can act on the page."""
+    action = transaction.progress.payer_action
+    if action is None or action.ends_at is None:
+        return page.closes_at
+    return min(page.closes_at, action.ends_at)
+
+
+def _how_to_get_code(asked: EnterCode, provider: str, texts: PageTexts) -> Sequence[str]:
+    """Return the operator's words line by line, in the payer's language, else in English, else in
+    another; where it has none, the page's own."""
+    told = dict(asked.instructions)
+    for language in (texts.code, ENGLISH.code, *told):
+        if language in told:
+            return told[language].splitlines()
+    return (texts.ask_for_code.format(provider=provider),)
 
 
 def _waited(transaction: Transaction, now: Instant) -> Span:
@@ -274,9 +377,18 @@ def _waited(transaction: Transaction, now: Instant) -> Span:
     return Span(0) if submitted_at is None else max(Span(0), elapsed(submitted_at, now))
 
 
-def status_sentence(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -> str:
-    """Return the status as a sentence; empty while the page waits for its button."""
+def status_sentence(
+    status: PayerStatus, code: ErrorCode | None, texts: PageTexts, *, is_elsewhere: bool = False
+) -> str:
+    """Return the status as a sentence, with `{provider}` where it names the provider; empty while
+    the page waits for its button."""
     match status:
+        case PayerStatus.SENDING | PayerStatus.WAITING if is_elsewhere:
+            return texts.asking
+        case PayerStatus.ELSEWHERE:
+            return texts.elsewhere
+        case PayerStatus.CODE:
+            return texts.enter_code
         case PayerStatus.FAILED | PayerStatus.UNCLEAR:
             outcome = texts.unclear if status is PayerStatus.UNCLEAR else texts.not_paid
             return f"{outcome} {texts.reasons[code]}" if code else outcome
@@ -331,17 +443,17 @@ def _encode_location(url: str) -> str:
     return "".join(each if "!" <= each <= "~" else quote(each) for each in url)
 
 
-def _page_url(token: str, *, pressed: bool = False) -> str:
-    return f"/pay/{token}{_query_string(pressed=pressed)}"
+def _page_url(token: str, mark: str | None = None) -> str:
+    return f"/pay/{token}{_query_string(mark)}"
 
 
-def _query_string(*, pressed: bool = False) -> str:
+def _query_string(mark: str | None = None) -> str:
     """Return the query of the page's own URLs, which keeps the chosen language without a cookie."""
     parameters = {}
     if request.args.get(LANGUAGE_PARAMETER) in LANGUAGES:
         parameters[LANGUAGE_PARAMETER] = request.args[LANGUAGE_PARAMETER]
-    if pressed:
-        parameters[PRESSED_PARAMETER] = "1"
+    if mark is not None:
+        parameters[mark] = "1"
     return f"?{urlencode(parameters)}" if parameters else ""
 
 
@@ -360,16 +472,15 @@ async def _events(
         last, ends_at = "", trio.current_time() + STREAM_LIFETIME_S
         yield b"retry: 1000\n\n"
         while trio.current_time() < ends_at and not context.closing.is_set():
-            transaction = await context.store.transaction_by_page_token(token)
+            transaction = await _find_transaction(context, token)
             if transaction is None or transaction.order.page is None:
                 return
             now = context.now()
             status = payer_status(transaction, now=now)
             members: dict[str, str] = {"standing": status}
-            if status is PayerStatus.OPEN:
-                members["left"] = format_time_left(
-                    Span(transaction.order.page.closes_at - now), texts
-                )
+            if status in (PayerStatus.OPEN, PayerStatus.CODE):
+                closes_at = _closes_at(transaction, transaction.order.page)
+                members["left"] = format_time_left(Span(closes_at - now), texts)
             elif status is PayerStatus.SLOW:
                 members["left"] = format_time_waited(_waited(transaction, now), texts)
             event = json.dumps(members, ensure_ascii=False)

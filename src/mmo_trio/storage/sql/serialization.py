@@ -326,7 +326,7 @@ def _payer_action(action: PayerAction | None) -> str:
             return "null"
         case OpenUrl():
             return _encode_json(
-                ("url", action.url, action.ends_at, action.needs_commit, action.has_returned)
+                ("url", action.url, action.ends_at, action.needs_commit, action.returned_at)
             )
         case EnterCode():
             return _encode_json(

@@ -125,7 +125,7 @@ progresses = built(
     receipt_awaited_since=st.none() | instants,
     named_by_receipt=maybe_texts,
     payer_action=st.none()
-    | st.builds(OpenUrl, texts, st.none() | instants, st.booleans(), st.booleans())
+    | st.builds(OpenUrl, texts, st.none() | instants, st.booleans(), st.none() | instants)
     | st.builds(
         EnterCode,
         st.lists(st.tuples(texts, texts), max_size=2).map(tuple),

@@ -79,6 +79,24 @@ class PageTexts:
     not_paid: str
     unclear: str
     """For a payment of which nobody knows whether money has moved."""
+    instructions_elsewhere: str
+    """With `{provider}`, as all texts below up to the code's: explains the button where the payer
+    confirms at a page of the provider, or with a code of it."""
+    asking: str
+    """For a payment about which the provider is asked, as nobody confirms it on the phone."""
+    elsewhere: str
+    """For a payment that its payer confirms at a page of the provider."""
+    go: str
+    """The link to that page."""
+    leads_to: str
+    """With `{host}`: says which address the link opens."""
+    enter_code: str
+    ask_for_code: str
+    """Says how to get a code, where the provider does not say it itself."""
+    code_label: str
+    """That of the field for the code."""
+    code_unusable: str
+    """For what can be no code."""
     steps: str
     """Names the list of the three steps, for screen readers."""
     step_confirm: str
