@@ -213,9 +213,10 @@ class HttpClient:
             names=self._names,
             network=self._network,
             kept=self._kept_for_questions if is_question else self._kept,
+            deadline=min(started + deadline_s, trio.current_effective_deadline()),
         )
         failure, detail = ExchangeFailure.TIMEOUT, ""
-        with trio.move_on_after(deadline_s):
+        with trio.move_on_at(started + deadline_s):
             try:
                 await attempt.run(request)
             except ForbiddenAddress as error:
@@ -313,6 +314,8 @@ class _Exchange:
     names: NameLookups
     network: OutsideNetwork
     kept: KeptConnections
+    deadline: float
+    """Trio's time at which the exchange ends, whatever its state."""
     step: str = "Writing the request"
     """The current step, to begin a sentence: `Connecting failed`."""
     has_kept_connection: bool = False
@@ -354,13 +357,13 @@ class _Exchange:
         try:
             if not self.may_send():
                 raise SendForbidden
-            await _check_deadline()
+            await self._check_deadline()
             self.step = "Sending the request"
             self.may_have_arrived = True
             await stream.send_all_now(data)
             self.step = "Waiting for the answer"
             head = await _receive_head(stream)
-            await _check_deadline()  # An answer that comes later does not count (K2).
+            await self._check_deadline()  # An answer that comes later does not count (K2).
             self.head = head
             has_excess = await self._receive_body(stream, self.head)
             if not self.has_kept_connection and stream is not connection.transport:
@@ -414,6 +417,13 @@ class _Exchange:
         if _parse_address_cached(peer) not in addresses and not self.skip_egress_rules:
             raise ForbiddenAddress(f"The connection led to {peer}, which was not checked.")
 
+    async def _check_deadline(self) -> None:
+        """End the exchange here when its time is over, though Trio may not have noticed yet: a
+        process that was stopped goes on where it stood, and the payment may have been polled
+        meanwhile (S6)."""
+        if trio.current_time() >= self.deadline:
+            await trio.sleep_forever()
+
     async def _receive_body(self, stream: SecuredStream, head: FinalResponseHead) -> bool:
         """Receive the body, and return whether more arrived than belongs to it."""
         body, count = response_body(head), 0
@@ -436,13 +446,6 @@ _address_fault_cached = lru_cache(maxsize=ADDRESSES_CACHED)(address_error)
 @lru_cache(maxsize=ADDRESSES_CACHED)
 def _parse_address_cached(text: str) -> Address:
     return unmap_ipv4(ip_address(text))
-
-
-async def _check_deadline() -> None:
-    """End the exchange here when its time is over, though Trio may not have noticed yet: a process
-    that was stopped goes on where it stood, and the payment may have been polled meanwhile (S6)."""
-    if trio.current_time() >= trio.current_effective_deadline():
-        await trio.sleep_forever()
 
 
 async def _receive_head(stream: SecuredStream) -> FinalResponseHead:

@@ -199,7 +199,11 @@ def _collect_results(pgconn: pq.abc.PGconn) -> Generator[Wait, Ready | int, list
     yield from _flush(pgconn)
     results: list[Any] = []
     while True:
-        result = yield from _next_result(pgconn)
+        # As in `_next_result`; a generator for each of a dozen results would cost as much as they.
+        while pgconn.is_busy():
+            if (yield Wait.R):
+                pgconn.consume_input()
+        result = pgconn.get_result()
         if result is None:  # Those of the next statement follow.
             if pgconn.status == pq.ConnStatus.BAD:
                 raise psycopg.OperationalError("the connection is lost")
