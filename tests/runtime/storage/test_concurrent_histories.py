@@ -1,6 +1,6 @@
 """The model of the shared store and PostgreSQL answer alike, and end with the same rows, when three
 processes decide at once: each stands still between its loads and its commits for as long as a seed
-says."""
+says. So they do when the processes take turns, and assume what each has committed last."""
 
 from __future__ import annotations
 
@@ -21,19 +21,23 @@ from mmo_sansio.messages.inputs import (
     CreatePayment,
     DepositClaimWoke,
     Input,
+    ProviderAccepted,
+    ProviderHinted,
     TransactionWoke,
 )
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.messages.replies import Rejected
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, merge_reads
-from mmo_sansio.values.clock import DAY, FIRST_INSTANT, Instant, Span, later
-from mmo_sansio.values.model import BrandLimits
+from mmo_sansio.payments.ledger import Ledger, Reads, merge_reads
+from mmo_sansio.values.clock import DAY, FIRST_INSTANT, SECOND, Instant, Span, later
+from mmo_sansio.values.model import BrandLimits, Source
 from mmo_trio.storage.interface.admin_types import BrandHold
-from mmo_trio.storage.postgres import batch_load, open_postgres
+from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres import store as postgres_store
+from mmo_trio.storage.postgres.assumptions import Assumptions
 from mmo_trio.storage.postgres.batch_load import load_batch
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON
 from tests.conformance.inputs import (
@@ -63,9 +67,14 @@ LATER: Final = later(NOON, Span(1_000 * DAY))
 """What the clock of the model shows, so that nothing of a history is dated beyond it, as in
 PostgreSQL."""
 SEEDS: Final = range(by_effort(8, 150))
+TURNS: Final = 200
+"""Inputs of two clients that take turns."""
+ASSUMED_MIN: Final = 20
+"""How many of their batches at least are decided from payments that were committed last."""
 
 Act: TypeAlias = Callable[[Store], Awaitable[object]]
 OpenClient: TypeAlias = Callable[[str], AbstractAsyncContextManager[Store]]
+PlayHistory: TypeAlias = Callable[[OpenClient, int], Awaitable[list[tuple[str, object]]]]
 
 
 @frozen
@@ -150,7 +159,7 @@ def _stops_after_loads(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(postgres_store, "load_batch", load_and_stop)
     monkeypatch.setattr(SimulatedSharedStore, "_call", call_and_stop)
-    monkeypatch.setattr(batch_load, "LOADS_BEFORE_ASSUMPTION", 10**9)
+    monkeypatch.setattr(Assumptions, "working_set", lambda *_: None)
     set_lock_timeout(
         monkeypatch, HANGS_AFTER_S
     )  # A busy machine makes a client stand still for longer.
@@ -270,6 +279,47 @@ async def play(open_client: OpenClient, seed: int) -> list[tuple[str, object]]:
     return trace
 
 
+def about_the_latest(random: Random, number: int) -> Input:
+    """Return a creation, or an input about one of the two latest payments."""
+    if number % 6 == 0:
+        return creation(number)
+    about = random.choice((number - number % 6, max(0, number - number % 6 - 6)))
+    every: tuple[Input, ...] = (
+        BeginSubmission(reference(about)),
+        BeginSubmission(reference(about)),
+        ProviderAccepted(reference(about), "sandbox", Source.WEBHOOK),
+        ProviderHinted(reference(about), "sandbox", f"hint {number}"),
+        TransactionWoke(reference(about)),
+        succeeded(about),
+        failed(about),
+        CallbackConcluded(reference(about), DELIVERED),
+        CallbackConcluded(reference(about), DELIVERED),
+    )
+    return random.choice(every)
+
+
+async def take_turns(open_client: OpenClient, seed: int) -> list[tuple[str, object]]:
+    """Let two clients play inputs, some in a row, so that each batch ends before the next begins;
+    return what came of each."""
+    random, trace, number = Random(seed), list[tuple[str, object]](), 0
+    async with AsyncExitStack() as stack:
+        stores = [await stack.enter_async_context(open_client(name)) for name in CLIENTS[:2]]
+        while number < TURNS:
+            store = random.choice(stores)
+            for _ in range(random.choice((1, 2, 4))):
+                some = range(number, number + random.choice((1, 1, 2)))
+                number = some.stop
+                operation = batch(
+                    *(
+                        (about_the_latest(random, each), later(NOON, Span(each * SECOND)))
+                        for each in some
+                    )
+                )
+                with trio.fail_after(HANGS_AFTER_S):
+                    trace.append((operation.name, await operation.act(store)))
+    return trace
+
+
 def comparable(books: WorldBooks) -> WorldBooks:
     """Leave out numbers that PostgreSQL takes and does not use, an order that no reader relies on,
     and the brands on hold, which were not asked for and which PostgreSQL reads with each batch."""
@@ -283,7 +333,9 @@ def comparable(books: WorldBooks) -> WorldBooks:
     )
 
 
-async def play_on_model(seed: int) -> tuple[list[tuple[str, object]], WorldBooks, Ledger]:
+async def play_on_model(
+    seed: int, play: PlayHistory
+) -> tuple[list[tuple[str, object]], WorldBooks, Ledger]:
     """Return what came of each step, and what is stored."""
     server = SimulatedServer(FaultDraws(Random(seed)), LATER)
     async with trio.open_nursery() as nursery:
@@ -310,13 +362,40 @@ async def open_patiently(database: str) -> AsyncIterator[Store]:
 def test_of_processes_that_decide_at_once_the_model_has_the_same_winners_and_rows(
     seed: int, migrated_database: str
 ) -> None:
+    compare_with_model(seed, migrated_database, play)
+
+
+@pytest.mark.long
+@pytest.mark.spec("P5", "S1", "S2", "C12", "R7")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_processes_that_take_turns_the_model_has_the_same_replies_and_rows(
+    seed: int, migrated_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each assumes what it has committed last, and others have moved much of it since."""
+    assumed = 0
+    find_working_set = Assumptions.working_set
+
+    def count(self: Assumptions, reads: Reads, connection: PostgresConnection) -> Any:
+        nonlocal assumed
+        found = find_working_set(self, reads, connection)
+        assumed += found is not None and bool(reads.transactions)
+        return found
+
+    monkeypatch.setattr(Assumptions, "working_set", count)
+    compare_with_model(seed, migrated_database, take_turns)
+    assert assumed >= ASSUMED_MIN
+
+
+def compare_with_model(seed: int, database: str, play: PlayHistory) -> None:
+    """Play the history of a seed on the model, which loads each batch, and on PostgreSQL: replies
+    and rows are the same."""
     trace, books, decided = trio.run(
-        play_on_model, seed, clock=trio.testing.MockClock(autojump_threshold=0)
+        play_on_model, seed, play, clock=trio.testing.MockClock(autojump_threshold=0)
     )
 
     async def on_postgres() -> tuple[list[tuple[str, object]], WorldBooks]:
-        found = await play(lambda _: open_patiently(migrated_database), seed)
-        async with open_patiently(migrated_database) as store:
+        found = await play(lambda _: open_patiently(database), seed)
+        async with open_patiently(database) as store:
             return found, await read_books(store, BRANDS, decided)
 
     found, stored = trio.run(on_postgres)

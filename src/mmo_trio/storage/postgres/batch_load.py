@@ -1,36 +1,24 @@
-"""Loads the working set of one batch, in one round trip or none.
+"""Loads the working set of one batch, in one round trip.
 
 Nothing is locked: the commit finds out whether another process was quicker, by the conditions of
-its statements.
-
-Nearly every create names a new merchantReference. Where that has been so of late, a batch of
-creates is decided without a load, as if all its references were new and the same brands were on
-hold as before, and the commit finds out that, too: the key of a reference's first use is unique,
-nothing may be created at or below the horizon, and nothing is submitted of a brand on hold. When
-one of these does not hold nothing is stored, and the batch is loaded and decided as any other."""
+its statements. So some batches need no load at all (`mmo_trio.storage.postgres.assumptions`)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias
 
-import psycopg
-from attrs import define, evolve, frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse, UsageCount
-from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status
 from mmo_trio.storage.postgres import pipeline
-from mmo_trio.storage.postgres.commits import Commit
-from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
 from mmo_trio.storage.postgres.statements import BrandStatement, KnownBrands
 from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.serialization import parse_claim, parse_reversals, parse_transaction
 
-T = TypeVar("T")
 AnyStatement: TypeAlias = pipeline.PreparedStatement | BrandStatement
 
 _SELECT_TRANSACTIONS = BrandStatement("""
@@ -248,49 +236,3 @@ async def _fetch(
     for (statement, _), found in zip(bound, results, strict=True):
         rows.setdefault(statement, []).extend(found)
     return rows
-
-
-LOADS_BEFORE_ASSUMPTION: Final = 4
-"""Batches in a row that must have loaded new references only before the next ones count as new."""
-
-
-@define(eq=False)
-class NewReferences:
-    """Remembers whether references were new of late, and the horizon and the brands on hold that
-    were loaded last."""
-
-    _known_brands: KnownBrands
-    _loads_without_use: int = 0
-    _not_before: Instant = Instant(0)
-    _held_brands: frozenset[str] = frozenset()
-
-    def working_set(self, reads: Reads) -> LoadedBatch | None:
-        """Return what a load would most likely return; None when it has to be loaded."""
-        of_creates = Reads(references=reads.references, held_brands=reads.held_brands)
-        is_likely = self._loads_without_use >= LOADS_BEFORE_ASSUMPTION
-        if not is_likely or not reads.references or reads != of_creates:
-            return None
-        ledger = Ledger(
-            prefetched=reads, not_before=self._not_before, held_brands=self._held_brands
-        )
-        return LoadedBatch(ledger, {}, {}, self._known_brands)
-
-    def learn(self, reads: Reads, loaded: LoadedBatch) -> None:
-        """Remember what a batch has loaded."""
-        self._not_before = loaded.ledger.not_before
-        self._held_brands = loaded.ledger.held_brands
-        if loaded.reference_use_counts:
-            self._loads_without_use = 0
-        elif reads.references:
-            self._loads_without_use += 1
-
-    @contextmanager
-    def discard_if_wrong(self, commit: Commit[T]) -> Iterator[None]:
-        """Within the block, let a commit fail whose assumption was wrong; it may be used again."""
-        try:
-            yield
-        except psycopg.Error as error:
-            if classify_error(error) is not PostgresErrorKind.CONFLICT:
-                raise
-            self._loads_without_use = 0
-            commit.results.clear()

@@ -31,7 +31,8 @@ from mmo_trio.storage.interface.store import (
     WorkItem,
 )
 from mmo_trio.storage.postgres import maintenance, ownership, partitions, queries
-from mmo_trio.storage.postgres.batch_load import LoadedBatch, NewReferences, load_batch
+from mmo_trio.storage.postgres.assumptions import Assumptions, is_found_out
+from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
 from mmo_trio.storage.postgres.commits import (
     Commit,
@@ -62,7 +63,7 @@ from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.integrity import integrity_errors
-from mmo_trio.storage.sql.net_effect import net_effect
+from mmo_trio.storage.sql.net_effect import NetEffect, net_effect
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_query_async
 from mmo_trio.storage.sql.store import Store
@@ -127,7 +128,7 @@ class PostgresStore(Store):
         self._due_search = DueSearch()
         self._records_horizon = RecordsHorizon()
         """No new transaction appears below it."""
-        self._new_references = NewReferences(self._known_brands)
+        self._assumptions = Assumptions(self._known_brands)
         self._used_configuration = (ownership.NO_HOLDER, 0)
         """The lease and the generation that were recorded last."""
         self._in_doubt: list[tuple[CommitKey, Sequence[IntentKey]]] = []
@@ -141,27 +142,31 @@ class PostgresStore(Store):
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         """Make two round trips: load; then write and commit, unless another process was quicker. A
         further attempt first makes the readers of records wait for it."""
-        scheduled: list[IntentKey] = []
+        effect = NetEffect()
         is_repeated = False
+        began_at = trio.current_time()
 
         async def attempt(
             connection: PostgresConnection, commit: Commit[Sequence[Decision]]
         ) -> Sequence[Decision]:
-            nonlocal is_repeated
+            nonlocal effect, is_repeated
             if is_horizon_held := is_repeated:
                 await commit.begin_early(connection, ACQUIRE_WRITER_LOCK)
-            elif (assumed := self._new_references.working_set(reads)) is not None:
-                with self._new_references.discard_if_wrong(commit):
-                    decisions = await write(
-                        connection, commit, decide(assumed.ledger), assumed, False
-                    )
-                    if commit.results:  # Otherwise nothing has checked what was assumed.
+            elif (assumed := self._assumptions.working_set(reads, connection)) is not None:
+                with self._assumptions.discard_if_wrong(reads, commit):
+                    decisions = decide(assumed.ledger)
+                    effect = net_effect(decisions)
+                    if is_found_out(reads, effect):
+                        await write(connection, commit, decisions, assumed, False)
                         return decisions
             is_repeated = True
             loaded = await load_batch(connection, reads, self._known_brands, self._tables)
+            self._assumptions.learn_load(reads, loaded)
             decisions = decide(loaded.ledger)
-            self._new_references.learn(reads, loaded)
-            return await write(connection, commit, decisions, loaded, is_horizon_held)
+            effect = net_effect(decisions)
+            if not effect.is_empty:
+                await write(connection, commit, decisions, loaded, is_horizon_held)
+            return decisions
 
         async def write(
             connection: PostgresConnection,
@@ -169,30 +174,28 @@ class PostgresStore(Store):
             decisions: Sequence[Decision],
             loaded: LoadedBatch,
             is_horizon_held: bool,
-        ) -> Sequence[Decision]:
-            batch = net_effect(decisions)
-            scheduled[:] = batch.scheduled
-            for created in batch.created.values():
+        ) -> None:
+            for created in effect.created.values():
                 self._known_brands.add(created.reference, created.order.brand)
-            if not batch.is_empty:
-                self._tables.guard(commit, batch)
-                statements = batch_statements(
-                    batch,
-                    loaded,
-                    self._tables,
-                    holder=self._holder,
-                    is_horizon_held=is_horizon_held,
-                )
-                await commit.run_whole_transaction(
-                    connection, batch.latest_stamp, statements, decisions
-                )
-            return decisions
+            self._tables.guard(commit, effect)
+            statements = batch_statements(
+                effect,
+                loaded,
+                self._tables,
+                holder=self._holder,
+                is_horizon_held=is_horizon_held,
+            )
+            await commit.run_whole_transaction(
+                connection, effect.latest_stamp, statements, decisions
+            )
 
         try:
-            return await self._commit(attempt)
+            decisions = await self._commit(attempt)
         except CommitInDoubt as error:
-            self._in_doubt.append((error.key, tuple(scheduled)))
+            self._in_doubt.append((error.key, tuple(effect.scheduled)))
             raise
+        self._assumptions.learn_commit(effect, began_at)
+        return decisions
 
     async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None:
         return await self._read(lambda c: self._due_search.next_wake(c, self._holder, after))

@@ -27,7 +27,7 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Source, Status
 from mmo_trio.storage.postgres import commits, open_postgres
-from mmo_trio.storage.postgres.batch_load import LOADS_BEFORE_ASSUMPTION
+from mmo_trio.storage.postgres.assumptions import LOADS_BEFORE_ASSUMPTION
 from mmo_trio.storage.postgres.pipeline import (
     BoundStatement,
     PreparedStatement,

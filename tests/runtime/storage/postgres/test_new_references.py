@@ -22,11 +22,12 @@ from mmo_sansio.values.model import Stage
 from mmo_trio.storage.interface.store import DecideBatch
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from mmo_trio.storage.postgres import store as store_module
-from mmo_trio.storage.postgres.batch_load import LOADS_BEFORE_ASSUMPTION, LoadedBatch, load_batch
+from mmo_trio.storage.postgres.assumptions import LOADS_BEFORE_ASSUMPTION
+from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.statements import KnownBrands
 from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
-from tests.conformance.driver import after_noon, submit_batch
+from tests.conformance.driver import after_noon, create_payments, submit_batch
 from tests.conformance.inputs import creation, reference
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -176,12 +177,19 @@ async def test_nothing_is_created_below_records_that_were_served_since_the_last_
         assert len(loads.reads) == 1
 
 
-async def test_other_inputs_are_loaded(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with open_used_store(database, monkeypatch) as (store, loads):
-        (reply,) = await submit_batch(store, (BeginSubmission(reference(0)), after_noon(10)))
+async def test_inputs_about_payments_that_another_process_has_created_are_loaded(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        open_used_store(database, monkeypatch) as (store, loads),
+        open_postgres(database, serving=True) as other,
+    ):
+        await create_payments(other, [20, 21])
+        loads.reads.clear()
+        (reply,) = await submit_batch(store, (BeginSubmission(reference(20)), after_noon(22)))
         assert isinstance(reply, Applied)
-        create, begin = creation(10), BeginSubmission(reference(1))
-        await submit_batch(store, (create, after_noon(11)), (begin, after_noon(12)))
+        create, begin = creation(10), BeginSubmission(reference(21))
+        await submit_batch(store, (create, after_noon(23)), (begin, after_noon(24)))
         assert len(loads.reads) == 2
 
 
