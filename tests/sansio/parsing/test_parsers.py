@@ -15,7 +15,7 @@ from mmo_sansio.http.chunked_body import ChunkedBody, ChunkedBodyError
 from mmo_sansio.http.egress_rules import (
     EgressRules,
     delivery_url_error,
-    parse_url,
+    parse_any_url,
     redirect_url_error,
 )
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
@@ -103,7 +103,7 @@ def read_timestamp(text: bytes) -> None:
 
 
 def read_url(text: bytes) -> None:
-    parse_url.cache_clear()
+    parse_any_url.cache_clear()
     delivery_url_error(text.decode(), rules=EgressRules())
     redirect_url_error(text.decode(), extra_schemes=("acme",))
 

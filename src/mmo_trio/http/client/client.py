@@ -196,7 +196,10 @@ class HttpClient:
         and is sent once more where that one breaks."""
         started = trio.current_time()
         try:
-            target = self._parse_target(request.target, skip_egress_rules=skip_egress_rules)
+            if skip_egress_rules:
+                target = parse_url(request.target.decode("utf-8", "surrogateescape"))
+            else:
+                target = self._parse_target(request.target)
         except UrlError as error:
             return NoResponseReceived(
                 ExchangeFailure.FORBIDDEN, str(error), may_have_arrived=False, duration_ms=0
@@ -268,10 +271,10 @@ def _provider_response(exchange: ExchangeResult) -> HttpResponse:
     return HttpResponse(exchange.status, exchange.headers, body)
 
 
-def _allowed_target(rules: EgressRules, url: bytes, *, skip_egress_rules: bool) -> UrlTarget:
-    """Return the target of a request to this URL. Raises UrlError when the rules forbid it."""
+def _allowed_target(rules: EgressRules, url: bytes) -> UrlTarget:
+    """Return the target of a delivery to this URL. Raises UrlError when the rules forbid it."""
     text = url.decode("utf-8", "surrogateescape")
-    error = None if skip_egress_rules else delivery_url_error(text, rules=rules)
+    error = delivery_url_error(text, rules=rules)
     if error is not None:
         raise UrlError(error)
     return parse_url(text)
