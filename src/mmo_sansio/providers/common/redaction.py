@@ -65,8 +65,11 @@ class RedactingProvider:
     """Those of both that are removed wherever they appear."""
     _long_octets: tuple[bytes, ...] = field(init=False, repr=False)
     """The same in UTF-8."""
+    _shortest_octets: int = field(init=False, default=0)
+    """How many the shortest of them has."""
     _judge: interface.JudgesAnswers | None = field(init=False)
     _guard: interface.AuthenticatesNotifications | None = field(init=False)
+    _locker: interface.LocksCredentials | None = field(init=False)
     """The adapter, where it can do that: asking costs more than most answers."""
 
     def __attrs_post_init__(self) -> None:
@@ -78,6 +81,7 @@ class RedactingProvider:
         adapter = self.adapter
         self._judge = adapter if isinstance(adapter, interface.JudgesAnswers) else None
         self._guard = adapter if isinstance(adapter, interface.AuthenticatesNotifications) else None
+        self._locker = adapter if isinstance(adapter, interface.LocksCredentials) else None
 
     @property
     def name(self) -> str:
@@ -197,25 +201,15 @@ class RedactingProvider:
 
     def credential_of(self, request: HttpRequest) -> str:
         """Return the adapter's credential; empty where none is ever locked."""
-        return (
-            self.adapter.credential_of(request)
-            if isinstance(self.adapter, interface.LocksCredentials)
-            else ""
-        )
+        return "" if self._locker is None else self._locker.credential_of(request)
 
     def uses_credential(self, credential: str) -> bool:
         """Return what the adapter says; false where no credential is ever locked."""
-        return isinstance(
-            self.adapter, interface.LocksCredentials
-        ) and self.adapter.uses_credential(credential)
+        return self._locker is not None and self._locker.uses_credential(credential)
 
     def read_finding(self, request: HttpRequest) -> interface.AccountFinding | None:
         """Return the adapter's finding, which has no words of the operator."""
-        return (
-            self.adapter.read_finding(request)
-            if isinstance(self.adapter, interface.LocksCredentials)
-            else None
-        )
+        return None if self._locker is None else self._locker.read_finding(request)
 
     def judge_answer(
         self, request: HttpRequest, response: HttpResponse
@@ -302,6 +296,8 @@ class RedactingProvider:
         run = found[0]
         if mark not in run:
             return run  # It stands for itself.
+        if not mark and len(run) <= self._shortest_octets:
+            return run  # Each of its characters stands for less than an octet.
 
         decoded = decode(run)
         is_secret = any(secret in decoded for secret in self._long_octets)
@@ -311,6 +307,7 @@ class RedactingProvider:
         every = (*self._secrets, *self._tokens)
         self._long_secrets = tuple(each for each in every if len(each) >= LONG_SECRET_CHARACTERS)
         self._long_octets = tuple(secret.encode() for secret in self._long_secrets)
+        self._shortest_octets = min(map(len, self._long_octets), default=0)
 
 
 def find_secrets(instance: object, depth: int = 0) -> Iterable[str]:
