@@ -312,7 +312,7 @@ async def commit_until_known(
     stored, CommitInDoubt when nobody can learn that, and what the attempt itself raises."""
     backoff, races = Backoff(deadlines.attempts_until), 0
     while True:
-        commit = Commit[T](raiser=raiser)
+        commit: Commit[T] = Commit(raiser=raiser)
         try:
             return await pool.call(_bind_commit(attempt, commit), deadlines.attempts_until)
         except psycopg.Error as error:

@@ -266,7 +266,7 @@ class CallThreads:
         if len(self._waiting) >= WAITING_MAX:
             await trio.lowlevel.checkpoint()
             raise StoreUnavailable(f"{WAITING_MAX} calls wait for the store")
-        spot = ParkingSpot[None]()
+        spot: ParkingSpot[None] = ParkingSpot()
         self._waiting.append(spot)
         with trio.move_on_after(within_s):
             await spot.park(on_cancel=lambda: self._waiting.remove(spot))
