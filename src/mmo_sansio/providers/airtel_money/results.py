@@ -246,11 +246,13 @@ def _is_rejected(response: wire.AirtelResponse, code: codes.AirtelCode | None) -
 
 def refuses_account(response: wire.AirtelResponse, code: codes.AirtelCode | None) -> bool:
     """Tell whether the answer to a submission refuses the application, its signature or our PIN, so
-    that it says nothing of the payment. A 403 that is not Airtel's own comes from a firewall in
-    front of it, and is the same for each."""
+    that it says nothing of the payment: by a code that may be about the payer, too, only its words
+    do. A 403 that is not Airtel's own comes from a firewall in front of it, and is the same for
+    each."""
     if code is None:
         return response.status in (401, 403) and response.success is not True
-    return code.native in codes.ACCOUNT_REFUSALS and _is_rejected(response, code)
+    is_ours = code.error_code is ErrorCode.MERCHANT_MISCONFIGURED
+    return is_ours and code.native in codes.ACCOUNT_REFUSALS and _is_rejected(response, code)
 
 
 def _is_airtels(response: wire.AirtelResponse, code: codes.AirtelCode | None) -> bool:

@@ -578,6 +578,17 @@ def test_a_refusal_of_our_account_says_nothing_of_the_payment(given: HttpRespons
     assert len(held) >= 2
 
 
+@pytest.mark.spec("S6", "E1")
+def test_an_invalid_number_of_one_payer_holds_back_nobody_else() -> None:
+    """By the same code Airtel refuses our till: only the words tell whose fault it is."""
+    given = answer("DP00800001010", success=False, status=400, message="Initiator is invalid")
+    provider = an_adapter()
+    report, (request,) = run_conversation(provider.submit(a_payin(), now=Moment.at(START)), given)
+    assert isinstance(report, ProviderFailed)
+    assert report.error_code is E.USER_NOT_FOUND
+    assert provider.judge_answer(request, given) is None
+
+
 def test_a_refused_key_holds_what_needs_it_and_what_is_taken_ends_a_refusal() -> None:
     for options, held in (({}, {Type.PAYOUT}), ({"collection_version": 2}, set(Type) - {Type.TAX})):
         provider = an_adapter(**options)
