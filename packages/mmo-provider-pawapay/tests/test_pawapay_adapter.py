@@ -310,6 +310,24 @@ class TestSubmissions:
             assert set(finding.held) == (held if is_of_operation else {Type.PAYIN, Type.PAYOUT})
             assert finding.holds_reversals is (not is_of_operation or path.endswith(b"/refunds"))
 
+    @pytest.mark.spec("S6")
+    @pytest.mark.parametrize("status", [401, 403])
+    @pytest.mark.parametrize("body", [b"", b"<html>", b'{"message":"Forbidden"}'])
+    def test_a_firewall_in_front_of_pawapay_holds_back_all_and_fails_none(
+        self, body: bytes, status: int
+    ) -> None:
+        turned_away = HttpResponse(status, (), body)
+        for type in (Type.PAYIN, Type.PAYOUT):
+            assert isinstance(submitted(turned_away, type), ProviderNeverReceived)
+        for path in HELD_WHERE_NOT_PERMITTED:
+            finding = an_account().judge_answer(HttpRequest("POST", path), turned_away)
+            assert finding is not None
+            assert (finding.state, finding.code) == ("refused", f"HTTP {status}")
+            assert (set(finding.held), finding.holds_reversals) == (
+                {Type.PAYIN, Type.PAYOUT},
+                True,
+            )
+
     @pytest.mark.parametrize("body", [ACCEPTED, REJECTED, DUPLICATE_IGNORED])
     def test_what_is_taken_ends_the_refusal(self, body: bytes) -> None:
         for path in HELD_WHERE_NOT_PERMITTED:
@@ -324,15 +342,13 @@ class TestSubmissions:
     @pytest.mark.parametrize(
         "answer",
         [
-            HttpResponse(403),
-            HttpResponse(403, (), b"<html>"),
             HttpResponse(500, (), UNKNOWN_ERROR),
             HttpResponse(400, (), INVALID_INPUT),
+            HttpResponse(403, (), INVALID_INPUT),
+            HttpResponse(404, (), b"<html>"),
         ],
     )
-    def test_a_firewall_and_other_faults_say_nothing_of_the_account(
-        self, answer: HttpResponse
-    ) -> None:
+    def test_other_faults_say_nothing_of_the_account(self, answer: HttpResponse) -> None:
         for path in (*HELD_WHERE_NOT_PERMITTED, b"https://api.pawapay.io/other"):
             assert an_account().judge_answer(HttpRequest("POST", path), answer) is None
 

@@ -18,6 +18,7 @@ from mmo_provider_pawapay.wire import (
     PAYOUT,
     REFUND,
     Operation,
+    is_turned_away,
     operation_of,
     parse_failure,
     parse_json,
@@ -53,6 +54,11 @@ _SUBMISSION_REFUSALS = {
     "and this machine's clock with the time: a signature lasts a minute.",
 }
 """What a refusal of our account means, by its code."""
+
+_TURNED_AWAY = (
+    "A firewall in front of pawaPay turns this gateway away. Ask pawaPay to let the address pass "
+    "from which this gateway sends."
+)
 
 _STATUSES = {
     "OPERATIONAL": (AccountState.WORKS, "The operator works."),
@@ -123,9 +129,19 @@ class AnswerJudge:
 
     def submission(self, response: HttpResponse, operation: Operation) -> AccountFinding | None:
         """Return the finding from the answer to a submission: whether pawaPay takes our signature
-        and our token for it. A refusal holds back what would meet it, too: all, or where the token
-        does not permit this operation, what is of it."""
+        and our token for it, if a firewall lets it pass. A refusal holds back what would meet it,
+        too: all, or where the token does not permit this operation, what is of it."""
         part = submissions_part(operation)
+        if is_turned_away(response):
+            return AccountFinding(
+                self.provider,
+                part,
+                AccountState.REFUSED,
+                f"HTTP {response.status}",
+                _TURNED_AWAY,
+                held=(Type.PAYIN, Type.PAYOUT),
+                holds_reversals=True,
+            )
         try:
             document = parse_json(response.body)
             code, status = parse_failure(document).code, document.get("status")

@@ -221,12 +221,13 @@ def parse_initiation(
         told, status = named_id(document, operation), text_member(document, "status")
         reason = parse_failure(document)
     except ValueError:
-        return Initiation.UNCLEAR
+        return Initiation.NEVER_RECEIVED if is_turned_away(response) else Initiation.UNCLEAR
     if told not in (None, id) or reason.code in INCONCLUSIVE:
         return Initiation.UNCLEAR
     if response.status == 200 and told is not None and status in ("ACCEPTED", "DUPLICATE_IGNORED"):
         return Initiation.ACCEPTED
-    if reason.code in ACCOUNT_REFUSALS and status in (None, "REJECTED"):
+    is_refused = reason.code in ACCOUNT_REFUSALS and status in (None, "REJECTED")
+    if is_refused or is_turned_away(response):
         return Initiation.NEVER_RECEIVED
     if told is not None and status == "REJECTED":
         return reason
@@ -234,6 +235,19 @@ def parse_initiation(
         status in (None, "REJECTED") and response.status != 200 and reason.code in FAILURES
     )
     return reason if is_told_by_pawapay else Initiation.UNCLEAR
+
+
+def is_turned_away(response: HttpResponse) -> bool:
+    """Tell whether a submission came no further than to what stands in front of pawaPay: a 401 or
+    403 that names neither a reason nor a payment, such as a firewall's page in HTML."""
+    if response.status not in (401, 403):
+        return False
+    try:
+        document = parse_json(response.body)
+    except ValueError:
+        return True
+    names_payment = any(each.id in document for each in (DEPOSIT, PAYOUT, REFUND))
+    return not (names_payment or "status" in document or "failureReason" in document)
 
 
 def parse_amount(document: Mapping[str, Any]) -> Money | None:
