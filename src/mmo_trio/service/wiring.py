@@ -343,6 +343,7 @@ def build_workers(foundation: Foundation) -> Workers:
             providers,
             float_monitor.note_reversal,
             account_checks.holds_reversals,
+            partial(account_checks.begin_trial, type=None),
         ),
         dispatcher=dispatcher,
         scheduler=scheduler,
@@ -471,6 +472,7 @@ def _provider_worker(
         foundation.resources.clock.moment,
         is_closed=foundation.known.is_closed,
         hold_of=checks.hold_of,
+        begin_trial=checks.begin_trial,
         hint_file=None if hint_file is None else HintFile(hint_file),
     )
 
@@ -553,7 +555,7 @@ def _api_handler(
         method_states=MethodStates(
             foundation.accounts.adapters,
             foundation.known.is_closed,
-            lambda provider, type: workers.account_checks.hold_of(provider, type) is not None,
+            workers.account_checks.is_held,
         ),
     )
     webhooks = Webhooks(

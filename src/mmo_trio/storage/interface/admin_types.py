@@ -345,6 +345,8 @@ class NoteTopic(StrEnum):
     """When its account was checked last, and whether a person has asked for another check."""
     FINDING = "finding"
     """What is known of a part of its account."""
+    TRIAL = "trial"
+    """When something was sent last to see whether it still refuses what it has refused."""
     AVAILABILITY = "availability"
     """When it was asked last what it can process."""
     RECORDING = "recording"

@@ -70,8 +70,12 @@ CHECK_TIMEOUT_S: Final = 60.0
 AVAILABILITY_ASKED_EVERY: Final = Span(30 * SECOND)
 
 HELD_FOR: Final = Span(5 * MINUTE)
-"""How long payments are held back since the provider last said so: one that says nothing any more
-is tried."""
+"""How long payments are held back since the provider last said so. Then one is tried: if the others
+went with it, all would meet what is still refused, and a password that is still wrong be locked."""
+
+TRIED_FOR: Final = Span(MINUTE)
+"""How long the others wait for what becomes of it: they follow where nothing refuses it by then, as
+some operators say only by a result whether they take what was sent."""
 
 _REVERSALS: Final = "reversals"
 """What is held back beside the types of payments."""
@@ -105,6 +109,12 @@ class AccountChecks:
     """The credentials with which nothing automatic may ask."""
     _holds: dict[tuple[str, str], trio.Event] = Factory(dict)
     """What is held back, by provider and the type of payments, or _REVERSALS."""
+    _due: frozenset[tuple[str, str]] = frozenset()
+    """Of which of these one is to be tried."""
+    _trials: dict[tuple[str, str], ProviderNote] = Factory(dict)
+    """When one was tried last."""
+    _asked_to_try: set[tuple[str, str]] = Factory(set)
+    """Of which this process has asked since the last round whether it may try one."""
 
     def __attrs_post_init__(self) -> None:
         for account in self.accounts.values():
@@ -120,13 +130,41 @@ class AccountChecks:
         ]
 
     def hold_of(self, provider: str, type: Type) -> trio.Event | None:
-        """Return what is set once such payments may be sent to the provider again; None: they may
-        be sent."""
+        """Return what is set once such payments may be sent to the provider again, or one is to be
+        tried; None: they may be sent."""
         return self._holds.get((provider, type))
+
+    def is_held(self, provider: str, type: Type) -> bool:
+        """Tell whether no such payment is sent to the provider for now, not even one to try it."""
+        key = provider, type
+        return key in self._holds and key not in self._due
 
     def holds_reversals(self, provider: str) -> bool:
         """Tell whether no reversal may be sent to the provider for now."""
         return (provider, _REVERSALS) in self._holds
+
+    async def begin_trial(self, provider: str, type: Type | None) -> bool:
+        """Tell whether the caller is to send one payment of this type, or one reversal (None),
+        which are held: the time is over for which a refusal counts. It is told to one caller of all
+        processes, once after each refusal."""
+        key = provider, type or _REVERSALS
+        if key not in self._due or key in self._asked_to_try:
+            return False
+        self._asked_to_try.add(key)
+
+        known = self._trials.get(key, ProviderNote(provider, NoteTopic.TRIAL, str(key[1])))
+        begun = evolve(known, at=self.now().time)
+        try:
+            if not await self.store.note_provider(begun, replacing=known):
+                return False
+        except Exception as error:
+            log_store_failure(logger, "provider_trial_not_noted", error, provider=provider)
+            return False
+
+        logger.info("provider_hold_tried", provider=provider, type=str(key[1]))
+        self._trials[key] = begun
+        self._keep([*self._notes.values()])
+        return True
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run rounds until cancelled; what is known already is read before `started`."""
@@ -173,7 +211,7 @@ class AccountChecks:
             log.warning("operator_account_warned")
         known = self._notes.get((finding.provider, finding.part))
         before = None if known is None else read_finding_note(known)
-        if finding.state is AccountState.UNKNOWN and known is not None and self._held_by(known):
+        if finding.state is AccountState.UNKNOWN and before is not None and self._holds_by(before):
             return
         if (latest := finding.after(before)) is before:
             return
@@ -206,8 +244,11 @@ class AccountChecks:
         try:
             read_from = self.now().time
             notes = await self.store.provider_notes(
-                NoteTopic.CHECK, NoteTopic.FINDING, NoteTopic.AVAILABILITY
+                NoteTopic.CHECK, NoteTopic.FINDING, NoteTopic.TRIAL, NoteTopic.AVAILABILITY
             )
+            trials = (each for each in notes if each.topic is NoteTopic.TRIAL)
+            self._trials = {(each.provider, each.subject): each for each in trials}
+            self._asked_to_try.clear()
             learned_since = (each for each in self._notes.values() if each.at >= read_from)
             self._keep(
                 [*(each for each in notes if each.topic is NoteTopic.FINDING), *learned_since]
@@ -261,14 +302,45 @@ class AccountChecks:
         self._stopped = frozenset(
             each.stopped_credential for each in self.findings if each.stopped_credential
         )
-        latest = self._notes.values()
-        held = {(each.provider, kind) for each in latest for kind in self._held_by(each)}
-        for ended in self._holds.keys() - held:
+        held, due = self._find_holds()
+        holds = held | due
+        for ended in self._holds.keys() - holds:
             logger.info("provider_hold_ended", provider=ended[0], type=str(ended[1]))
             self._holds.pop(ended).set()
-        for begun in held - self._holds.keys():
+        for begun in holds - self._holds.keys():
             logger.warning("provider_hold_began", provider=begun[0], type=str(begun[1]))
             self._holds[begun] = trio.Event()
+
+        # Whoever waits learns that one is to be tried; the others go on waiting.
+        for key in due - self._due:
+            self._holds[key].set()
+            self._holds[key] = trio.Event()
+        self._due = due
+
+    def _find_holds(self) -> tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]:
+        """Return what is held back by the latest notes, and of what one is to be tried."""
+        now = self.now().time
+        latest, stopped = dict[tuple[str, str], Instant](), set[tuple[str, str]]()
+        for note in self._notes.values():
+            finding = read_finding_note(note)
+            keys = _held_by(finding)
+            latest |= {key: max(note.at, latest.get(key, note.at)) for key in keys}
+            if self._is_stopped(finding):
+                stopped |= set(keys)
+
+        counting = {key for key, at in latest.items() if elapsed(at, now) < HELD_FOR} | stopped
+        ended = latest.keys() - counting
+        untried = {
+            key for key in ended if key not in self._trials or self._trials[key].at <= latest[key]
+        }
+        open_trials = {
+            key for key in ended - untried if elapsed(self._trials[key].at, now) < TRIED_FOR
+        }
+        return frozenset(counting | open_trials), frozenset(untried)
+
+    def _holds_by(self, finding: AccountFinding) -> bool:
+        """Tell whether something is still held back that this finding holds back."""
+        return not self._holds.keys().isdisjoint(_held_by(finding))
 
     def _is_stopped(self, finding: AccountFinding) -> bool:
         """Tell whether the finding stops a credential that the account still has: nothing is tried
@@ -280,13 +352,6 @@ class AccountChecks:
             and isinstance(account.provider, LocksCredentials)
             and account.provider.uses_credential(finding.stopped_credential)
         )
-
-    def _held_by(self, note: ProviderNote) -> Sequence[str]:
-        """Return what a stored finding holds back, for as long as it counts."""
-        finding = read_finding_note(note)
-        if not self._is_stopped(finding) and elapsed(note.at, self.now().time) >= HELD_FOR:
-            return ()
-        return (*finding.held, *((_REVERSALS,) if finding.holds_reversals else ()))
 
 
 @define(eq=False)
@@ -427,6 +492,12 @@ def unseal_recording_key(keyring: KeyRing, provider: str, content: str) -> bytes
 
 def _recording_of(provider: str) -> str:
     return f"key of a recording of {provider}"
+
+
+def _held_by(finding: AccountFinding) -> Sequence[tuple[str, str]]:
+    """Return what a finding holds back, by provider and the type of payments, or _REVERSALS."""
+    kinds = (*finding.held, *((_REVERSALS,) if finding.holds_reversals else ()))
+    return [(finding.provider, kind) for kind in kinds]
 
 
 def finding_note(finding: AccountFinding, at: Instant) -> ProviderNote:

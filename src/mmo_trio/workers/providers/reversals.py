@@ -7,7 +7,7 @@ processes may find the same reversal due: the decision to wake it lets only one 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 import trio
@@ -57,6 +57,10 @@ REVERSAL_LABELS = {
 """The label of each kind of report in the metrics."""
 
 
+async def _try_none(*_: object) -> bool:
+    return False
+
+
 @define(eq=False)
 class ReversalWorker:
     """Runs once in each process; its conversations are those of the provider worker."""
@@ -67,6 +71,8 @@ class ReversalWorker:
     """Called with each failure that was reported, and what was decided about it."""
     is_held: Callable[[str], bool] = lambda _: False
     """Tells whether the provider with this name takes no reversals for now."""
+    begin_trial: Callable[[str], Awaitable[bool]] = _try_none
+    """Tells whether one is to be sent all the same, to see whether it still takes none."""
     scan_interval_s: float = SCAN_INTERVAL_S
     reports: Counter[tuple[str, str]] = Factory(Counter)
     """Ended conversations by provider and the label of their report."""
@@ -104,12 +110,18 @@ class ReversalWorker:
         }
         self._held = len(held)
         for each in due:
-            if each.id not in held | self._active and len(self._active) < 2 * CONVERSATIONS_MAX:
-                self._active.add(each.id)
-                conversations.start_soon(self._handle, each)
+            if each.id in self._active or len(self._active) >= 2 * CONVERSATIONS_MAX:
+                continue
+            if each.id in held and not await self._may_try(each.provider):
+                continue
+            self._active.add(each.id)
+            conversations.start_soon(self._handle, each)
 
     def _may_send(self, provider: str) -> bool:
         return not self.worker.is_closed(provider) and not self.is_held(provider)
+
+    async def _may_try(self, provider: str) -> bool:
+        return not self.worker.is_closed(provider) and await self.begin_trial(provider)
 
     async def _handle(self, due: Reversal) -> None:
         attempt = self._next_attempt()

@@ -161,6 +161,10 @@ class EndedPolls:
         return self._polled_at[reference] + ENDED_POLL_INTERVAL_S - now if is_first else -1.0
 
 
+async def _try_none(*_: object) -> bool:
+    return False
+
+
 @define(eq=False)
 class ProviderWorker:
     """Accepts intents to submit and to poll, from any task of this process."""
@@ -177,8 +181,11 @@ class ProviderWorker:
     is_closed: Callable[[str], bool] = lambda _: False
     """Tells whether a user has closed the provider with this name for new payments."""
     hold_of: Callable[[str, Type], trio.Event | None] = lambda *_: None
-    """Returns what is set once the provider with this name can process payments of this type again;
-    None: it can."""
+    """Returns what is set once the provider with this name can process payments of this type again,
+    or one is to be tried; None: it can."""
+    begin_trial: Callable[[str, Type], Awaitable[bool]] = _try_none
+    """Tells whether one payment of this type is to be sent though they are held: it shows whether
+    the provider with this name still refuses them."""
     hint_file: HintFile | None = None
     """Where hints are kept that wait for the store; None: in memory only."""
     _conversations: trio.Nursery | None = None
@@ -201,6 +208,8 @@ class ProviderWorker:
     """By the name of the provider."""
     _postponed: dict[str, WorkItem] = Factory(dict)
     """Submissions that wait until they are made again, by their references; all are claimed."""
+    _tried: set[str] = Factory(set)
+    """The references of those that are to be sent though their kind is held."""
     kept_hints: int = 0
     """Hints of notifications in memory, which wait for the store."""
     dropped_polls: int = 0
@@ -440,12 +449,19 @@ class ProviderWorker:
 
     async def _enqueue_later(self, queue: _ProviderQueue, work: WorkItem, delay_s: float) -> None:
         await trio.sleep(delay_s)
+        reference, order = work.intent.gateway_reference, work.transaction.order
         while (hold := self._hold(work)) is not None:
+            if await self.begin_trial(order.provider, order.type):
+                self._tried.add(reference)
+                break
             with trio.move_on_after(HOLD_CHECKED_EVERY_S):
                 await hold.wait()
-        if self._postponed.get(work.intent.gateway_reference) is work:
-            del self._postponed[work.intent.gateway_reference]
+
+        if self._postponed.get(reference) is work:
+            del self._postponed[reference]
             self._enqueue(queue, work)
+        else:
+            self._tried.discard(reference)
 
     def _enqueue(self, queue: _ProviderQueue, work: WorkItem) -> None:
         queue.waiting.append(work)
@@ -510,6 +526,7 @@ class ProviderWorker:
         ):  # It has begun while this work waited, which is postponed now.
             self._claimed[reference] = work
             return
+        self._tried.discard(reference)
         reply, began_at = await self.record_input(
             lambda: inputs.BeginSubmission(
                 reference, self._withheld(work.transaction.order), attempt
@@ -540,10 +557,12 @@ class ProviderWorker:
         )
 
     def _hold(self, work: WorkItem) -> trio.Event | None:
-        """Return what holds back this submission; None where nothing does, or it will be withheld
-        anyway."""
+        """Return what holds back this submission; None where nothing does, it is the one that is
+        tried, or it will be withheld anyway."""
         order = work.transaction.order
-        return None if self._withheld(order) else self.hold_of(order.provider, order.type)
+        if order.gateway_reference in self._tried or self._withheld(order):
+            return None
+        return self.hold_of(order.provider, order.type)
 
     async def _poll(self, work: WorkItem) -> None:
         work = self._unanswered.complete(work)

@@ -338,6 +338,9 @@ async def test_a_provider_that_says_nothing_any_more_is_tried_after_five_minutes
         (finding,) = (each for each in checks.findings if each.part == "deposit")
         assert finding.held == (Type.PAYIN,)
         await trio.sleep(60)
+        assert not checks.is_held(*PAYINS)
+        assert await checks.begin_trial(*PAYINS)
+        await trio.sleep(100)
         assert checks.hold_of(*PAYINS) is None
         (finding,) = (each for each in checks.findings if each.part == "deposit")
         assert finding.state is AccountState.UNKNOWN
@@ -393,8 +396,86 @@ async def test_a_refusal_holds_what_it_is_about_and_nothing_else(
         await account.exchange(HttpRequest("POST", b"/refunds"))
         assert not checks.holds_reversals("lusaka")
         assert checks.hold_of(*PAYINS) is not None
+        assert checks.is_held(*PAYINS)
         await trio.sleep(301)
+        assert not checks.is_held(*PAYINS)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("S6")
+async def test_one_of_all_that_waited_shows_whether_a_refusal_still_holds(
+    autojump_clock: MockClock,
+) -> None:
+    """If all went at once, each would meet a password that is still wrong, until it is locked."""
+    line = AggregatorLine(status=200, refuses=True)
+    async with (
+        open_shared_store(quiet_server(), "gateway") as store,
+        trio.open_nursery() as nursery,
+    ):
+        processes = [line.process(store) for _ in range(3)]
+        for each in processes:
+            await nursery.start(each.run)
+        payment = HttpRequest("POST", b"/payments")
+        await processes[0].accounts["lusaka"].exchange(payment)
+        for is_refused in (True, False):
+            await trio.sleep(3)
+            holds = [each.hold_of(*PAYINS) for each in processes]
+            assert [await each.begin_trial(*PAYINS) for each in processes] == [False] * 3
+            await trio.sleep(300)
+            assert all(hold is not None and hold.is_set() for hold in holds)
+
+            holds = [each.hold_of(*PAYINS) for each in processes]
+            asked = [await each.begin_trial(*PAYINS) for each in processes for _ in range(5)]
+            assert sum(asked) == 1
+            assert [each.hold_of(*PAYINS) for each in processes] == holds
+            line.refuses = is_refused
+            tried = processes[asked.index(True) // 5]
+            await tried.accounts["lusaka"].exchange(payment)
+            assert (tried.hold_of(*PAYINS) is not None) is is_refused
+
+        await trio.sleep(3)
+        assert [each.hold_of(*PAYINS) for each in processes] == [None] * 3
+        assert all(hold is not None and hold.is_set() for hold in holds)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("S6")
+async def test_the_others_follow_one_that_nothing_refuses_for_a_minute(
+    autojump_clock: MockClock,
+) -> None:
+    """Some operators say only by a result, or never, that they take what was sent."""
+    async with StoreFile().open() as store, trio.open_nursery() as nursery:
+        checks = AggregatorLine(status=200).process(store)
+        await nursery.start(checks.run)
+        refused = evolve(REFUSED, provider="lusaka", part="result", held=(Type.PAYIN,))
+        await checks.learn(evolve(refused, holds_reversals=True))
+        await trio.sleep(303)
+        assert await checks.begin_trial(*PAYINS)
+        assert not await checks.begin_trial(*PAYINS)
+        await trio.sleep(58)
+        assert checks.hold_of(*PAYINS) is not None
+        await trio.sleep(5)
         assert checks.hold_of(*PAYINS) is None
+        assert checks.holds_reversals("lusaka")
+        assert await checks.begin_trial("lusaka", None)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("S6")
+async def test_nothing_is_tried_where_nobody_learns_that(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = AggregatorLine(status=200, refuses=True)
+    async with StoreFile().open() as store, trio.open_nursery() as nursery:
+        checks = line.process(store)
+        await nursery.start(checks.run)
+        await checks.accounts["lusaka"].exchange(HttpRequest("POST", b"/payments"))
+        await trio.sleep(303)
+        with monkeypatch.context() as away:
+            away.setattr(AdminStore, "note_provider", fails)
+            assert not await checks.begin_trial(*PAYINS)
+        await trio.sleep(3)
+        assert await checks.begin_trial(*PAYINS)
         nursery.cancel_scope.cancel()
 
 
@@ -409,7 +490,8 @@ async def test_a_refused_password_holds_until_it_changes_or_a_person_asks(
         await nursery.start(checks.run)
         await checks.learn(refused)
         await trio.sleep(600)
-        assert checks.hold_of("kenya", Type.PAYOUT) is not None
+        assert checks.is_held("kenya", Type.PAYOUT)
+        assert not await checks.begin_trial("kenya", Type.PAYOUT)
         assert checks.hold_of("kenya", Type.PAYIN) is None
         works = AccountFinding("kenya", "initiator", AccountState.WORKS, "0", "It works.")
         await checks.learn(works)
@@ -418,7 +500,7 @@ async def test_a_refused_password_holds_until_it_changes_or_a_person_asks(
         await trio.sleep(299)
         assert checks.hold_of("kenya", Type.PAYOUT) is not None
         await trio.sleep(5)
-        assert checks.hold_of("kenya", Type.PAYOUT) is None
+        assert await checks.begin_trial("kenya", Type.PAYOUT)
         nursery.cancel_scope.cancel()
 
 

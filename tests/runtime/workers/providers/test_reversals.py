@@ -90,6 +90,8 @@ class Harness:
     sent: list[tuple[str, str]] = Factory(list)
     closed: set[str] = Factory(set)
     held: set[str] = Factory(set)
+    trials: list[str] = Factory(list)
+    """The providers of which one reversal is to be tried."""
     doubts: int = 0
     """How many of the next commits of a worker have an unknown outcome."""
     noted: list[tuple[ReversalFailed, Reply]] = Factory(list)
@@ -127,7 +129,14 @@ class Harness:
             providers,
             lambda report, reply: self.noted.append((report, reply)),
             self.held.__contains__,
+            self.begin_trial,
         )
+
+    async def begin_trial(self, provider: str) -> bool:
+        if provider not in self.trials:
+            return False
+        self.trials.remove(provider)
+        return True
 
     async def ask(self, minor: int | None = None) -> str:
         amount = None if minor is None else KES(minor)
@@ -269,6 +278,20 @@ async def test_nothing_is_sent_while_the_provider_takes_no_reversals(
         harness.held.clear()
         await trio.sleep(5)
         assert len(harness.sent) == 1
+
+
+@pytest.mark.spec("S6")
+async def test_one_reversal_is_tried_while_the_others_are_held(autojump_clock: MockClock) -> None:
+    async with at_work(held={"test"}) as harness:
+        for _ in range(3):
+            await harness.ask(50)
+        await trio.sleep(5)
+        harness.trials.append("test")
+        await trio.sleep(5)
+        assert len(harness.posts) == 1
+        harness.held.clear()
+        await trio.sleep(5)
+        assert len(harness.posts) == 3
 
 
 async def test_many_that_may_not_be_sent_hold_up_none_of_another_provider(

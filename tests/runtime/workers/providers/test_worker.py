@@ -847,6 +847,31 @@ async def test_a_hold_that_begins_while_a_payment_waits_for_a_conversation_holds
         assert len(harness.sent) == 2
 
 
+@pytest.mark.spec("S6")
+async def test_one_of_many_that_are_held_is_tried_and_the_others_wait_for_it(
+    autojump_clock: MockClock,
+) -> None:
+    async with at_work(WorkerHarness(held={PAYINS: trio.Event()})) as harness:
+        trials = [True]
+
+        async def begin_trial(*key: object) -> bool:
+            await trio.lowlevel.checkpoint()
+            assert key == PAYINS
+            return trials.pop() if trials else False
+
+        for number in range(5):
+            await harness.create(number)
+        await trio.sleep(1)
+        harness.worker.begin_trial = begin_trial
+        before, harness.held[PAYINS] = harness.held[PAYINS], trio.Event()
+        before.set()
+        await trio.sleep(60)
+        assert harness.methods == ["POST"]
+        harness.held.pop(PAYINS).set()
+        await trio.sleep(1)
+        assert harness.methods == ["POST"] * 5
+
+
 @pytest.mark.spec("E1", "S6")
 async def test_what_is_held_until_it_is_too_late_fails_and_is_not_sent(
     autojump_clock: MockClock,
