@@ -43,6 +43,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     batches.check_unread_keys_are_not_visible,
     batches.check_abandoned_work_is_claimed_once,
     batches.check_question_goes_on_after_restart,
+    batches.check_question_is_concluded_as_it_was_asked,
     batches.check_question_keeps_the_operators_id,
     batches.check_due_transactions,
     claims.check_claim_survives_restart,

@@ -290,11 +290,35 @@ async def check_question_goes_on_after_restart(open_store: OpenStore) -> None:
         await submit_batch(store, (_hint("x" * 1_995), after_noon(14)))
     async with open_store() as store:
         assert await store.open_polls([about]) == {about: PollEnded(about, asked_at, "x" * 1_995)}
-        await submit_batch(store, (EndedPollConcluded(about), after_noon(15)))
+        concluded = EndedPollConcluded(about, hint="x" * 1_995)
+        await submit_batch(store, (concluded, after_noon(15)))
         assert not await store.open_polls([about])
         await submit_batch(store, (_hint("AGAIN"), after_noon(16)))
         again = PollEnded(about, after_noon(16), "AGAIN")
         assert await store.open_polls([about]) == {about: again}
+
+
+async def check_question_is_concluded_as_it_was_asked(open_store: OpenStore) -> None:
+    """What has come since a question was asked, perhaps to another process, is not concluded with
+    it: it stays stored, and is asked about (S5)."""
+    about, told = reference(1), "PROCESSING\nPAID"
+    async with open_store() as store:
+        await create_payments(store, range(2))
+        await submit_batch(store, (BeginSubmission(about), after_noon(5)))
+        await submit_batch(store, (failed(1), after_noon(6)))
+        await submit_batch(store, (_hint("PROCESSING"), after_noon(7)))
+        await submit_batch(store, (_hint("PAID"), after_noon(8)))
+        question = PollEnded(about, after_noon(7), told)
+        for hint, is_unanswered in (("PROCESSING", False), (None, False), ("PAID", True)):
+            asked = EndedPollConcluded(about, is_unanswered, hint)
+            await submit_batch(store, (asked, after_noon(9)))
+            assert await store.open_polls([about]) == {about: question}
+        whole = EndedPollConcluded(about, hint=told)
+        await submit_batch(store, (_hint("AGAIN"), after_noon(10)), (whole, after_noon(11)))
+        question = PollEnded(about, after_noon(7), f"{told}\nAGAIN")
+        assert await store.open_polls([about]) == {about: question}
+        await submit_batch(store, (EndedPollConcluded(about, hint=question.hint), after_noon(12)))
+        assert not await store.open_polls([about])
 
 
 async def check_question_keeps_the_operators_id(open_store: OpenStore) -> None:

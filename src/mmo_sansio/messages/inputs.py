@@ -418,8 +418,9 @@ class EndedPollConcluded:
     gateway_reference: str
     is_unanswered: bool = False
     hint: str | None = None
-    """The text of the hint that caused the question, where that stayed without an answer; None: no
-    hint did, or it is not known any more."""
+    """The text of the hints with which it was asked; None: there was none."""
+    provider_reference: str | None = None
+    """The provider's id of the payment with which it was asked, where it is not stored with it."""
 
 
 Input: TypeAlias = (

@@ -172,11 +172,14 @@ class World:
                 self._submit(gateway_reference)
             case PollProvider(gateway_reference):
                 self.receive(self.provider.poll(self.transaction(gateway_reference), now=self.now))
-            case PollEnded(gateway_reference, hint=hint):
+            case PollEnded(gateway_reference, hint=hint, provider_reference=known):
                 report = self.provider.poll(self.transaction(gateway_reference), now=self.now)
                 self.receive(report)
                 if answers_ended_poll(report, hint):
-                    self.receive(EndedPollConcluded(gateway_reference))
+                    concluded = EndedPollConcluded(
+                        gateway_reference, hint=hint, provider_reference=known
+                    )
+                    self.receive(concluded)
             case DeliverCallback(gateway_reference):
                 self._deliver(self.transaction(gateway_reference))
             case DeliverQr(gateway_reference):

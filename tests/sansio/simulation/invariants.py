@@ -17,6 +17,7 @@ from mmo_sansio.messages.changes import (
 )
 from mmo_sansio.messages.inputs import (
     CreatePayment,
+    EndedPollConcluded,
     Input,
     ProviderAccepted,
     ProviderCannotTell,
@@ -95,7 +96,7 @@ def a_decision_leaves_one_line(given: Input, was: Transaction | None, decision: 
     if decision.changes:
         assert isinstance(decision.changes[-1], JournalEntry), "no line in the journal"
     elif not (
-        isinstance(given, ProviderHinted | ProviderAccepted)
+        isinstance(given, ProviderHinted | ProviderAccepted | EndedPollConcluded)
         and was
         and was.progress.stage.is_terminal
     ):

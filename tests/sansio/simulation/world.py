@@ -266,7 +266,13 @@ class Simulation:
             ):
                 asked = self.asked_after_end.pop(given.gateway_reference)
                 if answers_ended_poll(given, None):
-                    self.returning.append(EndedPollConcluded(given.gateway_reference))
+                    self.returning.append(
+                        EndedPollConcluded(
+                            asked.gateway_reference,
+                            hint=asked.hint,
+                            provider_reference=asked.provider_reference,
+                        )
+                    )
                 else:
                     self.todo.append(asked)
 

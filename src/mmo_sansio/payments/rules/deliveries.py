@@ -20,7 +20,7 @@ from mmo_sansio.messages.inputs import (
     ProviderHinted,
     QrConcluded,
 )
-from mmo_sansio.messages.intents import IntentKind
+from mmo_sansio.messages.intents import IntentKind, PollEnded
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger
@@ -59,14 +59,26 @@ def conclude_qr(ledger: Ledger, input_: QrConcluded, *, now: Moment) -> Decision
 
 def conclude_poll(ledger: Ledger, input_: EndedPollConcluded, *, now: Moment) -> Decision:
     """Record that nothing is left to ask; what the provider reported is recorded before. A question
-    that stayed without an answer goes to the suspense book with the hint that caused it (S5)."""
+    that stayed without an answer goes to the suspense book with the hint that caused it (S5).
+
+    Where more has come meanwhile than it was asked with, perhaps to another process, it is asked
+    once more with all of it."""
     transaction = ledger.transaction(input_.gateway_reference)
     key = (input_.gateway_reference, IntentKind.POLL)
-    if transaction is None or ledger.open_intent(key) is None:
+    question = ledger.open_intent(key)
+    if transaction is None or not isinstance(question, PollEnded):
         return ignore("No poll of it is open.", transaction)
+    if not _was_asked(question, input_):
+        return Decision(Applied(transaction), intents=(question,))
     changes: tuple[Change, ...] = (IntentConcluded(key),)
     if input_.is_unanswered:
         asked = ProviderHinted(transaction.reference, transaction.order.provider, input_.hint or "")
         reason = SuspenseReason.UNANSWERED_QUESTION
         changes = (suspense_entry(asked, reason, transaction, now=now), *changes)
     return Decision(Applied(transaction), changes)
+
+
+def _was_asked(question: PollEnded, asked: EndedPollConcluded) -> bool:
+    """Tell whether this was asked with all that the open question knows."""
+    has_hints = question.hint is None or question.hint in (asked.hint or "")
+    return has_hints and question.provider_reference in (None, asked.provider_reference)

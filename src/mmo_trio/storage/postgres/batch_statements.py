@@ -168,9 +168,11 @@ _UPSERT_POLLS = InsertStatement(f"""
     ON CONFLICT (brand, gateway_reference, kind) DO UPDATE SET holder = excluded.holder,
         since = least(intents.since, excluded.since),
         hint = {MERGED_HINT.format(known="intents", later="excluded")},
-        provider_reference = coalesce(excluded.provider_reference, intents.provider_reference)
+        provider_reference = coalesce(excluded.provider_reference, intents.provider_reference),
+        fence = intents.fence + 1
 """)
-"""A question goes on from the open one about its payment."""
+"""A question goes on from the open one about its payment. Its fence rises, so that nobody concludes
+it who has read it before."""
 
 _INSERT_JOURNAL = InsertStatement("""
     INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after,

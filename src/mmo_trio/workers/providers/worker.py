@@ -577,7 +577,7 @@ class ProviderWorker:
             exchange = self.ask_for(name)
         report = await self._converse(conversation, exchange, work.transaction, began_at)
         if isinstance(work.intent, PollEnded):
-            await self._report(partial(self._conclude_poll, report, work, work.intent.hint))
+            await self._report(partial(self._conclude_poll, report, work))
         else:
             await self._report(partial(self.record_input, lambda: report))
 
@@ -617,23 +617,23 @@ class ProviderWorker:
         self,
         report: inputs.ProviderReport,
         work: WorkItem,
-        hint: str | None,
         *,
         tries_max: float = math.inf,
     ) -> None:
         """Record the report about a payment that has ended, and that it was asked about unless it
         is asked again: only an answer about the payment ends the questions, or that none has come
-        for days, and then staff have to ask.
-
-        `hint`: the text that caused the question."""
-        reference = work.intent.gateway_reference
+        for days, and then staff have to ask."""
+        intent = work.intent
+        assert isinstance(intent, PollEnded)
+        reference = intent.gateway_reference
         await self.record_input(lambda: report, tries_max=tries_max)
-        concluded = inputs.EndedPollConcluded(reference)
-        pause_s = None
-        if answers_ended_poll(report, hint):
+        is_answered, pause_s = answers_ended_poll(report, intent.hint), None
+        concluded = inputs.EndedPollConcluded(
+            reference, not is_answered, intent.hint, intent.provider_reference
+        )
+        if is_answered:
             self._unanswered.discard(reference)
         else:
-            concluded = inputs.EndedPollConcluded(reference, is_unanswered=True, hint=hint)
             pause_s = self._unanswered.add(work, self.now().time)
             if isinstance(report, inputs.ProviderCannotTell):
                 pause_s = None  # No further question can tell.

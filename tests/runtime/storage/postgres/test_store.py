@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import count
@@ -20,8 +21,10 @@ from attrs import evolve, frozen
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
+    EndedPollConcluded,
     Input,
     ProviderFailed,
+    ProviderHinted,
     ProviderSucceeded,
     StopPayment,
     UnmatchedNotified,
@@ -29,6 +32,9 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Rejected, Reply
+from mmo_sansio.payments.decide import decide, reads
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
@@ -151,6 +157,33 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
             assert len(await first.store.admin.callbacks(gateway_reference=reference(number))) == 1
         book = await first.store.admin.suspense()
         assert sum(each.times for each in book) == 3 * payments
+
+
+@pytest.mark.spec("S5")
+async def test_a_question_is_not_concluded_with_what_another_node_is_told_meanwhile(
+    database: str,
+) -> None:
+    about, told = reference(1), partial(ProviderHinted, reference(1), "sandbox")
+
+    async def tell_the_other() -> None:
+        async with open_postgres(database, serving=True) as other:
+            await submit_batch(other, (told("PAID"), NOON))
+
+    async with open_postgres(database, serving=True) as store:
+        for given in (creation(1), BeginSubmission(about), failed(1), told("PENDING")):
+            await submit_batch(store, (given, NOON))
+        concluded, attempts = EndedPollConcluded(about, hint="PENDING"), count(1)
+
+        def decide_late(ledger: Ledger) -> Sequence[Decision]:
+            if next(attempts) == 1:
+                with ThreadPoolExecutor() as thread:
+                    thread.submit(trio.run, tell_the_other).result()
+            return [decide(ledger, concluded, now=NOON)]
+
+        await store.transact(reads(concluded), decide_late)
+        assert next(attempts) > 2, "it was decided again"
+        [(_, open_question)] = (await store.open_polls([about])).items()
+        assert open_question.hint == "PENDING\nPAID"
 
 
 @pytest.mark.spec("C12", "S1", "S5")

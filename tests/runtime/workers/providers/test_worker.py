@@ -572,6 +572,20 @@ async def test_the_poll_of_a_payment_that_has_ended_is_open_until_its_report_is_
         assert harness.methods == ["POST", "GET", "GET"]
 
 
+@pytest.mark.spec("S5")
+async def test_what_another_process_was_told_about_an_ended_payment_is_asked_with_too(
+    autojump_clock: MockClock,
+) -> None:
+    """Its row knows all hints; this process got the latest only."""
+    async with at_work(WorkerHarness(answers=[has_it, succeeds])) as harness:
+        await is_told_of_the_end(harness, "COMPLETED")
+        intents = harness.engine.gateway.ledger.intents
+        intents[REFERENCE, IntentKind.POLL] = PollEnded(REFERENCE, now(), "PAID\nCOMPLETED")
+        await trio.sleep(60)
+        assert harness.provider.hints == ["COMPLETED", "PAID\nCOMPLETED"]
+        assert (REFERENCE, IntentKind.POLL) not in intents
+
+
 async def is_away(request: HttpRequest) -> HttpResponse:
     await trio.lowlevel.checkpoint()
     raise ExchangeFailed("no answer", may_have_arrived=True)

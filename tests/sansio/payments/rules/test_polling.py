@@ -6,7 +6,12 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded, TransactionAdvanced
-from mmo_sansio.messages.inputs import Input, ProviderAccepted, ProviderReport
+from mmo_sansio.messages.inputs import (
+    EndedPollConcluded,
+    Input,
+    ProviderAccepted,
+    ProviderReport,
+)
 from mmo_sansio.messages.intents import PollEnded, PollProvider
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decide import decide
@@ -89,6 +94,31 @@ def test_a_late_hint_asks_unless_the_provider_has_told_its_success(
     decision = decided(before, hinted())
     assert decision.intents == intents
     assert decision.changes == ()
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    ("hint", "provider_reference", "is_whole"),
+    [
+        ("PENDING\nPAID", "R1", True),
+        ("PENDING\nPAID\nAGAIN", "R1", True),
+        ("PENDING", "R1", False),
+        ("PENDING\nPAID", "R0", False),
+        (None, None, False),
+    ],
+)
+@pytest.mark.parametrize("is_unanswered", [False, True])
+def test_what_has_come_since_a_question_is_not_concluded_with_it(
+    hint: str | None, provider_reference: str | None, is_whole: bool, is_unanswered: bool
+) -> None:
+    """Another process may have got it, and may have died since."""
+    ledger = ledger_with(a_transaction(Stage.FAILED, completion_source=Source.EXPIRY))
+    known = PollEnded(REFERENCE, START, "PENDING\nPAID", "R1")
+    ledger.apply((), (known,))
+    asked = EndedPollConcluded(REFERENCE, is_unanswered, hint, provider_reference)
+    decision = decide(ledger, asked, now=NOW)
+    assert decision.intents == (() if is_whole else (known,))
+    assert bool(decision.changes) is is_whole
 
 
 @pytest.mark.spec("S5")

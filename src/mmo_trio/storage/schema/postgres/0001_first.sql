@@ -122,8 +122,9 @@ INSERT INTO holders (id, alive_until) OVERRIDING SYSTEM VALUE VALUES (0, '-infin
 CREATE INDEX holders_running ON holders (id) WHERE NOT is_over;
 
 -- Kept intents that are not concluded: few, and found by their payment. `fence` is the one under which a callback was
--- claimed last; 0: unclaimed. A question about a payment that has ended has the last three: the own time of the oldest
--- that had no answer, the text of the hints that caused it, and the id that the provider gave the payment.
+-- claimed last, or how often a question was asked anew; 0: unclaimed, or once. A question about a payment that has ended
+-- has the last three: the own time of the oldest that had no answer, the text of the hints that caused it, and the id that
+-- the provider gave the payment.
 CREATE TABLE intents (
     gateway_reference text NOT NULL,
     kind text NOT NULL,
