@@ -117,8 +117,7 @@ class PendingInput(ParkingSpot[Reply]):
 
     input: Input
     received_at: MonotonicInstant
-    """When its request was read, as time since the machine started; when the engine got it where
-    there is none."""
+    """When the engine got it, as time since the machine started."""
     sender: Sender | None = None
     reads: Reads = field(init=False)
     keys: frozenset[Hashable] = field(init=False)
@@ -127,6 +126,12 @@ class PendingInput(ParkingSpot[Reply]):
     def __attrs_post_init__(self) -> None:
         self.reads = reads(self.input)
         self.keys = conflict_keys(self.input, self.reads)
+
+    @property
+    def asked_at(self) -> MonotonicInstant:
+        """When its request was read, as time since the machine started; when the engine got it
+        where there is none."""
+        return self.received_at if self.sender is None else self.sender.asked_at
 
     async def reply(self) -> Reply:
         """Return the reply once what the input changed is durable; one task may call this, once.
@@ -352,7 +357,7 @@ class Engine:
         if isinstance(input_, CreatePayment) and self._is_late(now):
             self.statistics.rejected += 1
             raise StoreUnavailable(_TOO_LATE)
-        return PendingInput(input_, now if sender is None else sender.asked_at, sender)
+        return PendingInput(input_, now, sender)
 
     def _is_late(self, now: MonotonicInstant) -> bool:
         """Return whether a creation that comes now would have to wait too long."""
@@ -538,11 +543,11 @@ class Batch:
         """Return why nothing is created for this input; None where it is to be decided."""
         if not isinstance(call.input, CreatePayment):
             return None
-        if call.received_at < self.clock.requests_count_since():
+        if call.asked_at < self.clock.requests_count_since():
             return _MAY_HAVE_WAITED
-        if call.received_at < earlier(since_boot, CREATION_AGE_MAX):
+        if call.asked_at < earlier(since_boot, CREATION_AGE_MAX):
             return _TOO_OLD
-        if call.sender is None or call.received_at >= earlier(since_boot, CLIENT_PATIENCE):
+        if call.sender is None or call.asked_at >= earlier(since_boot, CLIENT_PATIENCE):
             return None
         return _GIVEN_UP if call.sender.has_left() else None
 

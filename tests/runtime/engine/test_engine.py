@@ -299,6 +299,27 @@ async def test_nothing_is_created_behind_a_queue_that_is_answered_late() -> None
 
 
 @pytest.mark.spec("C12", "P5")
+async def test_a_body_that_came_slowly_makes_nobody_late_behind_it() -> None:
+    """It has waited in the queue for as long as the others, however long ago its head was read."""
+
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        machine = engine.clock
+        assert isinstance(machine, MachineClock)
+        slow = Sender(machine.since_boot(), lambda: False)
+        machine.booted = later(machine.booted, Span(CLIENT_PATIENCE + 1))
+        engine.batch_max, store.hangs_for_s = 2, HANGS_FOR_S
+        waiting = 2 + LATE_QUEUE_BATCHES * engine.batch_max
+        async with trio.open_nursery() as nursery:
+            for number in range(1, waiting + 1):
+                nursery.start_soon(engine.submit, a_payment(number), slow)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(engine.submit, a_payment(waiting + 1))
+        assert engine.statistics.rejected == 0
+
+    await with_engine(act, machine=MachineClock())
+
+
+@pytest.mark.spec("C12", "P5")
 async def test_what_has_waited_for_a_store_that_hangs_does_not_wait_for_it_again() -> None:
     async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
         store.hangs_for_s, store.error = HANGS_FOR_S, StoreUnavailable("it hangs")
