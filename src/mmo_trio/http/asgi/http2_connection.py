@@ -99,6 +99,11 @@ class Http2Connection(ServerConnection):
             exchange.lose()
         self.wake_writer()
 
+    def has_client_left(self) -> bool:
+        """Tell whether the client is known to have closed the connection, or its side of it. Any
+        thread may call this."""
+        return self._transport.has_ended()
+
     def _stop(self) -> None:
         if self._is_http2:
             self._receiving.cancel()
@@ -330,7 +335,7 @@ class _Exchange:
         self.all_sent.set()
 
     def _has_client_left(self) -> bool:
-        return self.is_lost
+        return self.is_lost or self.connection.has_client_left()
 
     def refuse(self) -> None:
         """Make room for others: nothing of this request was done, so it may be sent again."""

@@ -132,6 +132,27 @@ async def test_what_was_begun_for_a_client_that_leaves_goes_on() -> None:
         await wait_for_descriptors(before)
 
 
+@pytest.mark.spec("C12")
+@pytest.mark.parametrize("is_reset", [True, False])
+async def test_who_has_left_is_known_while_the_answer_is_made(is_reset: bool) -> None:
+    """For them nothing is created that has waited for long. As by HTTP/1.1, who sends no more may
+    have left."""
+    async with http2_listening() as here, client_of(here) as client:
+        await client.begin(b"GET", b"/wait", [RIGHT], ends=True)
+        await here.service.at_work.wait()
+        (context,) = here.service.contexts
+        assert not context.has_left()
+        assert isinstance(client.stream, trio.SocketStream)
+        if is_reset:
+            await trio.aclose_forcefully(client.stream)
+        else:
+            await client.stream.send_eof()
+        await trio.testing.wait_all_tasks_blocked()
+        assert context.has_left()
+        here.service.go_on.set()
+        await here.service.done.wait()
+
+
 @pytest.mark.spec("V1")
 async def test_a_client_that_opens_no_window_is_sent_away(jumping_clock: MockClock) -> None:
     async with http2_listening(ListenerLimits(write_timeout_s=9)) as here:
