@@ -115,11 +115,15 @@ class HeldRecords:
         return self._record(self._last.get(payment, payment))
 
     def find(self, name: str) -> list[Held]:
-        """Return the records that are known by a name, in their order."""
+        """Return the payments that are known by a name, or were by an earlier record, in their
+        order: each once, as the records say of it at last."""
+        payments = dict[int, RecordedPayment]()
+        for number in self._by_name.find(name):
+            if name in (record := self._record(number)).names:
+                payments[self._first.get(number, number)] = record
         return [
-            Held(self._first.get(number, number), record)
-            for number in self._by_name.find(name)
-            if name in (record := self._record(number)).names
+            Held(payment, self.latest(payment) if payment in self._last else record)
+            for payment, record in payments.items()
         ]
 
     def find_by_end(self, end: str) -> Held | None:

@@ -202,6 +202,24 @@ def test_amounts_within_the_tolerance_agree_and_their_sum_is_told() -> None:
     assert reconciliation.tolerated == {"KES": 2}
 
 
+def test_a_payment_that_is_recorded_twice_is_compared_as_it_is_at_last() -> None:
+    """Two files of records overlap: in the first it was pending, and had no fee."""
+    last = a_record(1, fee=Money(5, "KES"))
+    records = [evolve(last, status=Status.PENDING, fee=None), last]
+    of_fee = the_line_of(last, 2, amount=Money(7, "KES"), is_fee=True)
+    assert [each.kind for each in compared(records, [the_line_of(last), of_fee])] == [
+        DifferenceKind.FEE_DIFFERS
+    ]
+    (difference,) = compared(records, [the_line_of(last, status=Status.PENDING)])
+    assert (difference.kind, difference.record) == (DifferenceKind.STATUS_DIFFERS, last)
+
+
+def test_what_went_back_counts_once_however_often_it_is_recorded() -> None:
+    paid = a_record(1)
+    back = a_record(2, type=Type.PAYOUT, reverses=paid.names)
+    assert compared([paid, back, back], [the_line_of(paid, status=Status.FAILED)]) == []
+
+
 def test_a_reference_used_again_belongs_to_the_payment_that_is_most_like_the_line() -> None:
     failed = a_record(1, status=Status.FAILED, receipt=None, merchant_reference="order")
     paid = a_record(2, receipt=None, merchant_reference="order")

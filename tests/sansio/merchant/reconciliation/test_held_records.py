@@ -56,7 +56,9 @@ def test_a_payment_that_is_added_again_is_one_payment_with_all_its_names() -> No
     assert [held.add(each) for each in (before, other, after)] == [None, None, before]
     assert [held.latest(payment) for payment in held.payments()] == [after, other]
     assert held.find("RCPT1") == [(0, after)]
-    assert held.find("order-1") == [(0, before), (1, other), (0, after)]
+    assert held.find("order-1") == [(0, after), (1, other)]
+    assert held.add(evolve(before, merchant_reference="order-2")) == after
+    assert held.find("RCPT1") == held.find("order-2") == [(0, held.latest(0))]
 
 
 @pytest.mark.parametrize("count", [0, 1, 767, 768, 769, 5_000])
