@@ -56,12 +56,12 @@ KEPT_MEMBERS: Final = frozenset(
         conversationid country created currency data disbursement errorcode expiresin externalid
         financialtransactionid granttype id identifiertype initiatoraccountcurrentbalance
         invoicenumber item items lines merchantrequestid mpesareceiptnumber orgaccountbalance
-        originalconversationid originalid originatorconversationid originatorconverstionid
-        partyidtype payee payer product queuetimeouturl reason receiptno receiptnumber
-        recieveridentifiertype reference referencedata referenceid referenceitem refundedid
-        requestid response responsecode responserefid responsestatus result resultcode
-        resultparameter resultparameters resulttype resulturl shortcode status statuscode
-        stkcallback subscriber success timestamp transaction transactionamount
+        originalconversationid originalid originaltransactionid originatorconversationid
+        originatorconverstionid partyidtype payee payer product queuetimeouturl reason receiptno
+        receiptnumber recieveridentifiertype reference referencedata referenceid referenceitem
+        referenceidtorefund refundedid requestid response responsecode responserefid responsestatus
+        result resultcode resultparameter resultparameters resulttype resulturl shortcode status
+        statuscode stkcallback subscriber success timestamp transaction transactionamount
         transactioncompleteddatetime transactiondate transactionid transactionreceipt
         transactionstatus transactiontype transactype transamount transid transtime type validupto
         wallettype
@@ -92,6 +92,11 @@ _PERSON_NAMES: Final = re.compile(
 
 _PHONE: Final = re.compile(r"(?<![A-Za-z0-9])\+?[0-9]{7,}(?:\.0)?(?![A-Za-z0-9])", re.ASCII)
 _CODE: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,79}", re.ASCII)
+_UUID: Final = re.compile(
+    r"[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[1-8][0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}",
+    re.ASCII,
+)
+"""An id by RFC 9562. One in forty begins or ends with digits only, and is no telephone number."""
 _NUMBER: Final = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,4})?", re.ASCII)
 _AMOUNT: Final = re.compile(r"-?[0-9]{1,8}(\.[0-9]{1,4})?", re.ASCII)
 _AMOUNT_NAMES: Final = re.compile(r"amount|balance|funds")
@@ -99,7 +104,7 @@ _TIME: Final = re.compile(
     r"20[0-9]{2}[01][0-9][0-3][0-9]([0-2][0-9][0-5][0-9][0-5][0-9])?"
     r"|20[0-9]{2}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
     r" ?(Z|[+-][0-2][0-9]:?[0-5][0-9])?"
-    r"|[0-3][0-9]\.[01][0-9]\.20[0-9]{2}( [0-2][0-9]:[0-5][0-9]:[0-5][0-9])?",
+    r"|[0-3][0-9][.-][01][0-9][.-]20[0-9]{2}( [0-2][0-9]:[0-5][0-9]:[0-5][0-9])?",
     re.ASCII,
 )
 _MEDIA_TYPE: Final = re.compile(
@@ -206,7 +211,9 @@ class Redactor:
 
     def _member(self, name: str) -> str:
         """Return the name of a member that is known; of another one a stand-in."""
-        return name if self._is_known(_plain(name)) else self._stand_in("MEMBER", name)
+        joined = name.replace(" ", "")
+        is_shown = self._is_known(_plain(name)) and self.redact(joined) == joined
+        return name if is_shown else self._stand_in("MEMBER", name)
 
     def _is_known(self, plain: str) -> bool:
         return (
@@ -265,13 +272,26 @@ class Redactor:
         redacted = self.redact(text)
         if redacted != text:
             return REDACTED
-        if _TIME.fullmatch(text) or _NUMBER.fullmatch(text):
+        if any(form.fullmatch(text) for form in (_TIME, _NUMBER, _UUID)):
             return text
         if _PHONE.fullmatch(re.sub(r"[ ()/-]", "", text)):
             return self._number(text)
-        if not _CODE.fullmatch(text) or _has_person(text):
+        if not _CODE.fullmatch(text) or self._is_private(text):
             return TEXT
         return _PHONE.sub(lambda found: self._number(found[0]), text)
+
+    def _is_private(self, code: str) -> bool:
+        """Return whether a code is a secret, a name, a number or an address of e-mail in
+        hexadecimal or Base64."""
+        for decode in (bytes.fromhex, decode_base64):
+            try:
+                text = decode(code).decode()
+            except ValueError:
+                continue
+            is_readable = text.isprintable() and text
+            if is_readable and (re.search(r"[ @]|[0-9]{7}", text) or self.redact(text) != text):
+                return True
+        return False
 
     def _words(self, text: str) -> str:
         """Return our own words, which name neither secrets nor numbers."""
@@ -304,19 +324,6 @@ def _plain(name: str) -> str:
 
 def _unquoted(text: str) -> str:
     return decode_percent(text).decode("utf-8", "replace")
-
-
-def _has_person(code: str) -> bool:
-    """Return whether a code is a name, a number or an address of e-mail in hexadecimal or
-    Base64."""
-    for decode in (bytes.fromhex, decode_base64):
-        try:
-            text = decode(code).decode()
-        except ValueError:
-            continue
-        if text.isprintable() and re.search(r"[ @]|[0-9]{7}", text):
-            return True
-    return False
 
 
 def _load(body: bytes) -> Any:
