@@ -24,11 +24,16 @@ FOR_MERCHANTS = (
     "emv_qrcps_shortens_checksums",
     "momo_openapi_writes_an_exponent",
     "mt_940_counts_a_taken_back_credit_as_money_in",
+    "mtn_momo_alone_knows_the_id_of_a_lost_request",
     "mtn_momo_client_reports_a_failed_payment_as_an_error",
     "mtnmomo_sends_every_number_to_uganda",
     "ofx_readers_disagree_about_nepals_time",
     "operators_clients_cut_decimals_off",
+    "pain_001_writers_divide_francs_by_a_hundred",
+    "phone_knows_benins_numbers_of_before_only",
+    "pylightxl_sees_no_row_of_a_streamed_sheet",
     "signatures_of_a_bare_host_differ",
+    "stockholm_has_two_ugandan_shillings",
 )
 """The findings about clients of operators, statements and signatures."""
 
