@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import stat
 import subprocess
 from pathlib import Path
 
@@ -49,6 +50,7 @@ async def test_a_person_records_an_operator_of_a_gateway_that_serves(
         assert b"exchanges. Ctrl-C ends it." in errors
         async with open_store_of(kenya.running.directory) as store:
             assert await store.admin.provider_notes(NoteTopic.RECORDED, NoteTopic.RECORDING) == []
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600, "only its owner reads it"
     lines = [json.loads(each) for each in file.read_text().splitlines()]
     assert {each["from"] for each in lines} == {"gateway", "operator"}
     assert any(each["target"].endswith("/b2c/v3/paymentrequest") for each in lines)

@@ -197,6 +197,7 @@ async def test_a_recording_is_off_by_default_and_bounded_in_time_and_size(
         await store.admin.note_provider(
             ProviderNote("kenya", NoteTopic.RECORDING, "", until, KEY.hex())
         )
+        await trio.sleep(3)
         await account.ask(question)
         assert await recorded() == 0, "a key that nobody has sealed"
         sealed = seal_recording_key(keyring, "kenya", KEY)
