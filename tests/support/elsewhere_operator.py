@@ -72,7 +72,6 @@ class ElsewhereOperator:
     refused: set[str] = Factory(set)
     questions: list[str] = Factory(list)
     commits: list[str] = Factory(list)
-    confirms_elsewhere: bool = True
     payer_hosts: Collection[str] = (HOST,)
 
     @property
@@ -145,7 +144,7 @@ async def run_elsewhere(directory: Path, operator: ElsewhereOperator) -> AsyncIt
         operator.pages_url = context.pages_url
         return operator
 
-    kind = ProviderKind(TITLE, open_adapter, ())
+    kind = ProviderKind(TITLE, open_adapter, (), confirms_elsewhere=lambda _: True)
     variable = provider_variable("elsewhere", "kind")
     async with serving(
         directory,

@@ -39,6 +39,7 @@ from mmo_sansio.providers.common.interface import (
     ChecksAccount,
     CipherError,
     Ciphers,
+    CommitsPayments,
     Conversation,
     DepositAnswer,
     DepositConversation,
@@ -73,6 +74,7 @@ from mmo_sansio.providers.common.operations import (
     operation_key,
 )
 from mmo_sansio.providers.common.options import OptionError, Options
+from mmo_sansio.providers.common.payer_urls import SendsPayersAway, read_payer_hosts
 from mmo_sansio.providers.common.wire import parse_json, plain_amount, stored_text, to_json
 from mmo_sansio.providers.registry import AdapterContext, AdapterFactory, ProviderKind
 from mmo_sansio.values.clock import (
@@ -88,6 +90,8 @@ from mmo_sansio.values.clock import (
 )
 from mmo_sansio.values.model import Order, ProviderData, QrCode, Stage, Type
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
+from mmo_sansio.values.return_links import return_url
 from mmo_sansio.values.reversals import Reversal
 
 __all__ = [
@@ -95,18 +99,19 @@ __all__ = [
     "QR_PAYIN", "WEB_PAYIN", "AccessToken", "AccountBalance", "AccountCheck", "AccountFinding",
     "AccountQuestion", "AccountState", "AdapterContext", "AdapterFactory", "AmountError",
     "AuthenticatesNotifications", "BalanceInquiry", "BalanceReport", "ChecksAccount", "CipherError",
-    "Ciphers", "Conversation", "DepositAnswer", "DepositConversation", "DepositReport",
-    "DepositValidation", "ExchangeFailed", "Headers", "HttpRequest", "HttpResponse",
-    "JudgesAnswers", "MonotonicInstant", "NotifiesOnce", "OperationKey", "OptionError", "Options",
-    "Order", "PaymentReports", "Provider", "ProviderCannotTell", "ProviderData", "ProviderHinted",
-    "ProviderKind", "ProviderNeverReceived", "ProviderNotification", "ProviderOperation",
-    "ProviderReport", "QrCode", "QrMerchant", "ReportsAvailability", "ReportsBalances", "Reversal",
-    "ReversalAccepted", "ReversalCannotTell", "ReversalConversation", "ReversalFailed",
-    "ReversalHinted", "ReversalNeverReceived", "ReversalOperation", "ReversalReport",
-    "ReversalReports", "ReversalSucceeded", "ReversalUnreachable", "ReversesPayments", "RsaPadding",
-    "SignIn", "SignInFailed", "Span", "Stage", "Type", "UnmatchedNotified", "VerifiesDeposits",
-    "ask_all", "check_amount", "drive", "earlier", "elapsed", "format_with_microseconds",
-    "from_datetime", "make_qr_code", "no_answer_finding", "operation_key", "parse_balance",
-    "parse_json", "parse_number", "plain_amount", "read_qr_merchant", "stored_text", "to_datetime",
-    "to_json", "to_money",
+    "Ciphers", "CommitsPayments", "Conversation", "DepositAnswer", "DepositConversation",
+    "DepositReport", "DepositValidation", "EnterCode", "ExchangeFailed", "Headers", "HttpRequest",
+    "HttpResponse", "JudgesAnswers", "MonotonicInstant", "NotifiesOnce", "OpenUrl", "OperationKey",
+    "OptionError", "Options", "Order", "PaymentReports", "Provider", "ProviderCannotTell",
+    "ProviderData", "ProviderHinted", "ProviderKind", "ProviderNeverReceived",
+    "ProviderNotification", "ProviderOperation", "ProviderReport", "QrCode", "QrMerchant",
+    "ReportsAvailability", "ReportsBalances", "Reversal", "ReversalAccepted", "ReversalCannotTell",
+    "ReversalConversation", "ReversalFailed", "ReversalHinted", "ReversalNeverReceived",
+    "ReversalOperation", "ReversalReport", "ReversalReports", "ReversalSucceeded",
+    "ReversalUnreachable", "ReversesPayments", "RsaPadding", "SendsPayersAway", "SignIn",
+    "SignInFailed", "Span", "Stage", "Type", "UnmatchedNotified", "VerifiesDeposits", "ask_all",
+    "check_amount", "drive", "earlier", "elapsed", "format_with_microseconds", "from_datetime",
+    "make_qr_code", "no_answer_finding", "operation_key", "parse_balance", "parse_json",
+    "parse_number", "plain_amount", "read_payer_hosts", "read_qr_merchant", "return_url",
+    "stored_text", "to_datetime", "to_json", "to_money",
 ]  # fmt: skip

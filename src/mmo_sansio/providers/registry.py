@@ -3,7 +3,7 @@ settings opens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -60,6 +60,10 @@ class ProviderKind:
     recorded: tuple[str, ...] = ()
     """The members of its answers, besides the common ones, whose codes, ids, amounts and times a
     recording keeps; in small letters, without marks."""
+
+    confirms_elsewhere: Callable[[Mapping[str, Any]], bool] = lambda _: False
+    """Tells by its options whether the payers of an account confirm at a page of the operator, or
+    with a code of it: then a pay-in needs a page, and `direct/payin` has none."""
 
     def open_adapter(
         self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext

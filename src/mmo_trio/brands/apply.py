@@ -264,13 +264,14 @@ async def apply_brands_file(
     *,
     now: Instant,
     is_sandbox: bool,
+    elsewhere: Collection[str] = (),
 ) -> Mapping[str, str]:
     """Store the brands of this file before the service starts; a brand that staff have disabled
     stays disabled, also one that they disable meanwhile.
 
     Return the keys that a sandbox makes for brands without one, by brand. Raises SettingsError,
     elsewhere also when a brand would have no key."""
-    configured = read_brands_file(file, providers=provider_titles, rules=rules)
+    configured = read_brands_file(file, providers=provider_titles, rules=rules, elsewhere=elsewhere)
     while True:
         plan = await _plan_start(file, configured, store, keyring, is_sandbox=is_sandbox)
         try:

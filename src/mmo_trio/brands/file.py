@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -50,6 +50,8 @@ class FileTable:
     """What push_result_url has to keep."""
     folder: Path = Path()
     """Where logos are found."""
+    elsewhere: Collection[str] = ()
+    """The names of the providers whose payers confirm at a page of the operator, or with a code."""
 
     def fail(self, key: str, fault: str, remedy: str) -> NoReturn:
         raise SettingsError(f"{self.location}, {key}", fault, remedy)
@@ -232,6 +234,14 @@ def _flows(table: FileTable, key: str) -> frozenset[model.Operation]:
             table.fail(key, f"{flow!r} is none.", near_match(flow, operations))
     if not flows:
         table.fail(key, "there are none.", 'Write flows = ["direct/payin"].')
+    provider = table.values.get("provider")
+    if model.Operation.DIRECT_PAYIN in flows and provider in table.elsewhere:
+        table.fail(
+            key,
+            f"'direct/payin' has no page, and payers of {provider!r} confirm at a page or with a "
+            "code.",
+            'Write flows = ["web/payin"].',
+        )
     return frozenset(operations[flow] for flow in flows)
 
 
@@ -607,22 +617,34 @@ class ConfiguredBrand:
 
 
 def read_brands_file(
-    path: Path, *, providers: Mapping[str, str], rules: egress_rules.EgressRules
+    path: Path,
+    *,
+    providers: Mapping[str, str],
+    rules: egress_rules.EgressRules,
+    elsewhere: Collection[str] = (),
 ) -> Sequence[ConfiguredBrand]:
     """Read the brands in this file. Raises SettingsError.
 
-    `providers` are the titles of the configured providers by name; `rules` check push_result_url.
+    `providers` are the titles of the configured providers by name, and `elsewhere` the names of
+    those whose payers do not confirm on the phone; `rules` check push_result_url.
     """
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         remedy = "Name a file in UTF-8 that the gateway's user may read."
         raise SettingsError(str(path), f"it can't be read ({error}).", remedy) from None
-    return parse_brands(text, source=str(path), providers=providers, rules=rules)
+    return parse_brands(
+        text, source=str(path), providers=providers, rules=rules, elsewhere=elsewhere
+    )
 
 
 def parse_brands(
-    text: str, *, source: str, providers: Mapping[str, str], rules: egress_rules.EgressRules
+    text: str,
+    *,
+    source: str,
+    providers: Mapping[str, str],
+    rules: egress_rules.EgressRules,
+    elsewhere: Collection[str] = (),
 ) -> Sequence[ConfiguredBrand]:
     """Parse the brands in this text. Raises SettingsError.
 
@@ -632,7 +654,7 @@ def parse_brands(
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(source, f"it isn't TOML ({error}).", "Correct that place.") from None
-    top = FileTable(source, document, providers, rules, Path(source).parent)
+    top = FileTable(source, document, providers, rules, Path(source).parent, elsewhere)
     top.allow_only(("brand",))
     brands = tuple(_parse_brand(source, each) for each in top.tables("brand", "[[brand]]"))
     _check_unique(source, "id", (each.brand.id for each in brands))

@@ -25,6 +25,7 @@ from mmo_trio.settings.service import (
     PublicUrls,
     ServiceAddresses,
     ServiceConfig,
+    elsewhere_providers,
     provider_titles,
 )
 from mmo_trio.storage.sql.store import Store
@@ -144,7 +145,14 @@ async def prepare_store(resources: Resources) -> ServiceAddresses:
         keyring, titles = resources.keyring, resources.provider_titles
         rules, store = resources.egress_rules, resources.store
         made_keys = await apply_brands_file(
-            config.brands_file, store, keyring, titles, rules, now=now, is_sandbox=config.is_sandbox
+            config.brands_file,
+            store,
+            keyring,
+            titles,
+            rules,
+            now=now,
+            is_sandbox=config.is_sandbox,
+            elsewhere=elsewhere_providers(config.settings),
         )
         return evolve(resources.addresses, made_keys=made_keys)
     if not config.has_demo_brand:

@@ -41,7 +41,7 @@ from mmo_trio.sandbox.request_log import RequestLog
 from mmo_trio.service.resources import Resources
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.providers import ProviderSection
-from mmo_trio.settings.service import CLOCK_OFFSET_FILE
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE, elsewhere_providers
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ciphers import SystemCiphers
@@ -150,11 +150,7 @@ def assemble(resources: Resources) -> Components:
             error_docs_url=resources.urls.error_docs,
             closing=closing,
             sandbox=_sandbox_context(resources, workers, api),
-            elsewhere=frozenset(
-                name
-                for name, each in foundation.accounts.operator_accounts.items()
-                if each.provider.confirms_elsewhere
-            ),
+            elsewhere=elsewhere_providers(resources.settings),
         ),
         api_docs=build_docs(
             base_url=resources.urls.base,

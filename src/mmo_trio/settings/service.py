@@ -172,6 +172,17 @@ def plaintext_faults(settings: Settings) -> Iterator[SettingsError]:
             )
 
 
+def elsewhere_providers(settings: Settings) -> frozenset[str]:
+    """Return the names of the providers whose payers confirm at a page of the operator, or with a
+    code of it."""
+    kinds = settings.provider_kinds
+    return frozenset(
+        name
+        for name, provider in settings.providers.items()
+        if kinds[provider.kind].confirms_elsewhere(provider.options)
+    )
+
+
 def provider_titles(settings: Settings, *, is_sandbox: bool) -> Mapping[str, str]:
     """Return the display names of the configured providers by name; a sandbox without any has
     `sandbox`."""

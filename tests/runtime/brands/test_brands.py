@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,21 @@ METHOD = """
 
 def read(text: str) -> Sequence[ConfiguredBrand]:
     return parse_brands(text, source="brands.toml", providers=PROVIDERS, rules=RULES)
+
+
+def test_a_direct_payin_is_refused_where_payers_confirm_at_a_page_or_with_a_code() -> None:
+    text = SMALL + METHOD
+    read_elsewhere = partial(
+        parse_brands, source="brands.toml", providers=PROVIDERS, rules=RULES, elsewhere=["sandbox"]
+    )
+    with pytest.raises(SettingsError) as raised:
+        read_elsewhere(text)
+    assert raised.value.location.endswith("flows")
+    assert "'direct/payin'" in raised.value.fault
+    assert "'sandbox'" in raised.value.fault
+    assert "web/payin" in raised.value.remedy
+    assert read(text)
+    assert read_elsewhere(text.replace("direct/payin", "web/payin"))
 
 
 @pytest.mark.spec("C11", "S4", "A6", "C12", "C8")

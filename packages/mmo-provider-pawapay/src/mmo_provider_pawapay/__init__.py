@@ -1,5 +1,6 @@
 """The aggregator pawaPay (Merchant API v2) as a kind of provider of the mobile money gateway."""
 
+from mmo_provider_pawapay.account import confirms_elsewhere
 from mmo_provider_pawapay.adapter import PawapayProvider, open_pawapay
 from mmo_sansio.providers import ProviderKind
 
@@ -8,8 +9,18 @@ __all__ = ["PAWAPAY", "PawapayProvider"]
 PAWAPAY = ProviderKind(
     "pawaPay",
     open_pawapay,
-    ("base_url", "callback_keys", "callbacks_of", "customer_message", "market", "signing_key_id"),
+    (
+        "auth_type",
+        "base_url",
+        "callback_keys",
+        "callbacks_of",
+        "customer_message",
+        "market",
+        "payer_hosts",
+        "signing_key_id",
+    ),
     ("api_token", "signing_key"),
+    confirms_elsewhere=confirms_elsewhere,
     recorded=(
         "accountdetails",
         "authtype",

@@ -9,13 +9,14 @@ from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
+from mmo_provider_pawapay.configuration import AUTHORISATIONS, PROVIDER_AUTH, REDIRECT_AUTH
 from mmo_provider_pawapay.signatures import (
     PublicKey,
     SigningKey,
     load_private_key,
     load_public_keys,
 )
-from mmo_sansio.providers import OptionError, Options
+from mmo_sansio.providers import OptionError, Options, read_payer_hosts
 
 PRODUCTION_URL: Final = "https://api.pawapay.io"
 SANDBOX_URL: Final = "https://api.sandbox.pawapay.io"
@@ -50,6 +51,12 @@ class PawapayAccount:
     dashboard takes one address for each operation, whatever the market."""
     signing_key: SigningKey | None = field(default=None, repr=False)
     """Signs submissions; None: they are not signed."""
+    auth_type: str = PROVIDER_AUTH
+    """How payers of deposits approve: one of AUTHORISATIONS."""
+    payer_hosts: Sequence[str] = ()
+    """The hosts of the pages at which payers approve."""
+    pages_url: str = ""
+    """The address of the gateway's payment pages, to which payers come back."""
 
     @property
     def country(self) -> str:
@@ -70,7 +77,9 @@ def authority_of(url: str) -> str:
     return parts.netloc.lower().removesuffix(own_port)
 
 
-def read_account(options: Mapping[str, Any], *, hooks_url: str) -> PawapayAccount:
+def read_account(
+    options: Mapping[str, Any], *, hooks_url: str, pages_url: str = ""
+) -> PawapayAccount:
     """Return the account that the options describe. Raises OptionError for an option that is
     unknown, missing or unusable."""
     reader = Options(options)
@@ -83,6 +92,9 @@ def read_account(options: Mapping[str, Any], *, hooks_url: str) -> PawapayAccoun
         callback_keys=_read_callback_keys(reader),
         callbacks_of=_read_callbacks_of(reader),
         signing_key=_read_signing_key(reader),
+        auth_type=_read_auth_type(reader),
+        payer_hosts=_read_payer_hosts(reader),
+        pages_url=pages_url,
     )
     reader.check_unknown()
     return account
@@ -104,6 +116,27 @@ def _read_token(options: Options) -> str:
             "api_token", "holds a character that no token has.", "Copy it again from the dashboard."
         )
     return token
+
+
+def confirms_elsewhere(options: Mapping[str, Any]) -> bool:
+    """Tell whether payers of an account with these options approve elsewhere than on the phone."""
+    return str(options.get("auth_type", PROVIDER_AUTH)) != PROVIDER_AUTH
+
+
+def _read_auth_type(options: Options) -> str:
+    auth_type = options.optional_text("auth_type") or PROVIDER_AUTH
+    if auth_type not in AUTHORISATIONS:
+        remedy = f"Write {', '.join(AUTHORISATIONS[:-1])} or {AUTHORISATIONS[-1]}."
+        raise OptionError("auth_type", "is none of pawaPay's.", remedy)
+    return auth_type
+
+
+def _read_payer_hosts(options: Options) -> Sequence[str]:
+    hosts = read_payer_hosts(options)
+    if not hosts and options.optional_text("auth_type") == REDIRECT_AUTH:
+        remedy = 'Write the hosts of the operator\'s pages, payer_hosts = "pay.wave.com", say.'
+        raise OptionError("payer_hosts", "is missing.", remedy)
+    return hosts
 
 
 def _read_customer_message(options: Options) -> str | None:

@@ -6,7 +6,6 @@ from attrs import frozen
 
 from mmo_provider_pawapay.account import PawapayAccount
 from mmo_provider_pawapay.configuration import (
-    PROVIDER_AUTH,
     ActiveConfiguration,
     parse_active_configuration,
     parse_availability,
@@ -221,10 +220,11 @@ class AnswerJudge:
         deposits = [
             each for (operation, _), each in found.terms.items() if operation == DEPOSIT.key
         ]
-        if any(each.authorisation not in (None, PROVIDER_AUTH) for each in deposits):
+        told = {each.authorisation for each in deposits} - {None, self.account.auth_type}
+        if told:
             return (
-                "Payers of this market approve on a web page or with a code, so deposits fail. "
-                "Pay-outs work."
+                f"Payers of this market approve by {', '.join(sorted(filter(None, told)))}, so "
+                "deposits fail. Whoever runs the gateway corrects auth_type. Pay-outs work."
             )
         if found.signed_callbacks and not self.account.callback_keys:
             return "pawaPay signs its callbacks. Set callback_keys, so that they are verified."

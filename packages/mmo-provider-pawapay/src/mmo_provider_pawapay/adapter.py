@@ -19,7 +19,14 @@ from mmo_provider_pawapay import refunds
 from mmo_provider_pawapay.account import PawapayAccount, authority_of, read_account
 from mmo_provider_pawapay.account_check import CALLBACK_KEYS_PART, MARKET_PART, AnswerJudge
 from mmo_provider_pawapay.codes import FAILURES, find_failure
-from mmo_provider_pawapay.configuration import ActiveConfiguration, parse_active_configuration
+from mmo_provider_pawapay.configuration import (
+    PREAUTH,
+    PROVIDER_AUTH,
+    REDIRECT_AUTH,
+    ActiveConfiguration,
+    Terms,
+    parse_active_configuration,
+)
 from mmo_provider_pawapay.signatures import (
     SignatureFault,
     check_age,
@@ -71,10 +78,12 @@ from mmo_sansio.providers import (
     BalanceInquiry,
     BalanceReport,
     Conversation,
+    EnterCode,
     ExchangeFailed,
     Headers,
     HttpRequest,
     HttpResponse,
+    OpenUrl,
     OperationKey,
     PaymentReports,
     ProviderHinted,
@@ -94,6 +103,7 @@ from mmo_sansio.providers import (
     UnmatchedNotified,
     ask_all,
     operation_key,
+    return_url,
     stored_text,
 )
 
@@ -130,6 +140,16 @@ OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
 )
 """A web pay-in is a direct one that began on the gateway's own page."""
 
+ELSEWHERE_OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
+    dict.fromkeys((WEB_PAYIN, DIRECT_PAYOUT), _OPERATION)
+)
+"""Those of a market whose payers approve at a page or with a code: a direct pay-in has no page."""
+
+PAGE_AWAITED_FOR: Final = Span(2 * SECOND)
+"""How long to wait before pawaPay is asked for the page: a payer waits for it."""
+PAGE_POLLS: Final = 15
+"""How often it is asked at that interval."""
+
 
 @define(eq=False)
 class PawapayProvider:
@@ -146,7 +166,12 @@ class PawapayProvider:
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """The operations: pay-ins are deposits."""
-        return OPERATIONS
+        return OPERATIONS if self.account.auth_type == PROVIDER_AUTH else ELSEWHERE_OPERATIONS
+
+    @property
+    def payer_hosts(self) -> Sequence[str]:
+        """The hosts of the pages at which payers approve."""
+        return self.account.payer_hosts
 
     def scope_of(self, request: HttpRequest) -> None:
         """Return None: the API token comes from the settings, and each request has it from the
@@ -169,17 +194,28 @@ class PawapayProvider:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
         yield from self._ask_configuration(now.time)
         operation = operation_of(order.type)
-        terms = self._configuration and self._configuration.terms.get(
-            (operation.key, order.requested.currency)
-        )
+        known = {} if self._configuration is None else self._configuration.terms
+        terms = known.get((operation.key, order.requested.currency))
         if terms and (refusal := terms.refusal(order.requested)) is not None:
             return about.failed(ErrorCode.AMOUNT_OUT_OF_RANGE, native_message=refusal)
-        body = submission_body(order, self.account.market, self.account.customer_message)
+        if operation is DEPOSIT and (fault := self._authorisation_fault(terms)) is not None:
+            return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=fault)
+        if self._lacks_code(transaction):
+            return about.needs_code(EnterCode(terms.code_instructions if terms else ()))
+
+        sends_away = operation is DEPOSIT and self.account.auth_type == REDIRECT_AUTH
+        body = submission_body(
+            order,
+            self.account.market,
+            self.account.customer_message,
+            code=_given_code(transaction),
+            returns_to=return_url(self.account.pages_url, order) if sends_away else None,
+        )
         try:
             answer = yield self._submission(operation, body, now=now.utc)
         except ExchangeFailed as failure:
             return about.unanswered(failure)
-        return _submission_report(about, answer)
+        return _submission_report(about, answer, is_elsewhere=sends_away)
 
     def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         now = Moment.at(now)
@@ -197,6 +233,10 @@ class PawapayProvider:
         try:
             document = parse_json(answer.body)
             if text_member(document, "status") == "NOT_FOUND":
+                # A deposit of this market without a code is rejected, so none moves money.
+                is_unknown = transaction.progress.stage is Stage.SUBMITTING
+                if is_unknown and self._lacks_code(transaction):
+                    return about.never_received()
                 return _not_found(about, now=now.time)
             if text_member(document, "status") != "FOUND":
                 raise ValueError("its status is none that is known")
@@ -343,7 +383,32 @@ class PawapayProvider:
         result = _result(transaction.reference, self.name, document, operation=operation)
         if result is None and text_member(document, "status") not in PENDING_STATUSES:
             raise ValueError("its status is none that is known")
-        return about.accepted() if result is None else result
+        return self._pending_report(about, document) if result is None else result
+
+    def _pending_report(self, about: PaymentReports, document: Mapping[str, Any]) -> ProviderReport:
+        """Return the report of a payment that has no result yet, with the page for its payer once
+        pawaPay has that."""
+        if self.account.auth_type != REDIRECT_AUTH or about.transaction.order.page is None:
+            return about.accepted()
+        url = text_member(document, "authorizationUrl")
+        if url is not None:
+            return about.accepted(payer_action=OpenUrl(url))
+        is_new = about.transaction.progress.polls <= PAGE_POLLS
+        return about.accepted(poll_after=PAGE_AWAITED_FOR if is_new else None)
+
+    def _authorisation_fault(self, terms: Terms | None) -> str | None:
+        """Return why a deposit is not sent, in words for staff: the market's payers approve in
+        another way than the settings say."""
+        told = None if terms is None else terms.authorisation
+        if told in (None, self.account.auth_type):
+            return None
+        return f"The market has {told}, and auth_type says {self.account.auth_type}."
+
+    def _lacks_code(self, transaction: Transaction) -> bool:
+        """Tell whether a payment needs a code, and its payer has given none: nothing is sent."""
+        is_deposit = operation_of(transaction.order.type) is DEPOSIT
+        needs_code = is_deposit and self.account.auth_type == PREAUTH
+        return needs_code and _given_code(transaction) is None
 
     def _ask_configuration(self, now: Instant) -> Generator[HttpRequest, HttpResponse, None]:
         """Read the active configuration where the known one is too old. Without an answer the known
@@ -412,16 +477,26 @@ def open_pawapay(
     name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> PawapayProvider:
     """Return the adapter of one account. Raises OptionError."""
-    return PawapayProvider(name, title, read_account(options, hooks_url=context.hooks_url))
+    account = read_account(options, hooks_url=context.hooks_url, pages_url=context.pages_url)
+    return PawapayProvider(name, title, account)
 
 
-def _submission_report(about: PaymentReports, response: HttpResponse) -> ProviderReport:
+def _given_code(transaction: Transaction) -> str | None:
+    asked = transaction.progress.payer_action
+    return asked.code if isinstance(asked, EnterCode) else None
+
+
+def _submission_report(
+    about: PaymentReports, response: HttpResponse, *, is_elsewhere: bool
+) -> ProviderReport:
     transaction = about.transaction
     operation, unclear = (
         operation_of(transaction.order.type),
         f"A submission was answered {response.status}.",
     )
     match parse_initiation(response, operation, operation_id(transaction.reference)):
+        case Initiation.ACCEPTED if is_elsewhere:
+            return about.accepted(poll_after=PAGE_AWAITED_FOR)
         case Initiation.ACCEPTED:
             return about.accepted()
         case Initiation.NEVER_RECEIVED:

@@ -4,6 +4,7 @@ operator works."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final
@@ -23,7 +24,16 @@ from mmo_provider_pawapay.wire import (
 from mmo_sansio import Money
 
 PROVIDER_AUTH: Final = "PROVIDER_AUTH"
-"""The payer approves on the phone. Other deposits need a code or a web page of the operator."""
+"""The payer approves on the phone."""
+REDIRECT_AUTH: Final = "REDIRECT_AUTH"
+"""The payer approves at a page of the operator, whose address comes after the acceptance."""
+PREAUTH: Final = "PREAUTH"
+"""The payer gets a code from the operator, and the deposit is made with it."""
+
+AUTHORISATIONS: Final = (PROVIDER_AUTH, REDIRECT_AUTH, PREAUTH)
+
+WORDS_CHARACTERS_MAX: Final = 2_000
+"""The longest instructions for a payer; what is longer is no text for a page."""
 
 
 @frozen
@@ -36,6 +46,8 @@ class Terms:
     authorisation: str | None
     """How the payer of a deposit approves it."""
     callback_url: str | None
+    code_instructions: tuple[tuple[str, str], ...] = ()
+    """How a payer gets a code, in the operator's own words: pairs of a language and a text."""
 
     def refusal(self, amount: Money) -> str | None:
         """Return why the market does not take this amount, in words for staff; None: it does."""
@@ -123,4 +135,25 @@ def _parse_terms(members: Mapping[str, Any]) -> Terms:
         text_member(members, "decimalsInAmount") != "NONE",
         text_member(members, "authType"),
         text_member(members, "callbackUrl"),
+        _parse_instructions(members),
     )
+
+
+def _parse_instructions(members: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the instructions of the first channel that has any, by language, a line for each step;
+    none where they are of another form, as a deposit needs none of them.
+
+    The documentation shows this form for the prompt that does not come (`pinPromptInstructions`);
+    that a code's are under `authTokenInstructions` is assumed."""
+    with suppress(ValueError):
+        for channel in objects(object_member(members, "authTokenInstructions"), "channels"):
+            told = object_member(channel, "instructions")
+            found = {language: _steps(told, language) for language in told}
+            if any(found.values()):
+                return tuple((language, text) for language, text in found.items() if text)
+    return ()
+
+
+def _steps(told: Mapping[str, Any], language: str) -> str:
+    steps = (text_member(step, "text") or "" for step in objects(told, language))
+    return "\n".join(filter(None, steps))[:WORDS_CHARACTERS_MAX]

@@ -103,10 +103,19 @@ def amount_text(amount: Money) -> str:
     return text.rstrip("0") if "." in text else text
 
 
-def submission_body(order: Order, market: str, customer_message: str | None) -> bytes:
-    """Return the body of a submission."""
+def submission_body(
+    order: Order,
+    market: str,
+    customer_message: str | None,
+    *,
+    code: str | None = None,
+    returns_to: str | None = None,
+) -> bytes:
+    """Return the body of a submission, with the code that the payer has given, and with the address
+    to which the operator's page sends the payer back. It is the same after a success and after a
+    failure, as neither is believed."""
     operation = operation_of(order.type)
-    document = {
+    document: dict[str, Any] = {
         operation.id: operation_id(order.gateway_reference),
         "amount": amount_text(order.requested),
         "currency": order.requested.currency,
@@ -119,9 +128,13 @@ def submission_body(order: Order, market: str, customer_message: str | None) -> 
         },
         "clientReferenceId": order.gateway_reference,
     }
-    return to_json(
-        document if customer_message is None else {**document, "customerMessage": customer_message}
-    )
+    further = {
+        "customerMessage": customer_message,
+        "preAuthorisationCode": code,
+        "successfulUrl": returns_to,
+        "failedUrl": returns_to,
+    }
+    return to_json(document | {name: value for name, value in further.items() if value is not None})
 
 
 @frozen

@@ -6,24 +6,38 @@ import ipaddress
 from collections.abc import Collection
 from typing import Protocol, runtime_checkable
 
-from mmo_sansio.http.egress_rules import UrlError, parse_url, result_host_error
+from mmo_sansio.http.egress_rules import (
+    UrlError,
+    parse_result_host,
+    parse_url,
+    result_host_error,
+)
 from mmo_sansio.messages.inputs import ProviderAccepted
+from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.values.payer_actions import OpenUrl
 
 
 @runtime_checkable
 class SendsPayersAway(Protocol):
-    """Represents a provider some of whose payers do not confirm on the phone."""
-
-    @property
-    def confirms_elsewhere(self) -> bool:
-        """Tell whether the payers of this account confirm at a page of the operator, or with a code
-        of it."""
+    """Represents a provider whose payers may confirm at a page of its own."""
 
     @property
     def payer_hosts(self) -> Collection[str]:
         """Return the only hosts of such pages: names in lower-case ASCII, `*.` before a name stands
         for all names below it. A loopback address stands for a simulator, which has no https."""
+
+
+def read_payer_hosts(options: Options, key: str = "payer_hosts") -> tuple[str, ...]:
+    """Return the hosts that an option names, separated by spaces. Raises OptionError for a text
+    that is none."""
+    hosts = []
+    for name in (options.optional_text(key) or "").split():
+        try:
+            hosts.append(parse_result_host(name))
+        except UrlError as error:
+            remedy = f'Write {key} = "pay.example *.pay.example", say.'
+            raise OptionError(key, f"holds no host: {error}", remedy) from None
+    return tuple(hosts)
 
 
 def payer_url_error(url: str, hosts: Collection[str]) -> str | None:

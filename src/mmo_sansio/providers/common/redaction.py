@@ -128,11 +128,6 @@ class RedactingProvider:
         return self._redact_conversation(self.adapter.commit(transaction, now=now))
 
     @property
-    def confirms_elsewhere(self) -> bool:
-        """Tell whether the adapter's payers do."""
-        return isinstance(self.adapter, SendsPayersAway) and self.adapter.confirms_elsewhere
-
-    @property
     def payer_hosts(self) -> Collection[str]:
         """The adapter's, none for one that sends its payers nowhere."""
         return self.adapter.payer_hosts if isinstance(self.adapter, SendsPayersAway) else ()

@@ -76,7 +76,9 @@ def apply_(
     force on every process that serves."""
     rules = EgressRules(allow_private=target.settings.egress.allow_private)
     titles = target.provider_titles()
-    described = read_brands_file(file, providers=titles, rules=rules)
+    described = read_brands_file(
+        file, providers=titles, rules=rules, elsewhere=target.elsewhere_providers()
+    )
     if not described:
         raise UsageProblem(f"{file} has no brand. Begin each with [[brand]].")
     report_readable_secrets(None, file, target.settings)

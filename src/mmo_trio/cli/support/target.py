@@ -34,6 +34,7 @@ from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.settings.service import (
     CLOCK_OFFSET_FILE,
     RUNNING_FILE,
+    elsewhere_providers,
     provider_titles,
     sandbox_presets,
 )
@@ -131,6 +132,10 @@ class CommandTarget:
     async def open_audit_log(self, store: Store) -> AuditLog:
         """Return the store's audit log. Raises SettingsError when the master key can't be read."""
         return AuditLog(store.admin, (await self.open_keyring(store)).audit_key, self.clock().now)
+
+    def elsewhere_providers(self) -> frozenset[str]:
+        """Return the names of the providers whose payers do not confirm on the phone."""
+        return elsewhere_providers(self.settings)
 
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""

@@ -28,7 +28,6 @@ class CommittingProvider(PlainProvider):
     """Has a page for its payers, and moves the money by a request of ours after that."""
 
     url: str = URL
-    confirms_elsewhere: bool = True
     payer_hosts: tuple[str, ...] = ("pay.example",)
     paid: set[str] = Factory(set)
 
