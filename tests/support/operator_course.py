@@ -137,6 +137,11 @@ class ScriptedWorld(World):
         )
         if self.operation.flow is Flow.WEB:
             await self._submit(ConfirmPage(numbered_reference(0)))
+        if self.operator.confirms_elsewhere and self.operation.flow is Flow.WEB:
+            await self._act_elsewhere(numbered_reference(0))
+
+    def _say_at_page(self, url: str, *, is_approved: bool) -> None:
+        super()._say_at_page(url, is_approved=True)
 
     async def _exchange(self, request: HttpRequest) -> HttpResponse:
         await trio.sleep(0.3)

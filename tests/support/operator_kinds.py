@@ -55,6 +55,8 @@ class Operator:
     not."""
     amounts: tuple[int, int] = (10, 1_000)
     """In whole units."""
+    confirms_elsewhere: bool = False
+    """Whether payers approve at a page of the operator, or with a code of it."""
     pays_back_by: Type = Type.PAYIN
     """What is done with the merchant's own account from which money goes back."""
 
@@ -82,6 +84,8 @@ CONSUMER = HttpRequest(
 HOOKS = "https://gw.example/hooks/NAME/token"
 KENYANS = tuple(str(254700000200 + number) for number in range(20))
 UGANDANS = tuple(f"+256{752000000 + number}" for number in range(20))
+SENEGALESE = tuple(f"+{221775000000 + number}" for number in range(20))
+BURKINABE = tuple(f"+{22607500000 + number}" for number in range(20))
 RWANDANS = tuple(f"+250{788000000 + number}" for number in range(20))
 
 
@@ -109,7 +113,7 @@ def open_airtel() -> tuple[Provider, Simulator]:
     return open_airtel_money("ug", "Airtel", options, SystemCiphers()), simulator
 
 
-def open_pawapay() -> tuple[Provider, Simulator]:
+def open_pawapay(**market: str) -> tuple[Provider, Simulator]:
     simulator = pawapay_api.open_pawapay()
     simulator.open_accounts([{"account": "merchant", "callback_url": HOOKS}])
     key = simulator.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -118,10 +122,10 @@ def open_pawapay() -> tuple[Provider, Simulator]:
         "base_url": "https://pawapay.example",
         "api_token": pawapay_api.API_TOKEN,
         "callback_keys": key.decode(),
+        **market,
     }
-    return PawapayProvider(
-        "paw", "pawaPay", pawapay_account_from(options, hooks_url=HOOKS)
-    ), simulator
+    account = pawapay_account_from(options, hooks_url=HOOKS, pages_url="https://pages.example")
+    return PawapayProvider("paw", "pawaPay", account), simulator
 
 
 MPESA_MAINTENANCE = tuple(
@@ -143,6 +147,7 @@ MPESA_MAINTENANCE = tuple(
 )
 """As captured in 2026."""
 
+PAGE_AND_PAYOUTS = (Operation.WEB_PAYIN, Operation.DIRECT_PAYOUT)
 PAYINS_AND_PAYOUTS = (Operation.DIRECT_PAYIN, Operation.WEB_PAYIN, Operation.DIRECT_PAYOUT)
 
 OPERATORS = {
@@ -197,6 +202,33 @@ OPERATORS = {
         accounts={Type.PAYIN: "RWA/RWF", Type.PAYOUT: "RWA/RWF"},
         msisdns=RWANDANS,
         amounts=(100, 1_000),
+    ),
+    "pawapay, page": Operator(
+        partial(
+            open_pawapay,
+            market="WAVE_SEN",
+            auth_type="REDIRECT_AUTH",
+            payer_hosts="pawapay.example",
+        ),
+        operations=PAGE_AND_PAYOUTS,
+        country="SN",
+        currency="XOF",
+        failures=("PAYMENT_NOT_APPROVED", "RECIPIENT_NOT_FOUND", "SOMETHING_NEW"),
+        accounts={Type.PAYIN: "SEN/XOF", Type.PAYOUT: "SEN/XOF"},
+        msisdns=SENEGALESE,
+        amounts=(100, 1_000),
+        confirms_elsewhere=True,
+    ),
+    "pawapay, code": Operator(
+        partial(open_pawapay, market="ORANGE_BFA", auth_type="PREAUTH"),
+        operations=PAGE_AND_PAYOUTS,
+        country="BF",
+        currency="XOF",
+        failures=("PAYMENT_NOT_APPROVED", "RECIPIENT_NOT_FOUND", "SOMETHING_NEW"),
+        accounts={Type.PAYIN: "BFA/XOF", Type.PAYOUT: "BFA/XOF"},
+        msisdns=BURKINABE,
+        amounts=(100, 1_000),
+        confirms_elsewhere=True,
     ),
 }
 MPESA_WITH_PULL = evolve(

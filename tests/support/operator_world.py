@@ -26,7 +26,7 @@ from trio._core import _run
 from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import ConfirmPage, Input
+from mmo_sansio.messages.inputs import ConfirmPage, Input, PayerReturned
 from mmo_sansio.messages.intents import (
     DeliverCallback,
     DeliverQr,
@@ -58,6 +58,7 @@ from mmo_sansio.values.clock import (
 )
 from mmo_sansio.values.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type
 from mmo_sansio.values.money import to_money
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 from mmo_simulators.common.faults import ANY_OPERATION, DroppedConnection, Fault, PlannedFault
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.engine.engine import Engine, Outbox
@@ -94,6 +95,8 @@ LASTS = Span(3 * 24 * HOUR + 6 * HOUR)
 MONEY_BACK = frozenset({"refund", "reversal"})
 """The kinds of rows in simulators' books about money that goes back."""
 _PROMPT_RECEIPT = re.compile(r'"Name": ?"MpesaReceiptNumber", ?"Value": ?"(\w+)"')
+ACTS_EVERY, ACTS_WITHIN = Span(5 * SECOND), Span(40 * MINUTE)
+"""How often, and for how long, a payer looks at the page for what to do elsewhere."""
 SAMPLED_EVERY = Span(20 * MINUTE)
 """The interval of looking at `mmo tx list --stuck`."""
 
@@ -403,6 +406,8 @@ class World:
         await trio.sleep(delay / SECOND)
         if operation.flow is Flow.WEB and chance < 0.9:
             await self._submit(ConfirmPage(numbered_reference(number)))
+        if operation.flow is Flow.WEB and self.operator.confirms_elsewhere:
+            await self._act_elsewhere(numbered_reference(number))
         if operation.flow is Flow.QR and chance < 0.8:
             await self._scan(number, amount + (chance < 0.1))
         if (
@@ -411,6 +416,41 @@ class World:
             and self.operator.takes_deposits
         ):
             await self._pay_past_prompt(number, amount, chance)
+
+    async def _act_elsewhere(self, reference: str) -> None:
+        """Let a payer approve at the operator's page or with its code, if the gateway tells him to,
+        and come back never, once or twice; sometimes somebody comes back before."""
+        for _ in range(ACTS_WITHIN // ACTS_EVERY):
+            await trio.sleep(ACTS_EVERY / SECOND)
+            known = self.transactions.get(reference)
+            asked = None if known is None else known.progress.payer_action
+            match asked:
+                case None | EnterCode(code=str()):
+                    continue
+                case EnterCode():
+                    self.tally["code given"] += 1
+                    for code in ("123456", "654321")[: self.random.choice((1, 2))]:
+                        await self._submit(ConfirmPage(reference, code))
+                case OpenUrl(url=url):
+                    if self.random.random() < 0.2:
+                        self.tally["came back unpaid"] += 1
+                        await self._submit(PayerReturned(reference))
+                    self._say_at_page(url, is_approved=self.random.random() < 0.8)
+                    for _ in range(self.random.choice((0, 1, 2))):
+                        self.tally["came back"] += 1
+                        await self._submit(PayerReturned(reference))
+            return
+
+    def _say_at_page(self, url: str, *, is_approved: bool) -> None:
+        """Press a button of the operator's page."""
+        self.tally["approved" if is_approved else "declined"] += 1
+        said = b"decision=approve" if is_approved else b"decision=decline"
+        answer = self.simulator.handle_request(
+            HttpRequest("POST", url.encode(), (), said), now=now()
+        )
+        assert isinstance(answer, HttpResponse)
+        assert answer.status == 303, answer.body
+        self._send_notifications()
 
     async def _pay_past_prompt(self, number: int, amount: int, chance: float) -> None:
         """Let a payer sometimes pay by the menu, with the account number of the prompt, before or

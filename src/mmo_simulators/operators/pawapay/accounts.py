@@ -30,6 +30,13 @@ CLOSED: Final = "CLOSED"
 REPETITION_DELAYS: Final = tuple(Span(minutes * MINUTE) for minutes in (0, 1, 2, 4, 8))
 """How long after a callback without a response of 200 the next one is sent: for 15 minutes in
 all."""
+PAGE_DELAY: Final = Span(SECOND)
+"""How long after its acceptance a deposit has its page."""
+PAGE_LASTS: Final = Span(15 * MINUTE)
+"""How long a payer may approve there."""
+NOT_APPROVED: Final = "PAYMENT_NOT_APPROVED"
+WRONG_CODE: Final = "000000"
+"""The code of a payer that the operator does not take; it takes any other."""
 
 
 @define(eq=False)
@@ -57,9 +64,20 @@ class SimulatedPawapayPayment:
     takes: Span | None = None
     """How long the result takes; None: there is none."""
     is_enqueued: bool = False
+    page_url: str | None = None
+    """Where its payer approves; None: elsewhere."""
+    is_approved: bool | None = None
+    """What the payer has said there; None: nothing."""
+    ends_at: Instant | None = None
+    """When its result is due; None: it is not known."""
     result: str | None = None
     receipt: str | None = None
     callback_count: int = 0
+
+    def page_at(self, now: Instant) -> str | None:
+        """Return the page where the payer may approve now, if there is one."""
+        is_open = self.is_approved is None and self.result is None
+        return self.page_url if is_open and now >= later(self.created_at, PAGE_DELAY) else None
 
     @property
     def debited_and_credited(self) -> tuple[str, str]:
@@ -151,11 +169,24 @@ class SimulatedPawapayAccounts:
         result that is due."""
         self._process(self._enqueued, now=now)
         for at, payment in self._pending_results.take_due(now=now):
+            if at != payment.ends_at:
+                continue  # Its payer has said something before the page had ended.
             payment.result = self._transfer(payment)
             if payment.result == COMPLETED:
                 payment.receipt = str(int(payment.id[:8], 16) + 1_000_000_000)
             for delay in payment.callback_delays:
                 self._pending_callbacks.schedule((payment, 0), at=later(at, delay))
+
+    def approve(self, payment: SimulatedPawapayPayment, is_approved: bool, *, now: Instant) -> None:
+        """Record what the payer says at the page, once."""
+        if payment.page_at(now) is None:
+            return
+        payment.is_approved = is_approved
+        takes = payment.takes if is_approved else Span(0)
+        if takes is None:
+            payment.ends_at = None
+        else:
+            self._schedule_result(payment, at=later(now, takes))
 
     def call_back(self, payment: SimulatedPawapayPayment, vain: int = 0, *, now: Instant) -> None:
         """Schedule the callback after this number of callbacks in vain, if there is another one."""
@@ -200,11 +231,21 @@ class SimulatedPawapayAccounts:
         begin."""
         for each in payments:
             each.is_enqueued = self.status_of(each.provider, each.operation) != OPERATIONAL
-            if not each.is_enqueued and each.takes is not None:
-                self._pending_results.schedule(each, at=later(now, each.takes))
+            takes = each.takes if each.page_url is None else PAGE_LASTS
+            if not each.is_enqueued and takes is not None:
+                self._schedule_result(each, at=later(now, takes))
         self._enqueued = [each for each in payments if each.is_enqueued]
 
+    def _schedule_result(self, payment: SimulatedPawapayPayment, *, at: Instant) -> None:
+        """Schedule the result of a payment, in the place of any that was scheduled before."""
+        payment.ends_at = at
+        self._pending_results.schedule(payment, at=at)
+
     def _transfer(self, payment: SimulatedPawapayPayment) -> str:
+        if payment.page_url is not None and not payment.is_approved:
+            return NOT_APPROVED
+        if payment.document.get("preAuthorisationCode") == WRONG_CODE:
+            return NOT_APPROVED
         if payment.ending not in (COMPLETED, STUCK):
             return payment.ending
         if not self.has_funds_for(payment):

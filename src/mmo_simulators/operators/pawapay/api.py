@@ -4,6 +4,7 @@
     GET  /v2/deposits/{id}, ...                      its status
     GET  /v2/active-conf, /v2/availability           what the account may do, and what works
     GET  /v2/wallet-balances, /v2/public-key/http    the account's money, the key of callbacks
+    GET, POST /approve/{id}                          the operator's page, where its payers approve
 
 Numbers of the operator's own sandbox mean what they mean there (`markets`); any other has a wallet.
 A fault is planned `at` deposit, payout or refund (a submission), ask (a status) or account (all
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from attrs import Factory, define, field
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -34,16 +35,19 @@ from mmo_simulators.operators.pawapay.accounts import (
     payment_document,
     timestamp,
 )
+from mmo_simulators.operators.pawapay.approval_page import approval_page
 from mmo_simulators.operators.pawapay.markets import (
     COUNTRIES,
     PROVIDERS,
     WALLETS,
+    Authorisation,
     OperationType,
     SimulatedCountry,
     SimulatedProvider,
 )
 from mmo_simulators.operators.pawapay.request_checks import (
     Rejected,
+    check_code,
     check_token,
     parse_amount,
     parse_party,
@@ -59,9 +63,14 @@ API_TOKEN: Final = "simulated-pawapay-token"
 """The token of a simulator that was given no other."""
 COMPANY: Final = "Test Shop"
 _SETTINGS: Final = {"callback_url", "signs_callbacks", "request_key"}
-_AUTHORISATION: Final = {
-    OperationType.DEPOSIT: {"authType": "PROVIDER_AUTH", "pinPrompt": "AUTOMATIC"}
+_CODE_STEPS: Final = {
+    "en": ("Dial *144*4*6*AMOUNT# on your phone.", "Type your PIN: a code comes by SMS."),
+    "fr": ("Composez le *144*4*6*MONTANT# sur votre téléphone.", "Tapez votre code secret."),
 }
+"""How a payer gets a code; any but WRONG_CODE is taken."""
+PAGE_PATH: Final = "/approve/"
+PROCESSING: Final = "PROCESSING"
+HTML: Final = ((b"content-type", b"text/html; charset=utf-8"),)
 JSON_UTF8: Final = ((b"content-type", b"application/json; charset=UTF-8"),)
 
 
@@ -87,6 +96,8 @@ class PawapaySimulator:
         """Return the response to a request of its API."""
         self.accounts.complete_due(now=now)
         path, _ = path_and_query(request)
+        if path.startswith(PAGE_PATH):
+            return self._page(request, path.removeprefix(PAGE_PATH), now=now)
         found = match_route(ROUTES, request.method, path)
         if found is None:
             return respond_with_faults(
@@ -165,6 +176,21 @@ class PawapaySimulator:
         self._sent_callbacks[request] = (payment, vain)
         return request
 
+    def _page(self, request: HttpRequest, id: str, *, now: Instant) -> HttpResponse:
+        """Show the operator's page, or take what the payer says there and lead him back."""
+        payment = self.accounts.payments.get((OperationType.DEPOSIT, id))
+        if payment is None or payment.page_url is None:
+            return HttpResponse(404, HTML, b"<p>There is no such payment.")
+        if request.method != "POST":
+            is_open = payment.page_at(now) is not None
+            return HttpResponse(200, HTML, approval_page(payment, is_open=is_open))
+        is_approved = request.body == b"decision=approve"
+        self.accounts.approve(payment, is_approved, now=now)
+        back = payment.document.get("successfulUrl" if is_approved else "failedUrl")
+        if back is None:
+            return HttpResponse(200, HTML, b"<p>You can close this page.")
+        return HttpResponse(303, ((b"location", back.encode()),))
+
     def _respond(self, handler: PawapayHandler, call: SimulatedCall) -> HttpResponse:
         """Return the response of a handler, or the rejection of the request, which repeats a
         submission's id."""
@@ -194,6 +220,8 @@ class PawapaySimulator:
         else:
             country, provider, msisdn = parse_party(document, operation)
             amount = parse_amount(document, country, provider, operation)
+        if operation is OperationType.DEPOSIT:
+            check_code(document, provider)
         ending = provider.test_outcomes(operation).get(msisdn, COMPLETED)
         payment = SimulatedPawapayPayment(
             operation,
@@ -206,6 +234,7 @@ class PawapaySimulator:
             call.now,
             ending,
             refunded=refunded,
+            page_url=_page_url(call.request, id, provider, operation),
         )
         is_deposit, status = (
             operation is OperationType.DEPOSIT,
@@ -260,6 +289,8 @@ class PawapaySimulator:
             for name in ("clientReferenceId",)
             if name in payment.document
         }
+        if (page_url := payment.page_at(call.now)) is not None and document["status"] == PROCESSING:
+            document |= {"nextStep": "REDIRECT_TO_AUTH_URL", "authorizationUrl": page_url}
         return json_response(200, {"status": "FOUND", "data": {**document, **own}})
 
     def _active_configuration(self, call: SimulatedCall) -> HttpResponse:
@@ -275,7 +306,7 @@ class PawapaySimulator:
                     "displayName": currency,
                     "operationTypes": {
                         each: {
-                            **_AUTHORISATION.get(each, {}),
+                            **(_authorisation(provider) if each is OperationType.DEPOSIT else {}),
                             "minAmount": least,
                             "maxAmount": greatest,
                             "decimalsInAmount": "TWO_PLACES" if provider.decimals(each) else "NONE",
@@ -350,8 +381,36 @@ def _initiation(payment: SimulatedPawapayPayment, status: str) -> HttpResponse:
         "created": timestamp(payment.created_at),
     }
     if payment.operation is OperationType.DEPOSIT and status == "ACCEPTED":
-        document["nextStep"] = "FINAL_STATUS"
+        document["nextStep"] = "FINAL_STATUS" if payment.page_url is None else "GET_AUTH_URL"
     return json_response(200, document)
+
+
+def _page_url(
+    request: HttpRequest, id: str, provider: SimulatedProvider, operation: OperationType
+) -> str | None:
+    """Return the page of a deposit whose payer approves there, on the host that was asked; None for
+    any other payment."""
+    is_deposit = operation is OperationType.DEPOSIT
+    if not is_deposit or provider.authorisation is not Authorisation.REDIRECT_AUTH:
+        return None
+    target = urlsplit(request.target.decode("latin-1"))
+    host = target.netloc or (request.value(b"host") or b"").decode("latin-1")
+    return f"{target.scheme or 'http'}://{host}{PAGE_PATH}{id}"
+
+
+def _authorisation(provider: SimulatedProvider) -> dict[str, Any]:
+    """Return how payers of a provider approve, as the active configuration says it."""
+    told: dict[str, Any] = {"authType": provider.authorisation}
+    if provider.authorisation is Authorisation.PROVIDER_AUTH:
+        told["pinPrompt"] = "AUTOMATIC"
+    if provider.authorisation is Authorisation.PREAUTH:
+        steps = {
+            language: [{"text": text, "template": text, "variables": {}} for text in texts]
+            for language, texts in _CODE_STEPS.items()
+        }
+        channel = {"type": "USSD", "displayName": {"en": "USSD"}, "instructions": steps}
+        told["authTokenInstructions"] = {"channels": [channel]}
+    return told
 
 
 def _submitted_id(request: HttpRequest) -> dict[str, str]:

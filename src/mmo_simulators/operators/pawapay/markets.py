@@ -52,6 +52,17 @@ _FAILURES_BY_ENDING: Final[Mapping[str, str]] = MappingProxyType(
 number."""
 
 
+class Authorisation(StrEnum):
+    """Lists how payers of deposits approve, as the active configuration names it."""
+
+    PROVIDER_AUTH = "PROVIDER_AUTH"
+    """On the phone."""
+    REDIRECT_AUTH = "REDIRECT_AUTH"
+    """At a page of the operator."""
+    PREAUTH = "PREAUTH"
+    """With a code that they get from the operator before."""
+
+
 @frozen
 class SimulatedProvider:
     """Describes a mobile money operator behind pawaPay."""
@@ -65,6 +76,7 @@ class SimulatedProvider:
     """The last three digits of the test numbers that fail, for deposits and for pay-outs."""
     deposit_decimals: int = 0
     payout_decimals: int = 0
+    authorisation: Authorisation = Authorisation.PROVIDER_AUTH
 
     def decimals(self, operation: OperationType) -> int:
         """Return how many decimals an amount may have."""
@@ -102,6 +114,10 @@ COUNTRIES: Final = (
         SimulatedProvider("MTN_MOMO_BEN", "MTN", "22951345",
             "029 039 069 129", "089 119 129"),
     )),
+    SimulatedCountry("BFA", "Burkina Faso", "226", {"XOF": ("100", "2000000")}, (
+        SimulatedProvider("ORANGE_BFA", "Orange", "22607345",
+            "029 039 049 069 129", "089 119 129", authorisation=Authorisation.PREAUTH),
+    )),
     SimulatedCountry("CMR", "Cameroon", "237", {"XAF": ("100", "1000000")}, (
         SimulatedProvider("MTN_MOMO_CMR", "MTN", "237653456",
             "019 029 039 069 129", "089 119 129"),
@@ -124,6 +140,10 @@ COUNTRIES: Final = (
         SimulatedProvider("AIRTEL_RWA", "Airtel", "250733456",
             "039 049 069 129", "089 119 129"),
     )),
+    SimulatedCountry("SEN", "Senegal", "221", {"XOF": ("100", "2000000")}, (
+        SimulatedProvider("WAVE_SEN", "Wave", "221773456",
+            "039 049 069 129", "089 119 129", authorisation=Authorisation.REDIRECT_AUTH),
+    )),
     SimulatedCountry("UGA", "Uganda", "256", {"UGX": ("500", "5000000")}, (
         SimulatedProvider("MTN_MOMO_UGA", "MTN", "256783456",
             "019 029 069 129", "089 099 119", 2, 2),
@@ -137,7 +157,7 @@ COUNTRIES: Final = (
             "019 039 049 069 129", "089 119 129", 2, 2),
     )),
 )  # fmt: skip
-"""Seven of some twenty. Amounts in UGX are whole, as the currency has no smaller unit, though MTN
+"""Nine of some twenty. Amounts in UGX are whole, as the currency has no smaller unit, though MTN
 takes decimals."""
 
 PROVIDERS: Final[Mapping[str, tuple[SimulatedCountry, SimulatedProvider]]] = MappingProxyType(

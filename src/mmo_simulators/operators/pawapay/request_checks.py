@@ -13,6 +13,7 @@ from mmo_sansio.values.money import AmountError, Money, to_money
 from mmo_simulators.common.messages import json_response, parse_json_object
 from mmo_simulators.operators.pawapay.markets import (
     PROVIDERS,
+    Authorisation,
     OperationType,
     SimulatedCountry,
     SimulatedProvider,
@@ -37,13 +38,16 @@ _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
     "customerMessage": re.compile(r"[a-zA-Z0-9 ]{4,22}", re.ASCII),
     "clientReferenceId": re.compile(r".{1,36}"),
     "preAuthorisationCode": re.compile(r".{1,36}"),
+    **dict.fromkeys(
+        ("successfulUrl", "failedUrl"), re.compile(r"https?://[!-~]{1,2040}", re.ASCII)
+    ),
 }
 """The members of a submission that are text."""
 _METADATA_MAX: Final = 10
 _MEMBERS: Final[Mapping[OperationType, tuple[str, str]]] = {
     OperationType.DEPOSIT: (
         "depositId payer amount currency",
-        "customerMessage preAuthorisationCode",
+        "customerMessage preAuthorisationCode successfulUrl failedUrl",
     ),
     OperationType.PAYOUT: ("payoutId recipient amount currency", "customerMessage"),
     OperationType.REFUND: ("refundId depositId", "amount currency"),
@@ -158,6 +162,13 @@ def parse_amount(
             "AMOUNT_OUT_OF_BOUNDS", f"The amount must be from {least} to {greatest} {currency}."
         )
     return amount
+
+
+def check_code(document: Mapping[str, Any], provider: SimulatedProvider) -> None:
+    """Raise Rejected for a deposit without the code that this provider needs."""
+    needs_code = provider.authorisation is Authorisation.PREAUTH
+    if needs_code and "preAuthorisationCode" not in document:
+        raise Rejected("MISSING_PARAMETER", "The parameter 'preAuthorisationCode' is missing.")
 
 
 def _invalid(name: str) -> Rejected:

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.testing import START
-from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, later
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_simulators.common.controls import handle_control_request
 from mmo_simulators.common.faults import (
     CallBack,
@@ -36,8 +36,16 @@ from mmo_simulators.common.faults import (
     PlannedFault,
     PollWith,
 )
+from mmo_simulators.operators.pawapay.accounts import WRONG_CODE
 from mmo_simulators.operators.pawapay.api import API_TOKEN, PawapaySimulator, open_pawapay
-from mmo_simulators.operators.pawapay.markets import COUNTRIES, PROVIDERS, STUCK, OperationType
+from mmo_simulators.operators.pawapay.markets import (
+    COUNTRIES,
+    PROVIDERS,
+    STUCK,
+    Authorisation,
+    OperationType,
+    SimulatedProvider,
+)
 from mmo_simulators.operators.pawapay.signatures import sign_callback
 
 HOOK = "https://gw.example:8443/hooks/pawapay/token"
@@ -109,6 +117,11 @@ class Merchant:
         self.now = later(self.now, span)
         return list(self.simulator.take_due_callbacks(now=self.now))
 
+    def approve(self, id: str = ID, *, decision: str = "approve") -> HttpResponse:
+        """Say this at the operator's page, as a payer's browser does."""
+        self.now = later(self.now, Span(SECOND))
+        return self.send("POST", f"/approve/{id}", f"decision={decision}".encode())
+
     def plan(self, at: str, *faults: Fault) -> None:
         self.simulator.faults.plan([PlannedFault(at, each) for each in faults])
 
@@ -144,6 +157,13 @@ def request_to(
         tuple((k.lower().encode(), v.encode()) for k, v in fields.items()),
         body,
     )
+
+
+def with_code(operation: OperationType, provider: SimulatedProvider) -> dict[str, str]:
+    """The code of a deposit with a provider that needs one."""
+    needs_code = provider.authorisation is Authorisation.PREAUTH
+    is_deposit = operation is OperationType.DEPOSIT
+    return {"preAuthorisationCode": "123456"} if is_deposit and needs_code else {}
 
 
 def path_of(operation: OperationType) -> str:
@@ -243,9 +263,11 @@ def test_five_countries_and_more_take_both_ways_in_their_own_currency() -> None:
                 "amount": least,
                 "currency": currency,
             }
+            members |= with_code(operation, provider)
             merchant.submit(
                 operation, a_submission(operation, **members) | {operation.id_member: id}
             )
+            merchant.approve(id)
             merchant.wait()
             data = merchant.status(operation, id)["data"]
             assert (data["status"], data["country"]) == ("COMPLETED", country.code)
@@ -270,7 +292,9 @@ def test_each_published_number_ends_as_it_does_there(
     merchant, (country, _) = a_merchant(), PROVIDERS[provider]
     currency, (least, _) = next(iter(country.limits.items()))
     members = {**to(operation, msisdn, provider), "amount": least, "currency": currency}
+    members |= with_code(operation, PROVIDERS[provider][1])
     assert merchant.submit(operation, a_submission(operation, **members))["status"] == "ACCEPTED"
+    merchant.approve()
     callbacks = merchant.wait()
     data = merchant.status(operation)["data"]
     if ending == STUCK:
@@ -698,3 +722,109 @@ def test_invalid_accounts_are_refused(account: dict[str, Any]) -> None:
 
 def test_another_path_is_not_there() -> None:
     assert a_merchant().send("GET", "/v1/deposits").status == 404
+
+
+WAVE = {
+    "amount": "100",
+    "currency": "XOF",
+    "successfulUrl": "https://pages.example/pay/key/back",
+    "failedUrl": "https://pages.example/pay/key/back?x=1",
+}
+
+
+def a_wave_deposit(merchant: Merchant) -> Any:
+    members = {**to(OperationType.DEPOSIT, "221773456789", "WAVE_SEN"), **WAVE}
+    return merchant.submit(OperationType.DEPOSIT, a_submission(OperationType.DEPOSIT, **members))
+
+
+def test_a_deposit_of_wave_has_its_page_a_moment_after_the_acceptance() -> None:
+    merchant = a_merchant()
+    assert a_wave_deposit(merchant)["nextStep"] == "GET_AUTH_URL"
+    assert "authorizationUrl" not in merchant.status(OperationType.DEPOSIT)["data"]
+    merchant.wait(Span(SECOND))
+    data = merchant.status(OperationType.DEPOSIT)["data"]
+    assert (data["status"], data["nextStep"]) == ("PROCESSING", "REDIRECT_TO_AUTH_URL")
+    assert data["authorizationUrl"] == f"http://paw.example/approve/{ID}"
+    page = merchant.send("GET", f"/approve/{ID}")
+    assert b"Approve" in page.body
+    assert b"221773456789" in page.body
+
+
+@pytest.mark.parametrize(
+    ("decision", "back", "status"),
+    [("approve", WAVE["successfulUrl"], "COMPLETED"), ("decline", WAVE["failedUrl"], "FAILED")],
+)
+def test_what_a_payer_says_there_counts_once_and_leads_back(
+    decision: str, back: str, status: str
+) -> None:
+    merchant = a_merchant()
+    a_wave_deposit(merchant)
+    said = merchant.approve(decision=decision)
+    assert (said.status, said.value(b"location")) == (303, back.encode())
+    merchant.wait()
+    for each in ("approve", "decline"):
+        assert merchant.approve(decision=each).status == 303
+    data = merchant.status(OperationType.DEPOSIT)["data"]
+    assert data["status"] == status
+    assert "authorizationUrl" not in data
+    assert b"<button" not in merchant.send("GET", f"/approve/{ID}").body
+    paid = merchant.balances()["SEN/XOF"]
+    assert paid == ("10000100" if status == "COMPLETED" else "10000000")
+
+
+def test_a_deposit_that_nobody_approves_fails_after_a_quarter_of_an_hour() -> None:
+    merchant = a_merchant()
+    a_wave_deposit(merchant)
+    merchant.wait(Span(14 * MINUTE))
+    assert merchant.status(OperationType.DEPOSIT)["data"]["status"] == "PROCESSING"
+    merchant.wait(Span(2 * MINUTE))
+    data = merchant.status(OperationType.DEPOSIT)["data"]
+    assert data["failureReason"]["failureCode"] == "PAYMENT_NOT_APPROVED"
+
+
+def test_what_takes_long_after_the_approval_does_not_end_with_the_page() -> None:
+    merchant = a_merchant()
+    merchant.plan("deposit", EndAfter(HOUR))
+    a_wave_deposit(merchant)
+    merchant.approve()
+    merchant.wait(Span(30 * MINUTE))
+    assert merchant.status(OperationType.DEPOSIT)["data"]["status"] == "PROCESSING"
+    merchant.wait(Span(31 * MINUTE))
+    assert merchant.status(OperationType.DEPOSIT)["data"]["status"] == "COMPLETED"
+
+
+def test_there_is_no_page_of_another_payment() -> None:
+    merchant = a_merchant()
+    assert merchant.send("GET", f"/approve/{ID}").status == 404
+    merchant.submit(OperationType.DEPOSIT, a_submission(OperationType.DEPOSIT))
+    assert merchant.approve().status == 404
+
+
+def test_a_deposit_of_orange_in_burkina_faso_needs_a_code_that_is_right() -> None:
+    merchant = a_merchant()
+    members = {
+        **to(OperationType.DEPOSIT, "22607345789", "ORANGE_BFA"),
+        "amount": "100",
+        "currency": "XOF",
+    }
+    submission = a_submission(OperationType.DEPOSIT, **members)
+    refused = merchant.send("POST", path_of(OperationType.DEPOSIT), submission)
+    assert (refused.status, b"MISSING_PARAMETER" in refused.body) == (400, True)
+    merchant.submit(OperationType.DEPOSIT, submission | {"preAuthorisationCode": WRONG_CODE})
+    merchant.wait()
+    data = merchant.status(OperationType.DEPOSIT)["data"]
+    assert data["failureReason"]["failureCode"] == "PAYMENT_NOT_APPROVED"
+
+
+def test_the_active_configuration_says_how_payers_approve() -> None:
+    told = {}
+    for country in a_merchant().ask("GET", "/v2/active-conf")["countries"]:
+        for provider in country["providers"]:
+            deposit = provider["currencies"][0]["operationTypes"]["DEPOSIT"]
+            told[provider["provider"]] = deposit
+    assert told["WAVE_SEN"]["authType"] == "REDIRECT_AUTH"
+    assert told["MTN_MOMO_RWA"]["authType"] == "PROVIDER_AUTH"
+    orange = told["ORANGE_BFA"]
+    assert orange["authType"] == "PREAUTH"
+    [channel] = orange["authTokenInstructions"]["channels"]
+    assert set(channel["instructions"]) == {"en", "fr"}
