@@ -16,9 +16,9 @@ SELECT pg_advisory_xact_lock_shared(5066063, 1);
 SELECT still_so(at <= :number) FROM horizon;
 INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier, is_lost)
     VALUES ('acme', 'p-' || :number, 1, :number, 'MMO-p-' || :number, 'failed', false);
-INSERT INTO transactions (brand, gateway_reference, type, method, created_at, page_token, order_row, status, version,
-    progress, object)
-    VALUES ('acme', 'MMO-p-' || :number, 'payin', 'mpesa_ke', :number, NULL, repeat('o', :order_bytes)::bytea,
+INSERT INTO transactions (brand, gateway_reference, type, method, created_at, is_simulated, page_token, order_row,
+    status, version, progress, object)
+    VALUES ('acme', 'MMO-p-' || :number, 'payin', 'mpesa_ke', :number, 0, NULL, repeat('o', :order_bytes)::bytea,
         'pending', 1, repeat('p', :progress_bytes)::bytea, '');
 INSERT INTO wakes (brand, gateway_reference, created_at, wake_at)
     VALUES ('acme', 'MMO-p-' || :number, :number, :number);

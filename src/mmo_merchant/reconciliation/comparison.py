@@ -94,7 +94,7 @@ class Difference:
         if self.kind is DifferenceKind.FEE_DIFFERS:
             return str(record.fee)
         what = "reversal" if record.reverses else record.type.value
-        return f"{what} {record.amount} {record.status.value}"
+        return f"{record.mark}{what} {record.amount} {record.status.value}"
 
     def _line_text(self, line: StatementLine) -> str:
         if self.kind is DifferenceKind.FEE_DIFFERS:
@@ -111,6 +111,8 @@ class Reconciliation:
     """By how many minor units of a currency amounts may differ and agree all the same."""
     matched: int = 0
     """Lines that are about a payment of the records."""
+    matched_simulated: int = 0
+    """Those of them whose payment is simulated: no money moved by the gateway's own records."""
     unsettled: int = 0
     """Lines of payments by which no money moved, and which the records do not have."""
     fees: Counter[str] = field(factory=Counter)
@@ -138,7 +140,7 @@ class Reconciliation:
 
     def _count_fee(self, record: RecordedPayment, times: int) -> None:
         if record.is_expected and record.fee is not None:
-            name = f"{record.provider} {record.fee.currency}"
+            name = f"{record.mark}{record.provider} {record.fee.currency}"
             self._recorded_fees[name] += times * record.fee.minor
 
     def recorded_fees(self) -> dict[str, int]:
@@ -165,6 +167,7 @@ class Reconciliation:
             self.unsettled += 1
             return []
         self.matched += 1
+        self.matched_simulated += _nearest(candidates, line).record.is_simulated
         if line.status is Status.SUCCESS and all(
             _is_other_direction(held.record, line) for held in candidates
         ):

@@ -21,7 +21,8 @@ class DailyDigest:
     count: int
     """Payments that ended on the day."""
     sums: dict[str, int]
-    """Minor units of the payments that have succeeded, by `type currency`, such as `payin KES`."""
+    """Minor units of the payments that have succeeded, by `type currency`, such as `payin KES`;
+    those of simulated ones, which moved none, apart by `simulated payin KES`."""
     fees: dict[str, int]
     """Minor units of the fees that providers have told, by `provider currency`, such as `mpesa
     KES`; not part of what is digested, as no operator tells every fee."""
@@ -48,9 +49,9 @@ def digest_day(payments: Iterable[RecordedPayment]) -> DailyDigest:
     sums, fees = Counter[str](), Counter[str]()
     for each in ended:
         if each.status is Status.SUCCESS:
-            sums[f"{each.type.value} {each.amount.currency}"] += each.amount.minor
+            sums[f"{each.mark}{each.type.value} {each.amount.currency}"] += each.amount.minor
         if each.fee is not None:
-            fees[f"{each.provider} {each.fee.currency}"] += each.fee.minor
+            fees[f"{each.mark}{each.provider} {each.fee.currency}"] += each.fee.minor
 
     text = "".join(sorted(map(canonical_line, ended)))
     return DailyDigest(

@@ -18,8 +18,9 @@ from mmo_sansio.values.money import Money
 SHORT_REFERENCE_CHARACTERS: Final = 12
 """How much of a gatewayReference M-Pesa takes as an account number: its end."""
 
-_Alike: TypeAlias = tuple[Type, Status, str, str, bool]
-"""Type, status, currency, provider, and whether a statement must have the payment."""
+_Alike: TypeAlias = tuple[Type, Status, str, str, bool, bool]
+"""Type, status, currency, provider, and whether a statement must have the payment, and whether it
+is simulated."""
 
 
 @frozen
@@ -47,6 +48,13 @@ class RecordedPayment:
     msisdn: str = field(default="", repr=False)
     """The digits of the payer's or payee's number; empty where they are not kept."""
     ended_at: Instant | None = None
+    is_simulated: bool = False
+    """Whether the gateway's own records say that no money moved by it."""
+
+    @property
+    def mark(self) -> str:
+        """Return what sums of it and words about it begin with, as it is not added to money."""
+        return "simulated " if self.is_simulated else ""
 
     @property
     def names(self) -> tuple[str | None, ...]:
@@ -152,6 +160,7 @@ class HeldRecords:
             record.amount.currency,
             record.provider,
             record.is_expected,
+            record.is_simulated,
         )
         if alike not in self._alike_numbers:
             self._alike_numbers[alike] = len(self._alike)
@@ -183,7 +192,7 @@ class HeldRecords:
             msisdn,
             ended_at,
         ) = marshal.loads(packed)
-        type_, status, currency, provider, is_expected = self._alike[alike_number]
+        type_, status, currency, provider, is_expected, is_simulated = self._alike[alike_number]
         return RecordedPayment(
             gateway_reference,
             merchant_reference,
@@ -197,4 +206,5 @@ class HeldRecords:
             reverses,
             msisdn,
             ended_at,
+            is_simulated,
         )

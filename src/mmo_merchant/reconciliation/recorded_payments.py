@@ -40,7 +40,8 @@ _MONEY_MAX: Final = 100_000
 
 
 def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
-    """Return what a transaction object says. Raises RecordError."""
+    """Return what a transaction object says, with the remark `simulated` that an export of the
+    gateway adds. Raises RecordError."""
     try:
         members = _DECODER.decode(text.decode())
         provider = members["providerData"] or {}
@@ -57,6 +58,7 @@ def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
             is_expected=period.has(ended_at),
             msisdn=members["party"]["msisdn"].removeprefix("+"),
             ended_at=ended_at,
+            is_simulated=members.get("simulated", False) is True,
         )
     except (ValueError, KeyError, TypeError) as error:
         raise RecordError(
@@ -88,6 +90,7 @@ def recorded_reversal(
         reverses=(payment.reference, reversal.receipt or payment.progress.provider_reference),
         msisdn=payment.order.party.msisdn.removeprefix("+"),
         ended_at=reversal.ended_at,
+        is_simulated=payment.order.is_simulated,
     )
 
 

@@ -24,10 +24,12 @@ parse_members: Final = partial(json.loads, parse_float=Decimal, parse_int=Decima
 """Returns the members of an object that the gateway has written. Raises ValueError."""
 
 
-def payment_entries(brand: str, payment: Members) -> Iterator[BookEntry]:
+def payment_entries(
+    brand: str, payment: Members, *, is_simulated: bool = False
+) -> Iterator[BookEntry]:
     """Yield what is booked of a payment: nothing while it is pending, or where it failed and had no
-    fee. A fee in another currency than the amount is booked apart. Raises ValueError, KeyError or
-    TypeError for what is no transaction object."""
+    fee. A fee in another currency than the amount is booked apart. `is_simulated`: no money moved
+    by it. Raises ValueError, KeyError or TypeError for what is no transaction object."""
     if payment["completedAt"] is None:
         return
 
@@ -47,10 +49,13 @@ def payment_entries(brand: str, payment: Members) -> Iterator[BookEntry]:
             money=Money(minors.get(currency, 0), currency),
             fee_minor=fee_minors.get(currency),
             receipt=payment["providerReference"],
+            is_simulated=is_simulated,
         )
 
 
-def reversal_entries(brand: str, payment: Members) -> Iterator[BookEntry]:
+def reversal_entries(
+    brand: str, payment: Members, *, is_simulated: bool = False
+) -> Iterator[BookEntry]:
     """Yield what is booked of the reversals of a payment: the money that has gone back. Before the
     first of a payment that had failed, what had come all the same is booked at the same time.
     Raises as `payment_entries` does."""
@@ -64,6 +69,7 @@ def reversal_entries(brand: str, payment: Members) -> Iterator[BookEntry]:
             at=min(reversal["endedAt"] for reversal in moved),
             money=Money(_signed(payment, late), late.currency),
             receipt=payment["providerReference"],
+            is_simulated=is_simulated,
         )
 
     for reversal in moved:
@@ -76,6 +82,7 @@ def reversal_entries(brand: str, payment: Members) -> Iterator[BookEntry]:
             money=Money(-_signed(payment, amount), amount.currency),
             receipt=reversal["providerReference"],
             reversal=reversal["id"],
+            is_simulated=is_simulated,
         )
 
 
@@ -87,13 +94,14 @@ def _entry(
     at: str,
     money: Money,
     receipt: str | None,
+    is_simulated: bool,
     fee_minor: int | None = None,
     reversal: str | None = None,
 ) -> BookEntry:
     return BookEntry(
         booked_at=parse_timestamp(at),
         kind=kind,
-        account=Account(brand, payment["method"], money.currency),
+        account=Account(brand, payment["method"], money.currency, is_simulated),
         type=payment["type"],
         country=payment["country"],
         minor=money.minor,

@@ -34,6 +34,7 @@ BOOK_COLUMNS: Final = (
     "reversal",
     "providerReference",
     "count",
+    "simulated",
 )
 
 Cell: TypeAlias = str | Money | int | datetime | date | None
@@ -73,6 +74,7 @@ def _account_row(
         Money(minor, account.currency),
         Money(fees, account.currency),
         *[None] * 6,
+        _mark(account.is_simulated),
     )
 
 
@@ -97,6 +99,7 @@ def _entry_row(entry: BookEntry, zone: tzinfo) -> Sequence[Cell]:
         entry.reversal,
         entry.receipt,
         None,
+        _mark(account.is_simulated),
     )
 
 
@@ -115,7 +118,13 @@ def _total_row(key: TotalKey, total: Total) -> Sequence[Cell]:
         Money(total.fees, key.currency),
         *[None] * 5,
         total.count,
+        _mark(key.is_simulated),
     )
+
+
+def _mark(is_simulated: bool) -> Cell:
+    """Return the last cell of a row: `true` where no money moved."""
+    return "true" if is_simulated else None
 
 
 def cell_text(cell: Cell, guard: Callable[[str], str] = str) -> str:

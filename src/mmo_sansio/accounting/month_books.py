@@ -1,7 +1,8 @@
 """Keeps the book of one month: each payment and reversal that moved money, at the time at which it
 ended, with a sign; and what each account had before and has afterwards.
 
-An account is the money of a brand by one method in one currency. Its closing sum is its opening sum
+An account is the money of a brand by one method in one currency; simulated payments, by which none
+moves, have accounts of their own. Its closing sum is its opening sum
 and all amounts of the month; fees are summed apart, as no operator tells every fee."""
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class Account:
     brand: str
     method: str
     currency: str
+    is_simulated: bool = False
+    """Whether no money moves in it."""
 
 
 @frozen(kw_only=True)
@@ -86,6 +89,7 @@ class TotalKey:
     kind: EntryKind
     type: str
     currency: str
+    is_simulated: bool = False
 
 
 @define
@@ -133,7 +137,9 @@ class MonthBook:
         totals: dict[TotalKey, Total] = {}
         for entry in self._entries:
             account = entry.account
-            key = TotalKey(account.brand, entry.kind, entry.type, account.currency)
+            key = TotalKey(
+                account.brand, entry.kind, entry.type, account.currency, account.is_simulated
+            )
             total = totals.setdefault(key, Total())
             total.count += entry.minor != 0
             total.minor += entry.minor

@@ -76,6 +76,8 @@ class CreatePayment:
     reserved_provider: str | None = None
     """The provider with which the caller has reserved a conversation, so that the payment may be
     recorded as submitted at once. None: a worker records that later (`BeginSubmission`)."""
+    simulated_providers: frozenset[str] = frozenset()
+    """The providers whose accounts are simulated: no money moves by their payments."""
 
 
 @frozen
@@ -135,6 +137,9 @@ class WithheldReason(StrEnum):
     """Staff have closed the provider."""
     TOO_LATE = "too_late"
     """The time for submissions of this payment is over."""
+    ACCOUNT_CHANGED = "account_changed"
+    """The account is simulated now and was not when the payment was accepted, or the other way
+    round."""
 
 
 @frozen
@@ -324,6 +329,8 @@ class DepositNotified:
     payment: str | None = None
     """The gatewayReference of the payment that the bill reference names; None: the deposit is of
     the payer's own accord."""
+    is_simulated: bool = False
+    """Whether the account that has reported it is simulated."""
 
 
 @frozen

@@ -3,6 +3,7 @@ L2, R1 to R7; reversals are beside the specification)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from attrs import frozen
@@ -106,6 +107,14 @@ class Records:
     has_previous: bool
     """Whether a matching row precedes the first."""
     has_next: bool
+    simulated: tuple[bool, ...] = ()
+    """For each object, whether no money moves by its payment: the gateway's own remark, of which
+    merchants' objects say nothing."""
+
+    @property
+    def marked_objects(self) -> Iterator[tuple[bytes, bool]]:
+        """Yield the objects, each with its remark."""
+        return zip(self.objects, self.simulated, strict=True)
 
 
 def empty_page(query: PagedQuery, *, has_opposite: bool) -> Records:

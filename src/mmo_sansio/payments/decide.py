@@ -268,6 +268,8 @@ def _journal_entry(
         match change:
             case changes.TransactionCreated(made):
                 reference, brand, after = made.reference, made.order.brand, made.progress.stage
+                if made.order.is_simulated:
+                    detail["simulated"] = True
             case changes.TransactionAdvanced(old, new):
                 reference, brand = new.reference, new.order.brand
                 before, after = old.progress.stage, new.progress.stage

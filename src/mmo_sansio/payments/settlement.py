@@ -352,6 +352,7 @@ def settle_receipt(
         expires_at=now.time,
         wake_at=None,
         is_confirmed=is_confirmed,
+        is_simulated=order.is_simulated,
     )
     return claim_change(None, settled)
 

@@ -3,21 +3,25 @@ settings opens."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from attrs import frozen
 
+from mmo_sansio.providers.airtel_money import account as airtel_money
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.common.emv_qr import read_qr_merchant
-from mmo_sansio.providers.common.interface import Ciphers, Provider
+from mmo_sansio.providers.common.interface import Ciphers, HasBaseUrl, MayBeSimulated, Provider
 from mmo_sansio.providers.common.options import Options, check_option_names
 from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mtn_momo import account as mtn_momo
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.sandbox.adapter import DEFAULT_QR_MERCHANT, SandboxProvider
+
+_HOST: Final = re.compile("https?://([^/:]+)", re.ASCII)
 
 
 @frozen
@@ -60,10 +64,22 @@ class ProviderKind:
     recorded: tuple[str, ...] = ()
     """The members of its answers, besides the common ones, whose codes, ids, amounts and times a
     recording keeps; in small letters, without marks."""
-
+    production_hosts: tuple[str, ...] = ()
+    """The hosts at which its operator moves money, where `?` stands for any one letter: at any
+    other its accounts are simulated. Empty: not known, so none is."""
     confirms_elsewhere: Callable[[Mapping[str, Any]], bool] = lambda _: False
     """Tells by its options whether the payers of an account confirm at a page of the operator, or
     with a code of it: then a pay-in needs a page, and `direct/payin` has none."""
+
+    def is_simulated(self, adapter: Provider) -> bool:
+        """Tell whether no money moves by an account of this kind, as far as its address tells."""
+        if isinstance(adapter, MayBeSimulated):
+            return adapter.is_simulated
+        if not self.production_hosts or not isinstance(adapter, HasBaseUrl):
+            return False
+        found = _HOST.match(adapter.base_url.lower())
+        host = found[1] if found else ""
+        return not any(_fits(host, pattern) for pattern in self.production_hosts)
 
     def open_adapter(
         self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext
@@ -72,6 +88,10 @@ class ProviderKind:
         missing or unusable."""
         check_option_names(options, (*self.options, *self.secrets))
         return self.factory(name, title, options, context)
+
+
+def _fits(host: str, pattern: str) -> bool:
+    return re.fullmatch(re.escape(pattern).replace(r"\?", "[a-z]"), host) is not None
 
 
 def open_sandbox(
@@ -129,6 +149,7 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
             _names(
                 "consumer_key consumer_secret deposit_initiator_password initiator_password passkey"
             ),
+            production_hosts=mpesa_daraja.PRODUCTION_HOSTS,
         ),
         "mtn_momo": ProviderKind(
             "MTN MoMo",
@@ -140,6 +161,7 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
                 "collection_api_key collection_subscription_key disbursement_api_key "
                 "disbursement_subscription_key"
             ),
+            production_hosts=mtn_momo.PRODUCTION_HOSTS,
         ),
         "airtel_money": ProviderKind(
             "Airtel Money",
@@ -153,6 +175,7 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
                 " public_key refusal_is_of_payer sign_collections sign_disbursements wallet_type"
             ),
             _names("callback_key client_secret pin"),
+            production_hosts=airtel_money.PRODUCTION_HOSTS,
         ),
     }
 )

@@ -329,6 +329,9 @@ class Order:
 
     usage: tuple[UsageShare, ...] = ()
     """What the payment adds to counters of its brand, which has limits."""
+    is_simulated: bool = False
+    """Whether no money moves by it, as it goes to a simulated account: that of the time at which it
+    was accepted. It is never sent to an account of the other sort."""
 
 
 @frozen
@@ -559,3 +562,5 @@ class DepositClaim:
     answered_at: Instant | None = None
     """When the latest question was asked whose answer has come to an address of its own."""
     is_confirmed: bool = False
+    is_simulated: bool = False
+    """Whether the account that has reported it is simulated."""

@@ -150,6 +150,11 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
 
 def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
     order, progress = transaction.order, transaction.progress
+    if order.is_simulated:
+        yield (
+            f"It is simulated, as the account {order.provider} was when it was accepted: no money "
+            f"moves by it."
+        )
     match transaction.status:
         case Status.PENDING:
             until = format_with_microseconds(order.to_utc(order.expires_at))
@@ -227,6 +232,8 @@ _WITHHELD_TEXTS = {
     WithheldReason.PROVIDER_CLOSED: "staff had closed the provider to new payments (`mmo "
     "providers list`)",
     WithheldReason.TOO_LATE: "the time in which it could be sent was over",
+    WithheldReason.ACCOUNT_CHANGED: "its account is simulated now and was not when it was "
+    "accepted, or the other way round",
 }
 
 

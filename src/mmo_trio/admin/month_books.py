@@ -45,8 +45,9 @@ async def fill_book(
         while payments is not None:
             async with take_turn():
                 page = await _read_page(store, payments)
-                for text in page.objects:
-                    for entry in payment_entries(brand, parse_members(text)):
+                for text, is_simulated in page.marked_objects:
+                    members = parse_members(text)
+                    for entry in payment_entries(brand, members, is_simulated=is_simulated):
                         book.add(entry)
             count += len(page.objects)
             note_progress(count)
@@ -55,16 +56,16 @@ async def fill_book(
         reversals: PagedQuery | None = ListReversals(
             brand, FIRST_INSTANT, LAST_INSTANT, page_size=PAGE_SIZE
         )
-        reversed_payments: dict[str, Members] = {}
+        reversed_payments: dict[str, tuple[Members, bool]] = {}
         while reversals is not None:
             async with take_turn():
                 page = await _read_page(store, reversals)
-                found = [parse_members(text) for text in page.objects]
+                found = [(parse_members(text), mark) for text, mark in page.marked_objects]
             # One that changes meanwhile comes again, and is booked once, as it was last.
-            reversed_payments |= {payment["gatewayReference"]: payment for payment in found}
+            reversed_payments |= {each[0]["gatewayReference"]: each for each in found}
             reversals = _next_page(reversals, page)
-        for payment in reversed_payments.values():
-            for entry in reversal_entries(brand, payment):
+        for payment, mark in reversed_payments.values():
+            for entry in reversal_entries(brand, payment, is_simulated=mark):
                 book.add(entry)
 
 

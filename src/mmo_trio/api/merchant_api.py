@@ -193,6 +193,8 @@ class MerchantApi:
     """Tells whether payments of this brand may be missing, as the store was restored from a
     backup."""
     method_states: MethodStates
+    simulated_providers: frozenset[str] = frozenset()
+    """Those by whose accounts no money moves."""
     records_limit: RecordsLimit = Factory(RecordsLimit)
 
     async def admit(
@@ -268,6 +270,7 @@ class MerchantApi:
                 page_token=self.page_tokens.next(),
                 terms=self.terms,
                 api_key_id=api_key_id,
+                simulated_providers=self.simulated_providers,
             )
             reply = await self.create(input_, sender)
             if isinstance(reply, Rejected):

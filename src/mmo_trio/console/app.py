@@ -106,7 +106,10 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     }
     app.jinja_env.finalize = _visible
     app.jinja_env.globals.update(
-        Permission=Permission, MASKED=MASKED, is_sandbox=context.is_sandbox
+        Permission=Permission,
+        MASKED=MASKED,
+        is_sandbox=context.is_sandbox,
+        simulated_providers=context.simulated_providers,
     )
     app.register_blueprint(create_design_blueprint())
     for module in PAGES:

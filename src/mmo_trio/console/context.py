@@ -60,6 +60,8 @@ class ConsoleContext:
     """Returns how reversals of a payment behave; None where its provider takes none."""
     is_sandbox: bool = False
     """Whether the gateway is a sandbox, which every page says."""
+    simulated_providers: frozenset[str] = frozenset()
+    """Those by whose accounts no money moves."""
     live_streams: OpenStreams = Factory(lambda: OpenStreams(limit=100, limit_each=5))
     """Event streams; pages without one stay as they are."""
     exports: OpenStreams = Factory(lambda: OpenStreams(limit=2, limit_each=1))

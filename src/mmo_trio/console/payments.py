@@ -99,6 +99,7 @@ EXPORT_COLUMNS = (
         "status",
         "errorCode",
         "completedAt",
+        "simulated",
     ),
 )
 
@@ -305,6 +306,7 @@ def _cells(transaction: Transaction) -> Sequence[str]:
         transaction.status,
         progress.error_code or "",
         "" if progress.completed_at is None else format_with_microseconds(progress.completed_at),
+        "true" if order.is_simulated else "false",
     )
 
 

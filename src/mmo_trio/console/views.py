@@ -73,6 +73,7 @@ def list_payment_fields(
         ("Merchant reference", order.merchant_reference),
         ("Reconciliation reference", order.reconciliation_reference),
         ("Provider", f"{order.provider} ({order.provider_title})"),
+        ("Simulated", "no money moves" if order.is_simulated else ""),
         ("Provider's receipt", progress.provider_reference),
         ("Method and country", f"{order.method}, {order.country}"),
         ("Number", mask.number(party.msisdn)),

@@ -67,6 +67,8 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_provider_breaker_state": "1 for the current state of this process's circuit "
         "breaker for the "
         "provider.",
+        "mmo_provider_simulated": "1 while no money moves by this process's account with the "
+        "provider.",
         "mmo_provider_closed": "1 while the provider is closed by hand for new payments.",
         "mmo_provider_account_state": "1 for what is known of a part of the account with a "
         "provider, on "
@@ -272,6 +274,11 @@ class PrometheusExporter:
         )
         closed = (({"provider": name}, int(self.is_provider_closed(name))) for name in counts)
         yield _gauge("mmo_provider_closed", *closed)
+        simulated = self.providers.simulated_providers
+        yield _gauge(
+            "mmo_provider_simulated",
+            *(({"provider": name}, int(name in simulated)) for name in counts),
+        )
         yield _gauge(
             "mmo_provider_account_state",
             *(

@@ -69,6 +69,8 @@ class SandboxContext:
     request_log: RequestLog
     find_demo_key: Callable[[], Awaitable[str | None]]
     """Returns the demo brand's API key in use; None without such a brand."""
+    simulated_providers: frozenset[str] = frozenset()
+    """Those by whose accounts no money moves."""
 
 
 def pages_context() -> PagesContext:

@@ -40,10 +40,27 @@ def configuration_faults(
     return [each for each in found if not any(each.location in one.location for one in known)]
 
 
-def _provider_faults(settings: Settings) -> list[SettingsError]:
-    """Return the faults of each provider that could not be opened; when there is none, what two of
-    them share."""
-    environment = AccountEnvironment(
+def account_notes(settings: Settings) -> Iterator[str]:
+    """Yield a sentence about each account of which it may be asked whether money moves by it. The
+    settings have no faults."""
+    titles = provider_titles(settings, is_sandbox=False)
+    opened = open_accounts(settings.providers, titles, _environment(settings))
+    for name, account in opened.items():
+        kind = settings.provider_kinds[settings.providers[name].kind]
+        if account.provider.is_simulated:
+            yield (
+                f"provider.{name}: no money moves by this account, and its payments are marked as "
+                "simulated. Where it is reached by a proxy of your own, set production = true."
+            )
+        elif kind.is_simulated(account.adapter):
+            yield (
+                f"provider.{name}: by production = true money moves by this account, though its "
+                "address is none of the operator's own."
+            )
+
+
+def _environment(settings: Settings) -> AccountEnvironment:
+    return AccountEnvironment(
         _refuse_request,
         lambda: Moment.at(Instant(0)),
         lambda: MonotonicInstant(0),
@@ -52,6 +69,12 @@ def _provider_faults(settings: Settings) -> list[SettingsError]:
         "https://hooks.invalid",
         settings.provider_kinds,
     )
+
+
+def _provider_faults(settings: Settings) -> list[SettingsError]:
+    """Return the faults of each provider that could not be opened; when there is none, what two of
+    them share."""
+    environment = _environment(settings)
     titles, providers = provider_titles(settings, is_sandbox=False), settings.providers
     alone = [
         fault

@@ -13,7 +13,12 @@ from mmo_sansio.api.incoming.requests import ApiSettings
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.providers.common.balances import ReportsBalances
-from mmo_sansio.providers.common.interface import Provider, ReportsAvailability, VerifiesDeposits
+from mmo_sansio.providers.common.interface import (
+    Provider,
+    ReportsAvailability,
+    VerifiesDeposits,
+    is_simulated,
+)
 from mmo_sansio.providers.common.recording import KEPT_MEMBERS, Redactor
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
@@ -199,6 +204,11 @@ class ConfiguredAccounts:
         return providers
 
     @property
+    def simulated(self) -> frozenset[str]:
+        """Return the names of those by which no money moves."""
+        return frozenset(name for name, each in self.providers.items() if is_simulated(each))
+
+    @property
     def adapters(self) -> Mapping[str, Provider]:
         """Return the adapters themselves, for what only some kinds can do."""
         operators = {name: each.adapter for name, each in self.operator_accounts.items()}
@@ -240,6 +250,8 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
     for name, each in opened.items():
         if trusts_anybody(each):
             logger.warning("deposits_trusted", provider=name)
+        if each.provider.is_simulated:
+            logger.warning("provider_simulated", provider=name)
     return ConfiguredAccounts(sandbox, opened)
 
 
@@ -469,6 +481,7 @@ def _provider_worker(
         is_closed=foundation.known.is_closed,
         hold_of=checks.hold_of,
         begin_trial=checks.begin_trial,
+        simulated_providers=accounts.simulated,
         hint_file=None if hint_file is None else HintFile(hint_file),
     )
 
@@ -553,6 +566,7 @@ def _api_handler(
             foundation.known.is_closed,
             workers.account_checks.is_held,
         ),
+        simulated_providers=foundation.accounts.simulated,
     )
     webhooks = Webhooks(
         {each.webhook_name: each.webhook_endpoint for each in accounts},
@@ -606,6 +620,7 @@ def _sandbox_context(
         resources.addresses,
         RequestLog(api.admit, resources.clock.time),
         find_key,
+        workers.providers.simulated_providers,
     )
 
 
@@ -631,6 +646,7 @@ def _console_context(foundation: Foundation, closing: trio.Event) -> ConsoleCont
             providers.get(payment.order.provider), payment
         ),
         is_sandbox=resources.config.is_sandbox,
+        simulated_providers=foundation.accounts.simulated,
         closing=closing,
     )
 

@@ -38,6 +38,9 @@ Every kind but `sandbox` also has these keys:
 | Key | Kind | Default | Meaning |
 |---|---|---|---|
 | `title` | text | by kind | The display name, as merchants see it. |
+| `production` | true or false | by `base_url` | Whether money moves by the account; by default at \
+the operator's own hosts of production only. Behind a proxy of your own, write true. Payments by \
+other accounts are marked as simulated. |
 | `hooks_name` | text | NAME | Its name in the addresses of notifications, `/hooks/NAME/TOKEN`. |
 | `hooks_from` | list of networks | from anywhere | The networks that may send its notifications. |
 | `float_minimums` | list of amounts, e.g. ["KES 50000"] | none | A float with less is low. |

@@ -145,3 +145,28 @@ collection_api_key = "a-secret-key"
     assert "mtnuganda" in shown
     assert "a-secret-key" not in shown
     assert "d484a1f0" not in shown
+
+
+def test_it_says_of_which_accounts_it_may_be_asked_whether_money_moves(tmp_path: Path) -> None:
+    create_master_key(tmp_path / "master.key")
+    account = """
+kind = "mpesa_daraja"
+consumer_key = "key"
+consumer_secret = "secret"
+shortcode = "174379"
+deposits = "trust"
+"""
+    config = written(
+        tmp_path,
+        f"""
+[provider.real]{account}
+[provider.tried]{account}base_url = "https://sandbox.safaricom.co.ke"
+[provider.proxied]{account}base_url = "https://proxy.example"
+production = true
+""",
+    )
+    checked = mmo("check-config", "--config", config)
+    assert checked.exit_code == 0, checked.output
+    assert "provider.real:" not in checked.stderr
+    assert "provider.tried: no money moves by this account" in checked.stderr
+    assert "provider.proxied: by production = true money moves" in checked.stderr

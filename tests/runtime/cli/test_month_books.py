@@ -363,6 +363,7 @@ def test_a_row_says_what_it_is_about_and_no_more_of_the_payer(tmp_path: Path) ->
         "reversal": "",
         "providerReference": "R1",
         "count": "",
+        "simulated": "",
     }
     assert (closing["row"], closing["amount"], closing["fee"]) == ("closing", "150.00", "-1.50")
     assert (total["row"], total["type"], total["count"]) == ("total", "payin", "1")
@@ -418,7 +419,9 @@ async def test_a_merchant_fetches_by_the_key_what_the_staff_export(tmp_path: Pat
         booked = ("--for-accounting", "--month", month, "--timezone", "UTC")
         by_key = ("--gateway", merchant.api, "--key", merchant.key)
         exported = await mmo_process("records", "export", *booked, "--data", data)
-        assert await mmo_process("records", "fetch", *booked, *by_key) == exported
+        fetched = await mmo_process("records", "fetch", *booked, *by_key)
+        # A merchant isn't told that the sandbox operator moves no money.
+        assert fetched == exported.replace(",true\r\n", ",\r\n")
         kinds = [row["row"] for row in csv.DictReader(io.StringIO(exported))]
         assert (kinds.count("payment"), kinds.count("reversal")) == (4, 1)
 

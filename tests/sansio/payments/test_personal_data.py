@@ -63,6 +63,7 @@ KEPT_OF_ORDERS = (
         "provider",
         "provider_title",
         "requested",
+        "is_simulated",
     ),
     *(
         "merchant_reference",

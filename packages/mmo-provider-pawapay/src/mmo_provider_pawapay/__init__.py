@@ -1,6 +1,6 @@
 """The aggregator pawaPay (Merchant API v2) as a kind of provider of the mobile money gateway."""
 
-from mmo_provider_pawapay.account import confirms_elsewhere
+from mmo_provider_pawapay.account import PRODUCTION_HOSTS, confirms_elsewhere
 from mmo_provider_pawapay.adapter import PawapayProvider, open_pawapay
 from mmo_sansio.providers import ProviderKind
 
@@ -54,4 +54,5 @@ PAWAPAY = ProviderKind(
         "signedcallbacks",
         "signedrequestsonly",
     ),
+    production_hosts=PRODUCTION_HOSTS,
 )

@@ -19,6 +19,7 @@ from mmo_provider_pawapay.signatures import (
 from mmo_sansio.providers import OptionError, Options, read_payer_hosts
 
 PRODUCTION_URL: Final = "https://api.pawapay.io"
+PRODUCTION_HOSTS: Final = ("api.pawapay.io",)
 SANDBOX_URL: Final = "https://api.sandbox.pawapay.io"
 
 _MARKET = re.compile(r"[A-Z0-9]+(?:_[A-Z0-9]+)*_[A-Z]{3}", re.ASCII)

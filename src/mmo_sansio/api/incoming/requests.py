@@ -411,9 +411,10 @@ def parse_creation(
     page_token: str,
     terms: Terms,
     api_key_id: str | None = None,
+    simulated_providers: frozenset[str] = frozenset(),
 ) -> CreatePayment:
     """Return the payment that a creation request asks for; `api_key_id` names the key that
-    authenticated it (A4).
+    authenticated it (A4), and `simulated_providers` those by whose accounts no money moves.
 
     Raises ProblemError for an unreadable body, or with all faults of its fields (C9)."""
     errors = FieldErrors()
@@ -431,7 +432,15 @@ def parse_creation(
         names = ", ".join(settings.sandbox_scenarios or ())
         errors.add(SCENARIO_HEADER, f"must be one of: {names}")
     errors.raise_if_any()
-    return CreatePayment(creation.brand, gateway_reference, draft, page_token, terms, api_key_id)
+    return CreatePayment(
+        creation.brand,
+        gateway_reference,
+        draft,
+        page_token,
+        terms,
+        api_key_id,
+        simulated_providers=simulated_providers,
+    )
 
 
 def _scenario(head: RequestHead) -> str | None:

@@ -135,6 +135,7 @@ def _build_order(
         scenario=draft.scenario,
         usage=usage,
         api_key_id=input_.api_key_id,
+        is_simulated=method.provider in input_.simulated_providers,
     )
 
 

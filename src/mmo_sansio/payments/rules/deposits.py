@@ -166,6 +166,7 @@ def _deposit_transaction(
         created_at=now.utc,
         expires_at=now.time,
         utc_offset=elapsed(now.time, now.utc),
+        is_simulated=input_.is_simulated,
     )
     progress = Progress(
         stage=Stage.SUCCEEDED,
@@ -355,6 +356,7 @@ def _open_claim(
         expires_at=later(now.time, CLAIM_LIFETIME),
         wake_at=later(now.time, FIRST_LOOK_AT_PROMPT) if waits else now.time,
         is_confirmed=input_.trust.is_confirmed,
+        is_simulated=input_.is_simulated,
     )
     if claim.is_confirmed and not waits:
         return _settle(ledger, None, claim, named, now=now)
@@ -527,6 +529,7 @@ def _as_notified(claim: DepositClaim, brand: Brand | None, method: str) -> input
         party=claim.party,
         account=claim.account,
         bill_reference=claim.bill_reference,
+        is_simulated=claim.is_simulated,
     )
 
 

@@ -42,6 +42,7 @@ _WITHHELD_SOURCES: Final[Mapping[inputs.WithheldReason, Source]] = MappingProxyT
     {
         inputs.WithheldReason.PROVIDER_CLOSED: Source.MANUAL,
         inputs.WithheldReason.TOO_LATE: Source.EXPIRY,
+        inputs.WithheldReason.ACCOUNT_CHANGED: Source.MANUAL,
     }
 )
 

@@ -17,6 +17,13 @@ from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.dialling_codes import DIALLING_CODES
 from mmo_sansio.values.money import CURRENCIES
 
+PRODUCTION_HOSTS: Final = (
+    "openapi.airtel.africa",
+    "openapi.airtel.co.??",
+    "openapi.airtel.??",
+)
+"""Each country has a host of its own; those for tests begin with `openapiuat`."""
+
 MARKETS: Mapping[str, str] = MappingProxyType(
     {
         "CD": "CDF",

@@ -116,6 +116,10 @@ class AirtelMoneyProvider:
     operations: Mapping[OperationKey, ProviderOperation] = field(init=False)
     _key: EncryptionKey | None = field(default=None, init=False, repr=False)
 
+    @property
+    def base_url(self) -> str:
+        return self.account.base_url
+
     def __attrs_post_init__(self) -> None:
         self.operations = account_operations(self.account)
 

@@ -49,6 +49,7 @@ def deposit_input(
     provider_title: str,
     gateway_reference: str,
     payment: str | None = None,
+    is_simulated: bool = False,
 ) -> DepositNotified:
     """Return the input for a deposit; one without an owner that names no payment goes to the
     suspense book."""
@@ -65,6 +66,7 @@ def deposit_input(
         account=deposit.account,
         bill_reference=deposit.bill_reference,
         payment=payment,
+        is_simulated=is_simulated,
     )
 
 

@@ -269,6 +269,30 @@ class Provider(Protocol):
 
 
 @runtime_checkable
+class HasBaseUrl(Protocol):
+    """Represents a provider that is reached at one address, which tells whether money moves
+    there (:attr:`mmo_sansio.providers.registry.ProviderKind.production_hosts`)."""
+
+    @property
+    def base_url(self) -> str:
+        """Return the address of the operator's API."""
+
+
+@runtime_checkable
+class MayBeSimulated(Protocol):
+    """Represents an account that knows whether it is simulated: no money moves by it."""
+
+    @property
+    def is_simulated(self) -> bool:
+        """Tell whether no money moves by it."""
+
+
+def is_simulated(account: Provider) -> bool:
+    """Tell whether no money moves by this account; one that doesn't know counts as money."""
+    return isinstance(account, MayBeSimulated) and account.is_simulated
+
+
+@runtime_checkable
 class AuthenticatesNotifications(Protocol):
     """Represents a provider whose notifications prove their origin, for a short time."""
 

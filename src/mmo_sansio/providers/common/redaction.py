@@ -59,6 +59,8 @@ class RedactingProvider:
     adapter: interface.Provider
     declared: Iterable[str] = field(default=(), repr=False)
     """Secrets that the account has besides those that its adapter leaves out of its repr."""
+    is_simulated: bool = False
+    """Whether no money moves by the account."""
     _secrets: tuple[str, ...] = field(init=False, repr=False)
     _tokens: deque[str] = field(init=False, repr=False, default=Factory(deque))
     _long_secrets: tuple[str, ...] = field(init=False, repr=False)

@@ -17,6 +17,7 @@ from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn
 
 PRODUCTION_URL: Final = "https://api.safaricom.co.ke"
+PRODUCTION_HOSTS: Final = ("api.safaricom.co.ke",)
 PAYOUT_COMMANDS: Final = ("BusinessPayment", "SalaryPayment", "PromotionPayment")
 FORBIDDEN_IN_URLS: Final = ("mpesa", "m-pesa", "safaricom", "exe", "cmd", "sql", "query")
 """Words that Daraja rejects in a callback address, in any case."""

@@ -165,6 +165,10 @@ class DarajaProvider:
     account: MpesaAccount
 
     @property
+    def base_url(self) -> str:
+        return self.account.base_url
+
+    @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """The operations for which the account has credentials."""
         account = self.account

@@ -16,6 +16,13 @@ from mmo_sansio.providers.common.options import OptionError, Options
 SANDBOX_MARKET: Final = "sandbox"
 SANDBOX_URL: Final = "https://sandbox.momodeveloper.mtn.com"
 PRODUCTION_URL: Final = "https://proxy.momoapi.mtn.com"
+PRODUCTION_HOSTS: Final = (
+    "proxy.momoapi.mtn.com",
+    "proxy.momoapi.mtn.co.??",
+    "proxy.momoapi.mtn.??",
+    "momoapi.momo.africa",
+)
+"""Some countries have a host of their own; the last is that of the second platform."""
 
 MARKETS: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -143,6 +143,10 @@ class MtnMomoProvider:
     account: MtnAccount
 
     @property
+    def base_url(self) -> str:
+        return self.account.base_url
+
+    @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """The operations: pay-ins with Collection, pay-outs with Disbursement."""
         payins = PAYINS if self.account.collection else {}

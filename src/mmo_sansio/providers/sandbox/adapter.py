@@ -99,6 +99,10 @@ class SandboxProvider:
     """Whether the operator takes numbers and amounts that real operators reject."""
 
     @property
+    def is_simulated(self) -> bool:
+        return True
+
+    @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         return OPERATIONS
 

@@ -176,7 +176,16 @@ def list_transactions(
         print_json_text(f"[{','.join(map(admin_transaction_json, found))}]")
         return
     print_table(
-        ("created", "gatewayReference", "brand", "merchantReference", "amount", "status", "why"),
+        (
+            "created",
+            "gatewayReference",
+            "brand",
+            "merchantReference",
+            "amount",
+            "status",
+            "why",
+            "simulated",
+        ),
         (
             (
                 format_second(each.order.created_at),
@@ -186,6 +195,7 @@ def list_transactions(
                 each.order.requested,
                 each.status,
                 each.progress.error_code,
+                "simulated" if each.order.is_simulated else None,
             )
             for each in found
         ),

@@ -244,6 +244,7 @@ def _print_result(
     if as_json:
         summary: dict[str, object] = {
             "matched": reconciliation.matched,
+            "matchedSimulated": reconciliation.matched_simulated,
             "unsettled": reconciliation.unsettled,
             "corrected": corrected,
             "tolerated": tolerated,
@@ -266,6 +267,11 @@ def _print_result(
         f"{reconciliation.matched} lines have a payment, and {reconciliation.unsettled} are about "
         f"no money."
     )
+    if reconciliation.matched_simulated:
+        print_line(
+            f"Of these payments {reconciliation.matched_simulated} are simulated: no money moved "
+            f"by them."
+        )
     for currency, text in fees.items():
         print_line(format_amounts_in(f"Fees by the statement: {text} {currency}."))
     for name, text in recorded.items():

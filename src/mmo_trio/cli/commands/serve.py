@@ -18,7 +18,7 @@ import trio
 
 from mmo_trio.cli.support.errors import UsageProblem, exit_on_fault, run_reporting_errors
 from mmo_trio.cli.support.options import Command, file_type, json_option
-from mmo_trio.cli.support.output import print_json, print_table
+from mmo_trio.cli.support.output import print_json, print_status, print_table
 from mmo_trio.cli.support.target import default_data_directory, find_target, report_readable_secrets
 from mmo_trio.settings import Settings, SettingsError, effective_settings, load_settings
 from mmo_trio.settings.secret_files import readable_secret_files
@@ -206,12 +206,14 @@ def check_config(config: Path | None, as_json: bool) -> None:
     providers' options and the files that they name. Secrets are masked. The database is not asked:
     `mmo db check` does that."""
     # Imported here, as no other command needs it.
-    from mmo_trio.service.configuration_check import configuration_faults
+    from mmo_trio.service.configuration_check import account_notes, configuration_faults
 
     faults: list[SettingsError] = []
     settings = load_settings(file=config, environment=os.environ, found_faults=faults)
     raise_faults([*faults, *configuration_faults(settings, known=faults)])
     report_readable_secrets(config, None, settings)
+    for note in account_notes(settings):
+        print_status(note)
     rows = effective_settings(settings)
     if as_json:
         print_json({row.key: {"value": row.value, "default": row.is_default} for row in rows})

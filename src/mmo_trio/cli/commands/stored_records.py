@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -105,9 +106,10 @@ def export(
     """Write every transaction of a period as CSV, or as JSON objects, one a line.
 
     Transactions are in order of creation, brand by brand. JSON lines are the transaction objects
-    that merchants see, with the brand as their first member; in CSV, null is an empty cell, and
-    numbers are exactly as in JSON. Text that a spreadsheet program could run as a formula has an
-    apostrophe before it, unless --exact is given. The audit log says who has exported what."""
+    that merchants see, with the brand as their first member; the last, `simulated`, says whether no
+    money moved. In CSV, null is an empty cell, and numbers are exactly as in JSON. Text that a
+    spreadsheet program could run as a formula has an apostrophe before it, unless --exact is given.
+    The audit log says who has exported what."""
     selected = {
         "--from": begin,
         "--to": end,
@@ -230,8 +232,9 @@ def _column_paths(prefix: str, members: Sequence[str]) -> Iterator[str]:
             yield path
 
 
-COLUMNS: tuple[str, ...] = ("brand", *_column_paths("", TRANSACTION_MEMBERS))
-"""The columns of a row: the members of the transaction object by dotted path, after the brand."""
+COLUMNS: tuple[str, ...] = ("brand", *_column_paths("", TRANSACTION_MEMBERS), "simulated")
+"""The columns of a row: the members of the transaction object by dotted path, after the brand and
+before the gateway's remark."""
 
 
 def row_cells(brand: str, transaction_json: bytes) -> list[str]:
@@ -306,14 +309,19 @@ def digest(
 async def read_pages(
     store: Store, brand: str | None, query: ListRecords
 ) -> AsyncIterator[tuple[str, tuple[bytes, ...]]]:
-    """Return this brand, or each brand, with pages of the transaction objects that a query finds.
-    Raises NegativeAnswer."""
+    """Return this brand, or each brand, with pages of the transaction objects that a query finds,
+    each with the gateway's own remark whether it is simulated as its last member. Raises
+    NegativeAnswer."""
     for name in await brand_ids(store, brand):
         has_next, rest = True, evolve(query, brand=name)
         while has_next:
             found = await store.list_records(rest)
-            yield name, found.objects
+            yield name, tuple(starmap(_with_mark, found.marked_objects))
             has_next, rest = found.has_next, evolve(rest, after=found.last)
+
+
+def _with_mark(transaction_json: bytes, is_simulated: bool) -> bytes:
+    return b'%b,"simulated":%b}' % (transaction_json[:-1], b"true" if is_simulated else b"false")
 
 
 async def brand_ids(store: Store, brand: str | None) -> list[str]:

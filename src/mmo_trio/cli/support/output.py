@@ -235,11 +235,15 @@ def format_millisecond(instant: Instant) -> str:
 
 
 def admin_transaction_json(transaction: Transaction) -> str:
-    """Return JSON of a transaction: its brand and stage, and the merchant's object (T4)."""
+    """Return JSON of a transaction: its brand and stage, whether it is simulated, and the
+    merchant's object (T4)."""
     brand = json.dumps(transaction.order.brand, ensure_ascii=False)
     stage = json.dumps(transaction.progress.stage)
     merchant_json = transaction_object(transaction).decode()
-    return f'{{"brand":{brand},"stage":{stage},"transaction":{merchant_json}}}'
+    simulated = json.dumps(transaction.order.is_simulated)
+    return (
+        f'{{"brand":{brand},"stage":{stage},"simulated":{simulated},"transaction":{merchant_json}}}'
+    )
 
 
 def format_sums(sums: Mapping[str, int]) -> dict[str, str]:

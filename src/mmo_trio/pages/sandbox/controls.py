@@ -152,6 +152,7 @@ def _parse_deposit(body: JsonBody, brand: Brand, method: Method) -> DepositNotif
             email=_optional_text(party, "email"),
         ),
         succeeded=body.get("status", "success") != "failed",
+        is_simulated=True,
     )
 
 

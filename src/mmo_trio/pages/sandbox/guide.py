@@ -155,7 +155,12 @@ def _create_payment_input(brand: Brand, method: Method, number: str) -> CreatePa
         labels='{"order":"2 tickets, Nairobi to Mombasa"}',
     )
     return CreatePayment(
-        brand, reference, draft, sandbox_context().new_page_token(), sandbox_context().terms
+        brand,
+        reference,
+        draft,
+        sandbox_context().new_page_token(),
+        sandbox_context().terms,
+        simulated_providers=sandbox_context().simulated_providers,
     )
 
 

@@ -35,10 +35,11 @@ from mmo_trio.storage.sql.serialization import (
 )
 
 _INSERT_TRANSACTIONS = InsertStatement("""
-    INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,
-        msisdn, reconciliation_reference, order_row, status, version, progress, object)
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
-        %s::text[], %s::text[], %s::bytea[], %s::text[], %s::integer[], %s::bytea[], %s::bytea[])
+    INSERT INTO transactions (gateway_reference, brand, type, method, created_at, is_simulated,
+        page_token, msisdn, reconciliation_reference, order_row, status, version, progress, object)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[],
+        %s::integer[], %s::text[], %s::text[], %s::text[], %s::bytea[], %s::text[],
+        %s::integer[], %s::bytea[], %s::bytea[])
 """)
 _UPDATE_TRANSACTIONS = BrandStatement(
     """

@@ -17,6 +17,8 @@ UNMEASURED_ROWS: Final = 100
 page may have."""
 
 
+_COLUMNS: Final = f"is_simulated, {OBJECT_COLUMNS}"
+
 _STORED_SIZE: Final = (
     "CASE WHEN length(object) > 0 THEN length(object) ELSE length(order_row) + length(progress) "
     "END AS size"
@@ -39,12 +41,14 @@ def list_records(query: ListRecords) -> SqlQuery[Records]:
     if backwards:
         rows.reverse()
     first, last = Position(*rows[0][:2]), Position(*rows[-1][:2])
+    simulated = tuple(bool(is_simulated) for *_, is_simulated in rows)
     return Records(
         _take_objects(rows),
         first,
         last,
         has_previous=has_more if backwards else bool(opposite),
         has_next=bool(opposite) if backwards else has_more,
+        simulated=simulated,
     )
 
 
@@ -64,12 +68,12 @@ def _read_page(
         )
         rows.reverse()
         while rows:
-            created_at, reference, *stored = rows.pop()
+            created_at, reference, is_simulated, *stored = rows.pop()
             rendered = object_of_row(stored)
             total += len(rendered)
             if found and (len(found) == query.page_size or total > query.bytes_max):
                 return found, True
-            found.append((created_at, reference, rendered))
+            found.append((created_at, reference, rendered, is_simulated))
         if not has_more:
             return found, False
         beyond = Position(*found[-1][:2])
@@ -89,10 +93,10 @@ def _read_rows(
             sizes = yield measure
             most = _count_fitting((row[2] for row in sizes), query)
             return list(
-                (yield _select_rows(query, beyond, OBJECT_COLUMNS, backwards=backwards, limit=most))
+                (yield _select_rows(query, beyond, _COLUMNS, backwards=backwards, limit=most))
             ), True
     return list(
-        (yield _select_rows(query, beyond, OBJECT_COLUMNS, backwards=backwards, limit=limit))
+        (yield _select_rows(query, beyond, _COLUMNS, backwards=backwards, limit=limit))
     ), False
 
 
@@ -119,9 +123,9 @@ def _take_objects(rows: list[Row]) -> tuple[bytes, ...]:
 
 
 def _select_rows(
-    query: ListRecords, beyond: Position | None, column: str, *, backwards: bool, limit: int
+    query: ListRecords, beyond: Position | None, columns: str, *, backwards: bool, limit: int
 ) -> SqlStatement:
-    """Select created_at, gateway_reference and this column of matching rows beyond a position,
+    """Select created_at, gateway_reference and these columns of matching rows beyond a position,
     nearest first."""
     begin, end = query.begin, query.end
     if beyond is not None and backwards:
@@ -141,7 +145,7 @@ def _select_rows(
     where.and_("status = ?", query.status and query.status.value)
     order = "DESC" if backwards else "ASC"
     return SqlStatement(
-        f"SELECT created_at, gateway_reference, {column} FROM transactions {where}"
+        f"SELECT created_at, gateway_reference, {columns} FROM transactions {where}"
         f" ORDER BY brand {order}, created_at {order}, gateway_reference {order} LIMIT ?",
         (*where.values, limit),
     )

@@ -46,6 +46,7 @@ def list_reversals(query: ListReversals) -> SqlQuery[Records]:
         _position(rows[-1]),
         has_previous=has_more if backwards else bool(opposite),
         has_next=bool(opposite) if backwards else has_more,
+        simulated=tuple(payments[reference].order.is_simulated for _, reference, _ in rows),
     )
 
 

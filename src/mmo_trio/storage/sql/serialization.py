@@ -81,7 +81,7 @@ _json_string = json.encoder.encode_basestring_ascii
 
 
 def order_columns(transaction: Transaction) -> tuple[object, ...]:
-    """Return gateway_reference, brand, type, method, created_at, page_token, msisdn,
+    """Return gateway_reference, brand, type, method, created_at, is_simulated, page_token, msisdn,
     reconciliation_reference and order_row, which never change."""
     order = transaction.order
     return (
@@ -90,6 +90,7 @@ def order_columns(transaction: Transaction) -> tuple[object, ...]:
         order.type.value,
         order.method,
         order.created_at,
+        int(order.is_simulated),
         order.page.token if order.page else None,
         _msisdn_key(order),
         _reconciliation_reference_key(order),
@@ -262,7 +263,8 @@ def serialize_order(order: model.Order) -> bytes:
         f",{_text(order.scenario)}"
         f",{_text(order.api_key_id)}"
         f",{order.utc_offset}"
-        f",[{','.join(usage)}]]".encode("ascii")
+        f",[{','.join(usage)}]"
+        f",{int(order.is_simulated)}]".encode("ascii")
     )
 
 
@@ -383,6 +385,7 @@ def _parse_order(text: bytes) -> model.Order:
         api_key_id=row[20],
         utc_offset=row[21],
         usage=tuple(model.UsageShare(*each) for each in row[22]),
+        is_simulated=bool(row[23]),
     )
 
 

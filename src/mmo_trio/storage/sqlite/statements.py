@@ -202,8 +202,8 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
         _run_for_rows(
             connection,
             "INSERT INTO transactions (gateway_reference, brand, type, method, created_at,"
-            " page_token, msisdn, reconciliation_reference, order_row, wake_at, provider_receipt,"
-            " status, version, progress, object) {rows}",
+            " is_simulated, page_token, msisdn, reconciliation_reference, order_row, wake_at,"
+            " provider_receipt, status, version, progress, object) {rows}",
             [
                 (
                     *serialization.order_columns(each),

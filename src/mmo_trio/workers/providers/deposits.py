@@ -25,6 +25,7 @@ from mmo_sansio.providers.common.interface import (
     ExchangeFailed,
     Provider,
     VerifiesDeposits,
+    is_simulated,
 )
 from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values.clock import (
@@ -141,7 +142,9 @@ class DepositClaimWorker:
         """Ask the provider; without an answer the claim is woken again."""
         provider = self.providers.get(claim.provider)
         try:
-            if not isinstance(provider, VerifiesDeposits):
+            # What the other sort of account says is of other money.
+            is_changed = provider is not None and is_simulated(provider) is not claim.is_simulated
+            if not isinstance(provider, VerifiesDeposits) or is_changed:
                 logger.error(
                     "deposit_not_verifiable", provider=claim.provider, receipt=claim.receipt
                 )
@@ -236,6 +239,7 @@ async def deposit_inputs(
         provider_title=provider.title,
         gateway_reference=gateway_reference,
         payment=None if payment is None else payment.reference,
+        is_simulated=is_simulated(provider),
     )
     if (
         payment is None

@@ -37,7 +37,10 @@ SECRET_BYTES_MAX = 64 * 1024
 
 T = TypeVar("T")
 
-_OTHER_KEYS = ("kind", "title", "hooks_name", "hooks_from", "requests_per_minute", "float_minimums")
+_OTHER_KEYS = (
+    *("kind", "title", "production", "hooks_name", "hooks_from", "requests_per_minute"),
+    "float_minimums",
+)
 COMMON_OPTION_KEYS = (*_OTHER_KEYS, *(each.key for each in common.COMMON_OPTIONS))
 """Options of every kind of provider."""
 
@@ -120,6 +123,7 @@ def open_account(
         answer_within_s = _integer_in_range(options, common.ANSWER_TIMEOUT)
         breaker = _breaker_settings(options)
         float_watch = _float_watch(options)
+        given = dict(options)
         for key in COMMON_OPTION_KEYS:
             options.pop(key, None)
         tokens = environment.keyring.webhook_tokens(section.name, webhook_generation)
@@ -132,10 +136,11 @@ def open_account(
         )
         kind = _find_kind(section.kind, environment.provider_kinds)
         adapter = kind.open_adapter(section.name, title, options, context)
+        moves_money = Options(given).boolean("production", not kind.is_simulated(adapter))
         declared = [str(options[key]) for key in kind.secrets if options.get(key)]
     except OptionError as error:
         _raise_settings_error(section, error)
-    provider = RedactingProvider(adapter, (*declared, *tokens))
+    provider = RedactingProvider(adapter, (*declared, *tokens), is_simulated=not moves_money)
     send_question = environment.send_question or environment.send_request
     account = ProviderAccount(
         provider,

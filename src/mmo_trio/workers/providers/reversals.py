@@ -153,7 +153,8 @@ class ReversalWorker:
         payment = with_reported_money(reversal, woken.transaction)
         about, provider = ReversalReports(reversal, name), self.worker.providers.get(name)
         operation = reversal_operation(provider, payment)
-        if operation is None or not isinstance(provider, ReversesPayments):
+        is_changed = self.worker.is_account_changed(payment.order)
+        if operation is None or not isinstance(provider, ReversesPayments) or is_changed:
             no_offer = "No account that is configured takes reversals of this payment."
             return about.failed(no_offer) if is_to_be_sent else about.cannot_tell()
         if (

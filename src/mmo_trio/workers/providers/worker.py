@@ -186,6 +186,8 @@ class ProviderWorker:
     begin_trial: Callable[[str, Type], Awaitable[bool]] = _try_none
     """Tells whether one payment of this type is to be sent though they are held: it shows whether
     the provider with this name still refuses them."""
+    simulated_providers: frozenset[str] = frozenset()
+    """Those by whose accounts no money moves."""
     hint_file: HintFile | None = None
     """Where hints are kept that wait for the store; None: in memory only."""
     _conversations: trio.Nursery | None = None
@@ -550,6 +552,8 @@ class ProviderWorker:
         """Return why this payment may not be sent; None when it may."""
         if self.is_closed(order.provider):
             return inputs.WithheldReason.PROVIDER_CLOSED
+        if self.is_account_changed(order):
+            return inputs.WithheldReason.ACCOUNT_CHANGED
         return (
             inputs.WithheldReason.TOO_LATE
             if self.now().time >= resubmission_ends_at(order)
@@ -569,7 +573,10 @@ class ProviderWorker:
         provider = self.providers[work.transaction.order.provider]
         self.counts[provider.name].polls += 1
         now, began_at, name = self.now(), trio.current_time(), provider.name
-        if may_commit(provider, work.transaction, now=now):
+        if self.is_account_changed(work.transaction.order):
+            conversation = _ask_nobody(work.transaction)
+            exchange = self.ask_for(name)
+        elif may_commit(provider, work.transaction, now=now):
             conversation = provider.commit(work.transaction, now=now)
             exchange = self.exchange_for(name)  # It moves money.
         else:
@@ -580,6 +587,11 @@ class ProviderWorker:
             await self._report(partial(self._conclude_poll, report, work))
         else:
             await self._report(partial(self.record_input, lambda: report))
+
+    def is_account_changed(self, order: Order) -> bool:
+        """Tell whether its account is simulated and was not when the payment was accepted, or the
+        other way round: what it says is of other payments."""
+        return order.is_simulated is not (order.provider in self.simulated_providers)
 
     async def _converse(
         self, conversation: Conversation, exchange: SendRequest, about: Transaction, began_at: float
@@ -759,6 +771,17 @@ async def _exchange_by_deadline(
     with trio.move_on_at(deadline):
         return await exchange(request)
     raise ExchangeFailed("No answer came in time.", may_have_arrived=True)
+
+
+def _ask_nobody(transaction: Transaction) -> Conversation:
+    """Report that nothing is known of a payment whose account has become, or was, a simulation."""
+    yield from ()
+    return inputs.ProviderUnreachable(
+        transaction.reference,
+        transaction.order.provider,
+        "The account is simulated now and was not when the payment was accepted, or the other way "
+        "round: see base_url and production.",
+    )
 
 
 def _retry_delay_s(attempts: int, max_s: float) -> float:

@@ -28,10 +28,9 @@ _PREPARED = (
 )
 _ROWS = 20_000
 _FILL = f"""
-    INSERT INTO transactions (brand, gateway_reference, type, method, status, created_at, version,
-        order_row, progress,
-        object)
-    SELECT 'acme', 'filler-' || n, 'payin', 'sandbox', 'success', n, 1, '', '', ''
+    INSERT INTO transactions (brand, gateway_reference, type, method, status, created_at,
+        is_simulated, version, order_row, progress, object)
+    SELECT 'acme', 'filler-' || n, 'payin', 'sandbox', 'success', n, 0, 1, '', '', ''
     FROM generate_series(1, {_ROWS}) AS n
 """
 

@@ -86,6 +86,7 @@ orders = built(
     ).map(tuple),
     api_key_id=maybe_texts,
     utc_offset=st.integers(-(10**9), 10**9),
+    is_simulated=st.booleans(),
 )
 progresses = built(
     Progress,

@@ -210,3 +210,25 @@ def test_qr_codes_that_anybody_could_settle_are_refused_until_somebody_asks_for_
     }
     assert not trusts_anybody(open_mpesa_with(**operator))
     assert trusts_anybody(open_mpesa_with(**operator, deposits="trust"))
+
+
+@pytest.mark.parametrize(
+    ("options", "is_simulated"),
+    [
+        ({}, False),
+        ({"base_url": "https://sandbox.safaricom.co.ke"}, True),
+        ({"base_url": "https://proxy.example"}, True),
+        ({"base_url": "https://proxy.example", "production": "true"}, False),
+        ({"production": "false"}, True),
+    ],
+)
+def test_an_account_is_simulated_by_its_address_unless_its_options_say_otherwise(
+    options: dict[str, str], is_simulated: bool
+) -> None:
+    opened = open_mpesa_with(deposits="trust", **options)
+    assert opened.provider.is_simulated is is_simulated
+
+
+def test_production_is_true_or_false() -> None:
+    with pytest.raises(SettingsError, match=r"provider\.ke\.production"):
+        open_mpesa_with(deposits="trust", production="sandbox")

@@ -92,6 +92,8 @@ class Harness:
     held: set[str] = Factory(set)
     trials: list[str] = Factory(list)
     """The providers of which one reversal is to be tried."""
+    simulated: Sequence[str] = ()
+    """The providers whose accounts are simulated now; no payment was accepted so."""
     doubts: int = 0
     """How many of the next commits of a worker have an unknown outcome."""
     noted: list[tuple[ReversalFailed, Reply]] = Factory(list)
@@ -123,6 +125,7 @@ class Harness:
             lambda _: self.exchange,
             self.clock.moment,
             is_closed=self.closed.__contains__,
+            simulated_providers=frozenset(self.simulated),
         )
         return ReversalWorker(
             self.store,
@@ -194,6 +197,13 @@ async def test_a_failure_is_passed_on_to_those_who_watch_the_float(
         assert report.reversal == id
         assert isinstance(reply, ReversalApplied)
         assert reply.reversal.state is ReversalState.FAILED
+
+
+async def test_no_simulation_moves_money_back(autojump_clock: MockClock) -> None:
+    async with at_work(simulated=["test"]) as harness:
+        await harness.ask()
+        await trio.sleep(5)
+        assert (harness.sent, await harness.states()) == ([], [ReversalState.FAILED])
 
 
 @pytest.mark.spec("S6")

@@ -160,6 +160,8 @@ class WorkerHarness:
     conversations_max: int = 256
     waiting_max: int = 10_000
     held: dict[tuple[str, Type], trio.Event] = Factory(dict)
+    simulated: tuple[str, ...] = ()
+    """The providers whose accounts are simulated now; no payment was accepted so."""
     worker: ProviderWorker = Factory(
         lambda self: ProviderWorker(
             self.engine.submit,
@@ -170,6 +172,7 @@ class WorkerHarness:
             self.conversations_max,
             self.waiting_max,
             hold_of=lambda *key: self.held.get(key),
+            simulated_providers=frozenset(self.simulated),
         ),
         takes_self=True,
     )
@@ -249,6 +252,35 @@ async def test_a_payment_that_has_ended_is_not_sent(autojump_clock: MockClock) -
         harness.worker.try_enqueue(work)
         await harness.worker.wait_idle()
         assert harness.sent == []
+
+
+@pytest.mark.spec("S6", "E1")
+async def test_a_payment_for_money_is_not_sent_to_an_account_that_became_a_simulation(
+    autojump_clock: MockClock,
+) -> None:
+    async with at_work(WorkerHarness(simulated=("test",))) as harness:
+        await harness.create()
+        await harness.worker.wait_idle()
+        progress = harness.engine.transaction().progress
+        assert (harness.sent, progress.stage) == ([], Stage.FAILED)
+        assert progress.error_code is ErrorCode.PROVIDER_UNAVAILABLE
+
+
+@pytest.mark.spec("S6")
+async def test_a_simulation_is_not_asked_about_a_payment_that_was_sent_for_money(
+    autojump_clock: MockClock,
+) -> None:
+    async with at_work(WorkerHarness(simulated=("test",))) as harness:
+        harness.engine.dispatch = lambda _: None
+        await harness.create()
+        await harness.engine.submit(BeginSubmission(REFERENCE))
+        harness.engine.dispatch = harness.worker_takes
+        await harness.engine.submit(a_wake())
+        await trio.sleep(60)
+        await harness.engine.submit(a_wake())
+        await harness.worker.wait_idle()
+        assert (harness.sent, harness.stage) == ([], Stage.SUBMITTING)
+        assert harness.worker.counts["test"].reports["unreachable"] > 0
 
 
 @pytest.mark.spec("S6")

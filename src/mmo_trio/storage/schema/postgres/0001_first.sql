@@ -12,6 +12,7 @@ CREATE TABLE transactions (
     type text NOT NULL,
     method text NOT NULL,
     created_at bigint NOT NULL,
+    is_simulated smallint NOT NULL,
     page_token text,
     msisdn text,
     reconciliation_reference text,

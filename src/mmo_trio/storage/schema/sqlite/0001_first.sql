@@ -7,6 +7,7 @@ CREATE TABLE transactions (
     type TEXT NOT NULL,
     method TEXT NOT NULL,
     created_at INTEGER NOT NULL,
+    is_simulated INTEGER NOT NULL,
     page_token TEXT,
     msisdn TEXT,
     reconciliation_reference TEXT,
