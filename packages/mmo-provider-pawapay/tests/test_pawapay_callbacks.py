@@ -204,7 +204,7 @@ class TestResults:
         request = a_callback(body)
         assert ACCOUNT.refuse_notification(request, now=Moment.at(START)) is None
         assert ACCOUNT.read_notification(request) == ProviderHinted(
-            PAID_REFERENCE, NAME, body.decode()
+            PAID_REFERENCE, NAME, body.decode(), says_paid=body != FAILED
         )
 
     def test_an_unsigned_one_causes_a_poll_where_no_keys_are_set(self) -> None:
@@ -212,7 +212,7 @@ class TestResults:
         account = an_account()
         assert account.refuse_notification(request, now=Moment.at(START)) is None
         assert account.read_notification(request) == ProviderHinted(
-            PAID_REFERENCE, NAME, COMPLETED.decode()
+            PAID_REFERENCE, NAME, COMPLETED.decode(), says_paid=True
         )
 
     def test_one_about_another_market_is_of_that_markets_account(self) -> None:
@@ -220,7 +220,9 @@ class TestResults:
             market="MTN_MOMO_UGA", callbacks_of="MTN_MOMO_ZMB=pawapay_zm AIRTEL_RWA=pawapay_rw"
         )
         report = account.read_notification(HttpRequest("POST", PATH.encode(), (), COMPLETED))
-        assert report == ProviderHinted(PAID_REFERENCE, "pawapay_zm", COMPLETED.decode())
+        assert report == ProviderHinted(
+            PAID_REFERENCE, "pawapay_zm", COMPLETED.decode(), says_paid=True
+        )
 
     @pytest.mark.parametrize(
         "body",

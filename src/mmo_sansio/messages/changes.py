@@ -163,6 +163,8 @@ class SuspenseReason(StrEnum):
     """A deposit that names a payment of another amount."""
     UNCONFIRMED_RECEIPT = "unconfirmed_receipt"
     """A receipt that the provider reported for a payment, and did not confirm when asked."""
+    UNPROVED_SUCCESS = "unproved_success"
+    """A payment that has failed, and that a notification has called paid; nothing proves it."""
     UNANSWERED_QUESTION = "unanswered_question"
     """A payment that has ended, about which the provider was asked in vain: it may have been
     paid."""

@@ -303,6 +303,9 @@ class ProviderHinted:
     """What it is worth where it came to an address that only the provider was given; None: it is a
     reason to poll, and nothing else."""
     version: int | None = None
+    says_paid: bool = False
+    """Whether its text calls the payment paid. Nothing proves that: it only leaves an entry for
+    staff where the payment fails all the same."""
 
 
 @frozen

@@ -431,6 +431,7 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
             reported = {
                 "nativeCode": input_.native_code,
                 "providerReference": None if known is None else known.receipt,
+                "saysPaid": input_.says_paid or None,
             }
             return {name: value for name, value in reported.items() if value is not None}
         case _:

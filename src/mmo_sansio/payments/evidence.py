@@ -44,6 +44,7 @@ CONTRARY_REASONS: Final = (
     SuspenseReason.LATE_RESULT,
     SuspenseReason.CONFLICTING_RESULT,
     SuspenseReason.UNCONFIRMED_RECEIPT,
+    SuspenseReason.UNPROVED_SUCCESS,
 )
 """The reasons of the entries that can say of a payment which has ended that its merchant was told
 something wrong."""
@@ -210,3 +211,15 @@ def receipt_entry(before: Transaction, known: Evidence, *, now: Moment) -> Suspe
         before.reference, before.order.provider, native_code=known.code, evidence=known
     )
     return suspense_entry(report, SuspenseReason.UNCONFIRMED_RECEIPT, before, now=now)
+
+
+def unproved_entries(before: Transaction, *, now: Moment) -> tuple[SuspenseRecorded, ...]:
+    """Return the suspense book's entry about a payment that fails now, and that a hint has called
+    paid. One whose receipt was reported has an entry of that."""
+    progress = before.progress
+    if not progress.is_said_paid or progress.evidence is not None:
+        return ()
+    report = ProviderHinted(
+        before.reference, before.order.provider, progress.hint or "", says_paid=True
+    )
+    return (suspense_entry(report, SuspenseReason.UNPROVED_SUCCESS, before, now=now),)

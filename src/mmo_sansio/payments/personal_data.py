@@ -44,6 +44,8 @@ _KEPT_MEMBERS: Final = frozenset(
         "providerReference",
         "result",
         "reversal",
+        "saysPaid",
+        "simulated",
         "source",
         "status",
         "suspense",

@@ -97,6 +97,13 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
                 "nativeCode": evidence.code,
                 "confirmed": False,
             }
+        case inputs.ProviderHinted(says_paid=True):
+            return {
+                "result": "success",
+                "source": Source.WEBHOOK,
+                "confirmed": False,
+                "told": input_.content,
+            }
         case inputs.ProviderHinted():
             return {"result": "hint", "told": input_.content}
         case inputs.UnmatchedNotified():

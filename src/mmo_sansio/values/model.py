@@ -449,6 +449,8 @@ class Progress:
     ends the payment once the provider says again that it has received none."""
     payer_action: PayerAction | None = None
     """What the payer has to do elsewhere, while the payment is pending; None: nothing."""
+    is_said_paid: bool = False
+    """Whether a hint has called it paid."""
 
     @property
     def awaits_commit(self) -> bool:

@@ -79,6 +79,7 @@ MASKED_OF_PROGRESS = ("provider_data", "hint", "qr", "refusal", "payer_action")
 KEPT_OF_PROGRESS = (
     *(
         "stage",
+        "is_said_paid",
         "version",
         "wake_at",
         "polls",

@@ -367,7 +367,8 @@ class PawapayProvider:
                 return UnmatchedNotified(self.name, content)
         if operation is REFUND:
             return ReversalHinted(reference, name)
-        return ProviderHinted(reference, name, content)
+        says_paid = document.get("status") == COMPLETED
+        return ProviderHinted(reference, name, content, says_paid=says_paid)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return the response; pawaPay repeats a callback without a 200 for 15 minutes."""

@@ -121,7 +121,7 @@ def _store_hint(
     before: Transaction, input_: ProviderHinted, known: Mapping[str, Any], claims: Sequence[Change]
 ) -> Decision:
     """Store the hint; the payment is about to be polled, or its submission may be in flight."""
-    if (known["hint"], known["evidence"]) == (before.progress.hint, before.progress.evidence):
+    if all(getattr(before.progress, name) == value for name, value in known.items()):
         return ignore("It is about to be polled.", before)
     after = advance(before, input_, before.progress.stage, **known)
     return Decision(Applied(after), (*transition_changes(before, after), *claims))
@@ -141,6 +141,7 @@ def _merge_hint(
     is_contradicted = is_anothers or (is_new and before.progress.hint is not None)
     return {
         "hint": hint,
+        "is_said_paid": before.progress.is_said_paid or input_.says_paid,
         "evidence": merge_evidence(
             evidence, input_.evidence, is_contradicted=is_contradicted, now=now
         ),
@@ -172,6 +173,9 @@ def _poll_after_completion(
         if known is not None and own and known.receipt not in own:
             return record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, before, now=now)
         return ignore("The provider has reported its success.", before)
+    if known is None and input_.says_paid and progress.stage is Stage.FAILED:
+        entry = suspense_entry(input_, SuspenseReason.UNPROVED_SUCCESS, before, now=now)
+        return Decision(Applied(before), (entry,), (poll,))
     agrees = known is not None and known.receipt == progress.provider_reference
     if known is None or (progress.stage is Stage.SUCCEEDED and agrees):
         return Decision(Applied(before), intents=(poll,))

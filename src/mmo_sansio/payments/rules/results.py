@@ -21,7 +21,7 @@ from mmo_sansio.payments.decision import (
     ignore,
     transition_changes,
 )
-from mmo_sansio.payments.evidence import ask_on, find_contradiction
+from mmo_sansio.payments.evidence import ask_on, find_contradiction, unproved_entries
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import (
     POLL_INTERVAL_MAX,
@@ -42,7 +42,8 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
     """Record that the provider did not and will not move the money (S2). Where it has reported a
     receipt it contradicts itself, and is asked again. What answers an earlier submission says
     nothing of one that may be under way, which is polled (S6). The refusal of a further submission
-    may mean that an earlier one has arrived after all: it is asked about, too."""
+    may mean that an earlier one has arrived after all: it is asked about, too. Where a hint has
+    called the payment paid, staff have to look."""
     before = ledger.transaction(input_.gateway_reference)
     if (fault := settlement.why_not_applied(before, input_)) is not None:
         return settlement.reject_result(before, input_, fault, now=now)
@@ -59,7 +60,7 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
         return ask_on(before, input_, evolve(known, is_denied=True), at, now=now)
     if answered is Answer.REQUEST and is_sent and before.progress.is_resubmission:
         return _ask_about_earlier(before, input_, now=now)
-    return fail_payment(
+    failed = fail_payment(
         before,
         input_,
         input_.error_code,
@@ -72,6 +73,7 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
             error_message=input_.native_message,
         ),
     )
+    return evolve(failed, changes=(*failed.changes, *unproved_entries(before, now=now)))
 
 
 def _ask_about_earlier(before: Transaction, input_: ProviderFailed, *, now: Moment) -> Decision:

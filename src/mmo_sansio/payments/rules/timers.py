@@ -15,6 +15,7 @@ from mmo_sansio.payments.evidence import (
     is_settled_by,
     receipt_entry,
     settle,
+    unproved_entries,
 )
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.settlement import end_without_receipt
@@ -88,13 +89,15 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
 
 def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Decision:
     """Fail the payment. When a poll is overdue, as no gateway ran at its time, or there was none,
-    poll now: money that has moved meanwhile then goes to the suspense book (S5), as does a receipt
-    that the provider has reported and not confirmed."""
+    poll now: money that has moved meanwhile then goes to the suspense book (S5), as does what was
+    reported of a success and not confirmed."""
     code, known = ErrorCode.TRANSACTION_EXPIRED, before.progress.evidence
     message = None if known is None else EXPIRED_WITH_RECEIPT
     expired = fail_payment(before, input_, code, Source.EXPIRY, now=now, message=message)
+    entries = unproved_entries(before, now=now)
     if known is not None and not known.is_in_suspense:
-        expired = evolve(expired, changes=(*expired.changes, receipt_entry(before, known, now=now)))
+        entries = (receipt_entry(before, known, now=now),)
+    expired = evolve(expired, changes=(*expired.changes, *entries))
     if not _lacks_poll(before):
         return expired
     return evolve(expired, intents=(*expired.intents, PollEnded(before.reference, now.time)))

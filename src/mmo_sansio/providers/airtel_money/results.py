@@ -366,11 +366,10 @@ def read_callback(
         wire.text_member(transaction, "status_code"),
         wire.text_member(transaction, "airtel_money_id"),
     )
-    if account.callback_key is None or code != "TS" or receipt is None:
-        return inputs.ProviderHinted(id, provider, content)
-    return inputs.ProviderHinted(
-        id, provider, content, native_code=code, evidence=Evidence(receipt, code)
-    )
+    hint = inputs.ProviderHinted(id, provider, content, says_paid=code == "TS")
+    if account.callback_key is None or not hint.says_paid or receipt is None:
+        return hint
+    return evolve(hint, native_code=code, evidence=Evidence(receipt, "TS"))
 
 
 def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, header: str) -> bool:

@@ -189,6 +189,7 @@ def _result_report(
         native_code=result.code if codes.is_code(result.code) else None,
         evidence=evidence,
         version=address.answered_version,
+        says_paid=result.code == codes.SUCCESS,
     )
 
 

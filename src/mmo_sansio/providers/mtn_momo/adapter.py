@@ -450,7 +450,8 @@ def parse_notification(
     address."""
     content = stored_text(request.body)
     try:
-        told = wire.text_member(wire.parse_json(request.body), "externalId")
+        document = wire.parse_json(request.body)
+        told = wire.text_member(document, "externalId")
         named = {told, _reference_in_path(request.target)} - {None}
     except ValueError:
         return UnmatchedNotified(provider, content)
@@ -460,7 +461,8 @@ def parse_notification(
         return UnmatchedNotified(provider, content)
     if reference != found["payment"]:
         return ReversalHinted(reference, provider)
-    return ProviderHinted(reference, provider, content)
+    says_paid = document.get("status") == codes.SUCCESSFUL
+    return ProviderHinted(reference, provider, content, says_paid=says_paid)
 
 
 def _reference_in_path(target: bytes) -> str | None:

@@ -303,7 +303,8 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{_text(progress.named_by_receipt)}"
         f",{progress.sent_version}"
         f",{_refusal(progress.refusal)}"
-        f",{_payer_action(progress.payer_action)}]".encode("ascii")
+        f",{_payer_action(progress.payer_action)}"
+        f",{int(progress.is_said_paid)}]".encode("ascii")
     )
 
 
@@ -419,6 +420,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         sent_version=row[23],
         refusal=_parse_refusal(row[24]),
         payer_action=_parse_payer_action(row[25]),
+        is_said_paid=bool(row[26]),
     )
 
 

@@ -144,6 +144,7 @@ def format_hint(hint: ProviderHinted) -> bytes:
         "content": hint.content,
         "nativeCode": hint.native_code,
         "version": hint.version,
+        "saysPaid": hint.says_paid,
         "evidence": None,
     }
     if evidence is not None:
@@ -171,6 +172,7 @@ def parse_hint(line: bytes) -> ProviderHinted:
         native_code=row["nativeCode"],
         evidence=evidence,
         version=row["version"],
+        says_paid=row["saysPaid"],
     )
 
 

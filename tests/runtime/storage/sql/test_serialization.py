@@ -136,6 +136,7 @@ progresses = built(
     ),
     refusal=st.none()
     | st.builds(Refusal, st.sampled_from(ErrorCode), maybe_texts, maybe_texts, st.integers(1, 9)),
+    is_said_paid=st.booleans(),
 )
 transactions = st.builds(Transaction, orders, progresses)
 

@@ -22,6 +22,7 @@ FULL = ProviderHinted(
     native_code="0",
     evidence=Evidence("RKL51ZDR4F", "0", KES(150), settles=True),
     version=3,
+    says_paid=True,
 )
 """A hint with everything that it can have."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from attrs import evolve
 
@@ -17,10 +19,13 @@ from mmo_sansio.testing.builders import (
     START,
     a_begin_submission,
     a_transaction,
+    a_wake,
     accepted,
+    failed,
     hinted,
     ledger_with,
     never_received,
+    succeeded,
     unreachable,
 )
 from mmo_sansio.values.clock import MINUTE, SECOND, Span, later
@@ -128,3 +133,61 @@ def test_a_receipt_of_a_payment_that_has_failed_is_kept_and_asked_about() -> Non
     assert decision.intents == (PollEnded(REFERENCE, START),)
     (entry,) = [each for each in decision.changes if isinstance(each, SuspenseRecorded)]
     assert (entry.reason, "RECEIPT1" in entry.content) == (SuspenseReason.LATE_RESULT, True)
+
+
+SAYS_PAID = hinted(content="it was paid", says_paid=True)
+
+
+def unproved(decision: Decision) -> list[str]:
+    """The texts of the entries by which staff learn that a failed payment was called paid."""
+    entries = [each for each in decision.changes if isinstance(each, SuspenseRecorded)]
+    assert {each.reason for each in entries} <= {SuspenseReason.UNPROVED_SUCCESS}
+    told = [json.loads(each.content) for each in entries]
+    assert all((each["result"], each["confirmed"]) == ("success", False) for each in told)
+    return [each["told"] for each in told]
+
+
+@pytest.mark.spec("S3", "S5")
+@pytest.mark.parametrize("end", ["told as failed", "expired"])
+@pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT])
+def test_a_payment_that_fails_although_it_was_called_paid_is_left_to_staff(
+    stage: Stage, end: str
+) -> None:
+    before = a_transaction(stage, polls=1, wake_at=START + MINUTE)
+    told = after(decided(before, SAYS_PAID))
+    told = after(decided(told, hinted(content="it has failed")))
+    ends_at = told.order.expires_at if end == "expired" else START
+    told = evolve(told, progress=evolve(told.progress, wake_at=ends_at))
+    ended = decide(ledger_with(told), a_wake() if end == "expired" else failed(), now=ends_at)
+    assert after(ended).progress.stage is Stage.FAILED
+    assert unproved(ended) == ["it was paid\nit has failed"]
+
+
+@pytest.mark.spec("S5")
+def test_what_was_called_paid_by_nobody_leaves_no_entry() -> None:
+    before = a_transaction(Stage.AWAITING_RESULT, wake_at=START + MINUTE)
+    told = after(decided(before, hinted(content="it has failed")))
+    assert unproved(decided(told, failed())) == []
+    told = after(decided(before, SAYS_PAID))
+    assert unproved(decided(told, succeeded())) == []
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("source", [Source.EXPIRY, Source.POLL, Source.WEBHOOK, Source.MANUAL])
+def test_a_failed_payment_that_is_called_paid_is_asked_about_and_left_to_staff(
+    source: Source,
+) -> None:
+    before = a_transaction(Stage.FAILED, completion_source=source)
+    decision = decided(before, SAYS_PAID)
+    assert decision.intents == (PollEnded(REFERENCE, START, "it was paid"),)
+    assert unproved(decision) == ["it was paid"]
+
+
+@pytest.mark.spec("S5")
+def test_a_receipt_that_was_reported_has_the_entry_of_its_own() -> None:
+    before = a_transaction(Stage.AWAITING_RESULT, wake_at=START + MINUTE)
+    told = after(decided(before, evolve(SAYS_PAID, evidence=Evidence("RECEIPT1", "0"))))
+    told = evolve(told, progress=evolve(told.progress, wake_at=told.order.expires_at))
+    ended = decide(ledger_with(told), a_wake(), now=told.order.expires_at)
+    (entry,) = [each for each in ended.changes if isinstance(each, SuspenseRecorded)]
+    assert entry.reason is SuspenseReason.UNCONFIRMED_RECEIPT

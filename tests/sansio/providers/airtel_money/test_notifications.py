@@ -48,7 +48,7 @@ def test_the_hash_is_the_published_one() -> None:
 @pytest.mark.parametrize("status", ["TS", "TF", "anything"])
 def test_a_callback_is_a_reason_to_ask_whatever_it_says(status: str) -> None:
     body = json.dumps({"transaction": {"id": REFERENCE, "status_code": status}})
-    assert read(body) == ProviderHinted(REFERENCE, "airtel_ug", body)
+    assert read(body) == ProviderHinted(REFERENCE, "airtel_ug", body, says_paid=status == "TS")
 
 
 def test_an_authentic_callback_is_taken_wherever_its_hash_stands() -> None:
@@ -165,7 +165,7 @@ def test_an_authentic_success_is_evidence_and_settles_nothing_by_itself() -> Non
     assert told.evidence == Evidence("MP240101.1200.A00001", "TS")
     unsigned = read(body)
     assert isinstance(unsigned, ProviderHinted)
-    assert unsigned.evidence is None
+    assert (unsigned.evidence, unsigned.says_paid) == (None, True)
 
 
 @pytest.mark.spec("S5")

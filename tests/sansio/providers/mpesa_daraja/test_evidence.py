@@ -418,6 +418,7 @@ def test_a_success_without_receipt_or_amount_is_no_evidence(document: object) ->
     lab.report(document)
     lab.pass_time(HOUR)
     assert (lab.payment.status, lab.payment.progress.evidence) == (Status.PENDING, None)
+    assert lab.payment.progress.is_said_paid
 
 
 # Refusals.

@@ -650,6 +650,13 @@ def test_a_callback_is_a_hint_and_no_result(
     body = json.dumps(a_status("SUCCESSFUL", externalId=external_id)).encode()
     target = f"/hooks/mtn_ug/token{tail}".encode()
     hint = PROVIDER.read_notification(HttpRequest(method, target, (), body))
+    assert hint == ProviderHinted(REFERENCE, "mtn_ug", body.decode(), says_paid=True)
+
+
+@pytest.mark.parametrize("status", ["PENDING", "FAILED", "CREATED", None, ["SUCCESSFUL"]])
+def test_a_callback_calls_a_payment_paid_by_one_word_only(status: object) -> None:
+    body = json.dumps(a_status("FAILED") | {"externalId": REFERENCE, "status": status}).encode()
+    hint = PROVIDER.read_notification(HttpRequest("PUT", b"/hooks/mtn_ug/token", (), body))
     assert hint == ProviderHinted(REFERENCE, "mtn_ug", body.decode())
 
 
