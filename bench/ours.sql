@@ -22,8 +22,8 @@ INSERT INTO transactions (brand, gateway_reference, type, method, created_at, is
         'pending', 1, repeat('p', :progress_bytes)::bytea, '');
 INSERT INTO wakes (brand, gateway_reference, created_at, wake_at)
     VALUES ('acme', 'MMO-p-' || :number, :number, :number);
-INSERT INTO figure_deltas (began_at, brand, method, provider, status, latency_s, times)
-    VALUES (:number, 'acme', 'mpesa_ke', 'sandbox', 'pending', 0, 1);
+INSERT INTO figure_deltas (began_at, brand, method, provider, is_simulated, status, latency_s, times)
+    VALUES (:number, 'acme', 'mpesa_ke', 'sandbox', 0, 'pending', 0, 1);
 INSERT INTO intents (brand, gateway_reference, kind, holder)
     VALUES ('acme', 'MMO-p-' || :number, 'submit', 0)
     ON CONFLICT (brand, gateway_reference, kind) DO UPDATE SET holder = excluded.holder;

@@ -419,6 +419,26 @@ async def check_payment_counts(open_store: OpenStore) -> None:
         assert methods.key == "mobile_ke"
 
 
+async def check_simulated_counts(open_store: OpenStore) -> None:
+    """Simulated payments, and their records, are told from those for money."""
+    hour = earlier(NOON, Span(NOON % HOUR))
+    simulated = frozenset({creation(1).brand.methods[0].provider})
+    async with open_store() as store:
+        await submit_batch(
+            store,
+            (creation(0), hour),
+            (evolve(creation(1), simulated_providers=simulated), later(hour, Span(1))),
+            (creation(2), later(hour, Span(2))),
+        )
+        admin, every = store.admin, CountQuery(HOUR, hour, later(hour, HOUR))
+        for is_simulated, expected in ((None, 3), (False, 2), (True, 1)):
+            query = evolve(every, is_simulated=is_simulated)
+            [counted] = await admin.count_payments(query, by=CountDimension.PROVIDER)
+            assert (counted.status, counted.count) == (Status.PENDING, expected)
+        records = await store.list_records(ListRecords("acme", hour, later(hour, HOUR)))
+        assert records.simulated == (False, True, False)
+
+
 def _numbers(found: PaymentPage) -> list[int]:
     return [int(each.reference[4:]) for each in found.transactions]
 

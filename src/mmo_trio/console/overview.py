@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 from quart import Blueprint, render_template, request
 from werkzeug.exceptions import BadRequest
 
@@ -80,13 +80,13 @@ async def show() -> str:
     now = console().now()
     end = _period_end(request.args.get("end"), now, period)
     begin = earlier(end, period.length)
-    admin = console().store.admin
-    both = CountQuery(period.step, earlier(begin, period.length), end, only)
+    admin, which = console().store.admin, _counted_payments(only)
+    both = CountQuery(period.step, earlier(begin, period.length), end, only, which)
     steps = statistics_over_time(
         await admin.count_payments(both, by=None), both.begin, end, period.step
     )
     steps_before, steps = steps[: period.step_count], steps[period.step_count :]
-    counted = CountQuery(period.step, begin, end, only)
+    counted = CountQuery(period.step, begin, end, only, which)
     rows = sorted(
         statistics_by_key(await admin.count_payments(counted, by=by)).values(),
         key=lambda each: (-each.created - each.ended, each.key),
@@ -96,7 +96,11 @@ async def show() -> str:
     if only is None and end > now:
         failed = await admin.failed_callbacks(limit=FAILED_CALLBACKS_READ_MAX)
         figures += await _waiting_figures(statistics, failed, begin, both.begin)
-        providers, brands = await _provider_health(counted), await _brand_health(counted, failed)
+        # A simulated provider has a row of its own.
+        providers = await _provider_health(evolve(counted, is_simulated=None))
+        brands = await _brand_health(counted, failed)
+    if which is False:
+        figures += await _simulated_figures(evolve(counted, is_simulated=True))
     hour_or_day = slice(11, 16) if period.step == HOUR else slice(5, 10)
     labels = [format_utc_seconds(Instant(int(each.key)))[hour_or_day] for each in steps]
     charts = build_charts(steps, labels)
@@ -133,6 +137,27 @@ async def show() -> str:
         later=_hour_parameter(later(end, period.length)) if end < now else None,
         here=_hour_parameter(end),
     )
+
+
+def _counted_payments(only: tuple[CountDimension, str] | None) -> bool | None:
+    """Return which payments are counted, as `CountQuery.is_simulated` says it: simulated ones are
+    added to no others, unless no account moves money, or the page is about one that does not."""
+    context = console()
+    if context.provider_titles.keys() <= context.simulated_providers:
+        return None
+    if only is not None and only[0] is CountDimension.PROVIDER:
+        return None if only[1] in context.simulated_providers else False
+    return False
+
+
+async def _simulated_figures(query: CountQuery) -> list[KeyFigure]:
+    """Return the figure of the payments by which no money moved, where there are any."""
+    counts = await console().store.admin.count_payments(query, by=None)
+    created = sum(each.count for each in counts if each.status is Status.PENDING)
+    if not created:
+        return []
+    note = "no money moved; not counted here"
+    return [KeyFigure("Simulated", f"{created:,}", "", None, note, "payments.list_payments")]
 
 
 def _period_end(text: str | None, now: Instant, period: OverviewPeriod) -> Instant:

@@ -279,6 +279,8 @@ class CountQuery:
     begin: Instant
     end: Instant
     only: tuple[CountDimension, str] | None = None
+    is_simulated: bool | None = None
+    """Only simulated payments, or only those for money; None: both."""
 
 
 @frozen

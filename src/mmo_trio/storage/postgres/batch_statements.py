@@ -215,9 +215,10 @@ _REOPEN_SUSPENSE = PreparedStatement("""
 """)
 
 _INSERT_COUNTS = InsertStatement("""
-    INSERT INTO figure_deltas (began_at, brand, method, provider, status, latency_s, times)
-    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
-        %s::integer[], %s::integer[])
+    INSERT INTO figure_deltas (began_at, brand, method, provider, is_simulated, status, latency_s,
+        times)
+    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::integer[],
+        %s::text[], %s::integer[], %s::integer[])
 """)
 _UPSERT_USAGE = InsertStatement(
     UPSERT_USAGE.format(

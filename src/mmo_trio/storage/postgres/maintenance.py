@@ -41,12 +41,13 @@ _ROLL_UP_COUNTS = f"""
     WITH gone AS (
         DELETE FROM figure_deltas {{condition}} RETURNING *
     )
-    INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, holder, times)
-    SELECT span, began_at - mod(began_at, span) AS at, brand, method, provider, status, latency_s,
-        0, sum(times)
+    INSERT INTO figures (span, began_at, brand, method, provider, is_simulated, status, latency_s,
+        holder, times)
+    SELECT span, began_at - mod(began_at, span) AS at, brand, method, provider, is_simulated,
+        status, latency_s, 0, sum(times)
     FROM gone CROSS JOIN unnest(ARRAY[{", ".join(map(str, COUNT_SPANS))}]::bigint[]) AS span
-    GROUP BY span, at, brand, method, provider, status, latency_s
-    ON CONFLICT (span, began_at, brand, method, provider, status, latency_s, holder)
+    GROUP BY span, at, brand, method, provider, is_simulated, status, latency_s
+    ON CONFLICT (span, began_at, brand, method, provider, is_simulated, status, latency_s, holder)
         DO UPDATE SET times = figures.times + excluded.times
 """
 

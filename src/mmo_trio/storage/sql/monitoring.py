@@ -54,6 +54,8 @@ def count_payments(
     key = "began_at" if by is None else by.value
     where = Where().and_("span = ?", query.span)
     where.and_("began_at >= ?", query.begin).and_("began_at < ?", query.end)
+    which = None if query.is_simulated is None else int(query.is_simulated)
+    where.and_("is_simulated = ?", which)
     if query.only is not None:
         dimension, value = query.only
         where.and_(f"{dimension.value} = ?", value)

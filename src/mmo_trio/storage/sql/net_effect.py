@@ -21,11 +21,12 @@ from mmo_sansio.values.model import DepositClaim, Status, Transaction
 from mmo_sansio.values.reversals import Reversal
 from mmo_trio.storage.interface.admin_types import COUNT_SPANS, LATENCY_BOUNDS_S
 
-FineKey: TypeAlias = tuple[Instant, str, str, str, str, int]
-"""The beginning of the shortest span, brand, method, provider, status and class of latency."""
+FineKey: TypeAlias = tuple[Instant, str, str, str, int, str, int]
+"""The beginning of the shortest span, brand, method, provider, whether it is simulated, status and
+class of latency."""
 
-CountKey: TypeAlias = tuple[Span, Instant, str, str, str, str, int]
-"""Span, its beginning, brand, method, provider, status and class of latency."""
+CountKey: TypeAlias = tuple[Span, Instant, str, str, str, int, str, int]
+"""Span, and a FineKey whose beginning is that of the span."""
 
 
 @define
@@ -205,6 +206,7 @@ def batch_counts(effect: NetEffect) -> dict[FineKey, int]:
             order.brand,
             order.method,
             order.provider,
+            int(order.is_simulated),
             status.value,
             latency_s,
         )
@@ -215,17 +217,10 @@ def batch_counts(effect: NetEffect) -> dict[FineKey, int]:
 def sum_by_span(fine: dict[FineKey, int]) -> dict[CountKey, int]:
     """Add up counts of the shortest spans in spans of each length."""
     counts: dict[CountKey, int] = {}
-    for (began_at, brand, method, provider, status, latency_s), count in fine.items():
+    for fine_key, count in fine.items():
+        began_at = fine_key[0]
         for span in COUNT_SPANS:
-            key = (
-                span,
-                Instant(began_at - began_at % span),
-                brand,
-                method,
-                provider,
-                status,
-                latency_s,
-            )
+            key: CountKey = (span, Instant(began_at - began_at % span), *fine_key[1:])
             counts[key] = counts.get(key, 0) + count
     return counts
 

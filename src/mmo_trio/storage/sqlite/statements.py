@@ -400,8 +400,9 @@ def _write_counts(connection: sqlite3.Connection, effect: NetEffect) -> None:
         _run_for_rows(
             connection,
             "INSERT INTO figures"
-            " (span, began_at, brand, method, provider, status, latency_s, times) {rows}"
-            " ON CONFLICT (span, began_at, brand, method, provider, status, latency_s)"
+            " (span, began_at, brand, method, provider, is_simulated, status, latency_s, times)"
+            " {rows} ON CONFLICT"
+            " (span, began_at, brand, method, provider, is_simulated, status, latency_s)"
             " DO UPDATE SET times = times + excluded.times",
             [(*key, times) for key, times in figures.items()],
         )

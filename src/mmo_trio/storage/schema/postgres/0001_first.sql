@@ -279,23 +279,23 @@ CREATE INDEX provider_balances_by_time ON provider_balances (at);
 -- node waits for another.
 CREATE TABLE figures (
     span bigint NOT NULL, began_at bigint NOT NULL, brand text NOT NULL, method text NOT NULL,
-    provider text NOT NULL, status text NOT NULL, latency_s integer NOT NULL, holder bigint NOT NULL,
-    times bigint NOT NULL,
-    PRIMARY KEY (span, began_at, brand, method, provider, status, latency_s, holder)
+    provider text NOT NULL, is_simulated smallint NOT NULL, status text NOT NULL, latency_s integer NOT NULL,
+    holder bigint NOT NULL, times bigint NOT NULL,
+    PRIMARY KEY (span, began_at, brand, method, provider, is_simulated, status, latency_s, holder)
 ) WITH (fillfactor = 50);
 
 -- What commits have counted since it was added to `figures`: payments by the shortest span, in which each was created or
 -- ended. A commit only adds rows, so no commit waits for another.
 CREATE TABLE figure_deltas (
     began_at bigint NOT NULL, brand text NOT NULL, method text NOT NULL, provider text NOT NULL,
-    status text NOT NULL, latency_s integer NOT NULL, times integer NOT NULL
+    is_simulated smallint NOT NULL, status text NOT NULL, latency_s integer NOT NULL, times integer NOT NULL
 );
 
 -- The figures as they are now, for each span.
 CREATE VIEW counts AS
-    SELECT span, began_at, brand, method, provider, status, latency_s, times FROM figures
+    SELECT span, began_at, brand, method, provider, is_simulated, status, latency_s, times FROM figures
     UNION ALL
-    SELECT span, began_at - mod(began_at, span), brand, method, provider, status, latency_s, times
+    SELECT span, began_at - mod(began_at, span), brand, method, provider, is_simulated, status, latency_s, times
     FROM figure_deltas CROSS JOIN (VALUES (3600000000), (86400000000)) AS spans (span);
 
 -- People who may sign in at the console, and their browsers.

@@ -222,8 +222,9 @@ CREATE INDEX breaker_changes_by_time ON breaker_changes (at);
 -- How many payments there were, counted in the commit that makes or ends them; see shared/payment_counts.py.
 CREATE TABLE figures (
     span INTEGER NOT NULL, began_at INTEGER NOT NULL, brand TEXT NOT NULL, method TEXT NOT NULL,
-    provider TEXT NOT NULL, status TEXT NOT NULL, latency_s INTEGER NOT NULL, times INTEGER NOT NULL,
-    PRIMARY KEY (span, began_at, brand, method, provider, status, latency_s)
+    provider TEXT NOT NULL, is_simulated INTEGER NOT NULL, status TEXT NOT NULL, latency_s INTEGER NOT NULL,
+    times INTEGER NOT NULL,
+    PRIMARY KEY (span, began_at, brand, method, provider, is_simulated, status, latency_s)
 ) STRICT, WITHOUT ROWID;
 
 -- People who may sign in at the console, and their browsers.
@@ -344,4 +345,4 @@ CREATE VIEW receipts AS
     SELECT provider_receipt AS receipt, brand, gateway_reference FROM transactions WHERE provider_receipt IS NOT NULL;
 
 CREATE VIEW counts AS
-    SELECT span, began_at, brand, method, provider, status, latency_s, times FROM figures;
+    SELECT span, began_at, brand, method, provider, is_simulated, status, latency_s, times FROM figures;
