@@ -19,8 +19,8 @@ SHORT_REFERENCE_CHARACTERS: Final = 12
 """How much of a gatewayReference M-Pesa takes as an account number: its end."""
 
 _Alike: TypeAlias = tuple[Type, Status, str, str, bool, bool]
-"""Type, status, currency, provider, and whether a statement must have the payment, and whether it
-is simulated."""
+"""Type, status, currency, provider, whether a statement must have the payment, and whether that is
+simulated."""
 
 
 @frozen

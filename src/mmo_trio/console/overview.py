@@ -143,11 +143,9 @@ def _counted_payments(only: tuple[CountDimension, str] | None) -> bool | None:
     """Return which payments are counted, as `CountQuery.is_simulated` says it: simulated ones are
     added to no others, unless no account moves money, or the page is about one that does not."""
     context = console()
-    if context.provider_titles.keys() <= context.simulated_providers:
-        return None
-    if only is not None and only[0] is CountDimension.PROVIDER:
-        return None if only[1] in context.simulated_providers else False
-    return False
+    simulated = {(CountDimension.PROVIDER, name) for name in context.simulated_providers}
+    moves_no_money = context.provider_titles.keys() <= context.simulated_providers
+    return None if moves_no_money or only in simulated else False
 
 
 async def _simulated_figures(query: CountQuery) -> list[KeyFigure]:

@@ -17,14 +17,14 @@ from mmo_sansio.accounting.book_rows import BOOK_COLUMNS, book_rows
 from mmo_sansio.accounting.calendar_months import calendar_month
 from mmo_sansio.accounting.month_books import MonthBook
 from mmo_sansio.api.outgoing import transaction_object
-from mmo_sansio.messages.changes import JournalEntry
+from mmo_sansio.messages.changes import JournalEntry, SuspenseReason
 from mmo_sansio.messages.inputs import DepositAnswered, DepositClaimWoke
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import HOUR, Span, later
-from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Stage, Transaction
+from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Flow, Stage, Transaction
 
 SIMULATED = frozenset({"test"})
 
@@ -74,6 +74,27 @@ def test_a_simulated_deposit_is_a_simulated_payment_also_once_it_is_confirmed() 
     )
     gateway.receive(answer, now=later(a.START, Span(HOUR)))
     assert gateway.ledger.transactions[a.REFERENCE].order.is_simulated
+
+
+@pytest.mark.spec("S4")
+@pytest.mark.parametrize("is_simulated", [True, False])
+def test_no_deposit_by_the_other_sort_of_account_settles_a_payment(is_simulated: bool) -> None:
+    gateway = Gateway()
+    waiting = a.a_transaction(Stage.AWAITING_RESULT, flow=Flow.QR, is_simulated=is_simulated)
+    gateway.ledger = a.ledger_with(waiting)
+    for told_by, expected in ((not is_simulated, Stage.AWAITING_RESULT), (is_simulated, "success")):
+        told = a.a_deposit(
+            gateway_reference=a.numbered_reference(9),
+            provider_reference=f"DEP-{told_by}",
+            amount=a.KES(150),
+            payment=a.REFERENCE,
+            is_simulated=told_by,
+        )
+        gateway.receive(told, now=a.START)
+        found = gateway.ledger.transactions[a.REFERENCE]
+        assert expected in (found.progress.stage, found.status)
+    (entry,) = gateway.suspense
+    assert entry.reason is SuspenseReason.UNMATCHED_DEPOSIT
 
 
 def _paid(number: int, *, is_simulated: bool) -> Transaction:

@@ -86,7 +86,8 @@ def record_deposit(ledger: Ledger, input_: inputs.DepositNotified, *, now: Momen
 
     A repeated report is ignored, unless it confirms an open claim. One whose receipt has settled
     something else goes to the suspense book, as does one that names an account which is not ours,
-    or whose receipt is too long to be one."""
+    or whose receipt is too long to be one, and one by a simulated account about a payment for
+    money, or the other way round."""
     if not input_.succeeded:
         return ignore("A failed deposit makes no transaction.")
     if len(input_.provider_reference) > RECEIPT_LENGTH_MAX:
@@ -100,7 +101,8 @@ def record_deposit(ledger: Ledger, input_: inputs.DepositNotified, *, now: Momen
         if _is_same_claim(claim, input_):
             return _repeated_claim(ledger, claim, input_, named, now=now)
         return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
-    if input_.trust is DepositTrust.FOREIGN_ACCOUNT:
+    is_other_sort = named is not None and named.order.is_simulated is not input_.is_simulated
+    if input_.trust is DepositTrust.FOREIGN_ACCOUNT or is_other_sort:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, named, now=now)
     if input_.trust.is_confirmed and named is None:
         return _book_at_once(input_, now=now)

@@ -367,9 +367,9 @@ def read_callback(
         wire.text_member(transaction, "airtel_money_id"),
     )
     hint = inputs.ProviderHinted(id, provider, content, says_paid=code == "TS")
-    if account.callback_key is None or not hint.says_paid or receipt is None:
+    if account.callback_key is None or code != "TS" or receipt is None:
         return hint
-    return evolve(hint, native_code=code, evidence=Evidence(receipt, "TS"))
+    return evolve(hint, native_code=code, evidence=Evidence(receipt, code))
 
 
 def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, header: str) -> bool:

@@ -38,7 +38,12 @@ SECRET_BYTES_MAX = 64 * 1024
 T = TypeVar("T")
 
 _OTHER_KEYS = (
-    *("kind", "title", "production", "hooks_name", "hooks_from", "requests_per_minute"),
+    "kind",
+    "title",
+    "production",
+    "hooks_name",
+    "hooks_from",
+    "requests_per_minute",
     "float_minimums",
 )
 COMMON_OPTION_KEYS = (*_OTHER_KEYS, *(each.key for each in common.COMMON_OPTIONS))
@@ -123,9 +128,7 @@ def open_account(
         answer_within_s = _integer_in_range(options, common.ANSWER_TIMEOUT)
         breaker = _breaker_settings(options)
         float_watch = _float_watch(options)
-        given = dict(options)
-        for key in COMMON_OPTION_KEYS:
-            options.pop(key, None)
+        own = {key: value for key, value in options.items() if key not in COMMON_OPTION_KEYS}
         tokens = environment.keyring.webhook_tokens(section.name, webhook_generation)
         hooks_url = f"{environment.webhooks_base_url}/hooks/{webhook_name}/{tokens[0]}"
         context = AdapterContext(
@@ -135,9 +138,9 @@ def open_account(
             pages_url=environment.pages_url,
         )
         kind = _find_kind(section.kind, environment.provider_kinds)
-        adapter = kind.open_adapter(section.name, title, options, context)
-        moves_money = Options(given).boolean("production", not kind.is_simulated(adapter))
-        declared = [str(options[key]) for key in kind.secrets if options.get(key)]
+        adapter = kind.open_adapter(section.name, title, own, context)
+        moves_money = Options(options).boolean("production", not kind.is_simulated(adapter))
+        declared = [str(own[key]) for key in kind.secrets if own.get(key)]
     except OptionError as error:
         _raise_settings_error(section, error)
     provider = RedactingProvider(adapter, (*declared, *tokens), is_simulated=not moves_money)
