@@ -573,10 +573,12 @@ class ProviderWorker:
         provider = self.providers[work.transaction.order.provider]
         self.counts[provider.name].polls += 1
         now, began_at, name = self.now(), trio.current_time(), provider.name
-        if self.is_account_changed(work.transaction.order):
+        order = work.transaction.order
+        is_changed = self.is_account_changed(order)
+        if is_changed and not order.is_simulated:
             conversation = _ask_nobody(work.transaction)
             exchange = self.ask_for(name)
-        elif may_commit(provider, work.transaction, now=now):
+        elif not is_changed and may_commit(provider, work.transaction, now=now):
             conversation = provider.commit(work.transaction, now=now)
             exchange = self.exchange_for(name)  # It moves money.
         else:
@@ -590,7 +592,8 @@ class ProviderWorker:
 
     def is_account_changed(self, order: Order) -> bool:
         """Tell whether its account is simulated and was not when the payment was accepted, or the
-        other way round: what it says is of other payments."""
+        other way round. What a simulation says is of other payments; an account by which money
+        moves may be asked, as it may only have been taken for a simulation."""
         return order.is_simulated is not (order.provider in self.simulated_providers)
 
     async def _converse(
@@ -774,13 +777,13 @@ async def _exchange_by_deadline(
 
 
 def _ask_nobody(transaction: Transaction) -> Conversation:
-    """Report that nothing is known of a payment whose account has become, or was, a simulation."""
+    """Report that nothing is known of a payment whose account has become a simulation."""
     yield from ()
     return inputs.ProviderUnreachable(
         transaction.reference,
         transaction.order.provider,
-        "The account is simulated now and was not when the payment was accepted, or the other way "
-        "round: see base_url and production.",
+        "The account is simulated now and was not when the payment was accepted: see base_url and "
+        "production.",
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
-from attrs import Factory, asdict, define
+from attrs import Factory, asdict, define, evolve
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
@@ -189,13 +189,14 @@ class WorkerHarness:
         *,
         provider: str = "test",
         operation: Operation = Operation.DIRECT_PAYIN,
+        simulated: Sequence[str] = (),
     ) -> WorkItem:
         subject = REFERENCE if number is None else numbered_reference(number)
         brand = a_brand(methods=(a_method(provider=provider),))
         created = a_create_payment(
             subject, brand=brand, merchant_reference=subject, operation=operation
         )
-        await self.engine.submit(created)
+        await self.engine.submit(evolve(created, simulated_providers=frozenset(simulated)))
         return self.engine.work(SubmitToProvider(subject))
 
     def worker_takes(self, work: WorkItem) -> None:
@@ -281,6 +282,23 @@ async def test_a_simulation_is_not_asked_about_a_payment_that_was_sent_for_money
         await harness.worker.wait_idle()
         assert (harness.sent, harness.stage) == ([], Stage.SUBMITTING)
         assert harness.worker.counts["test"].reports["unreachable"] > 0
+
+
+@pytest.mark.spec("S5")
+async def test_what_was_sent_by_an_account_that_only_seemed_simulated_is_asked_about(
+    autojump_clock: MockClock,
+) -> None:
+    """As one behind a proxy does, until `production` says what it is."""
+    async with at_work(WorkerHarness(answers=[succeeds])) as harness:
+        harness.engine.dispatch = lambda _: None
+        await harness.create(simulated=("test",))
+        await harness.engine.submit(BeginSubmission(REFERENCE))
+        harness.engine.dispatch = harness.worker_takes
+        await harness.engine.submit(a_wake())
+        await trio.sleep(60)
+        await harness.engine.submit(a_wake())
+        await harness.worker.wait_idle()
+        assert harness.stage is Stage.SUCCEEDED
 
 
 @pytest.mark.spec("S6")
