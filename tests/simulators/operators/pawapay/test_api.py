@@ -476,6 +476,19 @@ def signed(document: object, key: Any, now: Instant, **headers: str) -> HttpRequ
     return sign_callback(request, key, now=now)
 
 
+@pytest.mark.parametrize(
+    "origin", ["https://paw.example:443", "https://PAW.example", "http://paw.example:80"]
+)
+def test_a_signature_of_a_merchant_leaves_the_own_port_of_the_scheme_out(origin: str) -> None:
+    key = generate_private_key(SECP256R1())
+    pem = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    merchant = a_merchant(request_key=pem)
+    request = evolve(signed(DEPOSIT, key, START), target=f"{origin}/v2/deposits".encode())
+    answer = merchant.simulator.handle_request(request, now=START)
+    assert isinstance(answer, HttpResponse)
+    assert json.loads(answer.body)["status"] == "ACCEPTED"
+
+
 def test_an_account_that_only_takes_signed_requests_refuses_all_others() -> None:
     key, other = generate_private_key(SECP256R1()), generate_private_key(SECP256R1())
     pem = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
