@@ -25,6 +25,7 @@ FOR_MERCHANTS = (
     "momo_openapi_writes_an_exponent",
     "mt_940_counts_a_taken_back_credit_as_money_in",
     "mtn_momo_alone_knows_the_id_of_a_lost_request",
+    "mtn_momo_calls_every_payer_active",
     "mtn_momo_client_reports_a_failed_payment_as_an_error",
     "mtnmomo_sends_every_number_to_uganda",
     "ofx_readers_disagree_about_nepals_time",

@@ -77,6 +77,7 @@ CLIENTS = (
     OperatorClient("mtn", ("momo-openapi==0.1.2",), "momo_openapi_client.py"),
     OperatorClient("mtn", ("mtn-momo-client==2.0.1",), "mtn_momo_client_mtn.py"),
     OperatorClient("mtn", ("mobilemoney.py==0.1.2", "requests==2.34.2"), "mobilemoney_client.py"),
+    OperatorClient("mtn", ("mtn-momo@2.0.0",), "mtn_momo_node_client.js"),
     OperatorClient("airtel", ("airtelmoney-py==1.0.6",), "airtelmoney_client.py"),
     OperatorClient("airtel", ("pyairtel==0.1.1", "pycryptodome==4.4.0"), "pyairtel_client.py"),
     OperatorClient("airtel", ("umojasdk==0.1.1",), "umojasdk_client.py"),
