@@ -73,6 +73,7 @@ CLIENTS = (
     OperatorClient("mpesa", ("daraja-sdk-py==2.0.0",), "daraja_sdk_client.py"),
     OperatorClient("mpesa", ("mpesa-daraja-mcp==0.1.4",), "mpesa_daraja_mcp_client.py"),
     OperatorClient("mpesa", ("mpesa-node@0.1.3",), "mpesa_node_client.js"),
+    OperatorClient("mpesa", ("mpesa-api@3.0.2",), "mpesa_api_client.js"),
     OperatorClient("mtn", ("mtnmomo==3.0.1",), "mtnmomo_client.py"),
     OperatorClient("mtn", ("momo-openapi==0.1.2",), "momo_openapi_client.py"),
     OperatorClient("mtn", ("mtn-momo-client==2.0.1",), "mtn_momo_client_mtn.py"),

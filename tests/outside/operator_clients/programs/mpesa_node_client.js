@@ -2,35 +2,19 @@
 
 const assert = require('assert')
 const fs = require('fs')
-const http = require('http')
 const os = require('os')
 const path = require('path')
 const Mpesa = require('mpesa-node')
+
+const { receiveCallbacks } = require('./callback_receiver')
 
 const ORIGIN = process.env.OPERATOR_URL
 const PASSKEY = 'bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919'
 const CUSTOMER = '254708374149'
 
-const received = []
-const waiting = []
-const receiver = http.createServer((request, response) => {
-  let body = ''
-  request.on('data', (part) => { body += part })
-  request.on('end', () => {
-    const document = JSON.parse(body)
-    if (waiting.length) waiting.shift()(document)
-    else received.push(document)
-    response.end('{"ResultCode": "0", "ResultDesc": "Accepted"}')
-  })
-})
-
-function next () {
-  return received.length ? Promise.resolve(received.shift()) : new Promise((resolve) => waiting.push(resolve))
-}
-
 async function main () {
-  await new Promise((resolve) => receiver.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${receiver.address().port}/mpesa`
+  const { url: plain, next } = await receiveCallbacks()
+  const url = `${plain}/mpesa`
   const certificate = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'mpesa-')), 'certificate.cer')
   fs.writeFileSync(certificate, await (await fetch(`${ORIGIN}/_simulator/certificate`)).text())
   const client = new Mpesa({
@@ -63,7 +47,6 @@ async function main () {
   assert.strictEqual((await next()).Result.ResultCode, '0')
   await client.reversal(receipt, 100, `${url}/timeout`, `${url}/result`)
   assert.strictEqual((await next()).Result.ResultCode, '0')
-  const plain = url.replace('/mpesa', '')
   await client.c2bRegister(`${plain}/confirmation`, `${plain}/validation`)
   await client.c2bSimulate(CUSTOMER, 5, 'ACC1')
   assert.strictEqual((await next()).BillRefNumber, 'ACC1')
