@@ -18,6 +18,7 @@ SEEN = HERE.parent / "tests/outside/libraries/seen.json"
 FINDINGS = HERE.parent / "findings"
 FOR_MERCHANTS = (
     "aiompesa_knows_no_number_in_011",
+    "camt053_drops_the_amounts_within_a_batch",
     "daraja_clients_stamp_the_machines_time",
     "daraja_sdk_sends_a_payout_again_when_no_answer_comes",
     "daraja_v3_gives_two_orders_one_reference",
