@@ -27,6 +27,7 @@ from tests.support.sandbox_gateway import Running, serving
 API_KEY = "elsewhere-test-key-0123456789"
 HOST = "pay.example"
 TITLE = "Lipa"
+RIGHT_CODE = "123456"
 HOW = (("en", "Dial *144*4*6#.\nChoose 1."), ("fr", "Composez le *144*4*6#."))
 _OPERATION = ProviderOperation(
     is_idempotent=True,
@@ -57,6 +58,9 @@ class ElsewhereOperator:
     title: str = TITLE
     pages_url: str = ""
     needs_code: bool = False
+    """Whether it needs a code before it takes a payment."""
+    asks_later: bool = False
+    """Whether it asks for a code once it has the payment."""
     needs_commit: bool = False
     url: str = f"https://{HOST}/c"
     lasts: Span | None = None
@@ -107,7 +111,11 @@ class ElsewhereOperator:
 
     def commit(self, transaction: Transaction, *, now: Moment) -> Reported:
         self.commits.append(transaction.reference)
-        about = PaymentReports(transaction, self.name)
+        about, asked = PaymentReports(transaction, self.name), transaction.progress.payer_action
+        if isinstance(asked, EnterCode):
+            if asked.code != RIGHT_CODE:
+                return about.accepted(payer_action=EnterCode(self.instructions))
+            return about.succeeded("RECEIPT1")
         if transaction.reference in self.approved:
             return about.succeeded("RECEIPT1")
         return about.accepted()
@@ -127,6 +135,8 @@ class ElsewhereOperator:
             return about.failed(ErrorCode.USER_CANCELLED)
         if self.needs_code:
             return about.accepted()
+        if self.asks_later:
+            return about.accepted(payer_action=EnterCode(self.instructions))
         page = OpenUrl(f"{self.url}/{reference}", self.ends.get(reference), self.needs_commit)
         return about.accepted(payer_action=page)
 

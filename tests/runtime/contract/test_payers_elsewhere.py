@@ -272,6 +272,25 @@ async def test_the_page_asks_for_a_code_before_anything_is_sent(tmp_path: Path) 
         assert operator.codes == {reference: "123456"}
 
 
+@pytest.mark.spec("W1", "S6")
+async def test_a_code_that_is_asked_for_afterwards_is_told_and_asked_for_again_if_it_is_wrong(
+    tmp_path: Path,
+) -> None:
+    operator = ElsewhereOperator(asks_later=True)
+    async with run_elsewhere(tmp_path, operator) as running:
+        reference, page_url = await begin(running)
+        await shown(page_url, 'name="code"')
+        assert operator.codes == {reference: None}, "it has the payment"
+        await press(page_url, code="000000")
+        with trio.fail_after(TIMEOUT_S):
+            while operator.commits != [reference]:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+        await shown(page_url, 'name="code"')
+        assert (await running.merchant.status(reference))["status"] == "pending"
+        await press(page_url, code="123456")
+        assert (await running.merchant.ended(reference))["status"] == "success"
+
+
 @pytest.mark.spec("W1")
 async def test_an_operator_without_words_has_the_pages_own(tmp_path: Path) -> None:
     operator = ElsewhereOperator(needs_code=True, instructions=())

@@ -64,7 +64,10 @@ API_TOKEN: Final = "simulated-pawapay-token"
 COMPANY: Final = "Test Shop"
 _SETTINGS: Final = {"callback_url", "signs_callbacks", "request_key"}
 _CODE_STEPS: Final = {
-    "en": ("Dial *144*4*6*AMOUNT# on your phone.", "Type your PIN: a code comes by SMS."),
+    "en": (
+        "Dial *144*4*6*AMOUNT# on your phone.",
+        "Confirm there with your PIN: a code comes by SMS.",
+    ),
     "fr": ("Composez le *144*4*6*MONTANT# sur votre téléphone.", "Tapez votre code secret."),
 }
 """How a payer gets a code; any but WRONG_CODE is taken."""
