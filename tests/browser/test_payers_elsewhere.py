@@ -28,6 +28,7 @@ from tests.support.pawapay_elsewhere import (
     python_path,
     write_configuration,
 )
+from tests.support.pictures import screenshot
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +130,24 @@ def test_a_code(
         elsewhere.advance("10s")
         page.wait_for_url(f"{shop.url}/thanks")
     assert elsewhere.status(reference)["status"] == "success"
+
+
+@pytest.mark.spec("W1")
+def test_both_pages_look_as_the_documentation_shows_them(
+    narrow_page: Page, elsewhere: Sandbox, shop: Shop
+) -> None:
+    page = narrow_page
+    for market, name, wanted in (
+        (PAGE, "payment-elsewhere", page.get_by_role("link", name="Continue to Wave")),
+        (CODE, "payment-code", page.get_by_role("textbox")),
+    ):
+        page.goto(create(elsewhere, market, shop)[1])
+        page.locator("main button").click()
+        expect(wanted).to_be_visible()
+        host = page.get_by_text("The button opens")
+        if host.count():  # The simulator has another one each time.
+            host.evaluate("line => line.textContent = 'The button opens pay.wave.com.'")
+        screenshot(page, name, full_page=True)
 
 
 @pytest.mark.spec("W1", "W2", "S6")
