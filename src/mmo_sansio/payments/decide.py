@@ -273,7 +273,8 @@ def _journal_entry(
             case changes.TransactionAdvanced(old, new):
                 reference, brand = new.reference, new.order.brand
                 before, after = old.progress.stage, new.progress.stage
-                detail |= _asked_of_payer(old.progress, new.progress)
+                if new.progress.payer_action is not old.progress.payer_action:
+                    detail |= _asked_of_payer(old.progress, new.progress)
                 if (
                     isinstance(input_, inputs.TransactionWoke)
                     and new.progress.stage is Stage.SUCCEEDED

@@ -45,7 +45,7 @@ def action_after(before: Transaction, input_: ProviderAccepted) -> PayerAction |
     """Return what the payer has to do once the provider has said this. A code that was sent with
     the payment is needed no more, and one that was given since the provider was asked stays."""
     known, told = before.progress.payer_action, input_.payer_action
-    if before.order.page is None:
+    if before.order.page is None or (known is None and told is None):
         return None
     match known:
         case None:
@@ -66,6 +66,6 @@ def action_after(before: Transaction, input_: ProviderAccepted) -> PayerAction |
 def asked_by_end(action: PayerAction | None, at: Instant, *, now: Moment) -> Instant:
     """Return the time of the next question, at the latest `at`: the operator has a result when the
     payer's time is over."""
-    if not isinstance(action, OpenUrl) or action.ends_at is None or action.ends_at <= now.time:
+    if action is None or isinstance(action, EnterCode) or action.ends_at is None:
         return at
-    return min(at, action.ends_at)
+    return min(at, action.ends_at) if action.ends_at > now.time else at
