@@ -7,7 +7,7 @@ method. Methods are counted from 0."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from attrs import evolve
 
@@ -18,6 +18,7 @@ from mmo_trio.brands.file import (
     METHOD_LIMIT_FIELDS,
     FileTable,
     brand_limits,
+    flow_fault,
     key_names,
     limit_amounts,
     method_limits,
@@ -53,20 +54,30 @@ def brand_form(brand: Brand) -> Mapping[str, str]:
     return form
 
 
-def edit_brand(brand: Brand, form: Mapping[str, str]) -> Brand:
-    """Return the brand with these limits and flows; all else stays. Raises InvalidEdit."""
+def edit_brand(brand: Brand, form: Mapping[str, str], *, elsewhere: Collection[str] = ()) -> Brand:
+    """Return the brand with these limits and flows; all else stays. Raises InvalidEdit.
+
+    `elsewhere` are the providers whose payers do not confirm on the phone."""
     limits = _brand_limits(brand, form)
     methods = tuple(
         evolve(
             each,
-            operations=frozenset(
-                flow for flow in Operation if form.get(f"{number}.{flow.value}") == "on"
-            ),
+            operations=_flows(number, each, form, elsewhere),
             limits=_method_limits(brand, number, each, form),
         )
         for number, each in enumerate(brand.methods)
     )
     return evolve(brand, limits=limits, methods=methods)
+
+
+def _flows(
+    number: int, method: Method, form: Mapping[str, str], elsewhere: Collection[str]
+) -> frozenset[Operation]:
+    flows = frozenset(flow for flow in Operation if form.get(f"{number}.{flow.value}") == "on")
+    if (fault := flow_fault(flows, method.provider, elsewhere)) is not None:
+        error = SettingsError("flows", fault, "Use web/payin.")
+        raise InvalidEdit(f"{number}.{Operation.DIRECT_PAYIN.value}", error)
+    return flows
 
 
 def _brand_limits(brand: Brand, form: Mapping[str, str]) -> BrandLimits:

@@ -225,6 +225,18 @@ def _provider(table: FileTable, key: str) -> str:
     return provider
 
 
+def flow_fault(
+    flows: Collection[str], provider: str | None, elsewhere: Collection[str]
+) -> str | None:
+    """Return why a method of this provider can't have these flows, in a sentence; None: it can.
+    `elsewhere` are the providers whose payers confirm at a page of the operator, or with a code."""
+    if model.Operation.DIRECT_PAYIN not in flows or provider not in elsewhere:
+        return None
+    return (
+        f"'direct/payin' has no page, and payers of {provider!r} confirm at a page or with a code."
+    )
+
+
 @_kind("list of texts")
 def _flows(table: FileTable, key: str) -> frozenset[model.Operation]:
     operations = {each.value: each for each in model.Operation}
@@ -235,13 +247,8 @@ def _flows(table: FileTable, key: str) -> frozenset[model.Operation]:
     if not flows:
         table.fail(key, "there are none.", 'Write flows = ["direct/payin"].')
     provider = table.values.get("provider")
-    if model.Operation.DIRECT_PAYIN in flows and provider in table.elsewhere:
-        table.fail(
-            key,
-            f"'direct/payin' has no page, and payers of {provider!r} confirm at a page or with a "
-            "code.",
-            'Write flows = ["web/payin"].',
-        )
+    if (fault := flow_fault(flows, provider, table.elsewhere)) is not None:
+        table.fail(key, fault, 'Write flows = ["web/payin"].')
     return frozenset(operations[flow] for flow in flows)
 
 

@@ -240,7 +240,7 @@ async def propose(brand: str) -> Response | tuple[str, int]:
     if version != brand_version(before):
         raise ChangeRefused(ChangeRefusal.VERSION_CHANGED)
     try:
-        after = edit_brand(before, form)
+        after = edit_brand(before, form, elsewhere=console().elsewhere)
     except InvalidEdit as invalid:
         return await _edit_form(before, form, reason, INVALID_FIELD, invalid=invalid), 400
     if after == before:
@@ -250,7 +250,11 @@ async def propose(brand: str) -> Response | tuple[str, int]:
     if not reason:
         return await _edit_form(before, form, fault=NO_REASON, after=after), 400
     change = await _changes().propose(
-        user.name, brand, version, partial(edit_brand, form=form), reason
+        user.name,
+        brand,
+        version,
+        partial(edit_brand, form=form, elsewhere=console().elsewhere),
+        reason,
     )
     return with_notice(
         redirect_to("brands.show_change", id=change.id), f"Change {change.id} is proposed."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import trio
 from attrs import Factory, define, frozen
@@ -58,6 +58,8 @@ class ConsoleContext:
     """Names under which the console may be reached, besides `localhost` and addresses."""
     reversal_operation: Callable[[Transaction], ReversalOperation | None] = lambda _: None
     """Returns how reversals of a payment behave; None where its provider takes none."""
+    elsewhere: Collection[str] = ()
+    """The names of the providers whose payers confirm at a page of the operator, or with a code."""
     is_sandbox: bool = False
     """Whether the gateway is a sandbox, which every page says."""
     simulated_providers: frozenset[str] = frozenset()

@@ -645,6 +645,7 @@ def _console_context(foundation: Foundation, closing: trio.Event) -> ConsoleCont
         reversal_operation=lambda payment: reversal_operation(
             providers.get(payment.order.provider), payment
         ),
+        elsewhere=elsewhere_providers(resources.settings),
         is_sandbox=resources.config.is_sandbox,
         simulated_providers=foundation.accounts.simulated,
         closing=closing,

@@ -23,6 +23,7 @@ from mmo_sansio.values.model import (
 )
 from mmo_sansio.values.money import Money
 from mmo_trio.brands.apply import BrandsPlan, add_key, apply_plan, check_new_ids, plan_brands
+from mmo_trio.brands.edit import InvalidEdit, brand_form, edit_brand
 from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings.values import SettingsError
@@ -86,7 +87,11 @@ def test_a_direct_payin_is_refused_where_payers_confirm_at_a_page_or_with_a_code
     assert "'direct/payin'" in raised.value.fault
     assert "'sandbox'" in raised.value.fault
     assert "web/payin" in raised.value.remedy
-    assert read(text)
+    (configured,) = read(text)
+    with pytest.raises(InvalidEdit, match="'direct/payin' has no page") as edited:
+        edit_brand(configured.brand, brand_form(configured.brand), elsewhere=["sandbox"])
+    assert edited.value.field == "0.direct/payin"
+    assert edit_brand(configured.brand, brand_form(configured.brand)) == configured.brand
     assert read_elsewhere(text.replace("direct/payin", "web/payin"))
 
 
