@@ -321,7 +321,10 @@ def payer_status(transaction: Transaction, *, now: Instant) -> PayerStatus:
         return PayerStatus.UNCLEAR
     if (asked := _asked_now(transaction, now=now)) is not None:
         return asked
-    if not transaction.progress.stage.is_terminal and _waited(transaction, now) >= SLOW_AFTER:
+    stage = transaction.progress.stage
+    waits_for_payer = stage.is_unsent and transaction.progress.payer_action is not None
+    is_slow = not stage.is_terminal and _waited(transaction, now) >= SLOW_AFTER
+    if is_slow and not waits_for_payer:
         return PayerStatus.SLOW
     if transaction.progress.stage is not Stage.AWAITING_CUSTOMER or page is None:
         return _STATUS_BY_STAGE[transaction.progress.stage]
