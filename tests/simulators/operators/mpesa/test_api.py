@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from mmo_sansio.http.messages import HttpResponse
-from mmo_sansio.values.clock import HOUR
+from mmo_sansio.values.clock import HOUR, SECOND
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_trio.system.clock import GatewayClock
 from tests.support.mpesa_stage import (
@@ -137,6 +137,16 @@ async def test_a_request_may_be_lost_before_anything_happens() -> None:
         assert (await payout(stage))[0] == 200
         await stage.pass_time(3)
         assert await stage.balance("600997") == "999900.00"
+
+
+async def test_a_callback_comes_once_whatever_it_is_answered() -> None:
+    """As was seen at Daraja in September 2026 (nkap)."""
+    async with staged() as stage:
+        stage.heard = lambda request: HttpResponse(503, ((b"retry-after", b"5"),))
+        await stage.post("/mpesa/stkpush/v1/processrequest", PUSH)
+        await payout(stage)
+        await stage.pass_time(HOUR // SECOND)
+        assert len(stage.told) == 2
 
 
 async def test_callbacks_come_twice_late_or_never() -> None:
