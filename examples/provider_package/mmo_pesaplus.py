@@ -107,6 +107,10 @@ class PesaplusProvider:
     account: Account
 
     @property
+    def base_url(self) -> str:
+        return self.account.base_url
+
+    @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         return OPERATIONS
 
@@ -226,4 +230,10 @@ def open_pesaplus(
     return PesaplusProvider(name, title, read_account(options))
 
 
-PESAPLUS = ProviderKind("Pesaplus", open_pesaplus, ("base_url",), ("api_key",))
+PESAPLUS = ProviderKind(
+    "Pesaplus",
+    open_pesaplus,
+    ("base_url",),
+    ("api_key",),
+    production_hosts=("api.pesaplus.example",),
+)
