@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from attrs import Factory, define, field, frozen
+from mmo_provider_pawapay import PAWAPAY
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
@@ -39,6 +40,7 @@ from mmo_sansio.values.clock import DAY, SECOND, Instant, Moment, Span, elapsed,
 from mmo_sansio.values.model import Limits, Operation, Transaction
 from mmo_sansio.values.money import to_money
 
+KINDS = {**PROVIDER_KINDS, "pawapay": PAWAPAY}
 CAPTURES = Path(__file__).parents[1] / "captures"
 HOOKS_URL = "https://gw.example/hooks/account/token"
 LASTS = Span(4 * DAY)
@@ -69,7 +71,7 @@ class Capture:
     def open_adapter(self) -> Provider:
         """Return the adapter of this account."""
         context = AdapterContext(HOOKS_URL, TransparentCiphers())
-        return PROVIDER_KINDS[self.kind].open_adapter("p", "Operator", self.account, context)
+        return KINDS[self.kind].open_adapter("p", "Operator", self.account, context)
 
 
 def read_captures() -> Sequence[Capture]:
@@ -101,9 +103,14 @@ class CapturedOperator:
     requests: list[HttpRequest] = Factory(list)
     _asked: dict[str, int] = Factory(dict)
     _callbacks: list[tuple[Instant, HttpRequest]] = Factory(list)
+    _sent: dict[str, str] = Factory(dict)
+    """The texts that the submission's body has as members, by name."""
 
     def exchange(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
         self.requests.append(request)
+        if not self._sent and request.body:
+            members = json.loads(request.body).items()
+            self._sent = {name: text for name, text in members if isinstance(text, str)}
         line = f"{request.method} {request.target.decode()}"
         for called, answers in self.capture.document["answers"].items():
             method, path = called.split(" ")
@@ -127,14 +134,26 @@ class CapturedOperator:
     def _response(self, answer: Mapping[str, Any]) -> HttpResponse:
         if answer.get("lost"):
             raise ExchangeFailed("The answer was lost.", may_have_arrived=True)
-        return HttpResponse(answer.get("status", 200), (), _body(answer.get("body", "")))
+        return HttpResponse(answer.get("status", 200), (), self._body(answer.get("body", "")))
 
     def _plan_callbacks(self, called: str, request: HttpRequest, now: Instant) -> None:
         for callback in self.capture.document.get("callbacks", ()):
             if callback["after"] == called:
                 path = _callback_url(callback["to"], request).removeprefix("https://gw.example")
-                told = HttpRequest("POST", path.encode(), (), _body(callback["body"]))
+                told = HttpRequest("POST", path.encode(), (), self._body(callback["body"]))
                 self._callbacks.append((later(now, Span(callback["after_s"] * SECOND)), told))
+
+    def _body(self, value: Any) -> bytes:
+        """Return a body as bytes, with what the capture had replaced by placeholders put in."""
+        text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+        text = text.replace("{reference}", REFERENCE).replace("{ending}", REFERENCE[-12:])
+        for name, sent in self._sent.items():
+            text = text.replace(f"{{sent.{name}}}", sent)
+        if "{hash}" in text:
+            signed = json.dumps(json.loads(text)["transaction"], separators=(",", ":")).encode()
+            digest = hmac.new(b"callback-key-1", signed, hashlib.sha256).digest()
+            text = text.replace("{hash}", base64.b64encode(digest).decode())
+        return text.encode()
 
 
 def _callback_url(to: str, request: HttpRequest) -> str:
@@ -143,17 +162,6 @@ def _callback_url(to: str, request: HttpRequest) -> str:
     if to.startswith("/") or not to:
         return HOOKS_URL + to.replace("{reference}", REFERENCE)
     return str(json.loads(request.body)[to])
-
-
-def _body(value: Any) -> bytes:
-    """Return a body as bytes, with what the capture had replaced by placeholders put in."""
-    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-    text = text.replace("{reference}", REFERENCE).replace("{ending}", REFERENCE[-12:])
-    if "{hash}" in text:
-        signed = json.dumps(json.loads(text)["transaction"], separators=(",", ":")).encode()
-        digest = hmac.new(b"callback-key-1", signed, hashlib.sha256).digest()
-        text = text.replace("{hash}", base64.b64encode(digest).decode())
-    return text.encode()
 
 
 @define

@@ -75,6 +75,19 @@ from mmo_sansio.providers.common.operations import (
 )
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.common.payer_urls import SendsPayersAway, read_payer_hosts
+from mmo_sansio.providers.common.rehearsal import (
+    AskAccount,
+    AskAgain,
+    AskUnknown,
+    AwaitCallback,
+    GiveBack,
+    MakePayment,
+    Rehearsal,
+    RehearsalImpossible,
+    RehearsalStep,
+    account_step,
+    steps_after,
+)
 from mmo_sansio.providers.common.wire import parse_json, plain_amount, stored_text, to_json
 from mmo_sansio.providers.registry import AdapterContext, AdapterFactory, ProviderKind
 from mmo_sansio.values.clock import (
@@ -88,7 +101,7 @@ from mmo_sansio.values.clock import (
     from_datetime,
     to_datetime,
 )
-from mmo_sansio.values.model import Order, ProviderData, QrCode, Stage, Type
+from mmo_sansio.values.model import Operation, Order, ProviderData, QrCode, Stage, Type
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
 from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 from mmo_sansio.values.return_links import return_url
@@ -98,20 +111,22 @@ __all__ = [
     "DIRECT_PAYIN", "DIRECT_PAYOUT", "DIRECT_TAXPAYOUT", "MICROSECOND", "MILLISECOND", "PUSH",
     "QR_PAYIN", "WEB_PAYIN", "AccessToken", "AccountBalance", "AccountCheck", "AccountFinding",
     "AccountQuestion", "AccountState", "AdapterContext", "AdapterFactory", "AmountError",
-    "AuthenticatesNotifications", "BalanceInquiry", "BalanceReport", "ChecksAccount", "CipherError",
-    "Ciphers", "CommitsPayments", "Conversation", "DepositAnswer", "DepositConversation",
-    "DepositReport", "DepositValidation", "EnterCode", "ExchangeFailed", "Headers", "HttpRequest",
-    "HttpResponse", "JudgesAnswers", "MonotonicInstant", "NotifiesOnce", "OpenUrl", "OperationKey",
-    "OptionError", "Options", "Order", "PaymentReports", "Provider", "ProviderCannotTell",
-    "ProviderData", "ProviderHinted", "ProviderKind", "ProviderNeverReceived",
+    "AskAccount", "AskAgain", "AskUnknown", "AuthenticatesNotifications", "AwaitCallback",
+    "BalanceInquiry", "BalanceReport", "ChecksAccount", "CipherError", "Ciphers", "CommitsPayments",
+    "Conversation", "DepositAnswer", "DepositConversation", "DepositReport", "DepositValidation",
+    "EnterCode", "ExchangeFailed", "GiveBack", "Headers", "HttpRequest", "HttpResponse",
+    "JudgesAnswers", "MakePayment", "MonotonicInstant", "NotifiesOnce", "OpenUrl", "Operation",
+    "OperationKey", "OptionError", "Options", "Order", "PaymentReports", "Provider",
+    "ProviderCannotTell", "ProviderData", "ProviderHinted", "ProviderKind", "ProviderNeverReceived",
     "ProviderNotification", "ProviderOperation", "ProviderReport", "QrCode", "QrMerchant",
-    "ReportsAvailability", "ReportsBalances", "Reversal", "ReversalAccepted", "ReversalCannotTell",
-    "ReversalConversation", "ReversalFailed", "ReversalHinted", "ReversalNeverReceived",
-    "ReversalOperation", "ReversalReport", "ReversalReports", "ReversalSucceeded",
-    "ReversalUnreachable", "ReversesPayments", "RsaPadding", "SendsPayersAway", "SignIn",
-    "SignInFailed", "Span", "Stage", "Type", "UnmatchedNotified", "VerifiesDeposits", "ask_all",
-    "check_amount", "drive", "earlier", "elapsed", "format_with_microseconds", "from_datetime",
-    "make_qr_code", "no_answer_finding", "operation_key", "parse_balance", "parse_json",
-    "parse_number", "plain_amount", "read_payer_hosts", "read_qr_merchant", "return_url",
-    "stored_text", "to_datetime", "to_json", "to_money",
+    "Rehearsal", "RehearsalImpossible", "RehearsalStep", "ReportsAvailability", "ReportsBalances",
+    "Reversal", "ReversalAccepted", "ReversalCannotTell", "ReversalConversation", "ReversalFailed",
+    "ReversalHinted", "ReversalNeverReceived", "ReversalOperation", "ReversalReport",
+    "ReversalReports", "ReversalSucceeded", "ReversalUnreachable", "ReversesPayments", "RsaPadding",
+    "SendsPayersAway", "SignIn", "SignInFailed", "Span", "Stage", "Type", "UnmatchedNotified",
+    "VerifiesDeposits", "account_step", "ask_all", "check_amount", "drive", "earlier", "elapsed",
+    "format_with_microseconds", "from_datetime", "make_qr_code", "no_answer_finding",
+    "operation_key", "parse_balance", "parse_json", "parse_number", "plain_amount",
+    "read_payer_hosts", "read_qr_merchant", "return_url", "steps_after", "stored_text",
+    "to_datetime", "to_json", "to_money",
 ]  # fmt: skip

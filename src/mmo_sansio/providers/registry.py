@@ -12,13 +12,17 @@ from attrs import frozen
 
 from mmo_sansio.providers.airtel_money import account as airtel_money
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
+from mmo_sansio.providers.airtel_money.rehearsal import AIRTEL_REHEARSAL
 from mmo_sansio.providers.common.emv_qr import read_qr_merchant
 from mmo_sansio.providers.common.interface import Ciphers, HasBaseUrl, MayBeSimulated, Provider
 from mmo_sansio.providers.common.options import Options, check_option_names
+from mmo_sansio.providers.common.rehearsal import Rehearsal
 from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
+from mmo_sansio.providers.mpesa_daraja.rehearsal import MPESA_REHEARSAL
 from mmo_sansio.providers.mtn_momo import account as mtn_momo
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
+from mmo_sansio.providers.mtn_momo.rehearsal import MTN_REHEARSAL
 from mmo_sansio.providers.sandbox.adapter import DEFAULT_QR_MERCHANT, SandboxProvider
 
 _HOST: Final = re.compile("https?://([^/:]+)", re.ASCII)
@@ -70,6 +74,8 @@ class ProviderKind:
     confirms_elsewhere: Callable[[Mapping[str, Any]], bool] = lambda _: False
     """Tells by its options whether the payers of an account confirm at a page of the operator, or
     with a code of it: then a pay-in needs a page, and `direct/payin` has none."""
+    rehearsal: Rehearsal | None = None
+    """How its accounts are rehearsed; None: they are not."""
 
     def is_simulated(self, adapter: Provider) -> bool:
         """Tell whether no money moves by an account of this kind, as far as its address tells."""
@@ -150,6 +156,7 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
                 "consumer_key consumer_secret deposit_initiator_password initiator_password passkey"
             ),
             production_hosts=mpesa_daraja.PRODUCTION_HOSTS,
+            rehearsal=MPESA_REHEARSAL,
         ),
         "mtn_momo": ProviderKind(
             "MTN MoMo",
@@ -162,6 +169,7 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
                 "disbursement_subscription_key"
             ),
             production_hosts=mtn_momo.PRODUCTION_HOSTS,
+            rehearsal=MTN_REHEARSAL,
         ),
         "airtel_money": ProviderKind(
             "Airtel Money",
@@ -176,6 +184,7 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
             ),
             _names("callback_key client_secret pin"),
             production_hosts=airtel_money.PRODUCTION_HOSTS,
+            rehearsal=AIRTEL_REHEARSAL,
         ),
     }
 )

@@ -2,6 +2,7 @@
 
 from mmo_provider_pawapay.account import PRODUCTION_HOSTS, confirms_elsewhere
 from mmo_provider_pawapay.adapter import PawapayProvider, open_pawapay
+from mmo_provider_pawapay.rehearsal import PAWAPAY_REHEARSAL
 from mmo_sansio.providers import ProviderKind
 
 __all__ = ["PAWAPAY", "PawapayProvider"]
@@ -55,4 +56,5 @@ PAWAPAY = ProviderKind(
         "signedrequestsonly",
     ),
     production_hosts=PRODUCTION_HOSTS,
+    rehearsal=PAWAPAY_REHEARSAL,
 )

@@ -137,6 +137,11 @@ class Redactor:
     """The members whose codes, states, ids, amounts and times are kept."""
 
     def to_line(self, exchange: RecordedExchange) -> str:
+        """Return the line of an exchange in a recording."""
+        return json.dumps(self.to_fields(exchange))
+
+    def to_fields(self, exchange: RecordedExchange) -> dict[str, Any]:
+        """Return what a recording shows of an exchange, for JSON."""
         request, answer = exchange.request, exchange.answer
         line: dict[str, Any] = {
             "from": "operator" if exchange.is_from_operator else "gateway",
@@ -148,15 +153,17 @@ class Redactor:
         }
         if isinstance(answer, ExchangeFailed):
             failure = self._words(answer.reason)
-            return json.dumps(
-                {**line, "failure": failure, "mayHaveArrived": answer.may_have_arrived}
-            )
+            return {**line, "failure": failure, "mayHaveArrived": answer.may_have_arrived}
         shown = {
             "status": answer.status,
             "headers": self._headers(answer.headers),
             "body": self._body(answer.body, answer.headers),
         }
-        return json.dumps({**line, "answer": shown})
+        return {**line, "answer": shown}
+
+    def shown(self, text: str) -> str:
+        """Return a code, an id, an amount, a time or a number as a recording shows it."""
+        return self._text(text)
 
     def _target(self, target: bytes) -> str:
         """Return an address by its parts: the host, segments of the path, members of the query."""
