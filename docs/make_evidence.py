@@ -16,13 +16,13 @@ PAGE = Path(__file__).with_name("providers") / "evidence.md"
 HEAD = """\
 # Observed, or only assumed
 
-What the adapters rest on, by operator. *Observed* was seen at the operator and is played before adapter and core as a
-test; it says what the play assumes besides. *Documented* stands in the operator's documents or a copy of them.
+What the adapters rest on, by operator. *Observed* was seen at the operator; a capture is played before adapter and
+core as a test, and says what the play assumes besides. *Documented* stands in the operator's documents or a copy of them.
 *Reported* is what other people's programs do. *Assumed* is our choice where nothing better is known, and often an
 option of the account.
 
 This page is made by `docs/make_evidence.py`, from the captures in `tests/captures` and from `statements.toml` beside
-each adapter. Adding a capture is adding a file."""
+each adapter. Adding a capture is adding a file; a [rehearsal](README.md#rehearsing-an-account) writes both."""
 
 
 def page() -> str:

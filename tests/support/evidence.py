@@ -1,5 +1,6 @@
-"""What each adapter rests on: what its operator was seen to do, from `tests/captures`, and what is
-only documented, reported, assumed or unknown, from `statements.toml` beside the adapter."""
+"""What each adapter rests on: what its operator was seen to do, from `tests/captures`, and what was
+observed besides, or is only documented, reported, assumed or unknown, from `statements.toml` beside
+the adapter."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ _INNER = "src/mmo_sansio/providers"
 class Mark(Enum):
     """How a statement is known."""
 
+    OBSERVED = "observed"
     DOCUMENTED = "documented"
     REPORTED = "reported"
     ASSUMED = "assumed"
@@ -34,7 +36,7 @@ class Statement:
     mark: Mark = field(converter=Mark)
     source: str
     date: str
-    """The year and month in which it was written or read."""
+    """The year and month in which it was written or read; of what was observed, the day."""
     option: str | None = None
     """The option of an account with which this default can be changed."""
     attribute: str | None = None

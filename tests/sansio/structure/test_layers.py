@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_trio.design",),
     ("mmo_trio.pages", "mmo_trio.console"),
     ("mmo_trio.service",),
+    ("mmo_trio.rehearsal",),
     ("mmo_trio.cli",),
 )
 """The rooms from the bottom up: each imports only rooms of earlier lines, and its own modules."""

@@ -17,6 +17,7 @@ from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
 from mmo_sansio.values.clock import MINUTE, Span, later
 from mmo_sansio.values.near_match import near_match
+from mmo_trio.cli.commands.rehearse import rehearse
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import file_type, json_option
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
@@ -49,6 +50,9 @@ CHECK_TIMEOUT_S = 60.0
 @click.group()
 def providers() -> None:
     """Show, close and open providers of mobile money."""
+
+
+providers.add_command(rehearse)
 
 
 @providers.command("list")

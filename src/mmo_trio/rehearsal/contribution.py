@@ -1,0 +1,213 @@
+"""Makes what the project takes of a rehearsal: a capture of each payment, as `tests/captures` has
+them, and rows for the `statements.toml` beside the adapter. Plain functions of recorded lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from attrs import frozen
+
+from mmo_sansio.providers.common.recording import HOOKS
+from mmo_sansio.providers.common.rehearsal import MakePayment, RehearsalStep
+from mmo_sansio.values.clock import SECOND, Instant, elapsed
+from mmo_sansio.values.model import Transaction
+from mmo_trio.rehearsal.verdicts import Outcome, Verdict
+
+REPLACED: Final = ("people", "telephone numbers", "texts", "secrets")
+"""What a redacted recording does not have as it was."""
+
+_ID: Final = re.compile(r"(?=.*[0-9]).{12,}")
+"""A part of an address that names one payment, and no operation."""
+_SENT_ID: Final = re.compile(r"[A-Za-z0-9_-]{12,}", re.ASCII)
+"""A member of a submission that may be an id of the payment's own."""
+
+
+@frozen
+class Place:
+    """Says where and when a rehearsal took place."""
+
+    kind: str
+    host: str
+    day: str
+    """ISO 8601, such as `2026-11-29`."""
+    release: str
+    options: Mapping[str, str]
+    """The options of the account that a capture names."""
+
+    @property
+    def source(self) -> str:
+        return f"`mmo providers rehearse` of {self.release} with {self.host}"
+
+
+def capture_document(
+    step: MakePayment,
+    payment: Transaction,
+    lines: Sequence[Mapping[str, Any]],
+    shown: Callable[[str], str],
+    place: Place,
+    *,
+    is_interrupted: bool,
+) -> Mapping[str, Any]:
+    """Return the capture of a payment that has ended, from the exchanges that were recorded of it.
+
+    `shown` returns an id or a number as these show it."""
+    order = payment.order
+    said = [line for line in lines if line["from"] == "gateway" and not _gives_token(line)]
+    ids = {**_sent_ids(said), order.gateway_reference: "{reference}"}
+
+    answers: dict[str, list[Mapping[str, Any]]] = {}
+    for line in said:
+        answers.setdefault(_called(line), []).append(_answer(line, ids))
+    callbacks = [
+        callback
+        for line in lines
+        if line["from"] == "operator" and (callback := _callback(line, said, ids)) is not None
+    ]
+    document: dict[str, Any] = {
+        "seen": _seen(payment, callbacks),
+        "source": place.source,
+        "date": place.day,
+        "replaced": list(REPLACED),
+        "operation": str(step.operation),
+        "payment": {
+            "currency": order.requested.currency,
+            "country": order.country,
+            "amount": order.requested.text,
+            "msisdn": shown(order.party.msisdn),
+        },
+        "account": dict(place.options),
+        "answers": answers,
+        "callbacks": callbacks,
+        "leads_to": _leads_to(payment, shown, ids),
+    }
+    if is_interrupted:
+        document["assumed"] = "What came while the rehearsal was interrupted."
+    return {name: member for name, member in document.items() if member}
+
+
+def _seen(payment: Transaction, callbacks: Sequence[object]) -> str:
+    order, progress = payment.order, payment.progress
+    operation = f"{order.flow}/{order.type}"
+    code = progress.provider_data and progress.provider_data.error_code
+    ended = f"ended as {payment.status}" + (f" with {code}" if code else "")
+    told = f"{len(callbacks)} callback{'' if len(callbacks) == 1 else 's'} came"
+    return f"A {operation} {ended}; {told}."
+
+
+def _leads_to(
+    payment: Transaction, shown: Callable[[str], str], ids: Mapping[str, str]
+) -> Mapping[str, Any]:
+    progress, data = payment.progress, payment.progress.provider_data
+    known_as = progress.provider_reference and shown(progress.provider_reference)
+    took = elapsed(payment.order.accepted_at, progress.completed_at or Instant(0))
+    found = {
+        "status": str(payment.status),
+        "errorCode": progress.error_code and str(progress.error_code),
+        "providerErrorCode": data and data.error_code,
+        "providerReference": None if known_as in ids else known_as,
+        "fee": data and data.fee and data.fee.text,
+        "within_s": 2 * max(took // SECOND, 150),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _gives_token(line: Mapping[str, Any]) -> bool:
+    """Tell whether the answer signs in: a play needs no token."""
+    body = line.get("answer", {}).get("body")
+    return isinstance(body, dict) and "access_token" in body
+
+
+def _sent_ids(said: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what the submission calls the payment, each with its placeholder."""
+    bodies = (line["body"] for line in said if line["method"] == "POST")
+    members = next((body for body in bodies if isinstance(body, dict)), {})
+    return {
+        value: f"{{sent.{name}}}"
+        for name, value in members.items()
+        if isinstance(value, str) and _SENT_ID.fullmatch(value) and re.search("[0-9]", value)
+    }
+
+
+def _called(line: Mapping[str, Any]) -> str:
+    """Return the name of a request in a capture: its method, and its path as far as that is the
+    same for every payment."""
+    path = urlsplit(line["target"]).path
+    parts = path.split("/")
+    fixed = next((n for n, part in enumerate(parts) if _ID.fullmatch(part)), None)
+    return f"{line['method']} {path if fixed is None else '/'.join([*parts[:fixed], ''])}"
+
+
+def _answer(line: Mapping[str, Any], ids: Mapping[str, str]) -> Mapping[str, Any]:
+    if "answer" not in line:
+        return {"lost": True}
+    return {"status": line["answer"]["status"], "body": _named(line["answer"]["body"], ids)}
+
+
+def _callback(
+    line: Mapping[str, Any], said: Sequence[Mapping[str, Any]], ids: Mapping[str, str]
+) -> Mapping[str, Any] | None:
+    """Return a callback with the request that it follows; None for one that follows none."""
+    if not said:
+        return None
+    cause, member = next(
+        ((line_, member) for line_ in said if (member := _member_of(line_, line["target"]))),
+        (said[0], None),
+    )
+    to = line["suffix"] if member is None else member
+    after_ms = max(0, line["offsetMs"] - cause["offsetMs"])
+    return {
+        "after": _called(cause),
+        "after_s": after_ms // 1000,
+        "to": _named(to, ids),
+        "body": _named(line["body"], ids),
+    }
+
+
+def _member_of(line: Mapping[str, Any], target: str) -> str | None:
+    """Return the member of a request that holds this address of ours."""
+    body = line["body"]
+    if not isinstance(body, dict) or not target.startswith(HOOKS):
+        return None
+    return next((name for name, value in body.items() if value == target), None)
+
+
+def _named(value: Any, ids: Mapping[str, str]) -> Any:
+    """Return a body with placeholders for the ids of the payment."""
+    if isinstance(value, dict):
+        return {name: _named(member, ids) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_named(item, ids) for item in value]
+    if isinstance(value, str):
+        for id, placeholder in ids.items():
+            value = value.replace(id, placeholder)
+    return value
+
+
+def statement_rows(played: Sequence[tuple[RehearsalStep, Outcome | None]], place: Place) -> str:
+    """Return the rows about the steps that were tried and of which there is no capture, for
+    `statements.toml`."""
+    return "\n".join(
+        _row(step, outcome, place)
+        for step, outcome in played
+        if outcome is not None
+        and outcome.verdict is not Verdict.NOT_TRIED
+        and not isinstance(step, MakePayment)
+    )
+
+
+def _row(step: RehearsalStep, outcome: Outcome, place: Place) -> str:
+    says = f"{step.does} {outcome.seen}"
+    if outcome.verdict is Verdict.DIFFERS:
+        says = f"{says} Promised was: {step.promises}"
+    members = {
+        "says": says.replace("`", ""),
+        "mark": "observed",
+        "source": place.source,
+        "date": place.day,
+    }
+    text = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in members.items())
+    return "\n".join(["[[statement]]", *text, ""])
