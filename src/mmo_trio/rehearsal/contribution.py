@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -51,11 +51,14 @@ def capture_document(
     place: Place,
     *,
     is_interrupted: bool,
+    others: Collection[str] = (),
 ) -> Mapping[str, Any]:
     """Return the capture of a payment that has ended, from the exchanges that were recorded of it.
 
-    `shown` returns an id or a number as these show it."""
+    `shown` returns an id or a number as these show it. `others` are the ids of other payments,
+    which may have been asked about meanwhile."""
     order = payment.order
+    lines = [line for line in lines if not any(id in json.dumps(line) for id in others)]
     said = [line for line in lines if line["from"] == "gateway" and not _gives_token(line)]
     ids = {**_sent_ids(said), order.gateway_reference: "{reference}"}
 

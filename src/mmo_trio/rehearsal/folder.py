@@ -85,6 +85,13 @@ class RehearsalFolder:
         members = json.loads(file.read_text("utf-8"))
         return BegunStep(**{**members, "began_at": Instant(members["began_at"])})
 
+    def other_ids(self, step: str) -> Sequence[str]:
+        """Return what the payments of other steps are called, by us and by their operator."""
+        files = self.private.glob("begun_*.json")
+        names = {file.stem.removeprefix("begun_") for file in files} - {step}
+        begun = [each for name in names if (each := self.find_begun(name))]
+        return [id for each in begun for id in (each.reference, each.known_as) if id]
+
     def begin(self, step: str, reference: str, now: Instant) -> BegunStep:
         """Note that a step begins, before anything of it is sent; one that was begun keeps its
         reference and its time."""

@@ -156,6 +156,7 @@ class Player:
             gateway.shown,
             self.place,
             is_interrupted=begun.runs > 1,
+            others=self.folder.other_ids(step.name),
         )
         day = self.place.day.replace("-", "_")
         file = f"captures/{self.place.kind}/{day}_{step.name}.json"

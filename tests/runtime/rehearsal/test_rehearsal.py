@@ -88,6 +88,8 @@ CASES = (
         "256752000000",
         gives_number=True,
         portal="collection",
+        # A refusal of what is sent again says nothing of the first, so it would take longer.
+        killed_otherwise={"refusal": FINISHING},
         asked_after=Span(31 * MINUTE),
         unknown=frozenset(("refund",)),
     ),
