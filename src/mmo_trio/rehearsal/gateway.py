@@ -131,6 +131,7 @@ class AccountOpener:
             account.send_request = partial(
                 recorder.send, send=account.send_request, may_send=self.may_send
             )
+            account.send_question = None  # Questions go the same way: guarded, and recorded.
             path = urlsplit(_address(resources, components)).path
             components.api.webhooks.observe = partial(recorder.observe_notification, path)
             async with self._running(components):
