@@ -26,11 +26,11 @@ from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import GatewayClock, write_offset
 from tests.sansio.providers.test_captures import MEMBERS, assert_leads_to
 from tests.support.captures import KINDS, Capture, CapturedOperator, PlayedPayment
-from tests.support.encoded_secrets import ENCODINGS, every_form
 from tests.support.evidence import Mark, Statement
 from tests.support.killed_rehearsal import ANSWERED, DOOMED, FINISHING, SENDING, TOLD
 from tests.support.merchant import ask
 from tests.support.mmo_process import COMMAND, environment_without_settings
+from tests.support.private_texts import ENCODINGS, decoded_forms
 from tests.support.reserved_port import reserved_port
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -277,7 +277,7 @@ def assert_nothing_private(rehearsed: Rehearsing) -> None:
 
     for file in rehearsed.given():
         text = file.read_text(encoding="utf-8")
-        shown = list(every_form(text))
+        shown = list(decoded_forms(text))
         for each in private:
             if len(each) < 8:
                 assert f'"{each}"' not in text, (file, each)
