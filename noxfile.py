@@ -69,7 +69,7 @@ ON_EVERY_POSTGRES = [
 LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
 SBOM = "deploy/sbom.cdx.json"
-PROVIDER_PACKAGE = "packages/mmo-provider-pawapay"
+PROVIDER_PACKAGES = ("packages/mmo-provider-pawapay", "packages/mmo-provider-wave")
 OUTSIDE_PASSED = ROOT / ".ci" / "outside"
 """Names the last commit that passed `outside`, and beneath it what that session tests."""
 
@@ -530,7 +530,7 @@ def release(session: nox.Session) -> None:
     # With the locked build backend, as the image is built.
     locked = ("--build-constraints", BUILD_LOCK, "--require-hashes")
     build = ("build", "--quiet", *locked, "--out-dir", str(dist / "python"))
-    for project in (source, source / PROVIDER_PACKAGE):
+    for project in (source, *(source / package for package in PROVIDER_PACKAGES)):
         environment.run("uv", *build, str(project))
     environment.run("twine", "check", "--strict", *map(str, dist.glob("python/*")))
     environment.run("check-wheel-contents", *map(str, dist.glob("python/*.whl")))

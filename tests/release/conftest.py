@@ -9,7 +9,11 @@ import pytest
 
 from tests.packages.environments import ROOT
 
-DISTRIBUTIONS = {"mmo_gateway": ".", "mmo_provider_pawapay": "packages/mmo-provider-pawapay"}
+DISTRIBUTIONS = {
+    "mmo_gateway": ".",
+    "mmo_provider_pawapay": "packages/mmo-provider-pawapay",
+    "mmo_provider_wave": "packages/mmo-provider-wave",
+}
 """The folder of each distribution by its name."""
 
 

@@ -35,6 +35,7 @@ DISTRIBUTED = {
         ),
     ),
     "mmo_provider_pawapay": ("LICENSE", "README.md", "tests/test_pawapay_adapter.py"),
+    "mmo_provider_wave": ("LICENSE", "README.md", "tests/test_wave_adapter.py"),
 }
 """What a source distribution holds beside its source."""
 

@@ -86,7 +86,8 @@ def test_a_package_index_gets_links_that_lead_somewhere() -> None:
     )
 
 
-def test_the_package_of_pawapay_brings_the_licence() -> None:
+@pytest.mark.parametrize("package", ["mmo-provider-pawapay", "mmo-provider-wave"])
+def test_the_package_of_a_provider_brings_the_licence(package: str) -> None:
     """It is a copy, as a distribution holds only what is below its own folder."""
-    copy = ROOT / "packages/mmo-provider-pawapay/LICENSE"
+    copy = ROOT / "packages" / package / "LICENSE"
     assert copy.read_bytes() == (ROOT / "LICENSE").read_bytes()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import mmo_provider_pawapay
+import mmo_provider_wave
 import pytest
 
 import mmo_merchant
@@ -15,7 +16,14 @@ import mmo_simulators
 import mmo_trio
 from tests.support.expressions import FoundExpression, find_expressions, superlinear_text
 
-PACKAGES = (mmo_sansio, mmo_trio, mmo_merchant, mmo_simulators, mmo_provider_pawapay)
+PACKAGES = (
+    mmo_sansio,
+    mmo_trio,
+    mmo_merchant,
+    mmo_simulators,
+    mmo_provider_pawapay,
+    mmo_provider_wave,
+)
 BUILT_FROM_VALUES = {
     "mmo_sansio.providers.common.redaction": (r"(?<!\w)s3cret(?!\w)", r"(?<!\w)1234(?!\w)"),
     "mmo_merchant.tables.csv_rows": (

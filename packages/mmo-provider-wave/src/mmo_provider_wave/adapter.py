@@ -1,0 +1,480 @@
+"""Holds the conversations with Wave: checkout sessions, pay-outs, refunds and webhooks.
+
+A pay-in is a session, at whose page the payer approves. Wave knows no repetition of a request for a
+session, so before a second one is made Wave is asked for the first by our reference, and what is
+not used is ended. A pay-out is sent under a key that follows from our reference, so that a
+repetition is answered like the first and pays nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Generator, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypeVar
+
+from attrs import frozen
+
+from mmo_provider_wave import checkout, refunds
+from mmo_provider_wave.account import WaveAccount, read_account
+from mmo_provider_wave.account_check import (
+    BALANCE_PART,
+    CHECKOUTS_PART,
+    PAYOUTS_PART,
+    REFUNDS_PART,
+    WEBHOOKS_PART,
+    balance_finding,
+    submission_finding,
+)
+from mmo_provider_wave.codes import ACCOUNT_REFUSALS, INCONCLUSIVE, find_failure
+from mmo_provider_wave.signatures import HEADER, SignatureFault, check_age, sign, verify
+from mmo_provider_wave.wire import (
+    SUCCEEDED,
+    Payout,
+    Session,
+    Unclear,
+    object_member,
+    parse_document,
+    parse_list,
+    parse_refusal,
+    payout_body,
+    read_payout,
+    read_session,
+    session_body,
+    text_member,
+)
+from mmo_sansio import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    ErrorCode,
+    Instant,
+    Moment,
+    ProviderSucceeded,
+    Source,
+    Transaction,
+)
+from mmo_sansio.providers import (
+    DIRECT_PAYOUT,
+    WEB_PAYIN,
+    AccountBalance,
+    AccountCheck,
+    AccountFinding,
+    AccountQuestion,
+    AccountState,
+    AdapterContext,
+    BalanceInquiry,
+    BalanceReport,
+    Conversation,
+    ExchangeFailed,
+    Headers,
+    HttpRequest,
+    HttpResponse,
+    OperationKey,
+    PaymentReports,
+    ProviderHinted,
+    ProviderNotification,
+    ProviderOperation,
+    ProviderReport,
+    Reversal,
+    ReversalConversation,
+    ReversalOperation,
+    ReversalReports,
+    SignIn,
+    SignInFailed,
+    Span,
+    Stage,
+    Type,
+    UnmatchedNotified,
+    ask_all,
+    operation_key,
+    parse_balance,
+    parse_json,
+    return_url,
+    stored_text,
+)
+
+SESSIONS: Final = "/v1/checkout/sessions"
+PAYOUT: Final = "/v1/payout"
+
+PAYOUT_OPERATION: Final = ProviderOperation(
+    is_idempotent=True,
+    can_be_polled=True,
+    not_found_is_final_after=Span(15 * MINUTE),
+    poll_intervals=(
+        *(Span(seconds * SECOND) for seconds in (5, 10, 20, 30, 60, 120)),
+        Span(5 * MINUTE),
+        Span(15 * MINUTE),
+        HOUR,
+    ),
+)
+
+OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
+    {WEB_PAYIN: checkout.OPERATION, DIRECT_PAYOUT: PAYOUT_OPERATION}
+)
+
+_REFERENCE: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
+_PARTS: Final = (
+    (re.compile(rb".*/v1/checkout/sessions"), CHECKOUTS_PART),
+    (re.compile(rb".*/v1/payout"), PAYOUTS_PART),
+    (re.compile(rb".*/v1/checkout/sessions/[^/]+/refund"), REFUNDS_PART),
+)
+
+T = TypeVar("T")
+Talk: TypeAlias = Generator[HttpRequest, HttpResponse, T]
+"""A part of a conversation; raises ExchangeFailed and Unclear."""
+
+
+@frozen
+class WaveProvider:
+    """Holds the conversations of one account with Wave."""
+
+    name: str
+    title: str
+    account: WaveAccount
+
+    @property
+    def operations(self) -> Mapping[OperationKey, ProviderOperation]:
+        """The operations: a pay-in needs a page, from which its payer is sent to Wave's."""
+        return OPERATIONS
+
+    @property
+    def payer_hosts(self) -> Collection[str]:
+        return self.account.payer_hosts
+
+    def scope_of(self, request: HttpRequest) -> None:
+        """Return None: the key comes from the settings, and each request has it."""
+
+    def sign_in(self, scope: str, *, now: Moment | Instant) -> SignIn:
+        """Raise SignInFailed, as there is nothing to sign in to."""
+        raise SignInFailed("Wave gives no tokens; the API key comes from its portal.")
+
+    def rejects_token(self, response: HttpResponse) -> bool:
+        """Return False: there is no other key to try."""
+        return False
+
+    def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
+        """Create a session for a payer, or send a pay-out."""
+        now, about = Moment.at(now), PaymentReports(transaction, self.name)
+        if operation_key(transaction) not in OPERATIONS:
+            return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
+        is_payin = transaction.order.type is Type.PAYIN
+        try:
+            if is_payin and transaction.progress.is_resubmission:
+                known = yield from self._search_session(transaction, now=now)
+                if known is not None:
+                    return checkout.session_report(about, known, now=now)
+        except (ExchangeFailed, Unclear) as failure:
+            return about.unreachable(str(failure))  # Nothing was sent: it is asked again.
+        request_of = self._session_request if is_payin else self._payout_request
+        try:
+            answer = yield request_of(transaction, now)
+        except ExchangeFailed as failure:
+            return about.unanswered(failure)
+        if answer.status != 200:
+            return _refused(about, answer)
+        try:
+            document = parse_document(answer)
+            if is_payin:
+                session = read_session(document, transaction.reference)
+                return checkout.session_report(about, session, now=now)
+            return _payout_report(about, read_payout(document, transaction.reference))
+        except Unclear as unclear:
+            return _unclear(about, unclear)
+
+    def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
+        """Ask for the session or the pay-out. A session that nobody may pay any more is ended."""
+        now, about = Moment.at(now), PaymentReports(transaction, self.name)
+        try:
+            if transaction.order.type is Type.PAYOUT:
+                payout = yield from self._find_payout(transaction, now=now)
+                if payout is None:
+                    return _not_found(about, PAYOUT_OPERATION, now=now.time)
+                return _payout_report(about, payout)
+            session = yield from self._find_session(transaction, now=now)
+            if session is None:
+                return _not_found(about, checkout.OPERATION, now=now.time)
+            if session.is_open and checkout.must_end(transaction, now=now):
+                session = yield from self._end_session(session, transaction, now=now)
+            return checkout.session_report(about, session, now=now)
+        except ExchangeFailed as failure:
+            return about.unreachable(failure.reason)
+        except Unclear as unclear:
+            return _unclear(about, unclear)
+
+    def check_account(self, *, now: Moment | Instant) -> AccountCheck:
+        """Ask for the balance, with which Wave says whether it accepts the key."""
+        question = self._question("/v1/balance", now=Moment.at(now))
+        judge = AccountQuestion(
+            BALANCE_PART, question, lambda response: balance_finding(self.name, response)
+        )
+        return ask_all(self.name, [judge])
+
+    def judge_answer(self, request: HttpRequest, response: HttpResponse) -> AccountFinding | None:
+        """Return what the answer to a submission says about the key."""
+        if request.method == "POST":
+            for pattern, part in _PARTS:
+                if pattern.fullmatch(request.target) is not None:
+                    return submission_finding(self.name, part, response)
+        return None
+
+    def ask_balances(self, *, now: Moment | Instant) -> BalanceInquiry:
+        """Ask for the wallet's balance: pay-ins fill it, and pay-outs are paid from it."""
+        now = Moment.at(now)
+        try:
+            answer = yield self._question("/v1/balance", now=now)
+            document = parse_document(answer)
+            amount = parse_balance(document.get("amount"), document.get("currency"))
+        except (ExchangeFailed, Unclear, ValueError):
+            return BalanceReport()
+        balance = AccountBalance(self.name, "wallet", amount, now.time, is_float=True)
+        return BalanceReport((balance,))
+
+    @property
+    def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
+        """The refunds of checkouts."""
+        return refunds.OPERATIONS
+
+    def reverse(
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
+    ) -> ReversalConversation:
+        """Ask for the refund of a session, which is found by our reference first."""
+        now, about = Moment.at(now), ReversalReports(reversal, self.name)
+        try:
+            session = yield from self._search_session(transaction, now=now)
+        except (ExchangeFailed, Unclear):
+            return about.never_received()  # No refund was asked for yet.
+        if session is None or session.payment_status != SUCCEEDED:
+            return about.failed("Wave has no paid session of this payment.")
+        try:
+            answer = yield self._order(f"{SESSIONS}/{session.id}/refund", b"", now=now)
+        except ExchangeFailed as failure:
+            return about.unanswered(failure)
+        return refunds.submission_report(about, answer)
+
+    def poll_reversal(
+        self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
+    ) -> ReversalConversation:
+        """Ask for the transactions of the days on which the refund may have been made."""
+        now, about = Moment.at(now), ReversalReports(reversal, self.name)
+        receipt = transaction.progress.provider_reference or ""
+        try:
+            for day in refunds.days_of(reversal, now=now):
+                listed = yield from self._transactions(day.isoformat(), now=now)
+                if any(refunds.is_refund_of(receipt, item) for item in listed):
+                    return about.succeeded()
+        except (ExchangeFailed, Unclear) as failure:
+            return about.unreachable(str(failure))
+        return refunds.not_found(about, now=now)
+
+    def refuse_notification(self, request: HttpRequest, *, now: Moment | Instant) -> str | None:
+        """Return why a webhook is not Wave's own: it is not signed, wrongly, or long ago.
+
+        Without `webhook_secret` nothing is refused, and nothing is believed either.
+        """
+        if not self.account.webhook_secrets:
+            return None
+        try:
+            check_age(verify(request, self.account.webhook_secrets), now=Moment.at(now).utc)
+        except SignatureFault as fault:
+            return str(fault)
+        return None
+
+    def read_notification(self, request: HttpRequest) -> ProviderNotification:
+        """Read a webhook. Wave signs it with a secret that it has given to this account alone, so
+        a paid session counts. A failed attempt is a reason to ask, as the payer may try again."""
+        content = stored_text(request.body)
+        is_signed = bool(self.account.webhook_secrets)
+        try:
+            if is_signed:
+                verify(request, self.account.webhook_secrets)
+            event = parse_json(request.body, number=str)
+            kind, data = text_member(event, "type"), object_member(event, "data")
+            reference = text_member(data, "client_reference")
+        except ValueError:
+            return UnmatchedNotified(self.name, content)
+        if kind == "test.test_event" and is_signed:
+            words = "Wave's test event has arrived, rightly signed."
+            return AccountFinding(self.name, WEBHOOKS_PART, AccountState.WORKS, "", words)
+        if reference is None or _REFERENCE.fullmatch(reference) is None:
+            return UnmatchedNotified(self.name, content)
+        if kind == "checkout.session.completed" and is_signed:
+            with suppress(Unclear):
+                return _paid(read_session(data, reference), reference, self.name)
+        return ProviderHinted(reference, self.name, content)
+
+    def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
+        """Return the response; Wave repeats a webhook without a 2xx for three days."""
+        return HttpResponse(200 if accepted else 503)
+
+    def _find_session(self, transaction: Transaction, *, now: Moment) -> Talk[Session | None]:
+        """Return the session of a payment: the one that is known, else one that names it."""
+        id = transaction.progress.provider_reference
+        if id is None or not id.startswith("cos-"):
+            return (yield from self._search_session(transaction, now=now))
+        document = parse_document((yield self._question(f"{SESSIONS}/{id}", now=now)))
+        return read_session(document, transaction.reference)
+
+    def _search_session(self, transaction: Transaction, *, now: Moment) -> Talk[Session | None]:
+        """Return the session that names the payment; None: there is none. Of several one counts,
+        and the others are ended."""
+        reference = transaction.reference
+        listed = yield from self._search(f"{SESSIONS}/search", reference, now=now)
+        found, others = checkout.choose([read_session(each, reference) for each in listed])
+        for other in others:
+            if other.is_open:
+                yield from self._expire(other, now=now)
+        return found
+
+    def _end_session(
+        self, session: Session, transaction: Transaction, *, now: Moment
+    ) -> Talk[Session]:
+        """End a session, and return what has become of it: it may have been paid meanwhile."""
+        yield from self._expire(session, now=now)
+        document = parse_document((yield self._question(f"{SESSIONS}/{session.id}", now=now)))
+        ended = read_session(document, transaction.reference)
+        if ended.is_open:
+            raise Unclear("The session could not be ended.")
+        return ended
+
+    def _expire(self, session: Session, *, now: Moment) -> Talk[None]:
+        """Ask Wave to end a session. Only the session itself tells whether it has."""
+        with suppress(ExchangeFailed):
+            yield self._order(f"{SESSIONS}/{session.id}/expire", b"", now=now)
+
+    def _find_payout(self, transaction: Transaction, *, now: Moment) -> Talk[Payout | None]:
+        """Return a pay-out by its id, else by our reference; None: there is none."""
+        id, reference = transaction.progress.provider_reference, transaction.reference
+        if id is not None and id.startswith("pt-"):
+            document = parse_document((yield self._question(f"{PAYOUT}/{id}", now=now)))
+            return read_payout(document, reference)
+        listed = yield from self._search("/v1/payouts/search", reference, now=now)
+        found = [read_payout(each, reference) for each in listed]
+        return next(iter(sorted(found, key=lambda each: each.status != SUCCEEDED)), None)
+
+    def _search(self, path: str, reference: str, *, now: Moment) -> Talk[list[Mapping[str, Any]]]:
+        """Return what Wave finds by our reference; what names another is left out."""
+        question = self._question(f"{path}?client_reference={reference}", now=now)
+        listed = parse_list((yield question), "result")
+        return [each for each in listed if each.get("client_reference") == reference]
+
+    def _transactions(self, day: str, *, now: Moment) -> Talk[list[Mapping[str, Any]]]:
+        """Return all transactions of a day."""
+        found: list[Mapping[str, Any]] = []
+        path = f"/v1/transactions?date={day}"
+        for _ in range(refunds.PAGES_MAX):
+            answer = yield self._question(path, now=now)
+            found += parse_list(answer, "items")
+            pages = parse_document(answer).get("page_info")
+            if not isinstance(pages, dict) or pages.get("has_next_page") is not True:
+                return found
+            cursor = str(pages.get("end_cursor"))
+            if _CURSOR.fullmatch(cursor) is None:
+                raise Unclear("Wave's list of transactions does not go on.")
+            path = f"/v1/transactions?date={day}&after={cursor}"
+        raise Unclear("The day has more transactions than are read.")
+
+    def _session_request(self, transaction: Transaction, now: Moment) -> HttpRequest:
+        order = transaction.order
+        payer = order.party.msisdn if self.account.restricts_payer else None
+        address = return_url(self.account.pages_url, order)
+        return self._order(SESSIONS, session_body(order, address, payer or None), now=now)
+
+    def _payout_request(self, transaction: Transaction, now: Moment) -> HttpRequest:
+        key = (b"idempotency-key", transaction.reference.encode())
+        return self._order(PAYOUT, payout_body(transaction.order), key, now=now)
+
+    def _order(
+        self, path: str, body: bytes, *headers: tuple[bytes, bytes], now: Moment
+    ) -> HttpRequest:
+        content = ((b"content-type", b"application/json"),) if body else ()
+        own = (*self._headers(body, now=now.utc), *content, *headers)
+        return HttpRequest("POST", f"{self.account.base_url}{path}".encode(), own, body)
+
+    def _question(self, path: str, *, now: Moment) -> HttpRequest:
+        target = f"{self.account.base_url}{path}".encode()
+        return HttpRequest("GET", target, self._headers(b"", now=now.utc))
+
+    def _headers(self, body: bytes, *, now: Instant) -> Headers:
+        key = (b"authorization", f"Bearer {self.account.api_key}".encode())
+        if self.account.signing_secret is None:
+            return (key,)
+        return (key, (HEADER, sign(self.account.signing_secret, body, now=now)))
+
+
+_CURSOR: Final = re.compile(r"[0-9A-Za-z_=.-]{1,500}", re.ASCII)
+
+
+def open_wave(
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+) -> WaveProvider:
+    """Return the adapter of one account. Raises OptionError."""
+    return WaveProvider(name, title, read_account(options, pages_url=context.pages_url))
+
+
+def _refused(about: PaymentReports, response: HttpResponse) -> ProviderReport:
+    """Return the report from an answer other than 200 to a submission. Only what Wave itself says
+    of the request counts: what is wrong with it, or that nothing was done."""
+    refusal = parse_refusal(response.body)
+    unclear = about.unreachable(f"A submission was answered {response.status}.")
+    if response.status == 429:
+        return about.never_received()
+    if refusal is None or refusal.code in INCONCLUSIVE:
+        return unclear
+    if response.status in (401, 403) and refusal.code in ACCOUNT_REFUSALS:
+        return about.never_received()
+    if response.status in (400, 422):
+        code = refusal.error_code(about.transaction.order.type)
+        message = refusal.message or find_failure(refusal.code).reason
+        return about.failed(code, refusal.code, message)
+    return unclear
+
+
+def _payout_report(about: PaymentReports, payout: Payout) -> ProviderReport:
+    match payout.status:
+        case "succeeded":
+            return about.succeeded(payout.id, payout.amount)
+        case "processing":
+            return about.accepted(payout.id)
+        case "failed":
+            failure = find_failure(payout.error_code)
+            message = payout.error_message or failure.reason
+            code = failure.error_code(Type.PAYOUT)
+            return about.failed(code, payout.error_code, message, payout.id)
+        case "reversed":
+            raise Unclear("It was paid, and reversed.", is_paid=True, receipt=payout.id)
+        case _:
+            raise Unclear("Its status is none that is known.")
+
+
+def _not_found(
+    about: PaymentReports, operation: ProviderOperation, *, now: Instant
+) -> ProviderReport:
+    """Return the report where Wave finds nothing. What it had accepted is never sent again."""
+    progress = about.transaction.progress
+    if progress.stage is Stage.AWAITING_RESULT:
+        return about.unreachable("It was accepted, and is not found.")
+    begun = progress.submitted_at
+    if begun is None or not operation.is_not_found_final(begun, now=now):
+        return about.unreachable("It is not found, and may be too new for that.")
+    return about.never_received()
+
+
+def _unclear(about: PaymentReports, unclear: Unclear) -> ProviderReport:
+    if unclear.is_paid:
+        return about.doubtfully_paid(str(unclear), SUCCEEDED, unclear.receipt)
+    return about.unreachable(str(unclear))
+
+
+def _paid(session: Session, reference: str, name: str) -> ProviderSucceeded:
+    """Return the report from the session of a webhook. Raises Unclear for one that is not paid."""
+    if session.payment_status != SUCCEEDED:
+        raise Unclear("It is not paid.")
+    return ProviderSucceeded(
+        reference,
+        name,
+        Source.WEBHOOK,
+        session.transaction_id,
+        session.amount,
+        lacks_receipt=session.transaction_id is None,
+    )

@@ -1,0 +1,301 @@
+"""Writes and reads Wave's messages: checkout sessions, pay-outs, transactions and refusals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from attrs import frozen
+
+from mmo_provider_wave.codes import find_failure
+from mmo_sansio import ErrorCode, Instant, Money
+from mmo_sansio.providers import (
+    HttpResponse,
+    Order,
+    Type,
+    check_amount,
+    from_datetime,
+    parse_json,
+    parse_number,
+    plain_amount,
+    to_json,
+    to_money,
+)
+
+CODE_CHARACTERS_MAX: Final = 100
+MESSAGE_CHARACTERS_MAX: Final = 500
+
+SUCCEEDED: Final = "succeeded"
+"""The status of a payment, and of a pay-out, whose money has moved."""
+
+_SESSION_ID: Final = re.compile(r"cos-[0-9A-Za-z]{1,100}", re.ASCII)
+_PAYOUT_ID: Final = re.compile(r"pt-[0-9A-Za-z]{1,100}", re.ASCII)
+_RECEIPT: Final = re.compile(r"[!-~]{1,200}", re.ASCII)
+
+
+class Unclear(Exception):
+    """Raised for an answer that says nothing certain of a payment, with the reason in words."""
+
+    def __init__(self, reason: str, *, is_paid: bool = False, receipt: str | None = None) -> None:
+        super().__init__(reason)
+        self.is_paid = is_paid
+        """Whether the answer calls the payment paid all the same."""
+        self.receipt = receipt
+
+
+@frozen
+class Session:
+    """Holds a checkout session: one payment, which its payer may attempt until it expires."""
+
+    id: str
+    client_reference: str | None
+    checkout_status: str
+    """`open`, `complete` or `expired`."""
+    payment_status: str
+    """`processing`, `cancelled` or `succeeded`."""
+    amount: Money
+    launch_url: str | None
+    """Where the payer approves."""
+    transaction_id: str | None
+    created_at: Instant | None
+    """In wall time, as are the other times."""
+    expires_at: Instant | None
+    ended_at: Instant | None
+    """When it was completed, or expired."""
+    error_code: str | None
+    """Why the payer's last attempt failed."""
+    error_message: str | None
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether it can still be paid."""
+        return self.checkout_status == "open" and self.payment_status != SUCCEEDED
+
+
+@frozen
+class Payout:
+    """Holds a pay-out."""
+
+    id: str
+    client_reference: str | None
+    status: str
+    """`processing`, `succeeded`, `failed` or `reversed`."""
+    amount: Money
+    error_code: str | None
+    error_message: str | None
+
+
+@frozen
+class Refusal:
+    """Holds Wave's own statement that it did not take a request."""
+
+    code: str
+    message: str | None
+    members: str = ""
+    """The members of the request that it does not take."""
+
+    def error_code(self, type: Type) -> ErrorCode:
+        """Return the meaning, which for a request of the wrong form is that of its member."""
+        if self.code == "request-validation-error":
+            for member, meaning in _MEANINGS_BY_MEMBER:
+                if member in self.members:
+                    return meaning
+        return find_failure(self.code).error_code(type)
+
+
+_MEANINGS_BY_MEMBER: Final = (
+    ("mobile", ErrorCode.USER_NOT_FOUND),
+    ("amount", ErrorCode.AMOUNT_OUT_OF_RANGE),
+)
+
+
+def session_body(order: Order, return_address: str, payer: str | None) -> bytes:
+    """Return the body of a request for a session. Whatever comes of it, its payer is sent to the
+    same address, which proves nothing."""
+    document = {
+        "amount": plain_amount(order.requested),
+        "currency": order.requested.currency,
+        "client_reference": order.gateway_reference,
+        "success_url": return_address,
+        "error_url": return_address,
+    }
+    return to_json(document if payer is None else {**document, "restrict_payer_mobile": payer})
+
+
+def payout_body(order: Order) -> bytes:
+    """Return the body of a pay-out: the same for each repetition, as its key demands."""
+    return to_json(
+        {
+            "currency": order.requested.currency,
+            "receive_amount": plain_amount(order.requested),
+            "mobile": order.party.msisdn,
+            "client_reference": order.gateway_reference,
+        }
+    )
+
+
+def parse_document(response: HttpResponse) -> Mapping[str, Any]:
+    """Return the JSON object in an answer of 200. Raises Unclear for any other."""
+    if response.status != 200:
+        raise Unclear(f"Wave answered {response.status}.")
+    try:
+        return parse_json(response.body, number=str)
+    except ValueError as error:
+        raise Unclear(f"Wave's answer can't be read: {error}.") from None
+
+
+def parse_list(response: HttpResponse, name: str) -> Sequence[Mapping[str, Any]]:
+    """Return the objects in the array of this name. Raises Unclear where there is none."""
+    found = parse_document(response).get(name)
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise Unclear(f"Wave's answer has no list of {name}.")
+    return found
+
+
+def read_session(document: Mapping[str, Any], reference: str) -> Session:
+    """Return the session of our payment. Raises Unclear for another or an unreadable one."""
+    try:
+        session = parse_session(document)
+        if session.client_reference != reference:
+            raise ValueError("it is about another payment")
+    except ValueError as error:
+        raise _unclear(document, "payment_status", "transaction_id", error) from None
+    return session
+
+
+def read_payout(document: Mapping[str, Any], reference: str) -> Payout:
+    """Return the pay-out of ours. Raises Unclear for another or an unreadable one."""
+    try:
+        payout = _parse_payout(document)
+        if payout.client_reference != reference:
+            raise ValueError("it is about another payment")
+    except ValueError as error:
+        raise _unclear(document, "status", "id", error) from None
+    return payout
+
+
+def parse_session(document: Mapping[str, Any]) -> Session:
+    """Return a session. Raises ValueError for an invalid one."""
+    error = object_member(document, "last_payment_error")
+    return Session(
+        id=_required(document, "id", _SESSION_ID),
+        client_reference=text_member(document, "client_reference"),
+        checkout_status=text_member(document, "checkout_status") or "",
+        payment_status=text_member(document, "payment_status") or "",
+        amount=_parse_amount(document, "amount"),
+        launch_url=text_member(document, "wave_launch_url"),
+        transaction_id=_receipt(document, "transaction_id"),
+        created_at=_time_member(document, "when_created"),
+        expires_at=_time_member(document, "when_expires"),
+        ended_at=_time_member(document, "when_completed"),
+        error_code=_cut(error, "code", CODE_CHARACTERS_MAX),
+        error_message=_cut(error, "message", MESSAGE_CHARACTERS_MAX),
+    )
+
+
+def parse_refusal(body: bytes) -> Refusal | None:
+    """Return Wave's refusal in the body of an answer; None where it holds none, as what a proxy
+    answers, which says nothing."""
+    try:
+        document = parse_json(body)
+        document = object_member(document, "error") or document
+        code = _cut(document, "code", CODE_CHARACTERS_MAX)
+        code = code or _cut(document, "error_code", CODE_CHARACTERS_MAX)
+        message = _cut(document, "message", MESSAGE_CHARACTERS_MAX)
+        message = message or _cut(document, "error_message", MESSAGE_CHARACTERS_MAX)
+    except ValueError:
+        return None
+    details = document.get("details")
+    members = [
+        str(detail.get("loc"))
+        for detail in (details if isinstance(details, list) else ())
+        if isinstance(detail, dict)
+    ]
+    return None if code is None else Refusal(code, message, " ".join(members))
+
+
+def object_member(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the object under this name, empty when it is absent or null. Raises ValueError for
+    another type."""
+    value = document.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} is no object")
+    return value
+
+
+def text_member(document: Mapping[str, Any], name: str) -> str | None:
+    """Return the text under this name; None when it is absent, null or empty. Raises ValueError for
+    another type."""
+    value = document.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is no text")
+    return value
+
+
+def _parse_payout(document: Mapping[str, Any]) -> Payout:
+    error = object_member(document, "payout_error")
+    return Payout(
+        id=_required(document, "id", _PAYOUT_ID),
+        client_reference=text_member(document, "client_reference"),
+        status=text_member(document, "status") or "",
+        amount=_parse_amount(document, "receive_amount"),
+        error_code=_cut(error, "error_code", CODE_CHARACTERS_MAX),
+        error_message=_cut(error, "error_message", MESSAGE_CHARACTERS_MAX),
+    )
+
+
+def _unclear(document: Mapping[str, Any], status: str, receipt: str, error: ValueError) -> Unclear:
+    try:
+        named = _receipt(document, receipt)
+    except ValueError:
+        named = None
+    return Unclear(
+        f"What Wave says of it can't be used: {error}.",
+        is_paid=document.get(status) == SUCCEEDED,
+        receipt=named,
+    )
+
+
+def _required(document: Mapping[str, Any], name: str, pattern: re.Pattern[str]) -> str:
+    value = text_member(document, name)
+    if value is None or pattern.fullmatch(value) is None:
+        raise ValueError(f"{name} is of no known form")
+    return value
+
+
+def _receipt(document: Mapping[str, Any], name: str) -> str | None:
+    value = text_member(document, name)
+    if value is not None and _RECEIPT.fullmatch(value) is None:
+        raise ValueError(f"{name} is of no known form")
+    return value
+
+
+def _cut(document: Mapping[str, Any], name: str, characters_max: int) -> str | None:
+    value = text_member(document, name)
+    return value and value[:characters_max]
+
+
+def _parse_amount(document: Mapping[str, Any], name: str) -> Money:
+    amount, currency = text_member(document, name), text_member(document, "currency")
+    if amount is None or currency is None:
+        raise ValueError(f"it has no {name}, or no currency")
+    try:
+        return to_money(check_amount(parse_number(amount)), currency)
+    except KeyError:
+        raise ValueError("its currency does not exist") from None
+
+
+def _time_member(document: Mapping[str, Any], name: str) -> Instant | None:
+    text = text_member(document, name)
+    if text is None:
+        return None
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError(f"{name} has no time zone")
+    return from_datetime(time)

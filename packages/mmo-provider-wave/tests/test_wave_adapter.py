@@ -1,0 +1,635 @@
+"""Wave's adapter: what it sends, what it makes of each answer of the documentation, and that what
+is unknown stays unknown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mmo_provider_wave
+import pytest
+from mmo_provider_wave import WAVE
+from mmo_provider_wave.checkout import ENDS_BEFORE_EXPIRY, SETTLES_WITHIN
+from mmo_provider_wave.codes import ACCOUNT_REFUSALS, FAILURES, PERMISSION_REFUSALS
+from mmo_provider_wave.signatures import HEADER
+from mmo_provider_wave.wire import parse_refusal
+from tests.sansio.structure.test_exports import imports_beside_faces
+from wave_samples import (
+    API_KEY,
+    CREATED_AT,
+    EXPIRES_AT,
+    INSUFFICIENT_FUNDS,
+    LAUNCH_URL,
+    MSISDN,
+    NAME,
+    PAYOUT,
+    REFUSED_KEY,
+    SESSION,
+    SESSION_ID,
+    VALIDATION_ERROR,
+    WEBHOOK_SECRET,
+    Answer,
+    a_payment,
+    a_payout,
+    a_session,
+    an_account,
+    answering,
+    ok,
+    results,
+)
+
+from mmo_sansio import (
+    DAY,
+    MINUTE,
+    SECOND,
+    ErrorCode,
+    Instant,
+    Moment,
+    Money,
+    ProviderAccepted,
+    ProviderFailed,
+    ProviderSucceeded,
+    ProviderUnreachable,
+    later,
+)
+from mmo_sansio.providers import (
+    ExchangeFailed,
+    HttpRequest,
+    HttpResponse,
+    OpenUrl,
+    OptionError,
+    ProviderNeverReceived,
+    ProviderReport,
+    Span,
+    Stage,
+    Type,
+    drive,
+    earlier,
+)
+from mmo_sansio.testing import ADAPTER_CHECKS, REFERENCE, START, AdapterCase, AdapterCheck
+
+NOW = Moment(time=START, utc=CREATED_AT)
+"""The moment at which the documentation's session is created; our own time is apart from it."""
+LOST = ExchangeFailed("The connection broke.", may_have_arrived=True)
+UNSENT = ExchangeFailed("No connection.", may_have_arrived=False)
+NOTHING = {"GET /search": ok(results())}
+ABOUT_TO_EXPIRE = later(START, Span(90 * SECOND))
+CASE = AdapterCase(
+    WAVE,
+    {
+        "base_url": "https://wave.example",
+        "api_key": API_KEY,
+        "signing_secret": "wave_sn_AKS_SECRET",
+        "webhook_secret": WEBHOOK_SECRET,
+        "restrict_payer": True,
+    },
+    country="SN",
+    currency="XOF",
+    msisdn=MSISDN,
+)
+
+
+def after(span: int) -> Moment:
+    """The moment this long after NOW."""
+    return Moment(later(NOW.time, Span(span)), later(NOW.utc, Span(span)))
+
+
+def submitted(
+    answer: Answer, type: Type = Type.PAYIN, sent: list[HttpRequest] | None = None, **members: Any
+) -> ProviderReport:
+    """What the answer to a submission is taken for."""
+    account = an_account(**members.pop("options", {}))
+    answers = {"POST /v1/checkout/sessions": answer, "POST /v1/payout": answer}
+    payment = a_payment(type, **members)
+    return drive(account.submit(payment, now=NOW), answering(answers, sent))
+
+
+def polled(
+    answers: Mapping[str, Any],
+    type: Type = Type.PAYIN,
+    *,
+    now: Moment = NOW,
+    sent: list[HttpRequest] | None = None,
+    **members: Any,
+) -> ProviderReport:
+    """What the answers to a poll are taken for."""
+    payment = a_payment(type, **members)
+    return drive(an_account().poll(payment, now=now), answering(answers, sent))
+
+
+def about_session(body: bytes, **members: Any) -> ProviderReport:
+    """What a session that Wave tells of is taken for."""
+    answers = {"GET /cos-18qq25rgr100a": ok(body)}
+    return polled(answers, provider_reference=SESSION_ID, **members)
+
+
+def about_payout(body: bytes, **members: Any) -> ProviderReport:
+    """What a pay-out that Wave tells of is taken for."""
+    answers = {"GET /pt-185b5e4b8100c": ok(body)}
+    return polled(answers, Type.PAYOUT, provider_reference="pt-185b5e4b8100c", **members)
+
+
+@pytest.mark.parametrize("check", ADAPTER_CHECKS)
+def test_the_adapter_keeps_the_promises_of_every_adapter(check: AdapterCheck) -> None:
+    check(CASE)
+
+
+@pytest.mark.parametrize(
+    "module",
+    sorted(Path(mmo_provider_wave.__file__).parent.glob("*.py")),
+    ids=lambda path: path.name,
+)
+def test_the_package_uses_what_the_gateway_exports_and_nothing_else(module: Path) -> None:
+    found = imports_beside_faces(module.read_text(encoding="utf-8"))
+    assert [each for each in found if not each.startswith("mmo_provider_wave.")] == []
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("options", "key"),
+        [
+            ({"api_key": "two words"}, "api_key"),
+            ({"base_url": "http://wave.example"}, "base_url"),
+            ({"restrict_payer": "maybe"}, "restrict_payer"),
+        ],
+    )
+    def test_what_can_not_be_used_is_named(self, options: dict[str, Any], key: str) -> None:
+        with pytest.raises(OptionError) as error:
+            an_account(**options)
+        assert error.value.key == key
+
+    def test_payers_are_sent_to_wave_or_to_a_simulator_on_this_machine(self) -> None:
+        assert tuple(an_account().payer_hosts) == ("pay.wave.com",)
+        local = an_account(base_url="http://127.0.0.1:8090")
+        assert tuple(local.payer_hosts) == ("127.0.0.1",)
+        assert WAVE.confirms_elsewhere({})
+
+
+class TestSessions:
+    def test_a_session_is_asked_for_with_our_reference_and_returns(self) -> None:
+        sent: list[HttpRequest] = []
+        report = submitted(ok(SESSION), sent=sent)
+        (request,) = sent
+        body = json.loads(request.body)
+        back = body.pop("success_url")
+        assert body.pop("error_url") == back
+        assert back.startswith(f"https://pay.example/pay/{REFERENCE}.")
+        assert b"token-of-the-page" not in request.body
+        assert body == {
+            "amount": "1000",
+            "currency": "XOF",
+            "client_reference": REFERENCE,
+            "restrict_payer_mobile": MSISDN,
+        }
+        assert request.target == b"https://api.wave.com/v1/checkout/sessions"
+        assert request.value(b"authorization") == b"Bearer " + API_KEY.encode()
+        assert request.value(HEADER) is None
+        page = OpenUrl(LAUNCH_URL, later(START, Span(30 * MINUTE)))
+        assert isinstance(report, ProviderAccepted)
+        assert (report.provider_reference, report.payer_action) == (SESSION_ID, page)
+
+    def test_anybody_may_pay_where_the_account_says_so(self) -> None:
+        sent: list[HttpRequest] = []
+        submitted(ok(SESSION), sent=sent, options={"restrict_payer": False})
+        submitted(ok(SESSION), sent=sent, msisdn="")
+        assert all("restrict_payer_mobile" not in json.loads(each.body) for each in sent)
+
+    def test_requests_are_signed_where_the_account_has_a_secret(self) -> None:
+        sent: list[HttpRequest] = []
+        submitted(ok(SESSION), sent=sent, options={"signing_secret": "S"})
+        assert (sent[0].value(HEADER) or b"").startswith(b"t=1768471984,v1=")
+
+    @pytest.mark.parametrize(
+        ("amount", "text"),
+        [(Money(1000, "XOF"), "1000"), (Money(1250, "GMD"), "12.50"), (Money(1200, "GMD"), "12")],
+    )
+    def test_an_amount_is_text_without_needless_decimals(self, amount: Money, text: str) -> None:
+        sent: list[HttpRequest] = []
+        submitted(LOST, sent=sent, amount=amount)
+        assert json.loads(sent[0].body)["amount"] == text
+
+    def test_the_page_ends_before_the_payment_expires(self) -> None:
+        expires_at = later(START, Span(10 * MINUTE))
+        report = submitted(ok(SESSION), expires_at=expires_at)
+        assert isinstance(report, ProviderAccepted)
+        assert isinstance(report.payer_action, OpenUrl)
+        assert report.payer_action.ends_at == earlier(expires_at, ENDS_BEFORE_EXPIRY)
+
+    @pytest.mark.spec("S6")
+    def test_a_session_that_may_exist_is_searched_before_another_is_made(self) -> None:
+        sent: list[HttpRequest] = []
+        answers = {"GET /search": ok(results(SESSION))}
+        payment = a_payment(submissions=2)
+        report = drive(an_account().submit(payment, now=NOW), answering(answers, sent))
+        assert isinstance(report, ProviderAccepted)
+        assert report.provider_reference == SESSION_ID
+        assert [each.method for each in sent] == ["GET"]
+
+    @pytest.mark.spec("S6")
+    def test_another_is_made_once_there_is_none(self) -> None:
+        answers = {"GET /search": ok(results()), "POST /sessions": ok(SESSION)}
+        payment = a_payment(submissions=2)
+        report = drive(an_account().submit(payment, now=NOW), answering(answers))
+        assert isinstance(report, ProviderAccepted)
+
+    @pytest.mark.spec("S6")
+    @pytest.mark.parametrize("answer", [LOST, UNSENT, HttpResponse(500), ok(b"{}")])
+    def test_none_is_made_while_it_can_not_be_told(self, answer: Answer) -> None:
+        sent: list[HttpRequest] = []
+        payment = a_payment(submissions=2)
+        conversation = an_account().submit(payment, now=NOW)
+        report = drive(conversation, answering({"GET /search": answer}, sent))
+        assert isinstance(report, ProviderUnreachable)
+        assert [each.method for each in sent] == ["GET"]
+
+    def test_of_several_sessions_one_counts_and_the_others_are_ended(self) -> None:
+        sent: list[HttpRequest] = []
+        older = a_session(id="cos-older", when_created="2026-01-15T10:12:00Z")
+        answers = {"GET /search": ok(results(older, SESSION)), "POST /expire": ok(b"")}
+        report = polled(answers, sent=sent)
+        assert isinstance(report, ProviderAccepted)
+        assert report.provider_reference == SESSION_ID
+        assert [each.target.rpartition(b"sessions/")[2] for each in sent][1:] == [
+            b"cos-older/expire"
+        ]
+
+    def test_a_paid_session_counts_before_a_newer_one(self) -> None:
+        paid = a_session("complete", "succeeded", id="cos-older", transaction_id="T1")
+        answers = {"GET /search": ok(results(paid, SESSION)), "POST /expire": LOST}
+        report = polled(answers)
+        assert isinstance(report, ProviderSucceeded)
+        assert report.provider_reference == "T1"
+
+
+class TestSubmissions:
+    @pytest.mark.spec("S6")
+    @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
+    @pytest.mark.parametrize("code", sorted(ACCOUNT_REFUSALS))
+    @pytest.mark.parametrize("status", [401, 403])
+    def test_a_refusal_of_our_account_says_nothing_of_the_payment(
+        self, type: Type, code: str, status: int
+    ) -> None:
+        refused = HttpResponse(
+            status, (), REFUSED_KEY.replace(b"no-matching-api-key", code.encode())
+        )
+        assert isinstance(submitted(refused, type), ProviderNeverReceived)
+        path = b"/v1/checkout/sessions" if type is Type.PAYIN else b"/v1/payout"
+        request = HttpRequest("POST", b"https://api.wave.com" + path)
+        finding = an_account().judge_answer(request, refused)
+        assert finding is not None
+        assert (finding.state, finding.code) == ("refused", code)
+        is_of_kind = code in PERMISSION_REFUSALS
+        assert set(finding.held) == ({type} if is_of_kind else {Type.PAYIN, Type.PAYOUT})
+        assert finding.holds_reversals is not is_of_kind
+
+    @pytest.mark.parametrize(
+        "path",
+        ["/v1/checkout/sessions", "/v1/payout", f"/v1/checkout/sessions/{SESSION_ID}/refund"],
+    )
+    def test_what_is_taken_ends_the_refusal(self, path: str) -> None:
+        request = HttpRequest("POST", f"https://api.wave.com{path}".encode())
+        refused = an_account().judge_answer(request, HttpResponse(401, (), REFUSED_KEY))
+        taken = an_account().judge_answer(request, ok(b""))
+        assert refused is not None
+        assert taken is not None
+        assert (taken.part, taken.state, taken.held) == (refused.part, "works", ())
+        assert taken.holds_reversals is False
+
+    def test_a_session_that_is_ended_says_nothing_of_the_account(self) -> None:
+        request = HttpRequest("POST", b"https://api.wave.com/v1/checkout/sessions/cos-1/expire")
+        assert an_account().judge_answer(request, HttpResponse(401, (), REFUSED_KEY)) is None
+
+    @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
+    @pytest.mark.parametrize("code", sorted(FAILURES))
+    def test_a_refused_request_fails_with_the_meaning_of_its_code(
+        self, type: Type, code: str
+    ) -> None:
+        body = json.dumps({"code": code, "message": "Words."}).encode()
+        report = submitted(HttpResponse(422, (), body), type)
+        assert isinstance(report, ProviderFailed)
+        assert report.error_code is FAILURES[code].error_code(type)
+        assert (report.native_code, report.native_message) == (code, "Words.")
+
+    @pytest.mark.parametrize(
+        ("member", "meaning"),
+        [
+            ('["body", "mobile"]', ErrorCode.USER_NOT_FOUND),
+            ('["restrict_payer_mobile"]', ErrorCode.USER_NOT_FOUND),
+            ('["amount"]', ErrorCode.AMOUNT_OUT_OF_RANGE),
+            ('["success_url"]', ErrorCode.MERCHANT_MISCONFIGURED),
+        ],
+    )
+    def test_a_member_of_the_wrong_form_is_told_by_its_place(
+        self, member: str, meaning: ErrorCode
+    ) -> None:
+        body = VALIDATION_ERROR.replace(b'["amount"]', member.encode())
+        report = submitted(HttpResponse(400, (), body))
+        assert isinstance(report, ProviderFailed)
+        assert report.error_code is meaning
+
+    @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            LOST,
+            HttpResponse(400),
+            HttpResponse(401, (), b"<html>"),
+            HttpResponse(401, (), b'{"code":"proxy"}'),
+            HttpResponse(404, (), b'{"code":"not-found","message":"x"}'),
+            HttpResponse(408, (), INSUFFICIENT_FUNDS),
+            HttpResponse(409, (), b'{"code":"idempotency-mismatch","message":"x"}'),
+            HttpResponse(422, (), b'{"code":"idempotency-mismatch","message":"x"}'),
+            HttpResponse(500, (), INSUFFICIENT_FUNDS),
+            HttpResponse(503, (), b'{"code":"service-unavailable"}'),
+            ok(b"{}"),
+            ok(SESSION.replace(REFERENCE.encode(), b"another")),
+        ],
+    )
+    def test_whatever_may_have_arrived_is_unknown(self, type: Type, answer: Answer) -> None:
+        assert isinstance(submitted(answer, type), ProviderUnreachable)
+
+    @pytest.mark.parametrize("answer", [UNSENT, HttpResponse(429, (), b"{}")])
+    def test_what_was_not_taken_was_never_received(self, answer: Answer) -> None:
+        assert isinstance(submitted(answer), ProviderNeverReceived)
+        assert isinstance(submitted(answer, Type.PAYOUT), ProviderNeverReceived)
+
+    def test_a_refusal_may_stand_in_an_object_of_its_own(self) -> None:
+        refusal = parse_refusal(b'{"error":%b}' % INSUFFICIENT_FUNDS)
+        assert refusal is not None
+        assert refusal.code == "insufficient-funds"
+
+
+class TestSessionsOfPolls:
+    def test_a_paid_session_is_a_success_with_its_receipt(self) -> None:
+        report = about_session(a_session("complete", "succeeded", transaction_id="TCN4Y4ZC3FM"))
+        assert isinstance(report, ProviderSucceeded)
+        assert (report.provider_reference, report.final) == ("TCN4Y4ZC3FM", Money(1000, "XOF"))
+
+    @pytest.mark.spec("S5")
+    def test_money_counts_whatever_the_session_is_called(self) -> None:
+        report = about_session(a_session("open", "succeeded"))
+        assert isinstance(report, ProviderSucceeded)
+        assert report.lacks_receipt
+
+    @pytest.mark.spec("S5")
+    @pytest.mark.parametrize("payment", ["processing", "cancelled", "something-new"])
+    def test_a_failed_attempt_ends_nothing_while_the_payer_may_try_again(
+        self, payment: str
+    ) -> None:
+        error = {"code": "insufficient-funds", "message": "Insufficient balance"}
+        report = about_session(a_session("open", payment, last_payment_error=error))
+        assert isinstance(report, ProviderAccepted)
+
+    @pytest.mark.parametrize("code", [code for code in FAILURES if not code.startswith("request")])
+    def test_an_expired_session_fails_for_the_reason_of_the_last_attempt(self, code: str) -> None:
+        error = {"code": code, "message": "Words."}
+        report = about_session(a_session("expired", "cancelled", last_payment_error=error))
+        assert isinstance(report, ProviderFailed)
+        assert report.error_code is FAILURES[code].payin
+        assert (report.native_code, report.native_message) == (code, "Words.")
+
+    def test_an_expired_session_without_an_attempt_was_not_paid_in_time(self) -> None:
+        report = about_session(a_session("expired", "cancelled"))
+        assert isinstance(report, ProviderFailed)
+        assert (report.error_code, report.native_code) == (ErrorCode.USER_TIMEOUT, "expired")
+
+    def test_a_cancelled_session_was_cancelled(self) -> None:
+        report = about_session(a_session("complete", "cancelled"))
+        assert isinstance(report, ProviderFailed)
+        assert report.error_code is ErrorCode.USER_CANCELLED
+
+    @pytest.mark.spec("S5")
+    def test_a_refunded_session_is_told_neither_as_paid_nor_as_failed(self) -> None:
+        report = about_session(a_session("complete", "cancelled", transaction_id="T1"))
+        assert isinstance(report, ProviderUnreachable)
+        assert report.evidence is not None
+        assert report.evidence.receipt == "T1"
+
+    @pytest.mark.spec("S5")
+    def test_an_attempt_under_way_at_the_end_is_waited_for(self) -> None:
+        session = a_session("expired", "processing", when_completed="2026-01-15T10:43:04Z")
+        ended = elapsed_since_creation()
+        soon, late = after(ended), after(ended + SETTLES_WITHIN)
+        assert isinstance(about_session(session, now=soon), ProviderAccepted)
+        assert isinstance(about_session(session, now=late), ProviderFailed)
+
+    @pytest.mark.parametrize("body", [a_session("closed"), a_session("complete", "odd")])
+    def test_an_unknown_status_is_unknown(self, body: bytes) -> None:
+        assert isinstance(about_session(body), ProviderUnreachable)
+
+    @pytest.mark.spec("S5")
+    @pytest.mark.parametrize(
+        "member", [{"client_reference": "another"}, {"amount": None}, {"when_created": "today"}]
+    )
+    def test_a_paid_session_of_which_something_can_not_be_used_is_evidence(
+        self, member: dict[str, Any]
+    ) -> None:
+        body = a_session("complete", "succeeded", **{"transaction_id": "T1", **member})
+        report = about_session(body)
+        assert isinstance(report, ProviderUnreachable)
+        assert report.evidence is not None
+        assert report.evidence.receipt == "T1"
+
+    def test_a_known_page_is_not_told_again(self) -> None:
+        report = about_session(SESSION, payer_action=OpenUrl(LAUNCH_URL))
+        assert isinstance(report, ProviderAccepted)
+        assert report.payer_action is None
+
+
+def elapsed_since_creation() -> int:
+    """How long after its creation the documentation's session ends."""
+    return EXPIRES_AT - CREATED_AT
+
+
+class TestEnds:
+    """The payment is about to expire, or has ended, while its session is open."""
+
+    def answers(self, ended: Answer, expire: Answer | None = None) -> Mapping[str, Any]:
+        known = f"GET /{SESSION_ID}"
+        return {known: [ok(SESSION), ended], "POST /expire": expire or ok(b"")}
+
+    @pytest.mark.spec("S3")
+    @pytest.mark.parametrize("expire", [None, LOST, HttpResponse(409)])
+    def test_the_session_is_ended_first(self, expire: Answer | None) -> None:
+        sent: list[HttpRequest] = []
+        answers = self.answers(ok(a_session("expired", "cancelled")), expire)
+        report = polled(
+            answers, sent=sent, provider_reference=SESSION_ID, expires_at=ABOUT_TO_EXPIRE
+        )
+        assert isinstance(report, ProviderFailed)
+        assert [each.method for each in sent] == ["GET", "POST", "GET"]
+
+    @pytest.mark.spec("S3", "S5")
+    def test_one_that_was_paid_meanwhile_is_paid(self) -> None:
+        paid = ok(a_session("complete", "succeeded", transaction_id="T1"))
+        answers = self.answers(paid, HttpResponse(409))
+        report = polled(answers, provider_reference=SESSION_ID, expires_at=ABOUT_TO_EXPIRE)
+        assert isinstance(report, ProviderSucceeded)
+
+    @pytest.mark.parametrize("again", [ok(SESSION), LOST, HttpResponse(500)])
+    def test_one_that_could_not_be_ended_is_unknown(self, again: Answer) -> None:
+        answers = self.answers(again)
+        report = polled(answers, provider_reference=SESSION_ID, expires_at=ABOUT_TO_EXPIRE)
+        assert isinstance(report, ProviderUnreachable)
+
+    @pytest.mark.spec("S3")
+    def test_a_payment_that_has_ended_leaves_no_session_open(self) -> None:
+        sent: list[HttpRequest] = []
+        polled(
+            self.answers(ok(a_session("expired", "cancelled"))),
+            sent=sent,
+            provider_reference=SESSION_ID,
+            stage=Stage.FAILED,
+            error_code=ErrorCode.TRANSACTION_EXPIRED,
+        )
+        assert [each.method for each in sent] == ["GET", "POST", "GET"]
+
+    def test_before_that_nothing_is_ended(self) -> None:
+        sent: list[HttpRequest] = []
+        late = later(START, Span(ENDS_BEFORE_EXPIRY + SECOND))
+        polled(self.answers(LOST), sent=sent, provider_reference=SESSION_ID, expires_at=late)
+        assert [each.method for each in sent] == ["GET"]
+
+    def test_polls_are_frequent_enough_for_that(self) -> None:
+        operation = an_account().operations[Type.PAYIN, a_payment().order.flow]
+        asked_at = Instant(0)
+        for polls in range(100):
+            interval = operation.poll_interval(polls)
+            if asked_at < 30 * MINUTE:
+                assert interval < ENDS_BEFORE_EXPIRY
+            asked_at = later(asked_at, interval)
+
+
+class TestNotFound:
+    @pytest.mark.spec("S6")
+    @pytest.mark.parametrize(
+        ("type", "final"), [(Type.PAYIN, MINUTE), (Type.PAYOUT, Span(15 * MINUTE))]
+    )
+    def test_it_was_never_received_once_that_is_certain(self, type: Type, final: Span) -> None:
+        early = polled(NOTHING, type, now=after(final - SECOND))
+        late = polled(NOTHING, type, now=after(final))
+        assert isinstance(early, ProviderUnreachable)
+        assert isinstance(late, ProviderNeverReceived)
+
+    @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
+    def test_what_was_accepted_is_never_sent_again(self, type: Type) -> None:
+        report = polled(NOTHING, type, now=after(DAY), stage=Stage.AWAITING_RESULT)
+        assert isinstance(report, ProviderUnreachable)
+
+    @pytest.mark.parametrize("answer", [HttpResponse(404), HttpResponse(401, (), REFUSED_KEY)])
+    def test_a_known_one_that_is_not_answered_is_unknown(self, answer: Answer) -> None:
+        report = polled(
+            {f"GET /{SESSION_ID}": answer}, provider_reference=SESSION_ID, now=after(DAY)
+        )
+        assert isinstance(report, ProviderUnreachable)
+
+    def test_what_names_another_payment_is_left_out(self) -> None:
+        other = SESSION.replace(REFERENCE.encode(), b"another")
+        report = polled({"GET /search": ok(results(other))})
+        assert isinstance(report, ProviderUnreachable)
+
+
+class TestPayouts:
+    @pytest.mark.spec("S6")
+    def test_a_pay_out_has_the_same_key_and_body_each_time(self) -> None:
+        sent: list[HttpRequest] = []
+        submitted(LOST, Type.PAYOUT, sent)
+        submitted(LOST, Type.PAYOUT, sent, submissions=2)
+        first, second = sent
+        assert first == second
+        assert first.target == b"https://api.wave.com/v1/payout"
+        assert first.value(b"idempotency-key") == REFERENCE.encode()
+        assert json.loads(first.body) == {
+            "currency": "XOF",
+            "receive_amount": "1000",
+            "mobile": MSISDN,
+            "client_reference": REFERENCE,
+        }
+
+    def test_the_answer_may_be_the_result(self) -> None:
+        report = submitted(ok(a_payout("succeeded")), Type.PAYOUT)
+        assert isinstance(report, ProviderSucceeded)
+        assert (report.provider_reference, report.final) == (
+            "pt-185b5e4b8100c",
+            Money(1000, "XOF"),
+        )
+
+    def test_what_is_processed_is_asked_after_by_its_id(self) -> None:
+        for report in (submitted(ok(PAYOUT), Type.PAYOUT), about_payout(PAYOUT)):
+            assert isinstance(report, ProviderAccepted)
+            assert report.provider_reference == "pt-185b5e4b8100c"
+
+    def test_one_without_an_answer_is_searched(self) -> None:
+        found = {"GET /payouts/search": ok(results(a_payout("succeeded")))}
+        assert isinstance(polled(found, Type.PAYOUT), ProviderSucceeded)
+
+    @pytest.mark.parametrize(
+        ("code", "meaning"),
+        [
+            ("insufficient-funds", ErrorCode.MERCHANT_INSUFFICIENT_FUNDS),
+            ("recipient-limit-exceeded", ErrorCode.USER_LIMIT_EXCEEDED),
+            ("recipient-account-blocked", ErrorCode.USER_ACCOUNT_BLOCKED),
+            ("recipient-minor", ErrorCode.TRANSACTION_DECLINED),
+            ("a-new-code", ErrorCode.TRANSACTION_DECLINED),
+        ],
+    )
+    def test_a_failed_one_fails_with_the_meaning_of_its_code(
+        self, code: str, meaning: ErrorCode
+    ) -> None:
+        error = {"error_code": code, "error_message": "Words."}
+        report = about_payout(a_payout("failed", payout_error=error))
+        assert isinstance(report, ProviderFailed)
+        assert (report.error_code, report.native_code) == (meaning, code)
+
+    @pytest.mark.spec("S5")
+    def test_one_that_was_reversed_is_left_to_a_person(self) -> None:
+        report = about_payout(a_payout("reversed"))
+        assert isinstance(report, ProviderUnreachable)
+        assert report.evidence is not None
+
+    @pytest.mark.parametrize(
+        "body", [a_payout("odd"), a_payout(id="x"), a_payout(client_reference="another")]
+    )
+    def test_what_can_not_be_used_is_unknown(self, body: bytes) -> None:
+        assert isinstance(about_payout(body), ProviderUnreachable)
+
+
+class TestAccount:
+    def test_the_balance_is_the_float(self) -> None:
+        answers = {"GET /v1/balance": ok(b'{"amount": "10245", "currency": "XOF"}')}
+        report = drive(an_account().ask_balances(now=NOW), answering(answers))
+        (balance,) = report.balances
+        assert (balance.account, balance.amount, balance.is_float, balance.at) == (
+            "wallet",
+            Money(10245, "XOF"),
+            True,
+            START,
+        )
+
+    @pytest.mark.parametrize("answer", [LOST, HttpResponse(500), ok(b"{}"), ok(b"[]")])
+    def test_without_an_answer_there_is_no_balance(self, answer: Answer) -> None:
+        report = drive(an_account().ask_balances(now=NOW), answering({"GET /v1/balance": answer}))
+        assert report.balances == ()
+
+    @pytest.mark.parametrize(
+        ("answer", "state", "code"),
+        [
+            (ok(b'{"amount": "1", "currency": "XOF"}'), "works", ""),
+            (HttpResponse(401, (), REFUSED_KEY), "refused", "no-matching-api-key"),
+            (HttpResponse(403, (), b'{"code":"disabled-wallet"}'), "refused", "disabled-wallet"),
+            (HttpResponse(403, (), b"<html>"), "unknown", "HTTP 403"),
+            (HttpResponse(503), "unknown", "HTTP 503"),
+        ],
+    )
+    def test_the_key_is_checked_with_the_balance(
+        self, answer: Answer, state: str, code: str
+    ) -> None:
+        found = drive(an_account().check_account(now=NOW), answering({"GET /v1/balance": answer}))
+        (finding,) = [each for each in found if each.part == "balance"]
+        assert (finding.state, finding.code) == (state, code)
+        assert API_KEY not in finding.words
+
+    def test_its_name_is_in_every_report(self) -> None:
+        assert submitted(LOST).provider == NAME
