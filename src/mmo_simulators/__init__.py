@@ -1,7 +1,7 @@
 """Simulates mobile money operators, to test a gateway against: ours or another.
 
-`open_simulator` opens M-Pesa, MTN MoMo, Airtel Money or pawaPay, and `serve` puts it on a socket.
-It needs `mmo-gateway[simulators]`."""
+`open_simulator` opens M-Pesa, MTN MoMo, Airtel Money, pawaPay or Wave, and `serve` puts it on a
+socket. It needs `mmo-gateway[simulators]`."""
 
 # The rooms, from the bottom up. A room imports only from rooms above it in this list, and from the
 # core:

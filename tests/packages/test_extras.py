@@ -174,7 +174,7 @@ def _simulating(environment: Environment, operator: str) -> Iterator[str]:
 def test_the_simulators_serve_without_the_gateway(wheel: Path, tmp_path: Path) -> None:
     environment = an_environment(tmp_path / "simulators", f"{wheel}[simulators]")
     assert not {"structlog", "quart", "psycopg"} & environment.packages()
-    for operator in ("airtel", "mpesa", "mtn", "pawapay"):
+    for operator in ("airtel", "mpesa", "mtn", "pawapay", "wave"):
         with (
             _simulating(environment, operator) as address,
             urllib.request.urlopen(f"{address}/_simulator/book", timeout=HANGS_AFTER_S) as answer,

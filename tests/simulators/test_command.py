@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from mmo_provider_pawapay import PAWAPAY
+from mmo_provider_wave import WAVE
 
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_simulators.operators.registry import (
@@ -88,7 +89,7 @@ def test_it_prints_the_settings_of_an_account_with_it(operator: str, tmp_path: P
     )
     create_master_key(tmp_path / "master.key")
     file.write_text(f'[keys]\nmaster_key_file = "{tmp_path}/master.key"\n{printed}\n')
-    settings = load_settings(file=file, provider_kinds={"pawapay": PAWAPAY})
+    settings = load_settings(file=file, provider_kinds={"pawapay": PAWAPAY, "wave": WAVE})
     assert configuration_faults(settings) == []
     page = (
         Path(__file__).parents[2] / f"docs/providers/{ACCOUNT_OPTIONS[operator]['kind']}.md"

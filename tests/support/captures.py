@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from attrs import Factory, define, field, frozen
 from mmo_provider_pawapay import PAWAPAY
+from mmo_provider_wave import WAVE
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
@@ -33,6 +34,7 @@ from mmo_sansio.testing import (
     TransparentCiphers,
     World,
     a_brand,
+    a_confirmation,
     a_method,
     a_party,
 )
@@ -40,9 +42,11 @@ from mmo_sansio.values.clock import DAY, SECOND, Instant, Moment, Span, elapsed,
 from mmo_sansio.values.model import Limits, Operation, Transaction
 from mmo_sansio.values.money import to_money
 
-KINDS = {**PROVIDER_KINDS, "pawapay": PAWAPAY}
 CAPTURES = Path(__file__).parents[1] / "captures"
 HOOKS_URL = "https://gw.example/hooks/account/token"
+PAGES_URL = "https://pay.example"
+KINDS = {**PROVIDER_KINDS, "pawapay": PAWAPAY, "wave": WAVE}
+"""By the name of a directory: those of the gateway, and of packages."""
 LASTS = Span(4 * DAY)
 """Longer than any payment is pending."""
 
@@ -70,7 +74,7 @@ class Capture:
 
     def open_adapter(self) -> Provider:
         """Return the adapter of this account."""
-        context = AdapterContext(HOOKS_URL, TransparentCiphers())
+        context = AdapterContext(HOOKS_URL, TransparentCiphers(), pages_url=PAGES_URL)
         return KINDS[self.kind].open_adapter("p", "Operator", self.account, context)
 
 
@@ -244,6 +248,8 @@ class PlayedPayment:
             country=told["country"],
             party=a_party(msisdn=told["msisdn"]),
         )
+        if operation is Operation.WEB_PAYIN:
+            self.world.receive(a_confirmation())
 
 
 def member_paths(value: Any, before: str = "") -> Iterator[str]:

@@ -93,4 +93,5 @@ OPERATORS: Final = (
     Operator("mtn_momo", "MTN MoMo", f"{_INNER}/mtn_momo"),
     Operator("airtel_money", "Airtel Money", f"{_INNER}/airtel_money"),
     Operator("pawapay", "pawaPay", "packages/mmo-provider-pawapay/src/mmo_provider_pawapay"),
+    Operator("wave", "Wave", "packages/mmo-provider-wave/src/mmo_provider_wave"),
 )

@@ -10,6 +10,8 @@ from attrs import evolve, frozen
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from mmo_provider_pawapay.account import read_account as pawapay_account_from
 from mmo_provider_pawapay.adapter import PawapayProvider
+from mmo_provider_wave import WaveProvider
+from mmo_provider_wave.account import read_account as wave_account_from
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
@@ -24,6 +26,7 @@ from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
 from mmo_simulators.operators.mtn.api import MtnSimulator
 from mmo_simulators.operators.pawapay import api as pawapay_api
+from mmo_simulators.operators.wave import api as wave_api
 from mmo_trio.system.ciphers import SystemCiphers
 from tests.support import airtel_account as airtel_stage
 from tests.support.simulated_accounts import account_options, mpesa_options
@@ -57,6 +60,9 @@ class Operator:
     """In whole units."""
     confirms_elsewhere: bool = False
     """Whether payers approve at a page of the operator, or with a code of it."""
+    tells_of_payouts: bool = True
+    """Whether it notifies of pay-outs: one that is paid after its expiry is otherwise known by its
+    statement only."""
     pays_back_by: Type = Type.PAYIN
     """What is done with the merchant's own account from which money goes back."""
 
@@ -72,7 +78,8 @@ class Operator:
 
 _SUBMISSIONS = re.compile(
     rb"(stkpush/v1/processrequest|b2c/v\d/paymentrequest|remittax|qrcode/v1/generate"
-    rb"|requesttopay|transfer|/payments/?|/disbursements/?|/refund|reversal/v1/request|/v2/deposits|/v2/payouts)$"
+    rb"|requesttopay|transfer|/payments/?|/disbursements/?|/refund|reversal/v1/request|/v2/deposits|/v2/payouts"
+    rb"|/v1/checkout/sessions|/v1/payout)$"
 )
 CONSUMER = HttpRequest(
     "GET",
@@ -126,6 +133,17 @@ def open_pawapay(**market: str) -> tuple[Provider, Simulator]:
     }
     account = pawapay_account_from(options, hooks_url=HOOKS, pages_url="https://pages.example")
     return PawapayProvider("paw", "pawaPay", account), simulator
+
+
+def open_wave() -> tuple[Provider, Simulator]:
+    simulator = wave_api.WaveSimulator(webhook_url=HOOKS)
+    options = {
+        "base_url": "https://wave.example",
+        "api_key": wave_api.API_KEY,
+        "webhook_secret": wave_api.WEBHOOK_SECRET,
+    }
+    account = wave_account_from(options, pages_url="https://pay.example")
+    return WaveProvider("wave", "Wave", account), simulator
 
 
 MPESA_MAINTENANCE = tuple(
@@ -229,6 +247,17 @@ OPERATORS = {
         msisdns=BURKINABE,
         amounts=(100, 1_000),
         confirms_elsewhere=True,
+    ),
+    "wave": Operator(
+        open_wave,
+        operations=PAGE_AND_PAYOUTS,
+        country="SN",
+        currency="XOF",
+        failures=("insufficient-funds", "blocked-account", "recipient-minor", "something-new"),
+        accounts={Type.PAYIN: "wallet", Type.PAYOUT: "wallet"},
+        msisdns=SENEGALESE,
+        confirms_elsewhere=True,
+        tells_of_payouts=False,
     ),
 }
 MPESA_WITH_PULL = evolve(

@@ -20,12 +20,19 @@ from mmo_simulators.operators.mtn.api import (
     MtnSimulator,
 )
 from mmo_simulators.operators.pawapay.api import API_TOKEN, open_pawapay
+from mmo_simulators.operators.wave import api as wave
 
 CERTIFICATE_FILE: Final = "simulated-mpesa.pem"
 """The name under which the certificate of M-Pesa is kept."""
 
 SIMULATORS: Final[Mapping[str, Callable[[], Simulator]]] = MappingProxyType(
-    {"airtel": open_airtel, "mpesa": open_mpesa, "mtn": MtnSimulator, "pawapay": open_pawapay}
+    {
+        "airtel": open_airtel,
+        "mpesa": open_mpesa,
+        "mtn": MtnSimulator,
+        "pawapay": open_pawapay,
+        "wave": wave.WaveSimulator,
+    }
 )
 """Functions that open a new operator, with accounts to begin with."""
 
@@ -60,6 +67,11 @@ ACCOUNT_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "disbursement_api_key": API_KEY,
         },
         "pawapay": {"kind": "pawapay", "market": "MTN_MOMO_RWA", "api_token": API_TOKEN},
+        "wave": {
+            "kind": "wave",
+            "api_key": wave.API_KEY,
+            "webhook_secret": wave.WEBHOOK_SECRET,
+        },
     }
 )
 """The options of a gateway's account with each operator, but for `base_url`: published, as no money

@@ -83,6 +83,7 @@ CLIENTS = (
     OperatorClient("airtel", ("pyairtel==0.1.1", "pycryptodome==4.4.0"), "pyairtel_client.py"),
     OperatorClient("airtel", ("umojasdk==0.1.1",), "umojasdk_client.py"),
     OperatorClient("pawapay", ("pawapay-sdk@1.0.3",), "pawapay_sdk_client.js"),
+    OperatorClient("wave", ("wave-business-api==1.0.0",), "wave_business_api_client.py"),
     *(
         OperatorClient(
             "airtel", ("mtn-momo-client[airtel]==2.0.1",), "mtn_momo_client_airtel.py", padding

@@ -31,6 +31,7 @@ CALLBACKS: Mapping[str, tuple[str, ...]] = {
         "remittance",
     ),
     "airtel": ("collection", "collection that fails"),
+    "wave": ("checkout", "checkout whose attempt fails"),
 }
 """The kinds of callback by operator."""
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -25,6 +25,7 @@ from mmo_simulators.operators.airtel import api as airtel
 from mmo_simulators.operators.mpesa.forms import ENDPOINTS
 from mmo_simulators.operators.mtn import api as mtn
 from mmo_simulators.operators.pawapay import api as pawapay
+from mmo_simulators.operators.wave import api as wave
 from tests.outside.operator_clients.clients import CLIENTS, PROGRAMS, OperatorClient
 from tests.outside.operator_clients.table import CALLBACKS, callback_table
 
@@ -35,16 +36,18 @@ INSTALLING = Lock()
 ENVIRONMENTS = Path(os.environ.get("MMO_TEST_CLIENTS", ".nox/operator_clients_environments"))
 PAGE = Path(__file__).parents[3] / "docs/internals/operators.md"
 
-ROUTES: Mapping[str, tuple[SimulatedRoute[Any], ...]] = {
+ROUTES: Mapping[str, Sequence[SimulatedRoute[Any]]] = {
     "airtel": airtel.ROUTES,
     "mpesa": tuple(
         SimulatedRoute(each.operation, each.method, path, None) for path, each in ENDPOINTS.items()
     ),
     "mtn": mtn.ROUTES,
     "pawapay": pawapay.ROUTES,
+    "wave": [route for route in wave.ROUTES if route.operation != "page"],
 }
-CLIENTS_MIN = {"airtel": 3, "mpesa": 3, "mtn": 3, "pawapay": 1}
-"""Of pawaPay's version 2 there is one that is published and needs no licence."""
+CLIENTS_MIN = {"airtel": 3, "mpesa": 3, "mtn": 3, "pawapay": 1, "wave": 1}
+"""Of pawaPay's version 2 there is one that is published and needs no licence; of Wave's one with
+webhooks."""
 
 
 @frozen

@@ -49,6 +49,7 @@ def ask(provider: Provider, simulator: Simulator, now: Instant = START) -> Balan
         ("airtel", [("disbursement", "1000000 UGX", True)]),
         ("mpesa", [("Utility Account", "1000000.00 KES", True)]),
         ("pawapay", [("RWA/RWF", "10000000 RWF", True)]),
+        ("wave", [("wallet", "10000000 XOF", True)]),
     ],
 )
 def test_the_operator_tells_the_balance_of_each_account(

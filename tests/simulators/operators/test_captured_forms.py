@@ -18,6 +18,7 @@ from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.operators.mpesa.api import MpesaSimulator
 from mmo_simulators.operators.mtn.api import MtnSimulator
 from mmo_simulators.operators.registry import ACCOUNT_OPTIONS
+from mmo_simulators.operators.wave.api import WaveSimulator
 from tests.sansio.providers.test_captures import assert_leads_to
 from tests.support.airtel_account import a_simulator
 from tests.support.captures import Capture, PlayedPayment, member_paths, read_captures
@@ -35,6 +36,7 @@ OPEN: Mapping[str, tuple[str, Callable[[], Simulator]]] = {
     "airtel_money": ("airtel", a_simulator),
     "mpesa_daraja": ("mpesa", open_mpesa),
     "mtn_momo": ("mtn", MtnSimulator),
+    "wave": ("wave", WaveSimulator),
 }
 """The simulator of each kind of adapter, by the name of its published options."""
 

@@ -18,7 +18,7 @@ from mmo_trio.cli.support.local_server import (
     serving_until_stopped,
 )
 
-OPERATORS = ("airtel", "mpesa", "mtn", "pawapay")
+OPERATORS = ("airtel", "mpesa", "mtn", "pawapay", "wave")
 ANY_PADDING = "any"
 
 

@@ -8,7 +8,7 @@ import os
 import queue
 import threading
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -23,12 +23,12 @@ class CallbackReceiver:
     """Listens on a port of its own, and keeps what is called back."""
 
     def __init__(self) -> None:
-        received: queue.Queue[tuple[str, Any]] = queue.Queue()
+        received: queue.Queue[tuple[Mapping[str, str], bytes]] = queue.Queue()
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                received.put((self.path, json.loads(body)))
+                received.put((self.headers, body))
                 answer = json.dumps({"ResultCode": "0", "ResultDesc": "Accepted"}).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
@@ -50,7 +50,11 @@ class CallbackReceiver:
 
     def next(self) -> Any:
         """The next callback's body."""
-        return self._received.get(timeout=WAIT_S)[1]
+        return json.loads(self.next_signed()[1])
+
+    def next_signed(self) -> tuple[Mapping[str, str], bytes]:
+        """The next callback's headers, and its body as it came."""
+        return self._received.get(timeout=WAIT_S)
 
 
 def read(kind: str, body: Any, model: Callable[[Any], Any]) -> Any:

@@ -1,0 +1,1 @@
+"""Simulates Wave's Business API: one wallet, its payers' page and its webhooks."""
