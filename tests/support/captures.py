@@ -12,6 +12,7 @@ import hmac
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,7 +29,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.providers.common.interface import ExchangeFailed, Provider, drive
 from mmo_sansio.providers.common.operations import with_poll_interval
-from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext
+from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind
 from mmo_sansio.testing import (
     REFERENCE,
     TransparentCiphers,
@@ -75,7 +76,16 @@ class Capture:
     def open_adapter(self) -> Provider:
         """Return the adapter of this account."""
         context = AdapterContext(HOOKS_URL, TransparentCiphers(), pages_url=PAGES_URL)
-        return KINDS[self.kind].open_adapter("p", "Operator", self.account, context)
+        return _find_kind(self.kind).open_adapter("p", "Operator", self.account, context)
+
+
+def _find_kind(name: str) -> ProviderKind:
+    """Return a kind of the gateway, else that of the package of this name."""
+    if name in PROVIDER_KINDS:
+        return PROVIDER_KINDS[name]
+    kind = getattr(import_module(f"mmo_provider_{name}"), name.upper())
+    assert isinstance(kind, ProviderKind)
+    return kind
 
 
 def read_captures() -> Sequence[Capture]:

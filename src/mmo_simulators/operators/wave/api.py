@@ -9,10 +9,10 @@
     GET, POST /c/{id}                                   where the payer approves
 
 A payer approves at the page, by `decision=approve&mobile=%2B221...`; without a number it is the one
-that the session is restricted to. A fault is planned `at` checkout, payout or refund (a submission), expire, ask (a
-question about one) or account (all else). `end_after` has the payer of a session approve by
-himself, and a pay-out be processed for so long; `end_with` has each attempt, or the pay-out, fail
-with a code."""
+that the session is restricted to. A fault is planned `at` checkout, payout or refund (a
+submission), expire, ask (a question about one) or account (all else). `end_after` has the payer of
+a session approve by himself, and a pay-out be processed for so long; `end_with` has each attempt,
+or the pay-out, fail with a code."""
 
 from __future__ import annotations
 
