@@ -115,10 +115,11 @@ OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
 
 _REFERENCE: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 _PARTS: Final = (
-    (re.compile(rb".*/v1/checkout/sessions"), CHECKOUTS_PART),
-    (re.compile(rb".*/v1/payout"), PAYOUTS_PART),
-    (re.compile(rb".*/v1/checkout/sessions/[^/]+/refund"), REFUNDS_PART),
+    (SESSIONS.encode(), CHECKOUTS_PART),
+    (PAYOUT.encode(), PAYOUTS_PART),
+    (b"/refund", REFUNDS_PART),
 )
+"""The part of the account of each submission, by the end of its path."""
 
 T = TypeVar("T")
 Talk: TypeAlias = Generator[HttpRequest, HttpResponse, T]
@@ -213,8 +214,8 @@ class WaveProvider:
     def judge_answer(self, request: HttpRequest, response: HttpResponse) -> AccountFinding | None:
         """Return what the answer to a submission says about the key."""
         if request.method == "POST":
-            for pattern, part in _PARTS:
-                if pattern.fullmatch(request.target) is not None:
+            for end, part in _PARTS:
+                if request.target.endswith(end):
                     return submission_finding(self.name, part, response)
         return None
 
