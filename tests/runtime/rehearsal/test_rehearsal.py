@@ -24,7 +24,7 @@ from mmo_simulators.operators.registry import ACCOUNT_OPTIONS, open_simulator
 from mmo_simulators.server.serving import serve
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import GatewayClock, write_offset
-from tests.sansio.providers.test_captures import MEMBERS, assert_leads_to
+from tests.runtime.workers.providers.test_captures import MEMBERS, assert_leads_to
 from tests.support.captures import KINDS, Capture, CapturedOperator, PlayedPayment
 from tests.support.evidence import Mark, Statement
 from tests.support.killed_rehearsal import ANSWERED, DOOMED, FINISHING, SENDING, TOLD

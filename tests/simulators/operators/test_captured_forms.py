@@ -19,7 +19,7 @@ from mmo_simulators.operators.mpesa.api import MpesaSimulator
 from mmo_simulators.operators.mtn.api import MtnSimulator
 from mmo_simulators.operators.registry import ACCOUNT_OPTIONS
 from mmo_simulators.operators.wave.api import WaveSimulator
-from tests.sansio.providers.test_captures import assert_leads_to
+from tests.runtime.workers.providers.test_captures import assert_leads_to
 from tests.support.airtel_account import a_simulator
 from tests.support.captures import Capture, PlayedPayment, member_paths, read_captures
 from tests.support.simulator_exchange import SimulatorAccount
