@@ -548,6 +548,14 @@ class TestPayouts:
             "client_reference": REFERENCE,
         }
 
+    @pytest.mark.parametrize("msisdn", [MSISDN, MSISDN.removeprefix("+")])
+    def test_a_number_goes_out_with_its_plus(self, msisdn: str) -> None:
+        sent: list[HttpRequest] = []
+        submitted(LOST, Type.PAYOUT, sent, msisdn=msisdn)
+        submitted(LOST, Type.PAYIN, sent, msisdn=msisdn)
+        pay_out, session = (json.loads(request.body) for request in sent)
+        assert (pay_out["mobile"], session["restrict_payer_mobile"]) == (MSISDN, MSISDN)
+
     def test_the_answer_may_be_the_result(self) -> None:
         report = submitted(ok(a_payout("succeeded")), Type.PAYOUT)
         assert isinstance(report, ProviderSucceeded)

@@ -121,7 +121,11 @@ def session_body(order: Order, return_address: str, payer: str | None) -> bytes:
         "success_url": return_address,
         "error_url": return_address,
     }
-    return to_json(document if payer is None else {**document, "restrict_payer_mobile": payer})
+    return to_json(
+        document
+        if payer is None
+        else {**document, "restrict_payer_mobile": international_number(payer)}
+    )
 
 
 def payout_body(order: Order) -> bytes:
@@ -130,10 +134,15 @@ def payout_body(order: Order) -> bytes:
         {
             "currency": order.requested.currency,
             "receive_amount": plain_amount(order.requested),
-            "mobile": order.party.msisdn,
+            "mobile": international_number(order.party.msisdn),
             "client_reference": order.gateway_reference,
         }
     )
+
+
+def international_number(msisdn: str) -> str:
+    """Return a number as Wave takes it, with the plus that merchants may leave out (E.164)."""
+    return f"+{msisdn.removeprefix('+')}"
 
 
 def parse_document(response: HttpResponse) -> Mapping[str, Any]:
