@@ -111,14 +111,16 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
     {
         "due_payments_never_woken": Finding(0, "every_payment_ends"),
         "lost_wake_up": Finding(0, "every_payment_ends", FaultKind.STORE_STALLS),
-        "acted_on_before_the_commit": Finding(22, "an_end_never_changes"),
+        "acted_on_before_the_commit": Finding(0, "money_is_asked_for_once"),
         "drain_drops_callbacks": Finding(
             3, "each_end_is_called_back_once", FaultKind.GATEWAY_RESTARTED
         ),
         "answered_before_the_commit": Finding(8, "no_answered_create_is_lost"),
         "commit_in_doubt_forgotten": Finding(116, "every_payment_ends_once_nothing_is_wrong"),
         "submitted_without_a_record": Finding(84, "a_submission_on_record_is_begun"),
-        "horizon_that_does_not_wait": Finding(32, "records_list_each_payment_once"),
+        "horizon_that_does_not_wait": Finding(
+            3, "records_list_each_payment_once", FaultKind.STORE_STALLS
+        ),
         "work_of_the_dead_left": Finding(
             0, "every_payment_ends_once_nothing_is_wrong", FaultKind.GATEWAY_KILLED
         ),
