@@ -101,6 +101,8 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
             return {
                 "result": "success",
                 "source": Source.WEBHOOK,
+                "providerReference": None,
+                "amount": None,
                 "confirmed": False,
                 "told": input_.content,
             }

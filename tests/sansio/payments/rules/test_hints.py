@@ -144,6 +144,7 @@ def unproved(decision: Decision) -> list[str]:
     assert {each.reason for each in entries} <= {SuspenseReason.UNPROVED_SUCCESS}
     told = [json.loads(each.content) for each in entries]
     assert all((each["result"], each["confirmed"]) == ("success", False) for each in told)
+    assert all(each["providerReference"] is each["amount"] is None for each in told)
     return [each["told"] for each in told]
 
 
