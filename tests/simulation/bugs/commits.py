@@ -12,15 +12,19 @@ import outcome
 import trio
 
 from mmo_sansio.messages.queries import Records
+from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.rules import submission
+from mmo_sansio.providers.common.operations import OperationKey
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Transaction
 from mmo_trio.engine import engine as engine_module
 from mmo_trio.engine.engine import Batch, Engine, PendingInput
 from mmo_trio.storage.interface.store import DecideBatch, OutcomeUnknown, WorkItem
 from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.storage.sqlite.writer import SqliteWriter
+from mmo_trio.workers.providers.worker import ProviderWorker
 from tests.simulation.stores.machine import StoreCall
 from tests.simulation.stores.shared_server import SimulatedServer
 from tests.simulation.stores.shared_store import SimulatedSharedStore
@@ -43,13 +47,26 @@ def answered_before_the_commit() -> AbstractContextManager[object]:
 
 @contextmanager
 def acted_on_before_the_commit() -> Iterator[None]:
-    """Workers get an intent once it is decided, and not once it is durable."""
+    """Workers get an intent, or a payment to submit, once it is decided, and not once it is
+    durable."""
     decide, commit = Batch.decide, Engine._commit_batch
+    try_reserve, send = ProviderWorker.try_reserve, ProviderWorker.send_reserved
+    workers: dict[str, ProviderWorker] = {}
+
+    def reserve(self: ProviderWorker, reference: str, provider: str, of: OperationKey) -> bool:
+        workers[reference] = self
+        return try_reserve(self, reference, provider, of)
+
+    def send_once(self: ProviderWorker, transaction: Transaction) -> None:
+        if transaction.reference in self._reserved:
+            send(self, transaction)
 
     async def commit_batch(self: Engine, calls: Sequence[PendingInput]) -> None:
         def decide_and_act(batch: Batch, ledger: Ledger) -> Sequence[Decision]:
             decisions = decide(batch, ledger)
             for each in decisions:
+                if isinstance(each.reply, Accepted) and each.reply.submitted is not None:
+                    send_once(workers[each.reply.submitted.reference], each.reply.submitted)
                 for intent in each.intents:
                     self.outbox.put(WorkItem(intent, engine_module._transaction_of(each)))
             return decisions
@@ -57,7 +74,11 @@ def acted_on_before_the_commit() -> Iterator[None]:
         with patch.object(Batch, "decide", decide_and_act):
             await commit(self, calls)
 
-    with patch.object(Engine, "_commit_batch", commit_batch):
+    with (
+        patch.object(ProviderWorker, "try_reserve", reserve),
+        patch.object(ProviderWorker, "send_reserved", send_once),
+        patch.object(Engine, "_commit_batch", commit_batch),
+    ):
         yield
 
 
