@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from mmo_sansio.messages.inputs import CreatePayment, Draft
 from mmo_sansio.messages.replies import Accepted, Rejected, ReversalApplied
 from mmo_sansio.messages.reversals import RequestReversal
-from mmo_sansio.providers.common.interface import Provider
+from mmo_sansio.providers.common.interface import Provider, is_simulated
 from mmo_sansio.providers.common.rehearsal import (
     AskAccount,
     AskAgain,
@@ -113,8 +113,12 @@ class Player:
         if step.key not in gateway.account.provider.operations:
             return not_tried(f"The account offers no {step.operation}.")
         if await gateway.store.transaction(begun.reference) is None:
+            provider = gateway.account.provider
             created = CreatePayment(
-                rehearsal_brand(step, gateway), begun.reference, payment_draft(step)
+                rehearsal_brand(step, gateway),
+                begun.reference,
+                payment_draft(step),
+                simulated_providers=frozenset([provider.name] if is_simulated(provider) else ()),
             )
             reply = await gateway.submit(created)
             if isinstance(reply, Rejected):
