@@ -10,11 +10,9 @@ from pathlib import Path
 from attrs import frozen
 
 from mmo_simulators.operators.pawapay.api import API_TOKEN
+from tests.support.provider_packages import package_paths
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "packages/mmo-provider-pawapay/src"
-KIND = "pawapaytest"
-"""The package's own name may be taken by an installation of it."""
+KIND = "pawapay"
 API_KEY = "pawapay-test-key-0123456789"
 
 
@@ -48,13 +46,7 @@ MARKETS = (PAGE, CODE)
 
 def python_path(directory: Path) -> str:
     """Return a PYTHONPATH with which a process finds the package as a kind of provider."""
-    metadata = directory / "pawapaytest-0.1.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: pawapaytest\nVersion: 0.1\n")
-    (metadata / "entry_points.txt").write_text(
-        f"[mmo_gateway.providers]\n{KIND} = mmo_provider_pawapay:PAWAPAY\n"
-    )
-    return os.pathsep.join((str(directory), str(SOURCE)))
+    return os.pathsep.join(package_paths(directory))
 
 
 def write_configuration(directory: Path, origin: str) -> tuple[Path, Path]:

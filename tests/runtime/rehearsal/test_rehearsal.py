@@ -4,6 +4,7 @@ is killed, and what it writes is what the operator said, without a secret or a n
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -31,6 +32,7 @@ from tests.support.killed_rehearsal import ANSWERED, DOOMED, FINISHING, SENDING,
 from tests.support.merchant import ask
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.private_texts import ENCODINGS, decoded_forms
+from tests.support.provider_packages import package_paths
 from tests.support.reserved_port import reserved_port
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -151,10 +153,12 @@ class Rehearsing:
             given["--number"] = f"+{self.case.number}"
         arguments = [text for pair in given.items() for text in pair]
         to = ["--to", self.folder, "--data", self.directory, *arguments]
+        path = [*package_paths(self.directory / "packages"), os.environ.get("PYTHONPATH", "")]
         environment = environment_without_settings() | {
             f"MMO_PROVIDER__{NAME.upper()}__{key.upper()}": value
             for key, value in self.options.items()
         }
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         process = await trio.lowlevel.open_process(
             [*command, "providers", "rehearse", NAME, *map(str, to)]
             + (["--yes"] if answers is None else []),
