@@ -35,6 +35,12 @@ def test_a_payer_whom_the_operator_asks_already_is_refused() -> None:
     assert play(Variant(22, payments=20)).violations == ()
 
 
+def test_a_creation_whose_commit_comes_after_all_is_submitted() -> None:
+    """The server carries it out seconds after its gateway has reported that nothing was sent."""
+    variant = Variant(1, payments=24, only=FaultKind.STORE_STALLS)
+    assert play(variant).violations == ()
+
+
 @pytest.mark.long
 def test_a_request_suspended_while_its_key_was_looked_up_creates_nothing() -> None:
     """Its merchant has repeated it elsewhere, and that payment has failed, so its reference could

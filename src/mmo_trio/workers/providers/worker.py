@@ -21,7 +21,7 @@ from attrs import Factory, define, evolve, field, frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages import inputs
 from mmo_sansio.messages.intents import PollEnded, PollProvider, SubmitToProvider
-from mmo_sansio.messages.replies import Accepted, Applied, Reply
+from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Reply
 from mmo_sansio.payments.answers import answers_ended_poll
 from mmo_sansio.providers.common.interface import (
     Conversation,
@@ -84,6 +84,12 @@ RETRY_DELAY_S = 0.5
 
 STORE_RETRY_DELAY_MAX_S = 15.0
 """The longest delay in seconds while the store is unavailable."""
+
+IN_DOUBT_MAX_S = 900.0
+"""For how long a commit whose outcome is unknown may still become durable."""
+
+IN_DOUBT_DELAY_MAX_S = 60.0
+"""The longest delay in seconds until it is looked for again."""
 
 SUBMISSION_RETRY_DELAY_MAX_S = 300.0
 """The longest delay in seconds before a payment that certainly did not reach its provider is
@@ -299,7 +305,19 @@ class ProviderWorker:
         is polled instead."""
         if self._timers:
             report = inputs.ProviderNeverReceived(reference, provider, version=1)
-            self._timers.start_soon(self.record_input, lambda: report)
+            self._timers.start_soon(self._report_unsent, report)
+
+    async def _report_unsent(self, report: inputs.ProviderNeverReceived) -> None:
+        """Report it again while there is no such payment: a commit in doubt may still be on its
+        way."""
+        until = trio.current_time() + IN_DOUBT_MAX_S
+        attempt = 0
+        while trio.current_time() < until:
+            reply, _ = await self.record_input(lambda: report)
+            if not isinstance(reply, Ignored):
+                return
+            attempt += 1
+            await trio.sleep(_retry_delay_s(attempt, IN_DOUBT_DELAY_MAX_S))
 
     async def try_keep(self, hint: inputs.ProviderHinted) -> bool:
         """Keep a hint until the store has it, or return False where there is no room. What is on

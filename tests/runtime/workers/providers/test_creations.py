@@ -195,6 +195,30 @@ async def test_what_may_have_become_durable_unsent_is_submitted_after_all(
         assert (harness.methods, harness.stage) == (["POST"], Stage.SUCCEEDED)
 
 
+@pytest.mark.spec("S6", "P5")
+async def test_what_becomes_durable_only_after_the_report_that_it_is_unsent_is_submitted_too(
+    autojump_clock: MockClock,
+) -> None:
+    """A server may carry out a commit long after its client has given up waiting for it."""
+    harness = a_harness()
+
+    async def commits_later(input_: CreatePayment, _: Sender) -> Reply:
+        async def commit() -> None:
+            await trio.sleep(20)
+            await harness.engine.submit(input_)
+
+        nursery.start_soon(commit)
+        raise OutcomeUnknown("the commit took too long")
+
+    async with at_work(harness), trio.open_nursery() as nursery:
+        asked = a_create_payment(brand=BRAND)
+        with pytest.raises(OutcomeUnknown):
+            await PaymentCreator(commits_later, harness.worker).create(asked, SENDER)
+        await trio.sleep(60)
+        await harness.worker.wait_idle()
+        assert (harness.methods, harness.stage) == (["POST"], Stage.SUCCEEDED)
+
+
 @pytest.mark.spec("S6")
 async def test_a_worker_that_has_ended_sends_nothing(autojump_clock: MockClock) -> None:
     harness = a_harness()
