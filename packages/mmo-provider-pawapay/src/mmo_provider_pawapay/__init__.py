@@ -24,6 +24,7 @@ PAWAPAY = ProviderKind(
     confirms_elsewhere=confirms_elsewhere,
     recorded=(
         "accountdetails",
+        "authorizationurl",
         "authtype",
         "balances",
         "clientreferenceid",
@@ -40,6 +41,7 @@ PAWAPAY = ProviderKind(
         "metadata",
         "minamount",
         "mintransactionlimit",
+        "nextstep",
         "operationtype",
         "operationtypes",
         "payout",

@@ -24,6 +24,10 @@ from mmo_sansio.providers.common.redaction import REDACTED, decode_base64, decod
 HOOKS: Final = "https://hooks.invalid/hooks/"
 """The beginning of what stands for an address of ours."""
 
+PAGES: Final = "https://pages.invalid/"
+"""The beginning of what stands for any other address, as of an operator's page for a payer: who has
+that may see or pay the payment."""
+
 TEXT: Final = "[text]"
 """What stands for a text that may name a person."""
 
@@ -102,6 +106,7 @@ _AMOUNT: Final = re.compile(r"-?[0-9]{1,8}(\.[0-9]{1,4})?", re.ASCII)
 _AMOUNT_NAMES: Final = re.compile(r"amount|balance|funds")
 _TIME: Final = re.compile(
     r"20[0-9]{2}[01][0-9][0-3][0-9]([0-2][0-9][0-5][0-9][0-5][0-9])?"
+    r"|20[0-9]{2}-[01][0-9]-[0-3][0-9]"
     r"|20[0-9]{2}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
     r" ?(Z|[+-][0-2][0-9]:?[0-5][0-9])?"
     r"|[0-3][0-9][.-][01][0-9][.-]20[0-9]{2}( [0-2][0-9]:[0-5][0-9]:[0-5][0-9])?",
@@ -110,6 +115,7 @@ _TIME: Final = re.compile(
 _MEDIA_TYPE: Final = re.compile(
     r"(application|text|\*)/[a-z*+-]{1,30}(; ?charset=utf-?8)?", re.ASCII | re.IGNORECASE
 )
+_ADDRESS: Final = re.compile(r"https?://[!-~]+", re.ASCII)
 _HEADER_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,49}", re.ASCII)
 
 
@@ -279,6 +285,8 @@ class Redactor:
         redacted = self.redact(text)
         if redacted != text:
             return REDACTED
+        if _ADDRESS.fullmatch(text):
+            return PAGES + self._digest(text)
         if any(form.fullmatch(text) for form in (_TIME, _NUMBER, _UUID)):
             return text
         if _PHONE.fullmatch(re.sub(r"[ ()/-]", "", text)):

@@ -14,9 +14,15 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from mmo_provider_pawapay import PAWAPAY
 from mmo_provider_pawapay.adapter import PawapayProvider
 from mmo_provider_pawapay.wire import operation_id
+from mmo_provider_wave import WAVE, WaveProvider
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import ProviderHinted, ProviderReport, ProviderSucceeded
+from mmo_sansio.messages.inputs import (
+    ProviderHinted,
+    ProviderNeverReceived,
+    ProviderReport,
+    ProviderSucceeded,
+)
 from mmo_sansio.messages.reversals import ReversalReport, ReversalSucceeded
 from mmo_sansio.providers.airtel_money.adapter import AirtelMoneyProvider
 from mmo_sansio.providers.common.interface import (
@@ -30,9 +36,10 @@ from mmo_sansio.providers.common.recording import HOOKS, KEPT_MEMBERS, RecordedE
 from mmo_sansio.providers.common.redaction import RedactingProvider, find_secrets
 from mmo_sansio.providers.mtn_momo.adapter import reference_id
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction, numbered_reference
-from mmo_sansio.values.clock import MINUTE, Moment, Span, later
-from mmo_sansio.values.model import Stage, Transaction, Type
+from mmo_sansio.values.clock import HOUR, MINUTE, Moment, Span, later
+from mmo_sansio.values.model import Flow, Page, Stage, Transaction, Type
 from mmo_sansio.values.money import Money, decimals_of
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 from tests.support.airtel_account import private_key as airtel_key
 from tests.support.operator_kinds import OPERATORS
 from tests.support.reversals import a_reversal
@@ -42,6 +49,9 @@ KEY = bytes(16)
 ORIGIN = "https://gw.example"
 STAND_IN = re.compile(re.escape(HOOKS) + "[0-9a-f]+")
 ADDRESS = re.compile(rf"{re.escape(ORIGIN)}/hooks/[^\"\s]+")
+KEPT_BESIDES = {"pawapay": PAWAPAY.recorded, "wave": WAVE.recorded}
+PAGES = ("pawapay, page", "wave")
+"""The operators whose payers approve at their page."""
 STEP = Span(2 * MINUTE)
 """Everything has happened by then."""
 
@@ -63,6 +73,13 @@ class RecordedAccount(SimulatorAccount):
             self._note(request, HttpResponse(200), is_from_operator=True)
             yield request
 
+    def approve(self, url: str) -> None:
+        """Let the payer approve at the operator's page, which the gateway does not see."""
+        request = HttpRequest("POST", url.encode(), (), b"decision=approve")
+        answer = self.simulator.handle_request(request, now=self.now)
+        assert isinstance(answer, HttpResponse)
+        assert answer.status == 303
+
     def _send(self, request: HttpRequest) -> HttpResponse:
         answer = SimulatorAccount._send(self, request)
         self._note(request, answer, is_from_operator=False)
@@ -73,7 +90,8 @@ class RecordedAccount(SimulatorAccount):
         self.lines.append(self.redactor.to_line(exchange))
 
     def as_recorded(self, reference: str | None) -> str | None:
-        """Return what stands in the recording for an operator's own number of a payment."""
+        """Return what stands in the recording for an operator's own number of a payment, or for the
+        address of its page."""
         if reference is None:
             return None
         request = HttpRequest("POST", b"/", (), json.dumps({"id": reference}).encode())
@@ -95,6 +113,9 @@ class ReplayedAccount(SimulatorAccount):
             address = self.addresses.get(line["target"], f"{ORIGIN}/hooks/NAME/token")
             target = address.removeprefix(ORIGIN).encode()
             yield HttpRequest(line["method"], target, (), body_of(line["body"]))
+
+    def approve(self, url: str) -> None:
+        """Do nothing: what came of it is recorded."""
 
     def _send(self, request: HttpRequest) -> HttpResponse:
         line = self.lines.pop(0)
@@ -118,6 +139,8 @@ def without_signatures(provider: Provider) -> Provider:
     signatures, so a replay can't have them either."""
     if isinstance(provider, PawapayProvider):
         return evolve(provider, account=evolve(provider.account, callback_keys=()))
+    if isinstance(provider, WaveProvider):
+        return evolve(provider, account=evolve(provider.account, webhook_secrets=()))
     if isinstance(provider, AirtelMoneyProvider):
         key = (
             airtel_key(1024)
@@ -128,10 +151,15 @@ def without_signatures(provider: Provider) -> Provider:
     return provider
 
 
+def kind_of(name: str) -> str:
+    """Return the kind of provider of an operator, of which there may be several markets."""
+    return name.partition(",")[0]
+
+
 def recorded_account(name: str) -> RecordedAccount:
     provider, simulator = OPERATORS[name].open()
     redacting = RedactingProvider(without_signatures(provider))
-    kept = PAWAPAY.recorded if name == "pawapay" else ()
+    kept = KEPT_BESIDES.get(kind_of(name), ())
     redactor = Redactor(KEY, redacting.redact, KEPT_MEMBERS.union(kept))
     return RecordedAccount(provider=redacting, simulator=simulator, now=START, redactor=redactor)
 
@@ -145,7 +173,7 @@ def replayed_account(name: str, lines: Sequence[str]) -> ReplayedAccount:
 
 def reference_for(name: str) -> str:
     """Return the reference of a payment whose id at the operator could be taken for a number."""
-    id_of = {"mtn": reference_id, "pawapay": operation_id}.get(name)
+    id_of = {"mtn": reference_id, "pawapay": operation_id}.get(kind_of(name))
     if id_of is None:
         return REFERENCE
     references = map(numbered_reference, range(1_000))
@@ -155,8 +183,11 @@ def reference_for(name: str) -> str:
 
 def a_payment(name: str, provider: str, type: Type, amount: int) -> Transaction:
     operator = OPERATORS[name]
+    is_elsewhere = operator.confirms_elsewhere and type is Type.PAYIN
     return a_transaction(
         Stage.SUBMITTING,
+        flow=Flow.WEB if is_elsewhere else Flow.DIRECT,
+        page=Page("token-of-the-page", later(START, HOUR)) if is_elsewhere else None,
         gateway_reference=reference_for(name),
         type=type,
         provider=provider,
@@ -168,7 +199,8 @@ def a_payment(name: str, provider: str, type: Type, amount: int) -> Transaction:
 
 
 def course(account: RecordedAccount | ReplayedAccount, payment: Transaction) -> list[Report]:
-    """Pay, and pay back where the operator can; return all that is reported."""
+    """Pay, with the payer's code or at the operator's page where it asks for that, and pay back
+    where the operator can; return all that is reported."""
     provider = account.provider
     reports: list[Report] = []
 
@@ -180,11 +212,31 @@ def course(account: RecordedAccount | ReplayedAccount, payment: Transaction) -> 
             reports.append(report)
             payment = learn(payment, report)
 
+    def approve() -> bool:
+        """Let the payer approve once at the page that is named; return whether he did."""
+        asked = payment.progress.payer_action
+        if not isinstance(asked, OpenUrl) or payment.progress.stage is Stage.SUCCEEDED or approved:
+            return False
+        account.approve(asked.url)
+        approved.append(asked.url)
+        return True
+
+    approved: list[str] = []
     reports.append(account.submit(payment))
     payment = learn(payment, reports[-1])
+    asked = payment.progress.payer_action
+    if isinstance(asked, EnterCode):
+        payment = with_progress(payment, payer_action=evolve(asked, code="123456"))
+        reports.append(account.submit(payment))
+        payment = learn(payment, reports[-1])
+    approve()
     notifications()
     reports.append(account.poll(payment))
     payment = learn(payment, reports[-1])
+    if approve():
+        notifications()
+        reports.append(account.poll(payment))
+        payment = learn(payment, reports[-1])
     notifications()
     assert isinstance(provider, ReversesPayments)
     is_paid = payment.progress.stage is Stage.SUCCEEDED
@@ -209,9 +261,14 @@ def learn(payment: Transaction, report: Report) -> Transaction:
         progress = evolve(progress, stage=Stage.SUCCEEDED, provider_reference=known)
     elif isinstance(report, ProviderHinted):
         progress = evolve(progress, hint=report.content)
-    elif progress.stage is Stage.SUBMITTING:
+    elif progress.stage is Stage.SUBMITTING and not isinstance(report, ProviderNeverReceived):
         progress = evolve(progress, stage=Stage.AWAITING_RESULT, provider_reference=known)
-    return evolve(payment, progress=progress)
+    asked = getattr(report, "payer_action", None) or progress.payer_action
+    return evolve(payment, progress=evolve(progress, payer_action=asked))
+
+
+def with_progress(payment: Transaction, **members: Any) -> Transaction:
+    return evolve(payment, progress=evolve(payment.progress, **members))
 
 
 def without_words(report: Report, recorded: RecordedAccount | None = None) -> Report:
@@ -223,6 +280,11 @@ def without_words(report: Report, recorded: RecordedAccount | None = None) -> Re
         changes["provider_reference"] = recorded.as_recorded(
             getattr(report, "provider_reference", None)
         )
+    asked = getattr(report, "payer_action", None)
+    if isinstance(asked, EnterCode):
+        changes["payer_action"] = evolve(asked, instructions=())
+    elif isinstance(asked, OpenUrl) and recorded is not None:
+        changes["payer_action"] = evolve(asked, url=recorded.as_recorded(asked.url) or "")
     return evolve(report, **changes)
 
 
@@ -255,6 +317,10 @@ def test_a_recording_names_nothing_private_and_plays_to_the_same_outcome(
     assert is_paid == (amount == 1_000)
     assert is_back == (is_paid and type is Type.PAYIN)
 
+    asked = [getattr(report, "payer_action", None) for report in reports]
+    pages = {action.url for action in asked if isinstance(action, OpenUrl)}
+    assert bool(pages) == (name in PAGES and type is Type.PAYIN)
+
     text = "\n".join(recorded.lines)
     for private in (
         *find_secrets(recorded.provider),
@@ -263,6 +329,9 @@ def test_a_recording_names_nothing_private_and_plays_to_the_same_outcome(
         OPERATORS[name].msisdns[0][-9:],
         "JANE",
         "gw.example",
+        *pages,
+        "token-of-the-page",
+        "123456",
     ):
         assert private not in text
 
