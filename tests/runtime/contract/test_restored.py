@@ -137,7 +137,12 @@ class Gateway:
                 merchant_reference,
                 party=Party("user-1", "254712345678"),
             )
-            input_ = CreatePayment(record.brand, ReferenceGenerator(clock.now).next(), draft)
+            input_ = CreatePayment(
+                record.brand,
+                ReferenceGenerator(clock.now).next(),
+                draft,
+                simulated_providers=frozenset(method.provider for method in record.brand.methods),
+            )
             assert isinstance(await submit_once(store, input_, clock), Accepted)
             return input_.gateway_reference
 
