@@ -138,7 +138,8 @@ async def suspended_results(operated: OperatorGateway, count: int) -> set[str]:
             seen = await operated.running.seen("suspense")
             suspended = {each["gatewayReference"] for each in seen}
             if len(suspended) >= count:
-                assert {each["reason"] for each in seen} <= {"late_result", "unproved_success"}, seen
+                reasons = {each["reason"] for each in seen}
+                assert reasons <= {"late_result", "unproved_success"}, seen
                 return suspended
             await operated.advance(60)
             await trio.sleep(0.05)
