@@ -21,6 +21,7 @@ async def _rows(*words: str | Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(await mmo(*words))))
 
 
+@pytest.mark.own_store
 @pytest.mark.spec("S4")
 async def test_commands_mark_payments_and_deposits_of_the_sandbox_operator(
     sandbox: Running,
