@@ -110,6 +110,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         MASKED=MASKED,
         is_sandbox=context.is_sandbox,
         simulated_providers=context.simulated_providers,
+        marks_simulated=_marks_simulated(context),
     )
     app.register_blueprint(create_design_blueprint())
     for module in PAGES:
@@ -204,6 +205,13 @@ REFUSAL_ERRORS: Mapping[
     NoSuchReversal: NotFound,
 }
 """The status of each refusal of what a user wants to do; all others are a conflict."""
+
+
+def _marks_simulated(context: ConsoleContext) -> bool:
+    """Return whether pages mark each simulated payment: in a sandbox without another account there
+    is nothing else."""
+    moves_money = context.provider_titles.keys() - context.simulated_providers
+    return not context.is_sandbox or bool(moves_money)
 
 
 async def _show_refusal(
